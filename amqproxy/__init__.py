@@ -1,0 +1,26 @@
+"""A man-in-the-middle for AMQP: it decodes both directions into typed frames, and forwards them unchanged.
+
+The package, from the ground up. Each floor imports only floors below it; import-linter holds it to that.
+
+`amqp091` is AMQP 0-9-1 with RabbitMQ's extensions: octets to frames, frames to methods, methods to commands, and one
+state machine for both peers. It takes bytes and the time, and returns values; it opens no socket and reads no clock.
+
+`taps` watch what passes and never slow it: `record` says what a tap is told, `metrics` counts it for Prometheus.
+
+`proxy` is trio: a listener, a session for each client, and an upstream over TCP or TLS. `capture` reads pcap and pcapng
+and puts TCP streams together again, so that a file decodes as live traffic does. Neither knows of the other.
+
+`config` is the configuration file as types, `app` wires everything up in one nursery, and `cli` is the command.
+
+`_pure` chooses between the compiled and the plain form of a module; `_cython` stands in for Cython where it is missing.
+
+Later come rules, a broker of our own, AMQP 0-10, a pipeline for Spark and a pytest plugin, each on its own floor.
+"""
+
+from amqproxy import _pure
+
+__all__ = ["__version__"]
+
+__version__ = "0.1.0"
+
+_pure.install()

@@ -1,0 +1,63 @@
+"""Choose between the compiled and the plain form of a module, where a package holds both.
+
+Python prefers the compiled one. Here the plain source wins when the environment says `AMQPROXY_PURE=1`, and, in a
+checkout, when the source is newer: whoever edits a file is never left wondering why nothing changed.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
+from importlib.util import find_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+_PACKAGE = Path(__file__).parent
+# Installers write files in any order, so only in a checkout does "newer" mean "edited".
+_IN_CHECKOUT = (_PACKAGE.parent / "hatch_build.py").is_file()
+
+
+def is_asked_for() -> bool:
+    """Whether the environment asks for the plain sources."""
+    return os.environ.get("AMQPROXY_PURE", "0") not in ("", "0")
+
+
+def is_compiled(module: str = "amqproxy.amqp091.frames") -> bool:
+    """Whether importing `module`, by default the frame scanner, gives its compiled form."""
+    spec = find_spec(module)
+    return spec is not None and (spec.origin or "").endswith(tuple(EXTENSION_SUFFIXES))
+
+
+def compiled_sibling(source: Path) -> Path | None:
+    """The compiled module beside `source` that this interpreter would load, if there is one."""
+    candidates = (source.with_suffix(suffix) for suffix in EXTENSION_SUFFIXES)
+    return next((candidate for candidate in candidates if candidate.is_file()), None)
+
+
+def is_stale(source: Path) -> bool:
+    """Whether `source`, in a checkout, was edited after the compiled module beside it was built."""
+    compiled = compiled_sibling(source)
+    return _IN_CHECKOUT and compiled is not None and source.stat().st_mtime > compiled.stat().st_mtime
+
+
+class PlainSourceFinder(MetaPathFinder):
+    """Finds the plain source of a module of this package where it is to be preferred."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        package, _, name = fullname.rpartition(".")
+        if package.partition(".")[0] != __package__:
+            return None
+        for folder in path or ():
+            source = Path(folder, name + ".py")
+            if source.is_file() and (is_asked_for() or is_stale(source)):
+                return spec_from_file_location(fullname, source)
+        return None
+
+
+def install() -> None:
+    """Put the finder before Python's own, where it could ever have something to say."""
+    if is_asked_for() or _IN_CHECKOUT:
+        sys.meta_path.insert(0, PlainSourceFinder())

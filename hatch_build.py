@@ -1,0 +1,98 @@
+"""Compiles the hot modules with Cython while hatchling builds, where there is a C compiler.
+
+They are plain Python, and stay it: without a compiler, or with `AMQPROXY_COMPILE=0`, the package is built pure, and one
+line says why. With `AMQPROXY_COMPILE=1` that is a failure instead.
+
+In an editable install the compiled modules lie beside their sources; `python hatch_build.py` brings them up to date.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+# Every module that may be compiled, in pure Python mode.
+COMPILED = (
+    "amqproxy/amqp091/wire.py",
+    "amqproxy/amqp091/frames.py",
+    "amqproxy/amqp091/commands.py",
+    "amqproxy/capture/packets.py",
+)
+
+# The sources check every bound themselves, since they have to name the offset of what is wrong.
+DIRECTIVES = {
+    "language_level": 3,
+    "boundscheck": False,
+    "wraparound": False,
+    "cdivision": True,
+    "initializedcheck": False,
+}
+
+
+class CompileHook(BuildHookInterface[Any]):
+    """What hatchling calls, before it builds a wheel or an editable one."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        root = Path(self.root)
+        into = root if version == "editable" else root / "build" / "compiled"
+        modules = compile_or_explain(root, into)
+        if modules and version != "editable":
+            build_data["pure_python"] = False
+            build_data["infer_tag"] = True
+            build_data["force_include"].update({str(module): str(module.relative_to(into)) for module in modules})
+
+
+def compile_or_explain(root: Path, into: Path) -> list[Path]:
+    """The compiled modules, up to date under `into`; none, with a line that says why, where that cannot be had."""
+    wish = os.environ.get("AMQPROXY_COMPILE", "")
+    if wish == "0":
+        return _stay_pure("AMQPROXY_COMPILE=0", into)
+    try:
+        return compile_modules(root, into)
+    # Whatever a compiler and two build tools may raise, the answer is the same.
+    except (Exception, SystemExit) as problem:
+        if wish == "1":
+            raise
+        return _stay_pure(f"{type(problem).__name__}: {problem}", into)
+
+
+def compile_modules(root: Path, into: Path) -> list[Path]:
+    """Compile what is stale, and return every compiled module, as files under `into`."""
+    from Cython.Build import cythonize
+    from setuptools import Distribution, Extension
+
+    sources = [source for source in COMPILED if (root / source).is_file()]
+    before = Path.cwd()
+    os.chdir(root)  # both tools name what they write for the path they were given
+    try:
+        extensions = [
+            Extension(source.removesuffix(".py").replace("/", "."), [source], extra_compile_args=["-O3", "-g0"])
+            for source in sources
+        ]
+        extensions = cythonize(
+            extensions, build_dir="build", compiler_directives=DIRECTIVES, quiet=True, show_all_warnings=False
+        )
+        command = Distribution({"name": "amqproxy", "ext_modules": extensions}).get_command_obj("build_ext")
+        command.build_lib = str(into)
+        command.build_temp = "build"
+        command.parallel = os.cpu_count()
+        command.ensure_finalized()
+        command.run()
+        return [Path(output) for output in command.get_outputs()]
+    finally:
+        os.chdir(before)
+
+
+def _stay_pure(reason: str, into: Path) -> list[Path]:
+    print(f"amqproxy: built without compiled modules ({' '.join(reason.split())})", file=sys.stderr)
+    for source in COMPILED:  # what an earlier build left in place is not to be loaded
+        for leftover in (into / source).parent.glob(Path(source).stem + ".*.so"):
+            leftover.unlink()
+    return []
+
+
+if __name__ == "__main__":
+    here = Path(__file__).resolve().parent
+    compile_or_explain(here, here)
