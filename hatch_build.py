@@ -19,6 +19,7 @@ COMPILED = (
     "amqproxy/amqp091/frames.py",
     "amqproxy/amqp091/commands.py",
     "amqproxy/capture/packets.py",
+    "amqproxy/capture/reassembly.py",
 )
 
 # The sources check every bound themselves, since they have to name the offset of what is wrong.

@@ -54,7 +54,7 @@ def cast(kind: object, value: Any, typecheck: builtins.bool = False) -> Any:
     return value
 
 
-def declare(kind: type[_T], value: _T | None = None) -> _T:
+def declare(kind: type[_T], value: _T | None = None, *, visibility: str = "private") -> _T:
     """`value`, or what `kind` makes of nothing."""
     return kind() if value is None else value
 

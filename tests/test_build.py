@@ -1,0 +1,141 @@
+"""The build hook: compiled where there is a compiler, plain and saying why where there is none."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+import pytest
+
+import hatch_build
+from amqproxy import _pure
+
+ROOT = Path(__file__).parents[1]
+SOURCE = "amqproxy/amqp091/wire.py"
+COMPILED = str(Path(SOURCE).with_suffix(EXTENSION_SUFFIXES[0]))
+LINE = "amqproxy: built without compiled modules"
+
+WIRE = """
+try:
+    import cython
+except ImportError:
+    from amqproxy import _cython as cython
+
+@cython.cfunc
+def twice(number: cython.longlong) -> cython.longlong:
+    return number + number
+
+def form() -> str:
+    return "compiled" if cython.compiled else "plain"
+
+assert twice(21) == 42
+"""
+
+needs_compiler = pytest.mark.skipif(
+    shutil.which("gcc") is None and os.environ.get("CI") != "true", reason="gcc is missing: apt-get install gcc"
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """This project, with one small module in place of all its own."""
+    for name in ("pyproject.toml", "hatch_build.py", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "README.md").write_text("A project.")
+    package = tmp_path / "amqproxy"
+    (package / "amqp091").mkdir(parents=True)
+    for name in ("__init__.py", "_pure.py", "_cython.py"):
+        shutil.copy(ROOT / "amqproxy" / name, package)
+    (package / "amqp091" / "__init__.py").touch()
+    (tmp_path / SOURCE).write_text(WIRE)
+    return tmp_path
+
+
+def run(project: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("AMQPROXY_")}
+    command = [sys.executable, *arguments]
+    return subprocess.run(
+        command, cwd=project, env=inherited | environment, capture_output=True, text=True, check=False
+    )
+
+
+def form(project: Path, **environment: str) -> str:
+    """Which form of the module a new interpreter loads."""
+    finished = run(project, "-c", "import amqproxy.amqp091.wire as wire; print(wire.form())", **environment)
+    return finished.stdout.strip() or finished.stderr
+
+
+def wheel(project: Path, **environment: str) -> tuple[str, list[str]]:
+    """The file name of the wheel, and what is in it."""
+    run(
+        project, "-m", "hatchling", "build", "--target", "wheel", "--directory", "out", **environment
+    ).check_returncode()
+    (path,) = project.glob("out/*.whl")
+    return path.name, zipfile.ZipFile(path).namelist()
+
+
+@needs_compiler
+def test_in_place(project: Path) -> None:
+    built = run(project, "hatch_build.py")
+    assert (built.returncode, built.stderr) == (0, "")
+    assert form(project) == "compiled"
+    assert form(project, AMQPROXY_PURE="1") == "plain"
+
+    before = (project / COMPILED).stat().st_mtime_ns
+    run(project, "hatch_build.py").check_returncode()
+    assert (project / COMPILED).stat().st_mtime_ns == before, "nothing was stale"
+
+    (project / SOURCE).write_text(WIRE.replace("plain", "edited"))
+    assert form(project) == "edited", "what was edited wins over what was compiled before"
+    run(project, "hatch_build.py").check_returncode()
+    assert form(project) == "compiled"
+    assert sorted(path.name for path in (project / SOURCE).parent.glob("*.c")) == []
+
+    refused = run(project, "hatch_build.py", AMQPROXY_COMPILE="0")
+    assert refused.stderr == f"{LINE} (AMQPROXY_COMPILE=0)\n"
+    assert not (project / COMPILED).exists()
+
+
+@needs_compiler
+def test_compiled_wheel(project: Path) -> None:
+    name, members = wheel(project, AMQPROXY_COMPILE="1")
+    assert not name.endswith("-none-any.whl")
+    assert {SOURCE, COMPILED} <= set(members)
+    assert not (project / COMPILED).exists(), "building a wheel leaves the sources alone"
+
+
+def test_pure_wheel(project: Path) -> None:
+    name, members = wheel(project, AMQPROXY_COMPILE="0")
+    assert name.endswith("-py3-none-any.whl")
+    assert SOURCE in members
+    assert not [member for member in members if member.endswith((".so", ".c"))]
+
+
+MISHAPS: Mapping[str, tuple[dict[str, str], str]] = {
+    "no compiler": ({"CC": "/nowhere/cc"}, WIRE),
+    "not for Cython": ({}, WIRE + "\n@cython.cfunc\ndef broken(it: cython.nothing): return yield\n"),
+}
+
+
+@pytest.mark.parametrize(("environment", "source"), MISHAPS.values(), ids=MISHAPS.keys())
+def test_mishap(project: Path, environment: dict[str, str], source: str) -> None:
+    (project / SOURCE).write_text(source)
+    tolerated = run(project, "hatch_build.py", **environment)
+    assert tolerated.returncode == 0
+    assert tolerated.stderr.splitlines()[-1].startswith(LINE)
+    assert run(project, "hatch_build.py", **environment, AMQPROXY_COMPILE="1").returncode != 0
+
+
+def test_this_run_is_in_the_form_it_was_asked_for() -> None:
+    modules = [
+        source.removesuffix(".py").replace("/", ".") for source in hatch_build.COMPILED if (ROOT / source).exists()
+    ]
+    forms = {module: _pure.is_compiled(module) for module in modules}
+    if _pure.is_asked_for():
+        assert not any(forms.values()), forms
+    elif os.environ.get("AMQPROXY_COMPILE") == "1":
+        assert all(forms.values()), forms

@@ -1,0 +1,56 @@
+"""The stand-ins for Cython."""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hatch_build
+from amqproxy import _cython
+
+ROOT = Path(__file__).parents[1]
+SOURCES = [source for source in hatch_build.COMPILED if (ROOT / source).exists()]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_offers_what_the_source_uses(source: str) -> None:
+    used = {
+        node.attr
+        for node in ast.walk(ast.parse((ROOT / source).read_text()))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "cython"
+    }
+    assert used <= set(vars(_cython))
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_source_runs_without_cython(source: str) -> None:
+    module = source.removesuffix(".py").replace("/", ".")
+    program = f"import sys; sys.modules['cython'] = None; import {module} as it; assert it.cython.compiled is False"
+    environment = os.environ | {"AMQPROXY_PURE": "1"}
+    subprocess.run([sys.executable, "-W", "error", "-c", program], cwd=ROOT, env=environment, check=True)
+
+
+def test_decorators_change_nothing() -> None:
+    def function() -> None: ...
+
+    for directive in (_cython.cfunc, _cython.ccall, _cython.inline, _cython.final, _cython.nogil):
+        assert directive(function) is function
+    for directive in (_cython.boundscheck(False), _cython.locals(x=_cython.int), _cython.exceptval(-1, check=True)):
+        assert directive(function) is function
+    assert _cython.cclass(Path) is Path
+
+
+def test_blocks_let_exceptions_pass() -> None:
+    with pytest.raises(ZeroDivisionError), _cython.nogil:
+        1 / 0  # noqa: B018
+
+
+def test_values_stay_what_they_are() -> None:
+    octets = b"\xce"
+    assert _cython.cast(_cython.p_const_uchar, octets) is octets
+    assert _cython.cast(_cython.uchar, 0x1CE) == 0x1CE, "nothing wraps around"
+    assert _cython.declare(_cython.uint, visibility="readonly") == 0
+    assert _cython.declare(_cython.uint, 7) == 7
