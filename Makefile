@@ -1,6 +1,6 @@
 # Needs make and Python 3.11; everything else is fetched: Python packages into .venv, the rest from Debian.
 
-PYTHON ?= $(or $(shell command -v python3.11),python3)
+PYTHON ?= $(or $(shell command -v python3.11 2>/dev/null),python3)
 VENV := .venv
 BIN := $(VENV)/bin
 NODE_MODULES := $(patsubst %/package-lock.json,%/node_modules/.package-lock.json,$(wildcard tests/node/package-lock.json))

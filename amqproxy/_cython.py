@@ -54,8 +54,8 @@ def cast(kind: object, value: Any, typecheck: builtins.bool = False) -> Any:
     return value
 
 
-def declare(kind: type[_T], value: _T | None = None, *, visibility: str = "private") -> _T:
-    """`value`, or what `kind` makes of nothing."""
+def declare(kind: Callable[[], Any], value: Any = None, *, visibility: str = "private") -> Any:
+    """`value`, or what `kind` makes of nothing; an annotation says what a reader is to think of it."""
     return kind() if value is None else value
 
 
@@ -66,7 +66,7 @@ def _unchanged(decorated: _T) -> _T:
     return decorated
 
 
-cclass = cfunc = ccall = inline = final = internal = _unchanged
+cclass = cfunc = ccall = inline = final = internal = no_gc = _unchanged
 
 
 def _with_arguments(*arguments: Any, **named: Any) -> Callable[[_T], _T]:

@@ -43,10 +43,11 @@ install() {
 find_missing "$@"
 [ ${#missing[@]} -gt 0 ] || exit 0
 
-echo "amqproxy: installing from Debian: ${missing[*]}" >&2
 if ! command -v apt-get >/dev/null; then
-    echo "amqproxy: this is not a Debian system; install these by hand" >&2
+    echo "amqproxy: not a Debian system; install by hand what Debian calls: ${missing[*]}" >&2
+    exit 1
 elif [ "$(id -u)" = 0 ]; then
+    echo "amqproxy: installing from Debian: ${missing[*]}" >&2
     install "${missing[@]}" >&2 || true
 elif command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true; } 2>/dev/null; then
     exec sudo env PYTHON="$PYTHON" "$0" "$@"
