@@ -1,0 +1,64 @@
+"""What a reader of captures says when a file is not what it should be: an error that ends the
+reading, or a notice that goes with what could be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TypeAlias
+
+import msgspec
+
+
+class CaptureError(Exception):
+    """The file cannot be read on from here.
+
+    `offset` counts octets of the capture itself: of what a gzip file holds, not of the gzip file.
+    """
+
+    def __init__(self, file: str, offset: int, reason: str, remedy: str) -> None:
+        super().__init__(file, offset, reason, remedy)
+        self.file = file
+        self.offset = offset
+        self.reason = reason
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.reason} (at offset {self.offset}): {self.remedy}"
+
+
+class NoticeKind(StrEnum):
+    """Why a capture holds less than it seems to."""
+
+    CUT_SHORT = "cut-short"
+    """The file ends inside a packet or block: a live capture, or a copy that did not finish."""
+    TRAILING = "trailing"
+    """Octets that are not gzip follow the gzip data; they were not read."""
+    LINK_TYPE = "link-type"
+    """Packets of a link type that is not understood, told once for each."""
+    FRAGMENTS = "fragments"
+    """IP packets came in fragments, and some fragments are not in the capture."""
+    HEADERS = "headers"
+    """Packets were captured without the whole of their TCP header."""
+    STREAMS = "streams"
+    """More TCP streams at once than are kept; the quietest were given up."""
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """One thing a person should know about a capture; `offset` is -1 where no place is meant."""
+
+    kind: NoticeKind
+    file: str
+    offset: int
+    text: str
+
+    def __str__(self) -> str:
+        where = f" (at offset {self.offset})" if self.offset >= 0 else ""
+        return f"{self.file}: {self.text}{where}"
+
+
+Notify: TypeAlias = Callable[[Notice], None]
+
+
+def unheard(notice: Notice) -> None:
+    """A `Notify` for those who do not care."""

@@ -1,0 +1,87 @@
+"""The pcap file format: one header, then packets. Both byte orders, micro- and nanoseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+
+import msgspec
+
+from amqproxy.capture.notices import NoticeKind
+from amqproxy.capture.octets import Octets
+
+MAX_PACKET_OCTETS = 16 * 1024 * 1024
+"""A packet that claims more is taken for rubbish. Offloading makes packets of 0.5 MiB at most."""
+
+NANOSECONDS = 1_000_000_000
+
+MICROSECOND = 0xA1B2C3D4
+NANOSECOND = 0xA1B23C4D
+MODIFIED = 0xA1B2CD34
+"""Alexey Kuznetzov's patch to libpcap: eight more octets before each packet, not needed here."""
+
+_SCALE = {MICROSECOND: 1000, NANOSECOND: 1, MODIFIED: 1000}
+_HEADER_OCTETS = 24
+_LINK_TYPE = 0x03FFFFFF
+"""The upper bits of the link type say whether packets end in a checksum; IP says where it ends."""
+
+MAGICS = frozenset(magic.to_bytes(4, order) for magic in _SCALE for order in ("big", "little"))
+
+
+class Packet(msgspec.Struct, frozen=True, gc=False):
+    """One packet as captured: `data` may be shorter than the `original_length` it had."""
+
+    ts_ns: int
+    link_type: int
+    data: bytes
+    original_length: int
+
+
+def packets(octets: Octets) -> Iterator[Packet]:
+    """The packets of a pcap file, from its magic on."""
+    if not octets.need(_HEADER_OCTETS):
+        octets.notice(NoticeKind.CUT_SHORT, "cut short: it ends inside the file header")
+        octets.position += octets.left
+        return
+    start = octets.position
+    order = "<" if octets.buffer[start + 3] == 0xA1 else ">"
+    magic, major, link_type = Struct(order + "IH14xI").unpack_from(octets.buffer, start)
+    if major != 2:
+        raise octets.error(
+            f"it claims to be pcap of version {major}, and only version 2 exists",
+            "see whether the file was damaged on its way",
+        )
+    octets.position = start + _HEADER_OCTETS
+    link_type &= _LINK_TYPE
+    scale = _SCALE[magic]
+    record = Struct(order + ("4I8x" if magic == MODIFIED else "4I"))
+    unpack, size = record.unpack_from, record.size
+
+    while octets.need(size):
+        buffer, position = octets.buffer, octets.position
+        last = len(buffer) - size
+        captured = 0
+        while position <= last:
+            seconds, fraction, captured, original = unpack(buffer, position)
+            if captured > MAX_PACKET_OCTETS:
+                octets.position = position
+                raise octets.error(
+                    f"a packet claims {captured} octets, more than any packet has",
+                    "the file is damaged from here on; what came before is good",
+                )
+            start = position + size
+            stop = start + captured
+            if stop > last + size:
+                break
+            yield Packet(
+                seconds * NANOSECONDS + fraction * scale,
+                link_type,
+                buffer[start:stop],
+                original,
+            )
+            position = stop
+        octets.position = position
+        if position <= last and not octets.need(size + captured):
+            break
+    if octets.left or octets.cut:
+        octets.notice(NoticeKind.CUT_SHORT, "cut short: its last packet is not whole")

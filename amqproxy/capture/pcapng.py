@@ -1,0 +1,199 @@
+"""The pcapng file format: sections of blocks, of which those that hold packets are read.
+
+Interfaces are numbered within their section, and each has its own clock resolution. Blocks of
+names, statistics, secrets and of kinds unknown are passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+
+import msgspec
+
+from amqproxy.capture.notices import NoticeKind
+from amqproxy.capture.octets import Octets
+from amqproxy.capture.pcap import MAX_PACKET_OCTETS, NANOSECONDS, Packet
+
+MAX_BLOCK_OCTETS = MAX_PACKET_OCTETS + 1024 * 1024
+"""A block that claims more is taken for rubbish: a packet, and its comments and options."""
+MAX_INTERFACES = 65_536
+"""Interfaces in one section. More is taken for rubbish."""
+
+SECTION_HEADER = 0x0A0D0D0A
+INTERFACE_DESCRIPTION = 1
+PACKET = 2
+SIMPLE_PACKET = 3
+ENHANCED_PACKET = 6
+
+SECTION_MAGIC = SECTION_HEADER.to_bytes(4, "big")
+
+_BYTE_ORDER_MAGIC = 0x1A2B3C4D
+_FRAME_OCTETS = 12
+_END_OF_OPTIONS = 0
+_IF_TSRESOL = 9
+_IF_TSOFFSET = 14
+
+_PACKETS = frozenset({PACKET, SIMPLE_PACKET, ENHANCED_PACKET})
+_REMEDY = "the file is damaged from here on; what came before is good"
+
+
+class Interface(msgspec.Struct, frozen=True):
+    """Where packets of a section were captured: a time of `n` units is `n * numerator //
+    denominator + offset_ns` nanoseconds."""
+
+    link_type: int
+    snap_length: int
+    numerator: int = 1000
+    denominator: int = 1
+    offset_ns: int = 0
+
+    def ts_ns(self, high: int, low: int) -> int:
+        """Nanoseconds since 1970 of a timestamp in two halves."""
+        return (high << 32 | low) * self.numerator // self.denominator + self.offset_ns
+
+
+class _Section:
+    """How to read the blocks of one section."""
+
+    __slots__ = ("enhanced", "head", "interface", "interfaces", "obsolete", "option", "order", "whole", "word")
+
+    def __init__(self, order: str) -> None:
+        self.order = order
+        self.head = Struct(order + "2I").unpack_from
+        self.whole = Struct(order + "7I").unpack_from
+        self.enhanced = Struct(order + "5I").unpack_from
+        self.obsolete = Struct(order + "2H4I").unpack_from
+        self.interface = Struct(order + "H2xI").unpack_from
+        self.option = Struct(order + "2H").unpack_from
+        self.word = Struct(order + "I").unpack_from
+        self.interfaces: list[Interface] = []
+
+    def packet(self, kind: int, buffer: bytes, start: int, stop: int) -> Packet:
+        """The packet in the body `buffer[start:stop]` of a block of `kind`."""
+        if stop - start < (4 if kind == SIMPLE_PACKET else 20):
+            raise ValueError(f"a block of kind {kind} is too short")
+        if kind == ENHANCED_PACKET:
+            number, high, low, captured, original = self.enhanced(buffer, start)
+            start += 20
+        elif kind == PACKET:
+            number, _drops, high, low, captured, original = self.obsolete(buffer, start)
+            start += 20
+        else:
+            (original,) = self.word(buffer, start)
+            number = high = low = 0
+            start += 4
+            captured = min(original, stop - start)
+            if self.interfaces and self.interfaces[0].snap_length:
+                captured = min(captured, self.interfaces[0].snap_length)
+        if captured > stop - start:
+            raise ValueError(f"a packet of {captured} octets does not fit its block")
+        if number >= len(self.interfaces):
+            raise ValueError(f"a packet is of interface {number}, which was not described")
+        interface = self.interfaces[number]
+        ts_ns = 0 if kind == SIMPLE_PACKET else interface.ts_ns(high, low)
+        return Packet(ts_ns, interface.link_type, buffer[start : start + captured], original)
+
+    def describe(self, body: bytes) -> None:
+        """Take the body of an interface description block."""
+        if len(self.interfaces) >= MAX_INTERFACES:
+            raise ValueError(f"a section describes more than {MAX_INTERFACES} interfaces")
+        if len(body) < 8:
+            raise ValueError(f"a block of kind {INTERFACE_DESCRIPTION} is too short")
+        link_type, snap_length = self.interface(body, 0)
+        numerator, denominator, offset_ns = 1000, 1, 0
+        position = 8
+        while position + 4 <= len(body):
+            code, length = self.option(body, position)
+            value = body[position + 4 : position + 4 + length]
+            position += 4 + (length + 3 & ~3)
+            if code == _END_OF_OPTIONS:
+                break
+            if code == _IF_TSRESOL and value:
+                base, power = (2, value[0] & 0x7F) if value[0] & 0x80 else (10, value[0])
+                numerator, denominator = NANOSECONDS, base**power
+            elif code == _IF_TSOFFSET and len(value) == 8:
+                (seconds,) = Struct(self.order + "q").unpack(value)
+                offset_ns = seconds * NANOSECONDS
+        if numerator % denominator == 0:
+            numerator, denominator = numerator // denominator, 1
+        self.interfaces.append(Interface(link_type, snap_length, numerator, denominator, offset_ns))
+
+
+def packets(octets: Octets) -> Iterator[Packet]:
+    """The packets of a pcapng file, from its first section header on."""
+    section = _Section("<")
+    while octets.need(_FRAME_OCTETS):
+        yield from _enhanced_packets(octets, section)
+        if not octets.need(_FRAME_OCTETS):
+            break
+        if octets.buffer.startswith(SECTION_MAGIC, octets.position):
+            section = _section(octets)
+        kind, length = section.head(octets.buffer, octets.position)
+        if length < _FRAME_OCTETS or length > MAX_BLOCK_OCTETS:
+            raise octets.error(f"a block claims {length} octets", _REMEDY)
+        if not octets.need(length):
+            break
+        buffer, position = octets.buffer, octets.position
+        stop = position + length - 4
+        (again,) = section.word(buffer, stop)
+        if again != length:
+            raise octets.error(f"a block begins with length {length}, ends with {again}", _REMEDY)
+        try:
+            if kind in _PACKETS:
+                yield section.packet(kind, buffer, position + 8, stop)
+            elif kind == INTERFACE_DESCRIPTION:
+                section.describe(buffer[position + 8 : stop])
+        except ValueError as broken:
+            raise octets.error(str(broken), _REMEDY) from None
+        octets.position = position + length
+    if octets.left or octets.cut:
+        octets.notice(NoticeKind.CUT_SHORT, "cut short: its last block is not whole")
+
+
+def _enhanced_packets(octets: Octets, section: _Section) -> Iterator[Packet]:
+    """The packets that come next, as long as their blocks are of the usual kind, without fault and in the buffer.
+
+    Nearly all blocks are; this is `packets` again, for speed.
+    """
+    buffer, position = octets.buffer, octets.position
+    size = len(buffer)
+    unpack, word, interfaces = section.whole, section.word, section.interfaces
+    while position + 32 <= size:
+        kind, length, number, high, low, captured, original = unpack(buffer, position)
+        stop = position + length
+        if kind != ENHANCED_PACKET or length < 32 + captured or stop > size or number >= len(interfaces):
+            break
+        if word(buffer, stop - 4)[0] != length or length > MAX_BLOCK_OCTETS:
+            break
+        interface = interfaces[number]
+        ts_ns = (high << 32 | low) * interface.numerator
+        if interface.denominator != 1:
+            ts_ns //= interface.denominator
+        yield Packet(
+            ts_ns + interface.offset_ns,
+            interface.link_type,
+            buffer[position + 28 : position + 28 + captured],
+            original,
+        )
+        position = stop
+    octets.position = position
+
+
+def _section(octets: Octets) -> _Section:
+    """The section whose header is at `position`; its length is not used, so that -1 needs no care.
+
+    Versions 1.0 and 1.2 are alike to a reader.
+    """
+    buffer, position = octets.buffer, octets.position
+    for order in "<>":
+        (magic,) = Struct(order + "I").unpack_from(buffer, position + 8)
+        if magic == _BYTE_ORDER_MAGIC:
+            break
+    else:
+        raise octets.error("a section header has no byte order magic", _REMEDY)
+    if octets.need(16):
+        (major,) = Struct(order + "H").unpack_from(octets.buffer, octets.position + 12)
+        if major != 1:
+            raise octets.error(f"a section claims version {major} of pcapng, and only version 1 exists", _REMEDY)
+    return _Section(order)

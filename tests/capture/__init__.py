@@ -1,0 +1,1 @@
+"""Tests of `amqproxy.capture`; `building` makes the packets and files they read."""
