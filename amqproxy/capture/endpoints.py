@@ -1,0 +1,32 @@
+"""The two ends of a TCP connection, as text that reads the same on every version of Python."""
+
+from __future__ import annotations
+
+from ipaddress import IPv6Address
+
+import msgspec
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """An address of 4 or 16 octets, and a port; its text puts an IPv6 address in brackets."""
+
+    address: bytes
+    port: int
+
+    def __str__(self) -> str:
+        if len(self.address) == 4:
+            return ".".join(map(str, self.address)) + f":{self.port}"
+        parsed = IPv6Address(self.address)
+        inner = parsed.ipv4_mapped
+        return f"[::ffff:{inner}]:{self.port}" if inner else f"[{parsed}]:{self.port}"
+
+
+def source_of(flow: bytes) -> Endpoint:
+    """Where the segments of a flow come from."""
+    return Endpoint(flow[: len(flow) // 2 - 2], int.from_bytes(flow[-4:-2], "big"))
+
+
+def reverse(flow: bytes) -> bytes:
+    """The flow of the other direction."""
+    size = len(flow) // 2 - 2
+    return flow[size : 2 * size] + flow[:size] + flow[-2:] + flow[-4:-2]

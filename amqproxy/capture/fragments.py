@@ -1,0 +1,80 @@
+"""IP fragments, put together again: bounded, and with a count of what stayed incomplete."""
+
+from __future__ import annotations
+
+MAX_PACKETS = 256
+"""Packets being put together at a time; beyond it the oldest is given up."""
+MAX_PACKET_OCTETS = 65_535
+"""An IP packet holds no more, so a fragment beyond it is rubbish."""
+MAX_PIECES = 8192
+"""Fragments of one packet: 65,535 octets in the smallest pieces there are."""
+
+
+class _Pieces:
+    """The fragments of one packet that are here."""
+
+    __slots__ = ("held", "octets", "size")
+
+    def __init__(self) -> None:
+        self.octets: dict[int, bytes] = {}
+        self.held = 0
+        self.size = -1
+        """Octets of the whole, known once its last fragment came."""
+
+
+class Fragments:
+    """The packets of which some fragments are here.
+
+    `lost` counts packets given up; `pending` those that still wait.
+    """
+
+    def __init__(self) -> None:
+        self._packets: dict[bytes, _Pieces] = {}
+        self.lost = 0
+
+    @property
+    def pending(self) -> int:
+        return len(self._packets)
+
+    def add(self, key: bytes, offset: int, payload: bytes, is_last: bool) -> bytes | None:
+        """The payload of the packet that `key` names, once this fragment completes it.
+
+        Of octets that came twice the first copy is taken.
+        """
+        pieces = self._packets.get(key)
+        if pieces is None:
+            if len(self._packets) >= MAX_PACKETS:
+                del self._packets[next(iter(self._packets))]
+                self.lost += 1
+            pieces = self._packets[key] = _Pieces()
+        stop = offset + len(payload)
+        if stop > MAX_PACKET_OCTETS or len(pieces.octets) >= MAX_PIECES:
+            del self._packets[key]
+            self.lost += 1
+            return None
+        if is_last and pieces.size < 0:
+            pieces.size = stop
+        if len(payload) > len(pieces.octets.get(offset, b"")):
+            pieces.held += len(payload) - len(pieces.octets.get(offset, b""))
+            pieces.octets[offset] = payload
+        if pieces.size < 0 or pieces.held < pieces.size:
+            return None
+        whole = _joined(pieces)
+        if whole is not None:
+            del self._packets[key]
+        return whole
+
+    def drop(self, key: bytes) -> None:
+        """Give up a packet of which a fragment was not captured whole."""
+        self._packets.pop(key, None)
+        self.lost += 1
+
+
+def _joined(pieces: _Pieces) -> bytes | None:
+    """The octets from 0 to `size`, or None while there is a hole."""
+    whole = bytearray()
+    for offset in sorted(pieces.octets):
+        if offset > len(whole):
+            return None
+        whole += pieces.octets[offset][len(whole) - offset :]
+    return bytes(whole[: pieces.size]) if len(whole) >= pieces.size else None
