@@ -1,0 +1,236 @@
+"""What a client and a server have agreed so far: one machine that watches both, and takes no side.
+
+It walks the tables of `grammar` as frames pass, whoever holds it: the broker plays SERVER, the
+proxy holds one for each of its legs, a capture feeds both directions. Octets go in by `feed` (or a
+reader of one's own and `receive`), what may not come is a `ProtocolError` that says how to answer,
+and `may_send` tells what each side may do next. There is no clock; times are passed in.
+"""
+
+from __future__ import annotations
+
+from amqproxy.amqp091.channel import Channel
+from amqproxy.amqp091.errors import ChannelError, CommandInvalid, NotAllowed, ProtocolError, UnexpectedFrame
+from amqproxy.amqp091.frames import FRAME_MIN_SIZE, HEARTBEAT, METHOD, Frame, FrameReader, Tally, encode_method
+from amqproxy.amqp091.grammar import (
+    CLIENT,
+    CONNECTION_CLOSING,
+    HANDSHAKE,
+    HAS_CHANNELS,
+    MAY_CLOSE,
+    SENDERS,
+    SERVER,
+    Peer,
+    State,
+)
+from amqproxy.amqp091.methods import ConnectionOpen, ConnectionStartOk, ConnectionTune, ConnectionTuneOk, Method
+from amqproxy.amqp091.protocol_header import HEADER, recognise
+
+SILENCE = 2
+"""After how many heartbeat intervals without an octet a peer counts as gone. Section 4.2.7."""
+
+
+class Connection:
+    """One connection, between a CLIENT and a SERVER.
+
+    `state` is where it is in its life, `channels` the open ones by number; `frame_max`,
+    `channel_max` and `heartbeat` (seconds) are 0 until agreed, and where there is no limit.
+    `is_blocked` holds between connection.blocked and unblocked. `client` is what the client said of
+    itself in start-ok, `virtual_host` where it is.
+
+    `initial_frame_max` bounds frames before a limit is agreed. Without `tracks_deliveries` the tags
+    of deliveries and confirms are let by, for holders that do not have each frame handed over.
+    """
+
+    def __init__(
+        self,
+        *,
+        initial_frame_max: int = FRAME_MIN_SIZE,
+        tracks_deliveries: bool = True,
+        tallies: dict[Peer, Tally] | None = None,
+    ) -> None:
+        self.state = State.NEW
+        self.channels: dict[int, Channel] = {}
+        self.frame_max = self.channel_max = self.heartbeat = 0
+        self.is_blocked = False
+        self.client: ConnectionStartOk | None = None
+        self.virtual_host = ""
+        self.readers = {
+            peer: FrameReader(tallies[peer] if tallies else None, frame_max=initial_frame_max) for peer in Peer
+        }
+        self._tune: ConnectionTune | None = None
+        self._tracks_deliveries = tracks_deliveries
+        self._heard: dict[Peer, float] = {}
+
+    # --- what may be sent
+
+    def may_send(self, peer: Peer, channel: int = 0) -> frozenset[str]:
+        """What `peer` may send next on `channel`: method names, "protocol-header", "header", "body".
+
+        Heartbeats, which may always be sent on channel 0 once both have agreed, are not listed.
+        """
+        if channel:
+            if self.state not in HAS_CHANNELS:
+                return frozenset()
+            if channel in self.channels:
+                return self.channels[channel].may_send(peer)
+            return frozenset({"channel.open"}) if peer is CLIENT else frozenset()
+        moves = HANDSHAKE.get(self.state) or CONNECTION_CLOSING[self.state]
+        names = {name for sender, name in moves if sender is peer}
+        if self.state in MAY_CLOSE:
+            names.add("connection.close")
+        return frozenset(names)
+
+    # --- what is sent
+
+    def feed(self, sender: Peer, data: bytes) -> list[Frame]:
+        """Take octets from `sender`; return the frames that are now whole and that count.
+
+        The protocol header is none of them: give it to `receive_header`. `ProtocolError` at the
+        first frame that may not come; the frames before it in `data` are then lost to the caller,
+        who can use `readers` and `receive` to have them one by one.
+        """
+        reader = self.readers[sender]
+        frames = [frame for frame in reader.feed(data) if self.receive(sender, frame)]
+        if reader.error is not None:
+            raise reader.error
+        return frames
+
+    def send(self, sender: Peer, channel: int, method: Method) -> bytes:
+        """Note that `sender` sends `method`, and return the octets to send."""
+        raw = encode_method(channel, method)
+        self.receive(sender, Frame(raw))
+        return raw
+
+    def receive_header(self, sender: Peer, octets: bytes) -> None:
+        """Take a protocol header of eight octets; `ProtocolError` when it is not of 0-9-1."""
+        move = HANDSHAKE.get(self.state, {}).get((sender, "protocol-header"))
+        if move is None:
+            raise UnexpectedFrame(f"a protocol header from the {sender} in state {self.state}")
+        if sender is CLIENT and octets != HEADER:
+            raise CommandInvalid(f"the client speaks {recognise(octets)}", offset=0)
+        self.state = move
+        self.readers[sender].skip(len(octets))
+
+    def receive(self, sender: Peer, frame: Frame) -> bool:
+        """Take a frame; False when it is to be discarded because what it belongs to is closing.
+
+        `ProtocolError`, with the place and the method at fault, when it may not come now.
+        """
+        try:
+            if frame.channel == 0:
+                return self._receive_on_connection(sender, frame)
+            return self._receive_on_channel(sender, frame)
+        except ProtocolError as error:
+            if error.offset is None:
+                error.offset = frame.offset
+            error.channel = frame.channel
+            if frame.kind == METHOD and not error.class_id:
+                error.class_id, error.method_id = frame.method.class_id, frame.method.method_id
+            raise
+
+    def _receive_on_connection(self, sender: Peer, frame: Frame) -> bool:
+        if frame.kind == HEARTBEAT:
+            return True
+        if frame.kind != METHOD:
+            raise UnexpectedFrame("content on channel 0")
+        method: Method = frame.method
+        move = self._connection_move(sender, method.name)
+        if move is not None:
+            self._apply(method)
+            self.state = move
+            return True
+        if self.state in CONNECTION_CLOSING:
+            return False
+        if self.state in HAS_CHANNELS:
+            raise ChannelError(f"{method.name} from the {sender} on channel 0 in state {self.state}")
+        raise CommandInvalid(f"{method.name} from the {sender} in state {self.state}")
+
+    def _connection_move(self, sender: Peer, name: str) -> State | None:
+        if name == "connection.close" and self.state in MAY_CLOSE:
+            return State.CLOSED_BY_CLIENT if sender is CLIENT else State.CLOSED_BY_SERVER
+        moves = HANDSHAKE.get(self.state) or CONNECTION_CLOSING[self.state]
+        return moves.get((sender, name))
+
+    def _receive_on_channel(self, sender: Peer, frame: Frame) -> bool:
+        if self.state in CONNECTION_CLOSING:
+            return False
+        number = frame.channel
+        if self.state not in HAS_CHANNELS:
+            raise UnexpectedFrame(f"a frame on channel {number} in state {self.state}")
+        channel = self.channels.get(number)
+        if channel is None:
+            self._open(sender, number, frame)
+            return True
+        is_live = channel.receive(sender, frame)
+        if channel.state is None:
+            self._forget(number)
+        return is_live
+
+    def _open(self, sender: Peer, number: int, frame: Frame) -> None:
+        if frame.kind != METHOD:
+            raise UnexpectedFrame(f"content on channel {number}, which is not open")
+        if frame.method.name != "channel.open" or sender not in SENDERS["channel.open"]:
+            raise ChannelError(f"{frame.method.name} on channel {number}, which is not open: expected 'channel.open'")
+        if self.channel_max and len(self.channels) >= self.channel_max:
+            raise NotAllowed(f"number of channels opened ({len(self.channels)}) has reached the agreed channel_max")
+        lanes = {peer: reader.open_lane(number) for peer, reader in self.readers.items()}
+        self.channels[number] = Channel(number, lanes, tracks_deliveries=self._tracks_deliveries)
+
+    def _forget(self, number: int) -> None:
+        del self.channels[number]
+        for reader in self.readers.values():
+            reader.close_lane(number)
+
+    def _apply(self, method: Method) -> None:
+        """Note what a method of the connection's own changes."""
+        match method:
+            case ConnectionStartOk():
+                self.client = method
+            case ConnectionTune():
+                self._tune = method
+            case ConnectionTuneOk():
+                self._agree(method)
+            case ConnectionOpen():
+                self.virtual_host = method.virtual_host
+            case _:
+                if method.name in ("connection.blocked", "connection.unblocked"):
+                    self.is_blocked = method.name == "connection.blocked"
+
+    def _agree(self, answer: ConnectionTuneOk) -> None:
+        """Take the limits of tune-ok, none of which may go past the server's. Section 1.4.2.6."""
+        assert self._tune is not None
+        for name in ("channel_max", "frame_max"):
+            offered, chosen = getattr(self._tune, name), getattr(answer, name)
+            if offered and (chosen == 0 or chosen > offered):
+                raise NotAllowed(f"tune-ok takes {name} {chosen}, where the server offered {offered}")
+        if 0 < answer.frame_max < FRAME_MIN_SIZE:
+            raise NotAllowed(f"frame_max {answer.frame_max} is below the least there is, {FRAME_MIN_SIZE}")
+        self.channel_max, self.frame_max = answer.channel_max, answer.frame_max
+        self.heartbeat = answer.heartbeat
+        for reader in self.readers.values():
+            reader.set_frame_max(answer.frame_max)
+
+    # --- heartbeats: section 4.2.7; any octet counts as one
+
+    def heard(self, sender: Peer, now: float) -> None:
+        """Note that octets came from `sender` at `now` (seconds, of any steady clock)."""
+        self._heard[sender] = now
+
+    def heartbeat_is_due(self, sender: Peer, now: float) -> bool:
+        """Should `sender` send a heartbeat now? Yes, if it has been silent for half an interval."""
+        return self._silence(sender, now) >= self.heartbeat / 2 > 0
+
+    def is_silent(self, sender: Peer, now: float) -> bool:
+        """Has `sender` been silent for so long that the other may hang up?"""
+        return self._silence(sender, now) > SILENCE * self.heartbeat > 0
+
+    def _silence(self, sender: Peer, now: float) -> float:
+        return now - self._heard.setdefault(sender, now)
+
+    @property
+    def is_mid_content(self) -> bool:
+        """Is either side in the middle of a content?"""
+        return any(reader.is_mid_content for reader in self.readers.values())
+
+
+__all__ = ["CLIENT", "SERVER", "Connection", "Peer", "State"]

@@ -1,0 +1,146 @@
+"""Reply codes as exceptions (AMQP 0-9-1 section 1.2, constants; section 4.3 for their scope)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar
+
+
+class Scope(StrEnum):
+    """What an error closes: the one channel it happened on, or the whole connection."""
+
+    CHANNEL = "channel"
+    CONNECTION = "connection"
+
+
+class ProtocolError(Exception):
+    """A peer broke the protocol, or asked for what may not be; says how it must be answered.
+
+    `code` and `name` are the reply code and its name, `scope` what is to be closed, `channel` the
+    channel number (0 when it concerns the connection), `class_id` and `method_id` the method at
+    fault (0 when none is), `offset` the octet of the direction's stream where the fault lies, or
+    None when the fault is not one of octets.
+    """
+
+    code: ClassVar[int]
+    name: ClassVar[str]
+    usual_scope: ClassVar[Scope]
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        channel: int = 0,
+        class_id: int = 0,
+        method_id: int = 0,
+        offset: int | None = None,
+        scope: Scope | None = None,
+    ) -> None:
+        super().__init__(text)
+        self.text = text
+        self.channel = channel
+        self.class_id = class_id
+        self.method_id = method_id
+        self.offset = offset
+        self.scope = scope or self.usual_scope
+
+    @property
+    def reply_text(self) -> str:
+        """The text for a close method: the name, then what happened, cut to a short string."""
+        text = f"{self.name} - {self.text}"
+        return text.encode()[:255].decode(errors="ignore")
+
+    def __str__(self) -> str:
+        place = "" if self.offset is None else f" at octet {self.offset}"
+        return f"{self.code} {self.name}: {self.text}{place}"
+
+
+class _ChannelError(ProtocolError):
+    usual_scope = Scope.CHANNEL
+
+
+class _ConnectionError(ProtocolError):
+    usual_scope = Scope.CONNECTION
+
+
+class ContentTooLarge(_ChannelError):
+    code, name = 311, "CONTENT_TOO_LARGE"
+
+
+class NoRoute(_ChannelError):
+    """RabbitMQ's own code, seen in basic.return only."""
+
+    code, name = 312, "NO_ROUTE"
+
+
+class NoConsumers(_ChannelError):
+    code, name = 313, "NO_CONSUMERS"
+
+
+class ConnectionForced(_ConnectionError):
+    code, name = 320, "CONNECTION_FORCED"
+
+
+class InvalidPath(_ConnectionError):
+    code, name = 402, "INVALID_PATH"
+
+
+class AccessRefused(_ChannelError):
+    code, name = 403, "ACCESS_REFUSED"
+
+
+class NotFound(_ChannelError):
+    code, name = 404, "NOT_FOUND"
+
+
+class ResourceLocked(_ChannelError):
+    code, name = 405, "RESOURCE_LOCKED"
+
+
+class PreconditionFailed(_ChannelError):
+    code, name = 406, "PRECONDITION_FAILED"
+
+
+class FrameError(_ConnectionError):
+    code, name = 501, "FRAME_ERROR"
+
+
+class SyntaxViolation(_ConnectionError):
+    """`SYNTAX_ERROR`; Python keeps the name SyntaxError for itself."""
+
+    code, name = 502, "SYNTAX_ERROR"
+
+
+class CommandInvalid(_ConnectionError):
+    code, name = 503, "COMMAND_INVALID"
+
+
+class ChannelError(_ConnectionError):
+    """A channel that is not open, or open already. Its name notwithstanding, a hard error."""
+
+    code, name = 504, "CHANNEL_ERROR"
+
+
+class UnexpectedFrame(_ConnectionError):
+    code, name = 505, "UNEXPECTED_FRAME"
+
+
+class ResourceError(_ConnectionError):
+    code, name = 506, "RESOURCE_ERROR"
+
+
+class NotAllowed(_ConnectionError):
+    code, name = 530, "NOT_ALLOWED"
+
+
+class NotImplementedByServer(_ConnectionError):
+    code, name = 540, "NOT_IMPLEMENTED"
+
+
+class InternalError(_ConnectionError):
+    code, name = 541, "INTERNAL_ERROR"
+
+
+BY_CODE: dict[int, type[ProtocolError]] = {
+    error.code: error for family in (_ChannelError, _ConnectionError) for error in family.__subclasses__()
+}

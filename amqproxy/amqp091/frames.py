@@ -1,0 +1,499 @@
+"""Octets ↔ frames (AMQP 0-9-1 section 4.2.3), in the order a channel allows (section 4.2.6).
+
+A `FrameReader` is one direction of one connection. It takes octets as they come and finds the whole
+frames in them; whoever owns it says which frames are to be handed over as `Frame`s. The others are
+checked and counted where they lie, which is what makes a proxy fast: nothing is made of them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+from amqproxy.amqp091.errors import CommandInvalid, FrameError, ProtocolError, UnexpectedFrame
+from amqproxy.amqp091.methods import BY_INDEX, METHODS, Method
+from amqproxy.amqp091.properties import ContentHeader
+from amqproxy.amqp091.wire import decode_fields
+
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
+METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
+FRAME_END = 0xCE
+OVERHEAD = 8
+"""Octets of a frame that are not payload: seven before it and one after."""
+
+FRAME_MIN_SIZE = 4096
+"""The least frame-max that peers may agree on, and all that may be sent before they do."""
+
+NO_LIMIT = 0xFFFFFFFF
+"""The largest size a frame can name."""
+
+METHOD_COUNT = len(BY_INDEX)
+KINDS = 4 * METHOD_COUNT + 1
+"""How many kinds of frame a `Tally` tells apart: a method, or a header or body that belongs to one
+(the second and third `METHOD_COUNT`), or content that belongs to none (the first two of the
+fourth), or a heartbeat (the last)."""
+
+EVERY_METHOD = bytes([1]) * METHOD_COUNT
+
+# What the loop over the frames needs, as C sees it: constants, and tables by class and method id
+# and by a method's index.
+_METHOD = cython.declare(cython.int, METHOD)
+_HEADER = cython.declare(cython.int, HEADER)
+_BODY = cython.declare(cython.int, BODY)
+_HEARTBEAT = cython.declare(cython.int, HEARTBEAT)
+_METHOD_COUNT = cython.declare(cython.int, METHOD_COUNT)
+_UNKNOWN = cython.declare(cython.int, 0xFF)
+_CARRIES_CONTENT = cython.declare(cython.int, 1)
+_ENDS_CHANNEL = cython.declare(cython.int, 2)
+
+_ENDINGS = ("channel.close", "channel.close-ok")
+_TRAITS = cython.declare(bytes, bytes([cls.carries_content + 2 * (cls.name in _ENDINGS) for cls in BY_INDEX]))
+
+
+def _index_table() -> bytes:
+    table = bytearray([0xFF]) * (128 * 128)
+    for cls in BY_INDEX:
+        table[cls.class_id * 128 + cls.method_id] = cls.index
+    return bytes(table)
+
+
+_INDEX_OF = cython.declare(bytes, _index_table())
+
+
+def encode_frame(kind: int, channel: int, payload: bytes) -> bytes:
+    """A frame's octets."""
+    return b"%c%b%b%b\xce" % (kind, channel.to_bytes(2), len(payload).to_bytes(4), payload)
+
+
+def encode_method(channel: int, method: Method) -> bytes:
+    """The octets of the frame that holds `method`."""
+    return encode_frame(METHOD, channel, method.encode())
+
+
+HEARTBEAT_FRAME = encode_frame(HEARTBEAT, 0, b"")
+
+
+@cython.final
+@cython.cclass
+class Tally:
+    """Frames and octets seen, by kind of frame; shared by whatever readers are given it."""
+
+    frames: array[int] = cython.declare(object, visibility="readonly")
+    octets: array[int] = cython.declare(object, visibility="readonly")
+    _frames: cython.ulonglong[::1]  # type: ignore[type-arg, valid-type]
+    _octets: cython.ulonglong[::1]  # type: ignore[type-arg, valid-type]
+
+    def __init__(self) -> None:
+        self.frames = array("Q", bytes(8 * KINDS))
+        self.octets = array("Q", bytes(8 * KINDS))
+        self._frames = self.frames  # type: ignore[assignment]
+        self._octets = self.octets  # type: ignore[assignment]
+
+
+@cython.final
+@cython.no_gc
+@cython.cclass
+class Frame:
+    """One whole frame as it was received: `raw` is all its octets, `offset` where they lay.
+
+    `kind` is METHOD, HEADER, BODY or HEARTBEAT; `index` is the method's small number, or -1.
+    Nothing is decoded before it is asked for. `is_in_order` says that the reader has checked the
+    frame against its channel's content already.
+    """
+
+    raw: bytes = cython.declare(bytes, visibility="readonly")
+    offset: int = cython.declare(cython.longlong, visibility="readonly")
+    kind: int = cython.declare(cython.int, visibility="readonly")
+    channel: int = cython.declare(cython.int, visibility="readonly")
+    index: int = cython.declare(cython.int, visibility="readonly")
+    is_in_order: bool = cython.declare(cython.bint, visibility="readonly")
+    _decoded: object
+
+    def __init__(self, raw: bytes, offset: int = 0) -> None:
+        """`raw` must be one whole frame that a `FrameReader` would pass."""
+        self.raw = raw
+        self.offset = offset
+        self.kind = raw[0]
+        self.channel = raw[1] << 8 | raw[2]
+        self.index = METHODS[int.from_bytes(raw[7:11])].index if self.kind == METHOD else -1
+        self.is_in_order = False
+        self._decoded = None
+
+    @property
+    def payload(self) -> bytes:
+        return self.raw[7 : len(self.raw) - 1]
+
+    @property
+    def size(self) -> int:
+        """Octets of payload."""
+        return len(self.raw) - OVERHEAD
+
+    @property
+    def method(self) -> Any:
+        """The method, decoded; `ProtocolError` when its arguments are malformed.
+
+        Only of a METHOD frame.
+        """
+        if self._decoded is None:
+            cls = BY_INDEX[self.index]
+            end: cython.Py_ssize_t = len(self.raw) - 1
+            try:
+                self._decoded = cls(*decode_fields(cls.layout, self.raw, 11, end, self.offset))
+            except ProtocolError as error:
+                error.channel = self.channel
+                error.class_id, error.method_id = cls.class_id, cls.method_id
+                raise
+        return self._decoded
+
+    @property
+    def header(self) -> Any:
+        """The `ContentHeader`, decoded; `ProtocolError` when malformed. Only of a HEADER frame."""
+        if self._decoded is None:
+            try:
+                self._decoded = ContentHeader.decode(self.raw, 7, len(self.raw) - 1, self.offset)
+            except ProtocolError as error:
+                error.channel = self.channel
+                raise
+        return self._decoded
+
+    @property
+    def body_size(self) -> int:
+        """The octets of body that a HEADER frame announces."""
+        return int.from_bytes(self.raw[11:19])
+
+    def __repr__(self) -> str:
+        what = BY_INDEX[self.index].name if self.kind == METHOD else f"kind={self.kind}"
+        return f"<Frame {what} channel={self.channel} size={self.size} offset={self.offset}>"
+
+
+@cython.final
+@cython.no_gc
+@cython.cclass
+class Lane:
+    """One direction of one channel: which frame its content allows next. Section 4.2.6.
+
+    Content is in one of three states: none under way, a header due, or body due. `was_cut` says
+    that channel.close or its answer came while some was under way; only who knows the channel's
+    state can tell whether that is right.
+    """
+
+    expects: int = cython.declare(cython.int, visibility="readonly")
+    index: int = cython.declare(cython.int, visibility="readonly")
+    remaining: int = cython.declare(cython.ulonglong, visibility="readonly")
+    was_cut: bool = cython.declare(cython.bint, visibility="readonly")
+
+    def __init__(self) -> None:
+        self.was_cut = False
+        self.expects = METHOD
+        self.index = -1
+        self.remaining = 0
+
+    def advance(self, frame: Frame) -> None:
+        """Take the next frame of the lane; `ProtocolError` when it may not come now."""
+        p: cython.p_const_uchar = frame.raw
+        fault: cython.int = self._step(p, frame.kind, frame.index, len(frame.raw) - 8, 0)
+        if fault:
+            raise self._violation(fault, frame.kind, frame.channel, frame.offset)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _step(
+        self,
+        p: cython.p_const_uchar,
+        kind: cython.int,
+        index: cython.int,
+        size: cython.longlong,
+        position: cython.Py_ssize_t,
+    ) -> cython.int:
+        """Advance over the frame at `position`: 0, or the number of the fault."""
+        i: cython.int
+        trait: cython.int
+        if kind == _METHOD:
+            traits: cython.p_const_uchar = _TRAITS
+            trait = traits[index]
+            if trait & _ENDS_CHANNEL:
+                self.was_cut = self.expects != _METHOD
+                self.expects = _METHOD
+                return 0
+            if self.expects != _METHOD:
+                return 1
+            if trait & _CARRIES_CONTENT:
+                self.expects = _HEADER
+                self.index = index
+            return 0
+        if kind == _HEADER:
+            if self.expects != _HEADER:
+                return 1
+            if size < 12:
+                return 2
+            if p[position + 7] | (p[position + 8] ^ 60) | p[position + 9] | p[position + 10]:
+                return 3
+            self.remaining = 0
+            for i in range(11, 19):
+                self.remaining = (self.remaining << 8) | p[position + i]
+            self.expects = _BODY if self.remaining > 0 else _METHOD
+            return 0
+        if self.expects != _BODY:
+            return 1
+        if cython.cast(cython.ulonglong, size) > self.remaining:
+            return 4
+        self.remaining -= size
+        if self.remaining == 0:
+            self.expects = _METHOD
+        return 0
+
+    def _violation(self, fault: int, kind: int, channel: int, offset: int) -> ProtocolError:
+        """The answer to a fault: RabbitMQ's own, but for a body too long, of which it says nothing."""
+        if fault == 1:
+            text = f"expected a {_NAMES[self.expects]} frame, got a {_NAMES[kind]} frame"
+            error: ProtocolError = UnexpectedFrame(text, offset=offset)
+        elif fault == 2:
+            error = FrameError("a content header of less than 12 octets", offset=offset + 7)
+        elif fault == 3:
+            text = "expected a content header of class 60 and weight 0, got another"
+            error = UnexpectedFrame(text, offset=offset + 7)
+        else:
+            text = f"a body frame goes past the {self.remaining} octets that its header left it"
+            error = FrameError(text, offset=offset + 7)
+        error.channel = channel
+        if self.expects != METHOD:
+            error.class_id = BY_INDEX[self.index].class_id
+            error.method_id = BY_INDEX[self.index].method_id
+        return error
+
+
+_NAMES = {METHOD: "method", HEADER: "content header", BODY: "content body", HEARTBEAT: "heartbeat"}
+
+
+@cython.final
+@cython.cclass
+class FrameReader:
+    """One direction of a connection: octets in, whole frames out, in a channel's legal order.
+
+    After `feed`, `taken` is all the octets of the whole frames found by it, in one piece: the very
+    object it was given where that is possible. `error` is what ended the reading, once it has; the
+    frames before it have been handed over, and feeding more raises it.
+    """
+
+    frame_max: int = cython.declare(cython.longlong, visibility="readonly")
+    offset: int = cython.declare(cython.longlong, visibility="readonly")
+    taken: bytes | memoryview = cython.declare(object, visibility="readonly")
+    error: ProtocolError | None = cython.declare(object, visibility="readonly")
+    lanes: dict = cython.declare(dict, visibility="readonly")  # type: ignore[type-arg]
+    tally: Tally
+    _payload_max: cython.longlong
+    _wants: bytes
+    _wants_content: cython.bint
+    _tail: bytearray | None
+    _missing: cython.Py_ssize_t
+    _recent: Lane | None
+    _recent_channel: cython.int
+
+    def __init__(self, tally: Tally | None = None, *, frame_max: int = FRAME_MIN_SIZE, offset: int = 0) -> None:
+        self.lanes = {}
+        self.offset = offset
+        self.taken = b""
+        self.error = None
+        self.tally = Tally() if tally is None else tally
+        self._tail = None
+        self._missing = 0
+        self._recent = None
+        self._recent_channel = -1
+        self.set_frame_max(frame_max)
+        self.want(EVERY_METHOD, content=True)
+
+    def set_frame_max(self, frame_max: int) -> None:
+        """Bound frames to `frame_max` octets from here on; 0 is no bound. Section 4.2.3.
+
+        As in RabbitMQ, the bound holds for the payload alone: clients exist that count it so.
+        """
+        self.frame_max = frame_max
+        self._payload_max = frame_max if frame_max > 0 else NO_LIMIT
+
+    def want(self, methods: bytes, *, content: bool) -> None:
+        """Choose the frames to hand over: `methods` holds a 1 at the index of each that is wanted;
+        `content` is for headers, bodies and heartbeats. A frame of a channel that has no lane is
+        always handed over.
+        """
+        self._wants = methods
+        self._wants_content = content
+
+    def open_lane(self, channel: int) -> Lane:
+        """Check the order of the channel's frames from here on."""
+        lane = self.lanes[channel] = Lane()
+        self._recent_channel = -1
+        return lane
+
+    def close_lane(self, channel: int) -> None:
+        """Leave the channel's order to whoever is handed its frames."""
+        self.lanes.pop(channel, None)
+        self._recent_channel = -1
+
+    def skip(self, octets: int) -> None:
+        """Count octets that were read elsewhere, as a protocol header is, into `offset`."""
+        self.offset += octets
+
+    @property
+    def is_mid_content(self) -> bool:
+        """Is there a channel whose content has begun and not ended?"""
+        return any(lane.expects != METHOD for lane in self.lanes.values())
+
+    @property
+    def held(self) -> int:
+        """Octets held because the frame that they begin is not whole yet."""
+        return 0 if self._tail is None else len(self._tail)
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Take the octets that came next; return the wanted frames that are now whole."""
+        if self.error is not None:
+            raise self.error
+        if self._tail is not None:
+            self._tail += data
+            if len(data) < self._missing:
+                self._missing -= len(data)
+                self.taken = b""
+                return []
+            data = bytes(self._tail)
+            self._tail = None
+        frames: list = []  # type: ignore[type-arg]
+        length: cython.Py_ssize_t = len(data)
+        end: cython.Py_ssize_t = self._scan(data, length, frames)
+        self.offset += end
+        if end == length:
+            self.taken = data
+        else:
+            self.taken = memoryview(data)[:end]
+            if self.error is None:
+                self._tail = bytearray(data[end:])
+        return frames
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _scan(self, data: bytes, length: cython.Py_ssize_t, frames: list) -> cython.Py_ssize_t:  # type: ignore[type-arg]
+        """Go over the whole frames in `data`; the place where they end."""
+        p: cython.p_const_uchar = data
+        wants: cython.p_const_uchar = self._wants
+        index_of: cython.p_const_uchar = _INDEX_OF
+        frames_seen: cython.ulonglong[::1] = self.tally._frames  # type: ignore[type-arg, valid-type]
+        octets_seen: cython.ulonglong[::1] = self.tally._octets  # type: ignore[type-arg, valid-type]
+        position: cython.Py_ssize_t = 0
+        whole: cython.longlong
+        size: cython.longlong
+        kind: cython.int
+        channel: cython.int
+        index: cython.int
+        slot: cython.int
+        fault: cython.int
+        is_wanted: cython.int
+        lane: Lane | None
+        frame: Frame
+        while True:
+            if length - position < 7:
+                self._missing = 7 - (length - position)
+                return position
+            kind = p[position]
+            channel = (p[position + 1] << 8) | p[position + 2]
+            size = (
+                (cython.cast(cython.longlong, p[position + 3]) << 24)
+                | (p[position + 4] << 16)
+                | (p[position + 5] << 8)
+                | p[position + 6]
+            )
+            if size > self._payload_max or (kind != _HEARTBEAT and not 1 <= kind <= 3):
+                self._refuse_head(kind, size, position)
+                return position
+            whole = size + 8
+            if length - position < whole:
+                self._missing = whole - (length - position)
+                return position
+            if p[position + whole - 1] != 0xCE:
+                self._refuse_end(p[position + whole - 1], position + whole - 1)
+                return position
+
+            if channel == self._recent_channel:
+                lane = self._recent
+            else:
+                lane = self.lanes.get(channel)
+                self._recent = lane
+                self._recent_channel = channel
+
+            index = -1
+            if kind == _METHOD:
+                index = _UNKNOWN
+                if (
+                    size >= 4
+                    and (p[position + 7] | p[position + 9] | ((p[position + 8] | p[position + 10]) & 0x80)) == 0
+                ):
+                    index = index_of[p[position + 8] * 128 + p[position + 10]]
+                if index == _UNKNOWN:
+                    self._refuse_method(p[position : position + whole], position)
+                    return position
+                slot = index
+                is_wanted = wants[index] or lane is None
+            elif kind == _HEARTBEAT:
+                if channel != 0 or size != 0:
+                    self._refuse_heartbeat(channel, position)
+                    return position
+                slot = 4 * _METHOD_COUNT
+                is_wanted = self._wants_content
+            elif lane is None:
+                slot = 3 * _METHOD_COUNT + kind - _HEADER
+                is_wanted = True
+            else:
+                slot = (kind - 1) * _METHOD_COUNT + max(lane.index, 0)
+                is_wanted = self._wants_content
+
+            if lane is not None and kind != _HEARTBEAT:
+                fault = lane._step(p, kind, index, size, position)
+                if fault:
+                    self.error = lane._violation(fault, kind, channel, self.offset + position)
+                    return position
+            frames_seen[slot] += 1  # type: ignore[index]
+            octets_seen[slot] += whole  # type: ignore[index]
+
+            if is_wanted:
+                frame = Frame.__new__(Frame)
+                frame.raw = p[position : position + whole]
+                frame.offset = self.offset + position
+                frame.kind = kind
+                frame.channel = channel
+                frame.index = index
+                frame.is_in_order = lane is not None
+                frame._decoded = None
+                frames.append(frame)
+            position += whole
+
+    def _refuse_head(self, kind: int, size: int, position: int) -> None:
+        at = self.offset + position
+        if size > self._payload_max:
+            self.error = FrameError(f"a frame of {size} octets, where {self.frame_max} is the most", offset=at + 3)
+        else:
+            self.error = FrameError(f"unknown frame type {kind}", offset=at)
+
+    def _refuse_end(self, octet: int, position: int) -> None:
+        self.error = FrameError(f"a frame ends in 0x{octet:02x} instead of 0xce", offset=self.offset + position)
+
+    def _refuse_heartbeat(self, channel: int, position: int) -> None:
+        at = self.offset + position
+        if channel:
+            self.error = UnexpectedFrame(f"a heartbeat on channel {channel}", offset=at + 1)
+        else:
+            self.error = FrameError("a heartbeat with a payload", offset=at + 3)
+
+    def _refuse_method(self, raw: bytes, position: int) -> None:
+        at = self.offset + position + 7
+        if len(raw) < OVERHEAD + 4:
+            self.error = FrameError("a method frame too short to name a method", offset=at)
+            return
+        class_id, method_id = int.from_bytes(raw[7:9]), int.from_bytes(raw[9:11])
+        self.error = CommandInvalid(
+            f"unknown method {class_id}.{method_id}",
+            offset=at,
+            class_id=class_id,
+            method_id=method_id,
+        )

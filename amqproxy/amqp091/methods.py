@@ -1,0 +1,645 @@
+"""Every method of AMQP 0-9-1 and of RabbitMQ's extensions, one small typed class each.
+
+The annotations are the wire types; a method's codec is its layout, read from them once, at import.
+Fields that the specification reserves are kept, so that a method goes back to the octets it came
+from. Methods marked RabbitMQ's are not in the specification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
+
+import msgspec
+
+from amqproxy.amqp091.wire import Table, encode_fields
+
+Bit = Annotated[bool, "b"]
+Octet = Annotated[int, "o"]
+Short = Annotated[int, "h"]
+Long = Annotated[int, "l"]
+LongLong = Annotated[int, "q"]
+Name = Annotated[str, "s"]
+ShortStr = Annotated[str, "u"]
+LongStr = Annotated[bytes, "S"]
+FieldTable = Annotated[Table, "F"]
+
+EMPTY = Table()
+
+
+"""`Name` must be UTF-8, as RabbitMQ insists for exchanges and queues; a `ShortStr` may hold any
+octets, see `wire` for how they are kept."""
+
+
+class Method(msgspec.Struct, frozen=True, gc=False):
+    """What all methods share. Section 2.2.4 and 4.2.4.
+
+    `name` is the specification's ("basic.publish"), `index` a small number for tables of counters,
+    `layout` the wire types of the fields as `wire.decode_fields` takes them.
+    """
+
+    name: ClassVar[str]
+    class_id: ClassVar[int]
+    method_id: ClassVar[int]
+    index: ClassVar[int]
+    layout: ClassVar[bytes]
+    carries_content: ClassVar[bool]
+
+    def encode(self) -> bytes:
+        """The payload of the method's frame: its two ids, then its arguments."""
+        head = self.class_id.to_bytes(2) + self.method_id.to_bytes(2)
+        return head + encode_fields(self.layout, [getattr(self, f) for f in self.__struct_fields__])
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the method says, under the specification's names, without the reserved fields."""
+        return {
+            spec_name(field): getattr(self, field)
+            for field in self.__struct_fields__
+            if not field.startswith("reserved_")
+        }
+
+
+def spec_name(field: str) -> str:
+    """The specification's name for a field that Python, or `Method` itself, keeps a word from."""
+    return _SPEC_NAMES.get(field, field)
+
+
+_SPEC_NAMES = {
+    "failing_class_id": "class_id",
+    "failing_method_id": "method_id",
+    "global_": "global",
+}
+
+METHODS: dict[int, type[Method]] = {}
+"""Every method by its number, which is the class id times 65,536 plus the method id."""
+
+BY_NAME: dict[str, type[Method]] = {}
+BY_INDEX: list[type[Method]] = []
+
+
+M = TypeVar("M", bound=Method)
+
+
+def _method(name: str, class_id: int, method_id: int, *, content: bool = False) -> Callable[[type[M]], type[M]]:
+    """Give a class its place on the wire, and enter it in the tables above."""
+
+    def enter(cls: type[M]) -> type[M]:
+        hints = get_type_hints(cls, include_extras=True)
+        cls.name, cls.class_id, cls.method_id = name, class_id, method_id
+        cls.carries_content = content
+        cls.layout = "".join(hints[f].__metadata__[0] for f in cls.__struct_fields__).encode()
+        cls.index = len(BY_INDEX)
+        METHODS[class_id << 16 | method_id] = BY_NAME[name] = cls
+        BY_INDEX.append(cls)
+        return cls
+
+    return enter
+
+
+# --- connection: section 1.4 -----------------------------------------------------------------
+
+
+@_method("connection.start", 10, 10)
+class ConnectionStart(Method, frozen=True):
+    """The server's first word: its version, properties and login mechanisms."""
+
+    version_major: Octet = 0
+    version_minor: Octet = 9
+    server_properties: FieldTable = EMPTY
+    mechanisms: LongStr = b"PLAIN"
+    locales: LongStr = b"en_US"
+
+
+@_method("connection.start-ok", 10, 11)
+class ConnectionStartOk(Method, frozen=True):
+    """The client's choice of mechanism, and its first answer to it (a secret)."""
+
+    client_properties: FieldTable = EMPTY
+    mechanism: ShortStr = "PLAIN"
+    response: LongStr = b""
+    locale: ShortStr = "en_US"
+
+
+@_method("connection.secure", 10, 20)
+class ConnectionSecure(Method, frozen=True):
+    """A further challenge of the login mechanism."""
+
+    challenge: LongStr = b""
+
+
+@_method("connection.secure-ok", 10, 21)
+class ConnectionSecureOk(Method, frozen=True):
+    """The answer to a challenge (a secret)."""
+
+    response: LongStr = b""
+
+
+@_method("connection.tune", 10, 30)
+class ConnectionTune(Method, frozen=True):
+    """The limits that the server proposes; 0 is none. `heartbeat` is in seconds."""
+
+    channel_max: Short = 0
+    frame_max: Long = 0
+    heartbeat: Short = 0
+
+
+@_method("connection.tune-ok", 10, 31)
+class ConnectionTuneOk(Method, frozen=True):
+    """The limits that hold from here on."""
+
+    channel_max: Short = 0
+    frame_max: Long = 0
+    heartbeat: Short = 0
+
+
+@_method("connection.open", 10, 40)
+class ConnectionOpen(Method, frozen=True):
+    """Enter a virtual host."""
+
+    virtual_host: ShortStr = "/"
+    reserved_1: ShortStr = ""
+    reserved_2: Bit = False
+
+
+@_method("connection.open-ok", 10, 41)
+class ConnectionOpenOk(Method, frozen=True):
+    """The virtual host is entered."""
+
+    reserved_1: ShortStr = ""
+
+
+@_method("connection.close", 10, 50)
+class ConnectionClose(Method, frozen=True):
+    """The end of the connection, and why; the ids name the method at fault."""
+
+    reply_code: Short = 200
+    reply_text: ShortStr = ""
+    failing_class_id: Short = 0
+    failing_method_id: Short = 0
+
+
+@_method("connection.close-ok", 10, 51)
+class ConnectionCloseOk(Method, frozen=True):
+    """The end is agreed; the socket may be closed."""
+
+
+@_method("connection.blocked", 10, 60)
+class ConnectionBlocked(Method, frozen=True):
+    """RabbitMQ's: the server is short of something and will not read publishes."""
+
+    reason: ShortStr = ""
+
+
+@_method("connection.unblocked", 10, 61)
+class ConnectionUnblocked(Method, frozen=True):
+    """RabbitMQ's: the server reads publishes again."""
+
+
+@_method("connection.update-secret", 10, 70)
+class ConnectionUpdateSecret(Method, frozen=True):
+    """RabbitMQ's: a new credential for a connection that lives on (a secret)."""
+
+    new_secret: LongStr = b""
+    reason: ShortStr = ""
+
+
+@_method("connection.update-secret-ok", 10, 71)
+class ConnectionUpdateSecretOk(Method, frozen=True):
+    """RabbitMQ's: the new credential is taken."""
+
+
+# --- channel: section 1.5 --------------------------------------------------------------------
+
+
+@_method("channel.open", 20, 10)
+class ChannelOpen(Method, frozen=True):
+    """Open the channel whose number the frame bears."""
+
+    reserved_1: ShortStr = ""
+
+
+@_method("channel.open-ok", 20, 11)
+class ChannelOpenOk(Method, frozen=True):
+    """The channel is open."""
+
+    reserved_1: LongStr = b""
+
+
+@_method("channel.flow", 20, 20)
+class ChannelFlow(Method, frozen=True):
+    """Stop or restart the content that the other side sends on the channel."""
+
+    active: Bit = False
+
+
+@_method("channel.flow-ok", 20, 21)
+class ChannelFlowOk(Method, frozen=True):
+    """The flow is stopped or restarted."""
+
+    active: Bit = False
+
+
+@_method("channel.close", 20, 40)
+class ChannelClose(Method, frozen=True):
+    """The end of the channel, and why; the ids name the method at fault."""
+
+    reply_code: Short = 200
+    reply_text: ShortStr = ""
+    failing_class_id: Short = 0
+    failing_method_id: Short = 0
+
+
+@_method("channel.close-ok", 20, 41)
+class ChannelCloseOk(Method, frozen=True):
+    """The end is agreed; the number may be used again."""
+
+
+# --- access: AMQP 0-8's, which RabbitMQ still answers ----------------------------------------
+
+
+@_method("access.request", 30, 10)
+class AccessRequest(Method, frozen=True):
+    """Ask for an access ticket; RabbitMQ grants whatever is asked."""
+
+    realm: ShortStr = ""
+    exclusive: Bit = False
+    passive: Bit = False
+    active: Bit = False
+    write: Bit = False
+    read: Bit = False
+
+
+@_method("access.request-ok", 30, 11)
+class AccessRequestOk(Method, frozen=True):
+    """The ticket, which nothing needs any more."""
+
+    reserved_1: Short = 1
+
+
+# --- exchange: section 1.6 -------------------------------------------------------------------
+
+
+@_method("exchange.declare", 40, 10)
+class ExchangeDeclare(Method, frozen=True):
+    """Make an exchange, or check that it is there as described."""
+
+    reserved_1: Short = 0
+    exchange: Name = ""
+    type: ShortStr = "direct"
+    passive: Bit = False
+    durable: Bit = False
+    auto_delete: Bit = False
+    internal: Bit = False
+    no_wait: Bit = False
+    arguments: FieldTable = EMPTY
+
+
+@_method("exchange.declare-ok", 40, 11)
+class ExchangeDeclareOk(Method, frozen=True):
+    """The exchange is there."""
+
+
+@_method("exchange.delete", 40, 20)
+class ExchangeDelete(Method, frozen=True):
+    """Remove an exchange."""
+
+    reserved_1: Short = 0
+    exchange: Name = ""
+    if_unused: Bit = False
+    no_wait: Bit = False
+
+
+@_method("exchange.delete-ok", 40, 21)
+class ExchangeDeleteOk(Method, frozen=True):
+    """The exchange is gone."""
+
+
+@_method("exchange.bind", 40, 30)
+class ExchangeBind(Method, frozen=True):
+    """RabbitMQ's: let an exchange receive what another one routes to it."""
+
+    reserved_1: Short = 0
+    destination: Name = ""
+    source: Name = ""
+    routing_key: ShortStr = ""
+    no_wait: Bit = False
+    arguments: FieldTable = EMPTY
+
+
+@_method("exchange.bind-ok", 40, 31)
+class ExchangeBindOk(Method, frozen=True):
+    """RabbitMQ's: the binding is there."""
+
+
+@_method("exchange.unbind", 40, 40)
+class ExchangeUnbind(Method, frozen=True):
+    """RabbitMQ's: undo exchange.bind."""
+
+    reserved_1: Short = 0
+    destination: Name = ""
+    source: Name = ""
+    routing_key: ShortStr = ""
+    no_wait: Bit = False
+    arguments: FieldTable = EMPTY
+
+
+@_method("exchange.unbind-ok", 40, 51)
+class ExchangeUnbindOk(Method, frozen=True):
+    """RabbitMQ's: the binding is gone. (Its id really is 51.)"""
+
+
+# --- queue: section 1.7 ----------------------------------------------------------------------
+
+
+@_method("queue.declare", 50, 10)
+class QueueDeclare(Method, frozen=True):
+    """Make a queue, or check that it is there as described."""
+
+    reserved_1: Short = 0
+    queue: Name = ""
+    passive: Bit = False
+    durable: Bit = False
+    exclusive: Bit = False
+    auto_delete: Bit = False
+    no_wait: Bit = False
+    arguments: FieldTable = EMPTY
+
+
+@_method("queue.declare-ok", 50, 11)
+class QueueDeclareOk(Method, frozen=True):
+    """The queue is there, with so many ready messages and consumers."""
+
+    queue: Name = ""
+    message_count: Long = 0
+    consumer_count: Long = 0
+
+
+@_method("queue.bind", 50, 20)
+class QueueBind(Method, frozen=True):
+    """Let a queue receive what an exchange routes to it."""
+
+    reserved_1: Short = 0
+    queue: Name = ""
+    exchange: Name = ""
+    routing_key: ShortStr = ""
+    no_wait: Bit = False
+    arguments: FieldTable = EMPTY
+
+
+@_method("queue.bind-ok", 50, 21)
+class QueueBindOk(Method, frozen=True):
+    """The binding is there."""
+
+
+@_method("queue.purge", 50, 30)
+class QueuePurge(Method, frozen=True):
+    """Drop the messages of a queue that nobody has yet received."""
+
+    reserved_1: Short = 0
+    queue: Name = ""
+    no_wait: Bit = False
+
+
+@_method("queue.purge-ok", 50, 31)
+class QueuePurgeOk(Method, frozen=True):
+    """So many messages were dropped."""
+
+    message_count: Long = 0
+
+
+@_method("queue.delete", 50, 40)
+class QueueDelete(Method, frozen=True):
+    """Remove a queue."""
+
+    reserved_1: Short = 0
+    queue: Name = ""
+    if_unused: Bit = False
+    if_empty: Bit = False
+    no_wait: Bit = False
+
+
+@_method("queue.delete-ok", 50, 41)
+class QueueDeleteOk(Method, frozen=True):
+    """The queue is gone, with so many messages."""
+
+    message_count: Long = 0
+
+
+@_method("queue.unbind", 50, 50)
+class QueueUnbind(Method, frozen=True):
+    """Undo queue.bind."""
+
+    reserved_1: Short = 0
+    queue: Name = ""
+    exchange: Name = ""
+    routing_key: ShortStr = ""
+    arguments: FieldTable = EMPTY
+
+
+@_method("queue.unbind-ok", 50, 51)
+class QueueUnbindOk(Method, frozen=True):
+    """The binding is gone."""
+
+
+# --- basic: section 1.8 ----------------------------------------------------------------------
+
+
+@_method("basic.qos", 60, 10)
+class BasicQos(Method, frozen=True):
+    """How much the server may send ahead of acknowledgements."""
+
+    prefetch_size: Long = 0
+    prefetch_count: Short = 0
+    global_: Bit = False
+
+
+@_method("basic.qos-ok", 60, 11)
+class BasicQosOk(Method, frozen=True):
+    """The new limit holds."""
+
+
+@_method("basic.consume", 60, 20)
+class BasicConsume(Method, frozen=True):
+    """Start a consumer on a queue."""
+
+    reserved_1: Short = 0
+    queue: Name = ""
+    consumer_tag: ShortStr = ""
+    no_local: Bit = False
+    no_ack: Bit = False
+    exclusive: Bit = False
+    no_wait: Bit = False
+    arguments: FieldTable = EMPTY
+
+
+@_method("basic.consume-ok", 60, 21)
+class BasicConsumeOk(Method, frozen=True):
+    """The consumer is there under this tag."""
+
+    consumer_tag: ShortStr = ""
+
+
+@_method("basic.cancel", 60, 30)
+class BasicCancel(Method, frozen=True):
+    """End a consumer; from a RabbitMQ server: the consumer has ended."""
+
+    consumer_tag: ShortStr = ""
+    no_wait: Bit = False
+
+
+@_method("basic.cancel-ok", 60, 31)
+class BasicCancelOk(Method, frozen=True):
+    """The consumer has ended."""
+
+    consumer_tag: ShortStr = ""
+
+
+@_method("basic.publish", 60, 40, content=True)
+class BasicPublish(Method, frozen=True):
+    """Send a message to an exchange."""
+
+    reserved_1: Short = 0
+    exchange: Name = ""
+    routing_key: ShortStr = ""
+    mandatory: Bit = False
+    immediate: Bit = False
+
+
+@_method("basic.return", 60, 50, content=True)
+class BasicReturn(Method, frozen=True):
+    """A mandatory or immediate message that found no queue or consumer."""
+
+    reply_code: Short = 312
+    reply_text: ShortStr = "NO_ROUTE"
+    exchange: Name = ""
+    routing_key: ShortStr = ""
+
+
+@_method("basic.deliver", 60, 60, content=True)
+class BasicDeliver(Method, frozen=True):
+    """A message for a consumer."""
+
+    consumer_tag: ShortStr = ""
+    delivery_tag: LongLong = 0
+    redelivered: Bit = False
+    exchange: Name = ""
+    routing_key: ShortStr = ""
+
+
+@_method("basic.get", 60, 70)
+class BasicGet(Method, frozen=True):
+    """Ask for one message of a queue."""
+
+    reserved_1: Short = 0
+    queue: Name = ""
+    no_ack: Bit = False
+
+
+@_method("basic.get-ok", 60, 71, content=True)
+class BasicGetOk(Method, frozen=True):
+    """The message asked for; so many are left."""
+
+    delivery_tag: LongLong = 0
+    redelivered: Bit = False
+    exchange: Name = ""
+    routing_key: ShortStr = ""
+    message_count: Long = 0
+
+
+@_method("basic.get-empty", 60, 72)
+class BasicGetEmpty(Method, frozen=True):
+    """The queue has no message."""
+
+    reserved_1: ShortStr = ""
+
+
+@_method("basic.ack", 60, 80)
+class BasicAck(Method, frozen=True):
+    """Deliveries are dealt with; from a RabbitMQ server: publishes are."""
+
+    delivery_tag: LongLong = 0
+    multiple: Bit = False
+
+
+@_method("basic.reject", 60, 90)
+class BasicReject(Method, frozen=True):
+    """A delivery is not wanted."""
+
+    delivery_tag: LongLong = 0
+    requeue: Bit = True
+
+
+@_method("basic.recover-async", 60, 100)
+class BasicRecoverAsync(Method, frozen=True):
+    """As basic.recover, without an answer; deprecated."""
+
+    requeue: Bit = False
+
+
+@_method("basic.recover", 60, 110)
+class BasicRecover(Method, frozen=True):
+    """Send all that is not acknowledged once more."""
+
+    requeue: Bit = False
+
+
+@_method("basic.recover-ok", 60, 111)
+class BasicRecoverOk(Method, frozen=True):
+    """The messages are on their way again."""
+
+
+@_method("basic.nack", 60, 120)
+class BasicNack(Method, frozen=True):
+    """RabbitMQ's: deliveries are not wanted; from a server: publishes are lost."""
+
+    delivery_tag: LongLong = 0
+    multiple: Bit = False
+    requeue: Bit = True
+
+
+# --- confirm: RabbitMQ's ---------------------------------------------------------------------
+
+
+@_method("confirm.select", 85, 10)
+class ConfirmSelect(Method, frozen=True):
+    """Let the server confirm every publish on the channel from here on."""
+
+    no_wait: Bit = False
+
+
+@_method("confirm.select-ok", 85, 11)
+class ConfirmSelectOk(Method, frozen=True):
+    """Publishes are counted from 1, and confirmed."""
+
+
+# --- tx: section 1.9 -------------------------------------------------------------------------
+
+
+@_method("tx.select", 90, 10)
+class TxSelect(Method, frozen=True):
+    """Make the channel transactional."""
+
+
+@_method("tx.select-ok", 90, 11)
+class TxSelectOk(Method, frozen=True):
+    """The channel is transactional."""
+
+
+@_method("tx.commit", 90, 20)
+class TxCommit(Method, frozen=True):
+    """Let all publishes and acknowledgements since the last one take effect."""
+
+
+@_method("tx.commit-ok", 90, 21)
+class TxCommitOk(Method, frozen=True):
+    """They have taken effect."""
+
+
+@_method("tx.rollback", 90, 30)
+class TxRollback(Method, frozen=True):
+    """Forget all publishes and acknowledgements since the last commit."""
+
+
+@_method("tx.rollback-ok", 90, 31)
+class TxRollbackOk(Method, frozen=True):
+    """They are forgotten."""

@@ -1,0 +1,78 @@
+"""The content header: how long a body is, and the properties that travel with it (section 4.2.6)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self, get_type_hints
+
+import msgspec
+
+from amqproxy.amqp091.methods import FieldTable, LongLong, Octet, ShortStr
+from amqproxy.amqp091.wire import decode_fields, decode_flagged, encode_fields, encode_flagged
+
+
+class Properties(msgspec.Struct, frozen=True, gc=False):
+    """The properties of class basic, None where a message has none. Section 1.8.1.
+
+    `timestamp` is in seconds since 1970; `cluster_id` is the field the specification reserves.
+    """
+
+    content_type: ShortStr | None = None
+    content_encoding: ShortStr | None = None
+    headers: FieldTable | None = None
+    delivery_mode: Octet | None = None
+    priority: Octet | None = None
+    correlation_id: ShortStr | None = None
+    reply_to: ShortStr | None = None
+    expiration: ShortStr | None = None
+    message_id: ShortStr | None = None
+    timestamp: LongLong | None = None
+    type: ShortStr | None = None
+    user_id: ShortStr | None = None
+    app_id: ShortStr | None = None
+    cluster_id: ShortStr | None = None
+
+    layout: ClassVar[bytes]
+
+    def present(self) -> dict[str, Any]:
+        """The properties that the message has, by name."""
+        pairs = ((field, getattr(self, field)) for field in self.__struct_fields__)
+        return {field: value for field, value in pairs if value is not None}
+
+
+def _layout(cls: type[Properties]) -> bytes:
+    hints = get_type_hints(cls, include_extras=True)
+    wire_types = [hints[field].__args__[0].__metadata__[0] for field in cls.__struct_fields__]
+    return "".join(wire_types).encode()
+
+
+Properties.layout = _layout(Properties)
+
+NO_PROPERTIES = Properties()
+
+
+class ContentHeader(msgspec.Struct, frozen=True, gc=False):
+    """What follows a method that carries content: the octets of body to come, and properties.
+
+    `weight` is always 0; the specification keeps it for what was never made.
+    """
+
+    body_size: LongLong
+    properties: Properties = NO_PROPERTIES
+    class_id: int = 60
+    weight: int = 0
+
+    @classmethod
+    def decode(cls, data: bytes, start: int, end: int, offset: int = 0) -> Self:
+        """The header in `data[start:end]`; `ProtocolError` if it is not one."""
+        fixed = decode_fields(_FIXED, data, start, min(start + 12, end), offset)
+        values = decode_flagged(Properties.layout, data, start + 12, end, offset)
+        return cls(fixed[2], Properties(*values), fixed[0], fixed[1])
+
+    def encode(self) -> bytes:
+        """The payload of the header's frame."""
+        values = [getattr(self.properties, f) for f in self.properties.__struct_fields__]
+        head = encode_fields(_FIXED, (self.class_id, self.weight, self.body_size))
+        return head + encode_flagged(Properties.layout, values)
+
+
+_FIXED = b"hhq"

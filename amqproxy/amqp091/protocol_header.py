@@ -1,0 +1,45 @@
+"""The first octets of a connection, and which protocol they belong to (section 4.2.2)."""
+
+from __future__ import annotations
+
+HEADER = b"AMQP\x00\x00\x09\x01"
+"""What a 0-9-1 client sends first, and what a server answers to anything else before it closes."""
+
+NAME = "0-9-1"
+
+_VERSIONS = {
+    b"\x00\x00\x09\x01": NAME,
+    b"\x01\x01\x08\x00": "0-8",
+    b"\x01\x01\x00\x09": "0-9",
+    b"\x01\x01\x09\x01": "0-9-1 (Qpid)",
+    b"\x01\x01\x00\x0a": "0-10",
+    b"\x00\x01\x00\x00": "1.0",
+    b"\x02\x01\x00\x00": "1.0 (TLS)",
+    b"\x03\x01\x00\x00": "1.0 (SASL)",
+}
+_HTTP = (b"GET ", b"PUT ", b"HEAD", b"POST", b"PRI ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC")
+
+
+def recognise(octets: bytes) -> str | None:
+    """The protocol whose connections begin with `octets`; None while there are too few to tell.
+
+    "0-9-1", "0-8", "0-9", "0-10", "1.0", "1.0 (SASL)" and the like for AMQP; "TLS", "HTTP",
+    "RabbitMQ stream"; "AMQP a.b.c.d" for a header of a version nobody knows; "unknown". Eight
+    octets always suffice.
+    """
+    if octets[:4] == b"AMQP":
+        if len(octets) < 8:
+            return None
+        version = octets[4:8]
+        return _VERSIONS.get(version, "AMQP " + ".".join(map(str, version)))
+    if b"AMQP".startswith(octets):
+        return None
+    if octets[0] == 22 and len(octets) > 1:
+        return "TLS" if octets[1] == 3 else "unknown"
+    if any(start.startswith(octets[:4]) for start in _HTTP):
+        return "HTTP" if len(octets) >= 4 else None
+    if len(octets) < 8:
+        return None
+    if octets[:2] == b"\x00\x00" and octets[4:8] == b"\x00\x11\x00\x01":
+        return "RabbitMQ stream"  # a frame's size, then peer-properties (17) version 1
+    return "unknown"

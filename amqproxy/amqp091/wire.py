@@ -1,0 +1,600 @@
+"""Integers, strings and field tables (AMQP 0-9-1 section 4.2.5), with RabbitMQ's table types.
+
+The specification and RabbitMQ name the types of table values differently; on the wire RabbitMQ's
+reading has won, and it is the one here:
+
+    t bool   b int8   B uint8   s int16   u uint16   I int32   i uint32   l and L int64
+    f float  d double D decimal S long string  x octets  T timestamp  A array  F table  V void
+
+`U`, the specification's own int16, is read too. Everything is checked when it is first decoded, so
+a table that is held is a sound one, and a table gives back the very octets it came from.
+As RabbitMQ does, what overruns or does not fill its container is answered with 501 (frame error);
+a value that cannot be, such as an unknown type, with 502 (syntax error).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from amqproxy.amqp091.errors import FrameError, SyntaxViolation
+
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
+MAX_TABLE_DEPTH = 128
+"""How many tables and arrays may lie within one another."""
+
+MAX_SHORT_STRING = 255
+"""Octets that a short string can hold."""
+
+_INTEGERS = {
+    "b": struct.Struct(">b"),
+    "B": struct.Struct(">B"),
+    "s": struct.Struct(">h"),
+    "U": struct.Struct(">h"),
+    "u": struct.Struct(">H"),
+    "I": struct.Struct(">i"),
+    "i": struct.Struct(">I"),
+    "l": struct.Struct(">q"),
+    "L": struct.Struct(">q"),
+    "T": struct.Struct(">Q"),
+}
+_FLOATS = {"f": struct.Struct(">f"), "d": struct.Struct(">d")}
+_LENGTH = struct.Struct(">I")
+
+_FIXED_SIZES = bytearray(256)
+"""Octets of a value of each type that has a fixed size; 0 for the others."""
+for _type, _size in zip("tbBsUuIilLTfdD", (1, 1, 1, 2, 2, 2, 4, 4, 8, 8, 8, 4, 8, 5), strict=True):
+    _FIXED_SIZES[ord(_type)] = _size
+_FIXED = bytes(_FIXED_SIZES)
+
+
+class Field(NamedTuple):
+    """One entry of a table: its name, the letter of its wire type, and its value."""
+
+    name: str
+    type: str
+    value: Any
+
+
+class Item(NamedTuple):
+    """One entry of an array: the letter of its wire type, and its value."""
+
+    type: str
+    value: Any
+
+
+class Table(Mapping[str, Any]):
+    """A field table: an immutable mapping that keeps the wire type of every value.
+
+    Made from a mapping, each value takes the type RabbitMQ's own clients would give it; made from
+    `Field`s, the type is as given. `fields` lists all entries in order, twins included; looking a
+    name up finds the first of its name. Section 4.2.5.5.
+    """
+
+    __slots__ = ("_fields", "_octets")
+
+    def __init__(self, entries: Mapping[str, Any] | Iterable[Field] = ()) -> None:
+        if isinstance(entries, Table):
+            fields, octets = entries.fields, entries.octets
+        elif isinstance(entries, Mapping):
+            fields = tuple(Field(name, *_typed(value)) for name, value in entries.items())
+            octets = encode_table_entries(fields)
+        else:
+            fields = tuple(entries)
+            octets = encode_table_entries(fields)
+        self._fields: tuple[Field, ...] | None = fields
+        self._octets: bytes = octets
+
+    @classmethod
+    def from_octets(cls, octets: bytes, offset: int = 0) -> Table:
+        """The table whose entries are exactly `octets` (no length before them), once checked.
+
+        `offset` is where they lie, for the `ProtocolError` that says what is wrong with them.
+        """
+        check_table(octets, 0, len(octets), offset)
+        return cls._of_checked(octets)
+
+    @classmethod
+    def _of_checked(cls, octets: bytes) -> Table:
+        table = cls.__new__(cls)
+        table._fields = None
+        table._octets = octets
+        return table
+
+    @property
+    def octets(self) -> bytes:
+        """The entries on the wire, without the length before them."""
+        return self._octets
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        if self._fields is None:
+            self._fields = tuple(_decode_entries(self._octets))
+        return self._fields
+
+    def __getitem__(self, name: str) -> Any:
+        for field in self.fields:
+            if field.name == name:
+                return field.value
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(field.name for field in self.fields))
+
+    def __len__(self) -> int:
+        return len({field.name for field in self.fields})
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Table):
+            return self._octets == other._octets
+        if isinstance(other, Mapping):
+            return dict(self) == dict(other)
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._octets)
+
+    def __repr__(self) -> str:
+        return f"Table({dict(self)!r})"
+
+
+class Array(Sequence[Any]):
+    """A field array: an immutable sequence that keeps the wire type of every value."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, values: Iterable[Any] = ()) -> None:
+        self.items: tuple[Item, ...] = tuple(
+            value if isinstance(value, Item) else Item(*_typed(value)) for value in values
+        )
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [item.value for item in self.items[index]]
+        return self.items[index].value
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Array):
+            return self.items == other.items
+        if isinstance(other, (list, tuple)):
+            return list(self) == list(other)
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.items)
+
+    def __repr__(self) -> str:
+        return f"Array({list(self)!r})"
+
+
+def _typed(value: Any) -> Item:
+    """The wire type that a plain Python value takes, and the value as a table holds it."""
+    if isinstance(value, Item):
+        return value
+    if isinstance(value, bool):
+        return Item("t", value)
+    if isinstance(value, int):
+        return Item("I" if -(2**31) <= value < 2**31 else "l", value)
+    if isinstance(value, str):
+        return Item("S", value)
+    if value is None:
+        return Item("V", None)
+    if isinstance(value, float):
+        return Item("d", value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return Item("x", bytes(value))
+    if isinstance(value, Decimal):
+        return Item("D", value)
+    if isinstance(value, Mapping):
+        return Item("F", value if isinstance(value, Table) else Table(value))
+    if isinstance(value, (list, tuple, Array)):
+        return Item("A", value if isinstance(value, Array) else Array(value))
+    raise TypeError(f"no field-table type fits {type(value).__name__}")
+
+
+# Text in tables and properties is whatever octets the peer chose; what is not UTF-8 survives as
+# surrogates, so that it can be shown and still goes back to the same octets.
+
+
+def _text(octets: bytes) -> str:
+    return octets.decode("utf-8", "surrogateescape")
+
+
+def _octets(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+# --- encoding ---------------------------------------------------------------------------------
+
+
+def encode_short_string(text: str) -> bytes:
+    """One octet of length, then the text in UTF-8. `ValueError` when it is over 255 octets."""
+    octets = _octets(text)
+    if len(octets) > MAX_SHORT_STRING:
+        raise ValueError(f"a short string holds 255 octets, this one has {len(octets)}")
+    return bytes((len(octets),)) + octets
+
+
+def encode_table(table: Table) -> bytes:
+    """Four octets of length, then the entries."""
+    octets = table.octets
+    return _LENGTH.pack(len(octets)) + octets
+
+
+def encode_table_entries(fields: Iterable[Field]) -> bytes:
+    """The entries of a table, without the length before them."""
+    return b"".join([encode_short_string(field.name) + _encode_value(field.type, field.value) for field in fields])
+
+
+def _encode_value(type_: str, value: Any) -> bytes:
+    letter = type_.encode("latin-1")
+    if type_ in _INTEGERS:
+        return letter + _INTEGERS[type_].pack(value)
+    if type_ in ("S", "x"):
+        octets = _octets(value) if isinstance(value, str) else bytes(value)
+        return letter + _LENGTH.pack(len(octets)) + octets
+    if type_ == "t":
+        return letter + (b"\x01" if value else b"\x00")
+    if type_ == "V":
+        return letter
+    if type_ == "F":
+        return letter + encode_table(value if isinstance(value, Table) else Table(value))
+    if type_ == "A":
+        array = value if isinstance(value, Array) else Array(value)
+        octets = b"".join([_encode_value(item.type, item.value) for item in array.items])
+        return letter + _LENGTH.pack(len(octets)) + octets
+    if type_ in _FLOATS:
+        return letter + _FLOATS[type_].pack(value)
+    if type_ == "D":
+        return letter + _encode_decimal(value)
+    raise ValueError(f"{type_!r} is no field-table type")
+
+
+def _encode_decimal(value: Decimal) -> bytes:
+    sign, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):
+        raise ValueError(f"{value} has no decimal form on the wire")
+    unscaled = int("".join(map(str, digits))) * 10 ** max(exponent, 0)
+    scale = max(-exponent, 0)
+    if sign or unscaled >= 2**32 or scale > 255:
+        raise ValueError(f"{value} does not fit a decimal: a scale octet and 32 unsigned bits")
+    return bytes((scale,)) + _LENGTH.pack(unscaled)
+
+
+# --- decoding ---------------------------------------------------------------------------------
+
+
+@cython.cfunc
+@cython.inline
+def _long(p: cython.p_const_uchar, i: cython.Py_ssize_t) -> cython.longlong:
+    return (cython.cast(cython.longlong, p[i]) << 24) | (p[i + 1] << 16) | (p[i + 2] << 8) | p[i + 3]
+
+
+@cython.cfunc
+@cython.inline
+def _longlong(p: cython.p_const_uchar, i: cython.Py_ssize_t) -> cython.ulonglong:
+    high: cython.ulonglong = cython.cast(cython.ulonglong, _long(p, i))
+    return (high << 32) | cython.cast(cython.ulonglong, _long(p, i + 4))
+
+
+@cython.cfunc
+def _overrun(what: str, needed: object, left: object, offset: int) -> object:
+    raise FrameError(f"{what} of {needed} octets in {left} octets", offset=offset)
+
+
+def check_table(data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t, offset: int = 0) -> None:
+    """Check the entries in `data[start:end]`: every length, every type, and how deep they nest.
+
+    A fault is a `ProtocolError` whose offset is `offset` plus the place in `data`.
+    """
+    _check_entries(data, start, end, True, 0, offset)
+
+
+@cython.cfunc
+@cython.returns(cython.bint)
+@cython.exceptval(check=True)
+def _check_entries(
+    data: bytes,
+    position: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    are_named: cython.bint,
+    depth: cython.int,
+    offset: int,
+) -> bool:
+    p: cython.p_const_uchar = data
+    kind: cython.int
+    size: cython.longlong
+    if depth > MAX_TABLE_DEPTH:
+        raise SyntaxViolation(
+            f"tables nested more than {MAX_TABLE_DEPTH} deep",
+            offset=offset + position,
+        )
+    while position < end:
+        if are_named:
+            size = p[position]
+            position += 1
+            if size > end - position:
+                _overrun("a name", size, end - position, offset + position)
+            position += size
+            if position == end:
+                raise FrameError(
+                    "a table ends after a name, where a type should be",
+                    offset=offset + position,
+                )
+        kind = p[position]
+        position += 1
+        size = _FIXED[kind]
+        if size == 0 and kind != 86:  # V has no octets
+            if kind != 83 and kind != 120 and kind != 70 and kind != 65:  # S x F A
+                raise SyntaxViolation(
+                    f"unknown field-table type 0x{kind:02x}",
+                    offset=offset + position - 1,
+                )
+            if end - position < 4:
+                _overrun("a length", 4, end - position, offset + position)
+            size = _long(p, position)
+            position += 4
+            if size > end - position:
+                _overrun("a value", size, end - position, offset + position)
+            if kind == 70 or kind == 65:
+                _check_entries(data, position, position + size, kind == 70, depth + 1, offset)
+        elif size > end - position:
+            _overrun("a value", size, end - position, offset + position)
+        position += size
+    return True
+
+
+def _decode_entries(data: bytes) -> list[Field]:
+    """The fields of entries that `check_table` has passed."""
+    position: cython.Py_ssize_t = 0
+    end: cython.Py_ssize_t = len(data)
+    size: cython.Py_ssize_t
+    fields = []
+    while position < end:
+        size = data[position]
+        name = _text(data[position + 1 : position + 1 + size])
+        position += 1 + size
+        kind = data[position]
+        position += 1
+        size = _value_size(data, position, kind)
+        fields.append(Field(name, chr(kind), _decode_value(kind, data[position : position + size])))
+        position += size
+    return fields
+
+
+def _decode_items(data: bytes) -> Iterator[Item]:
+    position: cython.Py_ssize_t = 0
+    size: cython.Py_ssize_t
+    while position < len(data):
+        kind = data[position]
+        position += 1
+        size = _value_size(data, position, kind)
+        yield Item(chr(kind), _decode_value(kind, data[position : position + size]))
+        position += size
+
+
+@cython.cfunc
+def _value_size(data: bytes, position: cython.Py_ssize_t, kind: cython.int) -> cython.Py_ssize_t:
+    """Octets of the value at `position`, its length included."""
+    if kind == 83 or kind == 120 or kind == 70 or kind == 65:
+        p: cython.p_const_uchar = data
+        return 4 + _long(p, position)
+    return _FIXED[kind]
+
+
+def _decode_value(kind: int, octets: bytes) -> Any:
+    type_ = chr(kind)
+    if type_ == "S":
+        return _text(octets[4:])
+    if type_ in _INTEGERS:
+        return _INTEGERS[type_].unpack(octets)[0]
+    if type_ == "t":
+        return octets != b"\x00"
+    if type_ == "F":
+        return Table._of_checked(octets[4:])
+    if type_ == "A":
+        return Array(_decode_items(octets[4:]))
+    if type_ == "V":
+        return None
+    if type_ == "x":
+        return octets[4:]
+    if type_ in _FLOATS:
+        return _FLOATS[type_].unpack(octets)[0]
+    scale, unscaled = struct.unpack(">BI", octets)
+    return Decimal(unscaled).scaleb(-scale)
+
+
+# --- the arguments of methods, by layout ------------------------------------------------------
+#
+# A layout is one letter a field: o octet, h short, l long, q longlong (and timestamp), s short
+# string, S long string, F table, b bit; u is a short string that need not be UTF-8. Bits that
+# follow one another share octets, the first in the lowest bit (section 4.2.5.2).
+
+
+def decode_fields(
+    layout: bytes,
+    data: bytes,
+    position: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    offset: cython.longlong = 0,
+) -> list[Any]:
+    """The values that `data[position:end]` holds for `layout`, which must fill it exactly.
+
+    A fault is a `ProtocolError` whose offset is `offset` plus the place in `data`.
+    """
+    p: cython.p_const_uchar = data
+    program: cython.p_const_uchar = layout
+    count: cython.Py_ssize_t = len(layout)
+    index: cython.Py_ssize_t
+    code: cython.int
+    size: cython.longlong
+    bit: cython.int = 0
+    values: list = []  # type: ignore[type-arg]
+    for index in range(count):
+        code = program[index]
+        if code == 98:  # b
+            if bit == 0:
+                if position >= end:
+                    _overrun("a bit", 1, 0, offset + position)
+                position += 1
+            values.append((p[position - 1] >> bit) & 1 == 1)
+            bit = (bit + 1) & 7
+            continue
+        bit = 0
+        if code == 115 or code == 117:  # s u
+            if position >= end:
+                _overrun("a length", 1, 0, offset + position)
+            size = p[position]
+            position += 1
+            if size > end - position:
+                _overrun("a short string", size, end - position, offset + position)
+            values.append(_short_text(p, position, position + size, code == 117, offset))
+        elif code == 113:  # q
+            size = 8
+            if size > end - position:
+                _overrun("a field", size, end - position, offset + position)
+            values.append(_longlong(p, position))
+        elif code == 104:  # h
+            size = 2
+            if size > end - position:
+                _overrun("a field", size, end - position, offset + position)
+            values.append((p[position] << 8) | p[position + 1])
+        elif code == 108:  # l
+            size = 4
+            if size > end - position:
+                _overrun("a field", size, end - position, offset + position)
+            values.append(_long(p, position))
+        elif code == 111:  # o
+            size = 1
+            if size > end - position:
+                _overrun("a field", size, end - position, offset + position)
+            values.append(p[position])
+        else:  # S F
+            if end - position < 4:
+                _overrun("a length", 4, end - position, offset + position)
+            size = _long(p, position)
+            position += 4
+            if size > end - position:
+                what = "a table" if code == 70 else "a long string"
+                _overrun(what, size, end - position, offset + position)
+            if code == 70:
+                _check_entries(data, position, position + size, True, 0, offset)
+                values.append(Table._of_checked(data[position : position + size]))
+            else:
+                values.append(data[position : position + size])
+        position += size
+    if position != end:
+        raise FrameError(f"{end - position} octets left over after the last field", offset=offset + position)
+    return values
+
+
+def decode_flagged(
+    layout: bytes,
+    data: bytes,
+    position: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    offset: cython.longlong = 0,
+) -> list[Any]:
+    """The values of a property list: None for each that its flags leave out. Section 4.2.6.1."""
+    if end - position < 2:
+        _overrun("property flags", 2, end - position, offset + position)
+    p: cython.p_const_uchar = data
+    flags: cython.int = (p[position] << 8) | p[position + 1]
+    count: cython.Py_ssize_t = len(layout)
+    flags &= 0xFFFF << (16 - count)  # RabbitMQ lets peers set the bits that name no property
+    found = _LAYOUTS_BY_FLAGS.get((layout, flags))
+    if found is None:
+        indexes = bytes([i for i in range(count) if flags & (0x8000 >> i)])
+        found = _LAYOUTS_BY_FLAGS[layout, flags] = (bytes([layout[i] for i in indexes]), indexes)
+    places: bytes = found[1]
+    place: cython.p_const_uchar = places
+    values: list = [None] * count  # type: ignore[type-arg]
+    present: list = decode_fields(found[0], data, position + 2, end, offset)  # type: ignore[type-arg]
+    index: cython.Py_ssize_t
+    for index in range(len(present)):
+        values[place[index]] = present[index]
+    return values
+
+
+_LAYOUTS_BY_FLAGS: dict[tuple[bytes, int], tuple[bytes, bytes]] = {}
+"""Of each set of flags met so far (at most 2 to the number of properties): the layout of the
+properties that are there, and their places."""
+
+
+@cython.cfunc
+def _short_text(
+    p: cython.p_const_uchar,
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    is_lenient: cython.bint,
+    offset: cython.longlong,
+) -> str:
+    if start == end:
+        return ""
+    if is_lenient:
+        return p[start:end].decode("utf-8", "surrogateescape")
+    try:
+        return p[start:end].decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FrameError(f"a short string is not UTF-8: {error.reason}", offset=offset + start + error.start) from None
+
+
+def encode_fields(layout: bytes, values: Sequence[Any]) -> bytes:
+    """`values` on the wire, one for each letter of `layout`.
+
+    `ValueError` or `struct.error` when a value does not fit its type.
+    """
+    parts = []
+    bits = 0
+    bit = 0
+    for code, value in zip(layout.decode(), values, strict=True):
+        if code == "b":
+            if bit == 8:
+                parts.append(bytes((bits,)))
+                bits = bit = 0
+            bits |= bool(value) << bit
+            bit += 1
+            continue
+        if bit:
+            parts.append(bytes((bits,)))
+            bits = bit = 0
+        if code in ("s", "u"):
+            parts.append(encode_short_string(value))
+        elif code == "F":
+            parts.append(encode_table(value))
+        elif code == "S":
+            parts.append(_LENGTH.pack(len(value)) + value)
+        else:
+            parts.append(_NUMBERS[code].pack(value))
+    if bit:
+        parts.append(bytes((bits,)))
+    return b"".join(parts)
+
+
+def encode_flagged(layout: bytes, values: Sequence[Any]) -> bytes:
+    """`values` as a property list, those that are None left out."""
+    flags = 0
+    present = bytearray()
+    for index, value in enumerate(values):
+        if value is not None:
+            flags |= 0x8000 >> index
+            present.append(layout[index])
+    kept = [value for value in values if value is not None]
+    return flags.to_bytes(2) + encode_fields(bytes(present), kept)
+
+
+_NUMBERS = {
+    "o": struct.Struct(">B"),
+    "h": struct.Struct(">H"),
+    "l": struct.Struct(">I"),
+    "q": struct.Struct(">Q"),
+}
