@@ -1,0 +1,164 @@
+"""One frame as the world outside sees it: the JSON contract that other tools build on.
+
+Secrets never get this far: what start-ok, secure-ok and update-secret hold of them is masked here.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frames import BODY, HEADER, HEARTBEAT, METHOD, Frame
+from amqproxy.amqp091.methods import Method
+from amqproxy.amqp091.protocol_header import NAME, recognise
+from amqproxy.amqp091.wire import Array, Table
+
+MASK = "<masked>"
+SECRETS = {
+    "connection.start-ok": "response",
+    "connection.secure-ok": "response",
+    "connection.update-secret": "new_secret",
+}
+TYPES = {METHOD: "method", HEADER: "header", BODY: "body", HEARTBEAT: "heartbeat"}
+
+
+class Record(msgspec.Struct, rename={"sender": "from"}, omit_defaults=True, kw_only=True):
+    """A frame, a protocol header, or an error, with where and when it passed.
+
+    `ts_ns` is in nanoseconds since 1970; `stream` numbers the connection within the file or the
+    run; `connection` names both ends, the client's first; `size` is octets of payload. An error has
+    the reply `code` it calls for, the `reason`, the `offset` in its direction's octets, and how
+    many octets were `lost`. What does not apply is None, and absent from JSON.
+    """
+
+    ts_ns: int
+    stream: int
+    connection: str
+    sender: str
+    protocol: str = ""
+    channel: int | None = None
+    type: str
+    method: str | None = None
+    arguments: dict[str, Any] | None = None
+    properties: dict[str, Any] | None = None
+    size: int | None = None
+    code: int | None = None
+    reason: str | None = None
+    offset: int | None = None
+    lost: int | None = None
+
+    def to_json(self) -> bytes:
+        """One line of JSON, without the line's end."""
+        return _encoder.encode(self)
+
+
+_encoder = msgspec.json.Encoder()
+
+
+def record_frame(frame: Frame, *, ts_ns: int, stream: int, connection: str, sender: str) -> Record:
+    """The record of a 0-9-1 frame; of type "error" when its payload turns out to be malformed."""
+    record = Record(
+        ts_ns=ts_ns,
+        stream=stream,
+        connection=connection,
+        sender=sender,
+        protocol=NAME,
+        channel=frame.channel,
+        type=TYPES[frame.kind],
+        size=frame.size,
+    )
+    try:
+        if frame.kind == METHOD:
+            method: Method = frame.method
+            record.method = method.name
+            record.arguments = _arguments(method)
+        elif frame.kind == HEADER:
+            record.properties = plain(frame.header.properties.present())
+            record.arguments = {"body_size": frame.header.body_size}
+    except ProtocolError as error:
+        record.type = "error"
+        record.code, record.reason, record.offset = error.code, error.reply_text, error.offset
+        record.lost = frame.size
+    return record
+
+
+def record_protocol_header(octets: bytes, *, ts_ns: int, stream: int, connection: str, sender: str) -> Record:
+    """The record of the first octets of a direction, whatever protocol they are of."""
+    return Record(
+        ts_ns=ts_ns,
+        stream=stream,
+        connection=connection,
+        sender=sender,
+        protocol=recognise(octets) or "unknown",
+        type="protocol-header",
+        size=len(octets),
+    )
+
+
+def record_error(
+    error: ProtocolError, *, ts_ns: int, stream: int, connection: str, sender: str, lost: int = 0
+) -> Record:
+    """The record of what a peer did wrong, or of octets that could not be read."""
+    return Record(
+        ts_ns=ts_ns,
+        stream=stream,
+        connection=connection,
+        sender=sender,
+        protocol=NAME,
+        channel=error.channel,
+        type="error",
+        code=error.code,
+        reason=error.reply_text,
+        offset=error.offset,
+        lost=lost,
+    )
+
+
+def _arguments(method: Method) -> dict[str, Any]:
+    arguments: dict[str, Any] = plain(method.to_dict())
+    secret = SECRETS.get(method.name)
+    if secret:
+        arguments[secret] = MASK
+    return arguments
+
+
+def plain(value: Any) -> Any:
+    """A value of a method or table as JSON can hold it.
+
+    Octets that are not text become `{"base64": "…"}`; decimals become strings, timestamps seconds.
+    """
+    if isinstance(value, str):
+        return value if _is_text(value) else _base64(value.encode("utf-8", "surrogateescape"))
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError:
+            return _base64(value)
+    if isinstance(value, (Table, dict)):
+        return _plain_mapping(value)
+    if isinstance(value, Array):
+        return [plain(item) for item in value]
+    return value
+
+
+def _plain_mapping(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name if _is_text(name) else name.encode("utf-8", "backslashreplace").decode(): plain(value)
+        for name, value in mapping.items()
+    }
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _base64(octets: bytes) -> dict[str, str]:
+    return {"base64": base64.b64encode(octets).decode()}

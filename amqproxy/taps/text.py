@@ -1,0 +1,49 @@
+"""Records as lines for a person."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from amqproxy.taps.record import Record
+
+_ARROWS = {"client": "→", "server": "←"}
+
+
+def line(record: Record) -> str:
+    """One line: the time (UTC), the connection's number, who speaks, the channel, and what it says.
+
+    → is from the client, ← from the server.
+    """
+    when = datetime.fromtimestamp(record.ts_ns // 1_000_000_000, UTC)
+    clock = f"{when:%H:%M:%S}.{record.ts_ns // 1000 % 1_000_000:06d}"
+    channel = "" if record.channel is None else f"ch {record.channel}"
+    return f"{clock} #{record.stream:<3} {_ARROWS[record.sender]} {channel:<7} {_what(record)}".rstrip()
+
+
+def _what(record: Record) -> str:
+    if record.type == "method":
+        return f"{record.method}  {_pairs(record.arguments or {})}"
+    if record.type == "header":
+        size = (record.arguments or {}).get("body_size", 0)
+        return f"  header  {size} octets to come  {_pairs(record.properties or {})}"
+    if record.type == "body":
+        return f"  body  {record.size} octets"
+    if record.type == "protocol-header":
+        return f"protocol header: {record.protocol}"
+    if record.type == "error":
+        place = "" if record.offset is None else f" at octet {record.offset}"
+        lost = f", {record.lost} octets lost" if record.lost else ""
+        return f"ERROR {record.code or ''} {record.reason}{place}{lost}"
+    return record.type
+
+
+def _pairs(values: dict[str, Any]) -> str:
+    return " ".join(f"{name}={_value(value)}" for name, value in values.items() if value not in ("", False))
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str) and value and value.isprintable() and " " not in value:
+        return value
+    return json.dumps(value, ensure_ascii=False, default=str)
