@@ -1,0 +1,439 @@
+"""TCP segments to streams of octets: each direction of each connection, put in order by itself.
+
+What a segment completes comes out at once. A hole is waited for until the receiver has acknowledged what was in it
+(then it was the capture that missed it), until too much is held behind it, or until the direction ends; then it is a
+`Gap`.
+
+Of octets that came twice the first copy is taken. A stream that was joined in its middle begins with the first octets
+seen; what came before and turns up late is old, and is dropped. This module may be compiled.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from amqproxy import _cython as cython
+
+from bisect import bisect_left
+
+from amqproxy.capture.endpoints import reverse, source_of
+from amqproxy.capture.events import Closed, Data, Ending, Event, Gap, Opened
+from amqproxy.capture.notices import Notice, NoticeKind, Notify, unheard
+from amqproxy.capture.packets import Segment
+
+MAX_HELD_OCTETS = 16 * 1024 * 1024
+"""Held behind a hole in one direction: as much as a fast and long path has under way at once."""
+MAX_HELD_PIECES = 4096
+"""The same in segments."""
+MAX_HELD_IN_ALL = 128 * 1024 * 1024
+"""Held behind holes in all streams; beyond it the hole that grew is given up."""
+ACKNOWLEDGED_PATIENCE = 3
+"""Segments of the stream that may follow before an acknowledged hole is given up: where several queues of a card are
+captured, an acknowledgement can overtake what it acknowledges."""
+MAX_STREAMS = 65_536
+"""Streams open at once; beyond it the quietest eighth is given up."""
+MAX_CLOSED_STREAMS = 1024
+"""Streams remembered after their end, for their last, late packets."""
+
+_FIN_SYN_RST = cython.declare(cython.int, 7)
+_BEHIND = cython.declare(cython.longlong, 3 << 30)
+_WRAP = cython.declare(cython.longlong, 1 << 32)
+_WINDOW = cython.declare(cython.longlong, 1 << 30)
+
+
+@cython.cclass
+class _Direction:
+    """What one end of a stream sends. Positions are sequence numbers that do not wrap around."""
+
+    stream: _Stream
+    peer: _Direction
+    index: cython.int
+    is_known: cython.bint  # whether `next` means anything
+    is_guess: cython.bint  # whether `next` is from a segment without octets, and may be one too low
+    is_over: cython.bint
+    next: cython.longlong
+    first: cython.longlong  # where the direction began, or where it was joined
+    isn: cython.longlong  # -1: no SYN was seen
+    end: cython.longlong  # where the FIN is; -1: not yet seen
+    acked: cython.longlong  # the last acknowledgement by the peer, as it was sent; -1: none
+    waited: cython.int  # segments since the hole was acknowledged
+    held: list[tuple[int, int, bytes]]  # pieces behind a hole, in order: from, to, octets
+    held_octets: cython.longlong
+
+    def __init__(self, stream: _Stream, index: int) -> None:
+        self.stream = stream
+        self.index = index
+        self.is_known = False
+        self.is_guess = False
+        self.is_over = False
+        self.next = 0
+        self.first = 0
+        self.isn = -1
+        self.end = -1
+        self.acked = -1
+        self.waited = 0
+        self.held = []
+        self.held_octets = 0
+
+    @cython.cfunc
+    def begin(self, seq: cython.longlong, is_guess: cython.bint) -> None:
+        self.is_known = True
+        self.is_guess = is_guess
+        self.next = self.first = seq
+
+    @cython.cfunc
+    def place(self, number: cython.longlong) -> cython.longlong:
+        """The position that a number of 32 bits means: up to 1 GiB back, the largest window, or else ahead."""
+        ahead: cython.longlong = (number - self.next) & 0xFFFFFFFF
+        return self.next + ahead - (_WRAP if ahead >= _BEHIND else 0)
+
+
+@cython.cclass
+class _Stream:
+    """One connection."""
+
+    number: cython.longlong
+    flow: bytes
+    client: _Direction
+    server: _Direction
+    last_seen: cython.longlong
+    is_closed: cython.bint
+    is_ignored: cython.bint
+
+    def __init__(self, number: int, flow: bytes) -> None:
+        self.number = number
+        self.flow = flow
+        self.last_seen = 0
+        self.is_closed = False
+        self.is_ignored = False
+        self.client = _Direction(self, 0)
+        self.server = _Direction(self, 1)
+        self.client.peer = self.server
+        self.server.peer = self.client
+
+
+@cython.cclass
+class Reassembler:
+    """The TCP streams of one capture, numbered in the order of their first packets."""
+
+    _file: str
+    _notify: object
+    _directions: dict[bytes, _Direction]
+    _open: dict[int, _Stream]
+    _closed: dict[int, _Stream]
+    _streams: cython.longlong
+    _seen: cython.longlong
+    _held_octets: cython.longlong
+    _ts_ns: object
+    _has_forgotten: cython.bint
+
+    def __init__(self, file: str = "capture", notify: Notify = unheard) -> None:
+        self._file = file
+        self._notify = notify
+        self._directions = {}
+        self._open = {}
+        self._closed = {}
+        self._streams = 0
+        self._seen = 0
+        self._held_octets = 0
+        self._ts_ns = 0
+        self._has_forgotten = False
+
+    def ignore(self, stream: int) -> None:
+        """Deliver and hold nothing more of a stream; it still ends with `Closed`."""
+        found = self._open.get(stream) or self._closed.get(stream)
+        if found is not None:
+            found.is_ignored = True
+            self._forget_held(found.client)
+            self._forget_held(found.server)
+
+    def feed(self, segment: Segment) -> list[Event]:
+        """What `segment` brings about."""
+        events: list[Event] = []
+        flags: cython.int = segment.flags
+        seq: cython.longlong = segment.seq
+        ack: cython.longlong = segment.ack
+        payload: bytes = segment.payload
+        length: cython.longlong = len(payload) + segment.missing
+        self._ts_ns = segment.ts_ns
+        self._seen += 1
+
+        direction: _Direction | None = self._directions.get(segment.flow)
+        if direction is not None and flags & 2 and self._is_reused(direction, seq, ack, flags):  # SYN
+            self._end_stream(direction.stream, Ending.REUSED, events)
+            self._forget(direction.stream)
+            direction = None
+        if direction is None:
+            direction = self._opened(segment, events)
+        stream: _Stream = direction.stream
+        peer: _Direction = direction.peer
+        stream.last_seen = self._seen
+
+        if flags & 16:  # ACK
+            peer.acked = ack
+            if flags & 2 and not peer.is_known:
+                peer.begin(ack, False)
+        if peer.held or peer.end >= 0:
+            self._wait(peer, events)
+
+        if flags & 4:  # RST
+            self._flush(peer, events)
+            self._end(direction, Ending.RST, events)
+            self._linger(stream, events)
+            return events
+        if flags & 2:
+            if direction.isn < 0:
+                direction.isn = seq
+                if not direction.is_known or direction.is_guess:
+                    direction.begin((seq + 1) & 0xFFFFFFFF, False)
+            seq += 1
+        if direction.is_over or stream.is_ignored:
+            if flags & 1 and not direction.is_over:
+                self._end(direction, Ending.FIN, events)
+                self._linger_when_over(stream, events)
+            return events
+        if length == 0 and not flags & 1:
+            if not direction.is_known:
+                direction.begin(seq, True)
+            if direction.held or direction.end >= 0:
+                self._wait(direction, events)
+            return events
+
+        if not direction.is_known:
+            direction.begin(seq, False)
+        position: cython.longlong = direction.place(seq)
+        if direction.is_guess:
+            direction.is_guess = False
+            if position == direction.next + 1 or position < direction.next:
+                direction.next = direction.first = position
+        if flags & 1 and direction.end < 0:  # FIN
+            direction.end = position + length
+        if position == direction.next and not direction.held:
+            self._deliver(direction, payload, length, events)
+        elif length:
+            self._hold(direction, position, payload, length)
+            self._drain(direction, events)
+        if direction.end >= 0 and direction.next >= direction.end:
+            self._end(direction, Ending.FIN, events)
+            self._linger_when_over(stream, events)
+        elif direction.held or direction.end >= 0:
+            self._wait(direction, events)
+        return events
+
+    def finish(self) -> list[Event]:
+        """What is left at the end of the capture, stream by stream."""
+        events: list[Event] = []
+        for number in sorted([*self._open, *self._closed]):
+            stream: _Stream = self._open.get(number) or self._closed[number]
+            self._end_stream(stream, Ending.END, events)
+        self._open.clear()
+        self._closed.clear()
+        self._directions.clear()
+        return events
+
+    # ---------------------------------------------------------------------------------------------------------- streams
+
+    @cython.cfunc
+    def _opened(self, segment: Segment, events: list[Event]) -> _Direction:
+        """The direction of `segment` in a new stream."""
+        if len(self._open) >= MAX_STREAMS:
+            self._forget_quietest(events)
+        flags: cython.int = segment.flags
+        flow: bytes = segment.flow
+        other: bytes = reverse(flow)
+        is_answer: cython.bint = flags & 18 == 18  # SYN and ACK
+        stream = _Stream(self._streams, other if is_answer else flow)
+        self._streams += 1
+        self._open[stream.number] = stream
+        direction: _Direction = stream.server if is_answer else stream.client
+        self._directions[other] = direction.peer
+        self._directions[flow] = direction
+        endpoints = (source_of(stream.flow), source_of(reverse(stream.flow)))
+        events.append(Opened(stream.number, segment.ts_ns, endpoints, flags & 2 != 0))
+        return direction
+
+    @cython.cfunc
+    def _is_reused(
+        self, direction: _Direction, seq: cython.longlong, ack: cython.longlong, flags: cython.int
+    ) -> cython.bint:
+        """Whether a SYN of `direction` begins another connection than the one that is known."""
+        peer: _Direction = direction.peer
+        if flags & 16 and peer.is_known and ack == peer.first & 0xFFFFFFFF:
+            return False
+        if direction.isn >= 0:
+            return direction.isn != seq
+        if direction.is_known:
+            return direction.first & 0xFFFFFFFF != (seq + 1) & 0xFFFFFFFF
+        return peer.is_known and peer.isn < 0
+
+    @cython.cfunc
+    def _linger_when_over(self, stream: _Stream, events: list[Event]) -> None:
+        if stream.client.is_over and stream.server.is_over:
+            self._linger(stream, events)
+
+    @cython.cfunc
+    def _linger(self, stream: _Stream, events: list[Event]) -> None:
+        """Remember a stream that is over, for a while."""
+        if stream.is_closed:
+            return
+        stream.is_closed = True
+        self._open.pop(stream.number, None)
+        self._closed[stream.number] = stream
+        if len(self._closed) > MAX_CLOSED_STREAMS:
+            oldest: _Stream = self._closed[next(iter(self._closed))]
+            self._end_stream(oldest, Ending.RST, events)
+            self._forget(oldest)
+
+    @cython.cfunc
+    def _forget(self, stream: _Stream) -> None:
+        self._open.pop(stream.number, None)
+        self._closed.pop(stream.number, None)
+        for flow in (stream.flow, reverse(stream.flow)):
+            known: _Direction | None = self._directions.get(flow)
+            if known is not None and known.stream is stream:
+                del self._directions[flow]
+
+    @cython.cfunc
+    def _forget_quietest(self, events: list[Event]) -> None:
+        if not self._has_forgotten:
+            self._has_forgotten = True
+            text = f"more than {MAX_STREAMS} TCP streams are open at once; the quietest are given up"
+            self._notify(Notice(NoticeKind.STREAMS, self._file, -1, text))  # type: ignore[operator]
+        ages: list[tuple[int, int]] = sorted([(stream.last_seen, number) for number, stream in self._open.items()])
+        for _, number in ages[: MAX_STREAMS // 8 + 1]:
+            stream: _Stream = self._open[number]
+            self._end_stream(stream, Ending.FORGOTTEN, events)
+            self._forget(stream)
+
+    @cython.cfunc
+    def _end_stream(self, stream: _Stream, ending: object, events: list[Event]) -> None:
+        self._end(stream.client, ending, events)
+        self._end(stream.server, ending, events)
+
+    # ------------------------------------------------------------------------------------------------------- directions
+
+    @cython.cfunc
+    def _end(self, direction: _Direction, ending: object, events: list[Event]) -> None:
+        """Deliver what is held, and close."""
+        if direction.is_over:
+            return
+        self._flush(direction, events)
+        if direction.end >= 0:  # its FIN was seen, and waited for what came before it
+            ending = Ending.FIN
+        self._forget_held(direction)
+        direction.is_over = True
+        events.append(Closed(direction.stream.number, direction.index, self._ts_ns, ending))  # type: ignore[arg-type]
+
+    @cython.cfunc
+    def _flush(self, direction: _Direction, events: list[Event]) -> None:
+        """Deliver what is held, holes and all, and tell what the peer had and the capture has not."""
+        if direction.is_over or direction.stream.is_ignored:
+            return
+        while direction.held:
+            self._give_up(direction, events)
+        if direction.end >= 0:
+            if direction.end > direction.next:
+                self._lose(direction, direction.end, events)
+        elif direction.is_known and direction.acked >= 0:
+            acked: cython.longlong = direction.place(direction.acked)
+            # One more may be a FIN that the capture missed.
+            if direction.next + 1 < acked < direction.next + _WINDOW:
+                self._lose(direction, acked, events)
+
+    @cython.cfunc
+    def _wait(self, direction: _Direction, events: list[Event]) -> None:
+        """Give holes up that were acknowledged a while ago, or have too much behind them."""
+        if direction.is_over or direction.stream.is_ignored:
+            return
+        while direction.held and (
+            direction.held_octets > MAX_HELD_OCTETS
+            or len(direction.held) > MAX_HELD_PIECES
+            or self._held_octets > MAX_HELD_IN_ALL
+        ):
+            self._give_up(direction, events)
+        while direction.held or direction.end > direction.next:
+            hole_end: cython.longlong = direction.held[0][0] if direction.held else direction.end
+            if direction.acked < 0 or direction.place(direction.acked) < hole_end:
+                break
+            if direction.waited < ACKNOWLEDGED_PATIENCE:
+                direction.waited += 1
+                break
+            if direction.held:
+                self._give_up(direction, events)
+            else:
+                self._lose(direction, hole_end, events)
+        if direction.end >= 0 and direction.next >= direction.end:
+            self._end(direction, Ending.FIN, events)
+            self._linger_when_over(direction.stream, events)
+
+    @cython.cfunc
+    def _hold(self, direction: _Direction, start: cython.longlong, payload: bytes, length: cython.longlong) -> None:
+        """Keep what is new of the octets at `start`, of which `payload` may be only the first."""
+        held: list[tuple[int, int, bytes]] = direction.held
+        base: cython.longlong = start
+        stop: cython.longlong = start + length
+        start = max(start, direction.next)
+        at: cython.Py_ssize_t = len(held)
+        if at and held[at - 1][1] > start:
+            at = bisect_left(held, (start,))
+            if at and held[at - 1][1] > start:
+                start = held[at - 1][1]
+        while start < stop:
+            upto: cython.longlong = stop
+            if at < len(held):
+                upto = min(upto, held[at][0])
+            if start < upto:
+                piece: bytes = payload[start - base : upto - base]
+                held.insert(at, (start, upto, piece))
+                at += 1
+                direction.held_octets += len(piece)
+                self._held_octets += len(piece)
+            if at >= len(held):
+                break
+            start = max(start, held[at][1])
+            at += 1
+
+    @cython.cfunc
+    def _drain(self, direction: _Direction, events: list[Event]) -> None:
+        """Deliver what is held and has no hole before it any more."""
+        while direction.held:
+            start, stop, octets = direction.held[0]
+            if start > direction.next:
+                break
+            del direction.held[0]
+            direction.held_octets -= len(octets)
+            self._held_octets -= len(octets)
+            self._deliver(direction, octets, stop - start, events)
+
+    @cython.cfunc
+    def _give_up(self, direction: _Direction, events: list[Event]) -> None:
+        """The hole before the first held piece is lost."""
+        if direction.held[0][0] > direction.next:
+            self._lose(direction, direction.held[0][0], events)
+        self._drain(direction, events)
+
+    @cython.cfunc
+    def _deliver(self, direction: _Direction, octets: bytes, length: cython.longlong, events: list[Event]) -> None:
+        """The next `length` octets; those not in `octets` were not captured."""
+        direction.next += len(octets)
+        direction.waited = 0
+        if octets:
+            events.append(
+                Data(direction.stream.number, direction.index, self._ts_ns, octets)  # type: ignore[arg-type]
+            )
+        if length > len(octets):
+            self._lose(direction, direction.next + length - len(octets), events)
+
+    @cython.cfunc
+    def _lose(self, direction: _Direction, upto: cython.longlong, events: list[Event]) -> None:
+        lost: cython.longlong = upto - direction.next
+        direction.next = upto
+        direction.waited = 0
+        events.append(Gap(direction.stream.number, direction.index, self._ts_ns, lost))  # type: ignore[arg-type]
+
+    @cython.cfunc
+    def _forget_held(self, direction: _Direction) -> None:
+        self._held_octets -= direction.held_octets
+        direction.held_octets = 0
+        direction.held = []

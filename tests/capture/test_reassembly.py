@@ -1,0 +1,522 @@
+"""TCP reassembly: whatever happens to segments, the octets come out once and in order, and what is lost is counted."""
+
+import struct
+import subprocess
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from amqproxy.capture import reassembly as module
+from amqproxy.capture.endpoints import Endpoint
+from amqproxy.capture.events import Closed, Data, Ending, Event, Gap, Opened
+from amqproxy.capture.notices import Notice, NoticeKind
+from amqproxy.capture.packets import ACK, FIN, RST, SYN, Segment
+from amqproxy.capture.reassembly import ACKNOWLEDGED_PATIENCE, Reassembler
+from tests.capture import building
+from tests.capture.building import address
+from tests.real.require import require
+
+CLIENT = Endpoint(address("10.0.0.1"), 40000)
+SERVER = Endpoint(address("10.0.0.2"), 5672)
+IS_COMPILED = not module.__file__.endswith(".py")
+
+
+def flow(source: Endpoint, target: Endpoint) -> bytes:
+    return source.address + target.address + struct.pack(">HH", source.port, target.port)
+
+
+def up(payload: bytes = b"", seq: int = 0, ack: int = 0, flags: int = ACK, missing: int = 0, client: Endpoint = CLIENT):  # type: ignore[no-untyped-def]
+    """A segment from the client."""
+    return Segment(0, flow(client, SERVER), seq & 0xFFFFFFFF, ack & 0xFFFFFFFF, flags, payload, missing)
+
+
+def down(
+    payload: bytes = b"", seq: int = 0, ack: int = 0, flags: int = ACK, missing: int = 0, client: Endpoint = CLIENT
+):  # type: ignore[no-untyped-def]
+    """A segment from the server."""
+    return Segment(0, flow(SERVER, client), seq & 0xFFFFFFFF, ack & 0xFFFFFFFF, flags, payload, missing)
+
+
+HANDSHAKE = [up(seq=999, flags=SYN), down(seq=4999, ack=1000, flags=SYN | ACK), up(seq=1000, ack=5000)]
+
+
+def told(segments: Iterable[Segment], is_finished: bool = False) -> list[Event]:
+    """All events; the time of each segment is its place."""
+    reassembler = Reassembler()
+    events: list[Event] = []
+    for ts_ns, segment in enumerate(segments):
+        events += reassembler.feed(Segment(ts_ns, *(getattr(segment, name) for name in segment.__struct_fields__[1:])))
+    return events + reassembler.finish() if is_finished else events
+
+
+def brief(events: Iterable[Event]) -> list[object]:
+    """Events without what most tests do not look at: `b"octets"`, number lost, ending; `<` before the server's."""
+    found: list[object] = []
+    for event in events:
+        match event:
+            case Data(_, direction, _, octets):
+                found.append(octets if direction == 0 else ("<", octets))
+            case Gap(_, direction, _, lost):
+                found.append(lost if direction == 0 else ("<", lost))
+            case Closed(_, direction, _, ending):
+                found.append(ending if direction == 0 else ("<", ending))
+    return found
+
+
+def after_handshake(*segments: Segment, is_finished: bool = False) -> list[object]:
+    return brief(told([*HANDSHAKE, *segments], is_finished))
+
+
+# --------------------------------------------------------------------------------------------------------- opening
+
+
+def test_a_handshake_tells_who_is_the_client() -> None:
+    assert told(HANDSHAKE) == [Opened(0, 0, (CLIENT, SERVER), True)]
+    assert told(HANDSHAKE[1:]) == [Opened(0, 0, (CLIENT, SERVER), True)]
+
+
+def test_without_a_handshake_the_first_heard_comes_first() -> None:
+    assert told([down(b"x", 5), up(b"y", 7)]) == [
+        Opened(0, 0, (SERVER, CLIENT), False),
+        Data(0, 0, 0, b"x"),
+        Data(0, 1, 1, b"y"),
+    ]
+
+
+def test_streams_are_numbered_in_order_of_their_first_packet() -> None:
+    others = [Endpoint(address("10.0.0.1"), port) for port in (1, 2, 3)]
+    events = told([up(b"x", client=client) for client in [*others, *others]])
+    assert [event.stream for event in events] == [0, 0, 1, 1, 2, 2]
+
+
+def test_ipv6_and_ipv4_do_not_meet() -> None:
+    six = Segment(0, bytes(32) + flow(CLIENT, SERVER)[8:], 0, 0, ACK, b"six", 0)
+    events = told([up(b"four"), six])
+    assert [event.stream for event in events] == [0, 0, 1, 1]
+
+
+def test_data_in_a_syn_is_the_first_data() -> None:
+    events = told([up(b"early", seq=999, flags=SYN), up(b"later", seq=1005)])
+    assert brief(events) == [b"early", b"later"]
+
+
+def test_a_lost_syn_is_known_from_its_answer() -> None:
+    assert brief(told([HANDSHAKE[1], up(b"later", 1005), up(b"first", 1000)])) == [b"first", b"later"]
+
+
+def test_a_syn_that_comes_late_belongs_to_its_stream() -> None:
+    answer, final = HANDSHAKE[1:]
+    for order in ([answer, HANDSHAKE[0], final], [final, *HANDSHAKE[:2]], [up(b"x", 1000, 5000), *HANDSHAKE[:2]]):
+        events = told([*order, down(b"y", 5000)])
+        assert {event.stream for event in events} == {0}
+
+
+# -------------------------------------------------------------------------------------------------- order and copies
+
+
+def test_octets_come_out_once_and_in_order() -> None:
+    a, b, c, d = (up(bytes([97 + n]) * 3, 1000 + 3 * n) for n in range(4))
+    for order in ([a, b, c, d], [b, a, d, c], [d, c, b, a], [a, a, b, b, c, d, d], [d, b, d, a, b, c]):
+        assert b"".join(after_handshake(*order)) == b"aaabbbcccddd"  # type: ignore[arg-type]
+
+
+def test_data_has_the_time_of_the_packet_that_completed_it() -> None:
+    events = told([*HANDSHAKE, up(b"b", 1001), up(b"c", 1002), up(b"a", 1000)])
+    assert events[1:] == [Data(0, 0, 5, b"a"), Data(0, 0, 5, b"b"), Data(0, 0, 5, b"c")]
+
+
+def test_the_first_copy_wins() -> None:
+    assert after_handshake(up(b"abcd", 1000), up(b"XXXXef", 1000)) == [b"abcd", b"ef"]
+    late = [up(b"cd", 1002), up(b"XXXXef", 1000)]
+    assert b"".join(after_handshake(*late)) == b"XXcdef"  # type: ignore[arg-type]
+    islands = [up(b"b", 1001), up(b"d", 1003), up(b"XXXXX", 1000)]
+    assert b"".join(after_handshake(*islands)) == b"XbXdX"  # type: ignore[arg-type]
+    inside = [up(b"bcde", 1001), up(b"XX", 1002), up(b"XXXXXX", 1001), up(b"a", 1000)]
+    assert b"".join(after_handshake(*inside)) == b"abcdeXX"  # type: ignore[arg-type]
+
+
+def test_keep_alives_and_window_probes() -> None:
+    keep_alive = [up(b"abc", 1000), up(b"\0", 1002), up(b"", 1002), up(b"def", 1003)]
+    assert after_handshake(*keep_alive) == [b"abc", b"def"]
+    probe = [up(b"abc", 1000), up(b"d", 1003), up(b"d", 1003), up(b"defg", 1003)]
+    assert after_handshake(*probe) == [b"abc", b"d", b"efg"]
+
+
+@pytest.mark.parametrize("isn", [0xFFFFFFFA, 0xFFFFFFFF, 0x7FFFFFFC])
+def test_sequence_numbers_wrap_around(isn: int) -> None:
+    start = isn + 1
+    segments = [up(seq=isn, flags=SYN), *(up(bytes([65 + n]) * 2, start + 2 * n) for n in (1, 0, 3, 2, 5, 4))]
+    segments += [up(b"gg", start + 8), up(flags=FIN | ACK, seq=start + 12)]
+    found = brief(told(segments))
+    assert b"".join(found[:-1]) == b"AABBCCDDEEFF"  # type: ignore[arg-type]
+    assert found[-1] == Ending.FIN
+
+
+def test_directions_are_independent() -> None:
+    found = after_handshake(up(b"b", 1001), down(b"x", 5000, 1000), down(b"z", 5002, 1000), up(b"a", 1000, 5001))
+    assert found == [("<", b"x"), b"a", b"b"]
+
+
+# ------------------------------------------------------------------------------------------------------------- gaps
+
+
+def test_an_acknowledged_hole_is_given_up_after_a_little_patience() -> None:
+    hole = [up(b"late", 1010), down(seq=5000, ack=1014)]
+    assert after_handshake(*hole) == []
+    idle = [down(seq=5000, ack=1014)] * ACKNOWLEDGED_PATIENCE
+    assert after_handshake(*hole, *idle) == [10, b"late"]
+
+
+def test_an_acknowledgement_may_overtake_what_it_acknowledges() -> None:
+    assert after_handshake(up(b"b", 1001), down(seq=5000, ack=1002), up(b"a", 1000, 5000)) == [b"a", b"b"]
+
+
+def test_a_hole_that_is_not_acknowledged_is_waited_for() -> None:
+    busy = [down(b"y", 5000 + n, 1000) for n in range(20)]
+    found = after_handshake(up(b"b", 1001), *busy, up(b"a", 1000))
+    assert found[-2:] == [b"a", b"b"]
+
+
+def test_each_hole_is_given_up_by_itself() -> None:
+    segments = [up(b"b", 1001), up(b"d", 1003), *[down(seq=5000, ack=1002)] * 5]
+    assert after_handshake(*segments) == [1, b"b"]
+    assert after_handshake(*segments, up(b"c", 1002)) == [1, b"b", b"c", b"d"]
+
+
+def test_what_comes_after_it_was_given_up_is_old() -> None:
+    segments = [up(b"b", 1001), *[down(seq=5000, ack=1002)] * 5, up(b"a", 1000), up(b"c", 1002)]
+    assert after_handshake(*segments) == [1, b"b", b"c"]
+
+
+@pytest.mark.parametrize(("limit", "value"), [("MAX_HELD_OCTETS", 8), ("MAX_HELD_PIECES", 2), ("MAX_HELD_IN_ALL", 8)])
+def test_a_hole_with_too_much_behind_it_is_given_up(monkeypatch: pytest.MonkeyPatch, limit: str, value: int) -> None:
+    monkeypatch.setattr(module, limit, value)
+    held = [up(b"xxxx", 1001 + 4 * n) for n in range(3)]
+    assert after_handshake(*held[:2]) == []
+    assert after_handshake(*held) == [1, b"xxxx", b"xxxx", b"xxxx"]
+
+
+def test_the_end_gives_every_hole_up() -> None:
+    found = after_handshake(up(b"b", 1001), up(b"d", 1003), down(b"y", 5001), is_finished=True)
+    assert found == [1, b"b", 1, b"d", Ending.END, ("<", 1), ("<", b"y"), ("<", Ending.END)]
+
+
+def test_octets_that_only_the_receiver_saw_are_lost() -> None:
+    assert after_handshake(down(seq=5000, ack=1100), is_finished=True)[0] == 100
+
+
+def test_a_fin_that_only_the_receiver_saw_is_not_an_octet() -> None:
+    found = after_handshake(up(b"x", 1000), down(seq=5000, ack=1002), is_finished=True)
+    assert found == [b"x", Ending.END, ("<", Ending.END)]
+
+
+def test_what_a_snapshot_length_cut_is_lost() -> None:
+    assert after_handshake(up(b"ab", 1000, missing=8), up(b"cd", 1010)) == [b"ab", 8, b"cd"]
+    assert after_handshake(up(b"cd", 1010), up(b"ab", 1000, missing=8)) == [b"ab", 8, b"cd"]
+    assert after_handshake(up(b"", 1000, missing=8), up(b"cd", 1008)) == [8, b"cd"]
+    held = after_handshake(up(b"cd", 1004, missing=2), up(b"efgh", 1008), up(b"abcd", 1000))
+    assert held == [b"abcd", b"cd", 2, b"efgh"]
+
+
+# --------------------------------------------------------------------------------------------------- joined midway
+
+
+def test_joined_midway_the_first_octets_seen_are_the_first() -> None:
+    assert brief(told([up(b"b", 1001), up(b"a", 1000), up(b"c", 1002)])) == [b"b", b"c"]
+
+
+def test_joined_midway_a_segment_without_octets_says_where_to_begin() -> None:
+    assert brief(told([up(seq=1000), up(b"cc", 1002), up(b"aa", 1000)])) == [b"aa", b"cc"]
+    assert brief(told([up(seq=1000), up(b"aa", 1001)])) == [b"aa"], "it was a keep-alive"
+    assert brief(told([up(seq=1000), up(b"aa", 990)])) == [b"aa"], "nothing was delivered yet"
+
+
+def test_a_jump_larger_than_any_window_is_ahead() -> None:
+    """A capture that paused while gigabytes went by."""
+    there = 1002 + (3 << 29)
+    found = brief(told([up(b"ab", 1000), up(b"cd", there), *[down(ack=there + 2)] * 5, up(b"ef", there + 2)]))
+    assert found == [b"ab", 3 << 29, b"cd", b"ef"]
+
+
+# ---------------------------------------------------------------------------------------------------------- closing
+
+
+def test_fin_closes_its_direction() -> None:
+    found = after_handshake(
+        up(b"bye", 1000, 5000, FIN | ACK),
+        down(b"more", 5000, 1004),
+        down(b"", 5004, 1004, FIN | ACK),
+        up(b"", 1004, 5005),
+        up(b"late", 1004, 5005),
+    )
+    assert found == [b"bye", Ending.FIN, ("<", b"more"), ("<", Ending.FIN)]
+
+
+def test_fin_waits_for_what_comes_before_it() -> None:
+    assert after_handshake(up(b"", 1003, flags=FIN | ACK), up(b"abc", 1000)) == [b"abc", Ending.FIN]
+    acknowledged = [down(seq=5000, ack=1004)] * 5
+    assert after_handshake(up(b"", 1003, flags=FIN | ACK), *acknowledged) == [3, Ending.FIN]
+    assert after_handshake(up(b"", 1003, flags=FIN | ACK), is_finished=True)[:2] == [3, Ending.FIN]
+
+
+def test_rst_ends_its_direction_and_lets_the_other_bring_what_was_under_way() -> None:
+    found = after_handshake(up(b"b", 1001), up(seq=1002, flags=RST), down(b"y", 5000), up(b"z", 1002))
+    assert found == [1, b"b", Ending.RST, ("<", b"y")]
+
+
+def test_a_refused_connection() -> None:
+    refused = [up(seq=999, flags=SYN), down(seq=0, ack=1000, flags=RST | ACK)]
+    assert brief(told(refused, is_finished=True)) == [("<", Ending.RST), Ending.END]
+
+
+def test_a_closed_stream_keeps_its_late_packets() -> None:
+    closing = [up(seq=1000, flags=RST), *[down(seq=5000, ack=1000)] * 3]
+    assert {event.stream for event in told([*HANDSHAKE, *closing])} == {0}
+
+
+# ------------------------------------------------------------------------------------------------------ ports reused
+
+
+def test_a_new_syn_begins_a_new_stream() -> None:
+    events = told([*HANDSHAKE, up(b"old", 1000), up(seq=77, flags=SYN), up(b"new", 78), down(seq=5, ack=78)])
+    assert events[1:] == [
+        Data(0, 0, 3, b"old"),
+        Closed(0, 0, 4, Ending.REUSED),
+        Closed(0, 1, 4, Ending.REUSED),
+        Opened(1, 4, (CLIENT, SERVER), True),
+        Data(1, 0, 5, b"new"),
+    ]
+
+
+def test_a_syn_that_comes_twice_does_not() -> None:
+    events = told([HANDSHAKE[0], HANDSHAKE[0], HANDSHAKE[1], HANDSHAKE[1], HANDSHAKE[2], HANDSHAKE[0], up(b"x", 1000)])
+    assert events[1:] == [Data(0, 0, 6, b"x")]
+
+
+def test_after_fin_the_ports_may_be_reused_from_either_side() -> None:
+    closing = [up(seq=1000, flags=FIN | ACK), down(seq=5000, ack=1001, flags=FIN | ACK), up(seq=1001, ack=5001)]
+    back = [down(seq=99, flags=SYN), up(seq=199, ack=100, flags=SYN | ACK), down(b"hello", 100, 200)]
+    events = told([*HANDSHAKE, *closing, *back])
+    assert events[-2:] == [Opened(1, 6, (SERVER, CLIENT), True), Data(1, 0, 8, b"hello")]
+
+
+def test_a_syn_after_a_stream_joined_midway_begins_a_new_one() -> None:
+    events = told([down(b"x", 5000), up(seq=77, flags=SYN), down(seq=99, ack=78, flags=SYN | ACK), down(b"y", 100, 78)])
+    assert [type(event).__name__ for event in events] == ["Opened", "Data", "Closed", "Closed", "Opened", "Data"]
+    assert events[-1] == Data(1, 1, 3, b"y")
+
+
+def test_an_answer_alone_may_begin_a_new_stream() -> None:
+    events = told([*HANDSHAKE, down(b"x", 5000), down(seq=123, ack=456, flags=SYN | ACK), up(b"y", 456, 124)])
+    assert events[-2:] == [Opened(1, 4, (CLIENT, SERVER), True), Data(1, 0, 5, b"y")]
+
+
+# ---------------------------------------------------------------------------------------------------------- bounds
+
+
+def test_an_ignored_stream_delivers_nothing_and_still_closes() -> None:
+    reassembler = Reassembler()
+    for segment in [*HANDSHAKE, up(b"b", 1001)]:
+        reassembler.feed(segment)
+    reassembler.ignore(0)
+    assert reassembler.feed(up(b"a", 1000)) == []
+    assert reassembler.feed(down(b"x", 5000)) == []
+    assert brief(reassembler.feed(up(seq=1005, flags=FIN))) == [Ending.FIN]
+    assert brief(reassembler.feed(down(seq=5001, flags=RST))) == [("<", Ending.RST)]
+    reassembler.ignore(0)
+    reassembler.ignore(99)
+    assert reassembler.finish() == []
+
+
+def test_too_many_streams_give_the_quietest_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_STREAMS", 8)
+    notices: list[Notice] = []
+    reassembler = Reassembler("file", notices.append)
+    clients = [Endpoint(address("10.0.0.1"), port) for port in range(10)]
+    for client in clients[:8]:
+        reassembler.feed(up(b"x", client=client))
+    reassembler.feed(up(b"x", 1, client=clients[0]))
+    events = reassembler.feed(up(b"x", client=clients[8]))
+    assert [event.stream for event in events if isinstance(event, Closed)] == [1, 1, 2, 2]
+    assert brief(events[:1]) == [Ending.FORGOTTEN]
+    assert [notice.kind for notice in notices] == [NoticeKind.STREAMS]
+
+
+@pytest.mark.skipif(IS_COMPILED, reason="the tables of a compiled class cannot be looked into")
+def test_closed_streams_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_CLOSED_STREAMS", 4)
+    reassembler = Reassembler()
+    for port in range(100):
+        client = Endpoint(address("10.0.0.1"), port)
+        reassembler.feed(up(seq=1, flags=SYN, client=client))
+        reassembler.feed(down(seq=0, ack=2, flags=RST | ACK, client=client))
+    assert len(reassembler._directions) == 8
+    assert len(reassembler._closed) == 4
+    assert not reassembler._open
+
+
+# ------------------------------------------------------------------------------------------------------- properties
+
+
+@st.composite
+def shredded(draw: st.DrawFn) -> tuple[int, bytes, list[tuple[int, bytes]]]:
+    """A first sequence number, octets, and segments that cover them: cut, overlapping, copied, in any order."""
+    base = draw(st.one_of(st.integers(0, 2**32 - 1), st.integers(2**32 - 200, 2**32 - 1)))
+    whole = draw(st.binary(min_size=1, max_size=300))
+    cuts = sorted({0, len(whole), *draw(st.lists(st.integers(0, len(whole)), max_size=12))})
+    pieces = [
+        (max(0, start - draw(st.integers(0, 20))), stop + draw(st.integers(0, 20))) for start, stop in pairwise(cuts)
+    ]
+    pieces += draw(st.lists(st.sampled_from(pieces), max_size=5))
+    order = draw(st.permutations(pieces))
+    return base, whole, [(base + start, whole[start:stop]) for start, stop in order]
+
+
+@given(shredded(), st.integers(0, 400))
+@example((2**32 - 2, b"abcdef", [(2**32 - 2, b"ab"), (2**32, b"cd"), (2**32 + 2, b"ef")]), 0)
+def test_however_a_stream_is_cut_it_comes_out_whole(cut: tuple[int, bytes, list[tuple[int, bytes]]], ack: int) -> None:
+    """Acknowledgements at any place do no harm as long as no hole is older than their patience."""
+    base, whole, pieces = cut
+    segments = [up(seq=base - 1, flags=SYN), *(up(octets, seq) for seq, octets in pieces)]
+    segments.append(up(seq=base + len(whole), flags=FIN))
+    found = brief(told(segments))
+    assert found[-1] == Ending.FIN
+    assert b"".join(found[:-1]) == whole  # type: ignore[arg-type]
+    early = [up(seq=base - 1, flags=SYN), down(ack=base + ack, seq=1)]
+    early += [up(octets, seq) for seq, octets in sorted(pieces)]
+    assert b"".join(brief(told(early))) == whole  # type: ignore[arg-type]
+
+
+@given(shredded(), st.integers(0, 300), st.integers(1, 40))
+def test_of_a_stream_with_a_hole_exactly_the_hole_is_lost(
+    cut: tuple[int, bytes, list[tuple[int, bytes]]], hole: int, size: int
+) -> None:
+    base, whole, pieces = cut
+    hole %= len(whole)
+    stop = min(hole + size, len(whole))
+    segments = [up(seq=base - 1, flags=SYN)]
+    for seq, octets in pieces:
+        start = seq - base
+        for low, high in ((0, hole), (stop, len(whole))):
+            kept = octets[max(low - start, 0) : max(high - start, 0)]
+            if kept:
+                segments.append(up(kept, base + max(low, start)))
+    segments.append(up(seq=base + len(whole), flags=FIN))
+    found = brief(told(segments, is_finished=True))[:-2]
+    rebuilt, lost = bytearray(), 0
+    for event in found:
+        if isinstance(event, int):
+            assert len(rebuilt) == hole
+            lost += event
+            rebuilt += bytes(event)
+        else:
+            rebuilt += event  # type: ignore[operator]
+    assert lost == stop - hole
+    assert rebuilt == whole[:hole] + bytes(lost) + whole[stop:]
+
+
+@given(shredded(), st.integers(0, 60))
+def test_a_snapshot_length_loses_what_it_cuts_and_no_more(
+    cut: tuple[int, bytes, list[tuple[int, bytes]]], snap: int
+) -> None:
+    base, whole, pieces = cut
+    segments = [up(seq=base - 1, flags=SYN)]
+    segments += [up(octets[:snap], seq, missing=max(0, len(octets) - snap)) for seq, octets in pieces]
+    found = brief(told(segments))
+    rebuilt = b"".join(bytes(event) if isinstance(event, int) else event for event in found)  # type: ignore[misc]
+    assert len(rebuilt) == len(whole)
+    assert all(ours in (0, theirs) for ours, theirs in zip(rebuilt, whole, strict=True))
+
+
+segments = st.builds(
+    Segment,
+    st.just(0),
+    st.sampled_from([flow(CLIENT, SERVER), flow(SERVER, CLIENT), flow(CLIENT, CLIENT)]),
+    st.one_of(st.integers(0, 40), st.integers(0, 2**32 - 1)),
+    st.one_of(st.integers(0, 40), st.integers(0, 2**32 - 1)),
+    st.integers(0, 255),
+    st.binary(max_size=20),
+    st.integers(0, 3),
+)
+
+
+@given(st.lists(segments, max_size=40))
+def test_no_segments_at_all_are_an_error(found: list[Segment]) -> None:
+    """Whatever comes, a direction's octets come before its end, and every stream is opened and closed."""
+    events = told(found, is_finished=True)
+    opened: set[int] = set()
+    over: set[tuple[int, int]] = set()
+    for event in events:
+        if isinstance(event, Opened):
+            assert event.stream == len(opened)
+            opened.add(event.stream)
+            continue
+        place = (event.stream, event.direction)
+        assert event.stream in opened
+        assert place not in over
+        if isinstance(event, Closed):
+            over.add(place)
+        elif isinstance(event, Data):
+            assert event.octets
+        else:
+            assert event.lost > 0
+    assert over == {(stream, direction) for stream in opened for direction in (0, 1)}
+
+
+# ---------------------------------------------------------------------------------------------- tshark as the judge
+
+
+@pytest.mark.real
+def test_tshark_follows_the_same_streams(tmp_path: Path) -> None:
+    """Numbers and octets of streams, where segments are out of order, copied and overlap, and ports are reused."""
+    tshark = require("tshark")
+    from amqproxy.capture.files import read_packets
+    from amqproxy.capture.packets import Dissector
+
+    made: list[Segment] = []
+    for round_, port in enumerate((40000, 40001, 40000)):
+        client = Endpoint(address("10.0.0.1"), port)
+        base = 2**32 - 150 + round_ * 1000
+        words = [bytes([65 + n]) * 30 for n in range(10)]
+        made.append(up(seq=base - 1, flags=SYN, client=client))
+        made.append(down(seq=99, ack=base, flags=SYN | ACK, client=client))
+        for n in (0, 2, 1, 1, 3, 5, 6, 4, 7, 9, 8):
+            made.append(up(words[n], base + 30 * n, 100, client=client))
+            made.append(down(b"%d" % n, 100 + n, base + 30, client=client) if n < 1 else up(b"", base, client=client))
+        made.append(up(seq=base + 300, ack=101, flags=FIN | ACK, client=client))
+        made.append(down(seq=101, ack=base + 301, flags=FIN | ACK, client=client))
+    packets = []
+    for n, segment in enumerate(made):
+        source, target = segment.flow[:4], segment.flow[4:8]
+        ports = struct.unpack(">HH", segment.flow[8:])
+        body = building.tcp(
+            segment.payload,
+            source=ports[0],
+            target=ports[1],
+            seq=segment.seq,
+            ack=segment.ack,
+            flags=segment.flags,
+        )
+        texts = [".".join(map(str, each)) for each in (source, target)]
+        packets.append((n * 10**6, building.ethernet(building.ipv4(body, source=texts[0], target=texts[1]))))
+    path = tmp_path / "streams.pcap"
+    path.write_bytes(building.pcap(packets))
+
+    dissector, reassembler = Dissector(), Reassembler()
+    ours: dict[int, bytes] = {}
+    for packet in read_packets(path):
+        found = dissector.segment(packet)
+        assert found is not None
+        for event in reassembler.feed(found):
+            if isinstance(event, Data) and event.direction == 0:
+                ours[event.stream] = ours.get(event.stream, b"") + event.octets
+    for stream in range(3):
+        follow = [tshark, "-r", path, "-q", "-o", "tcp.reassemble_out_of_order:TRUE", "-z", f"follow,tcp,raw,{stream}"]
+        lines = subprocess.run(follow, check=True, capture_output=True, text=True).stdout.splitlines()
+        theirs = b"".join(bytes.fromhex(line) for line in lines[6:-1] if not line.startswith("\t"))
+        assert ours[stream] == theirs == b"".join(words)
+    assert set(ours) == {0, 1, 2}
