@@ -1,0 +1,54 @@
+"""Fixtures for tests with real components; what they start lives in `tests.real`."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.real.proxy import Proxy
+from tests.real.rabbitmq import RabbitMQ
+
+StartProxy = Callable[..., Proxy]
+
+
+@pytest.fixture(scope="session")
+def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMQ]:
+    """A private RabbitMQ node that all tests share: leave it as you found it."""
+    yield from _running(tmp_path_factory.mktemp("rabbitmq"))
+
+
+@pytest.fixture
+def disposable_rabbitmq(tmp_path: Path) -> Iterator[RabbitMQ]:
+    """A RabbitMQ node of one test's own, which may be killed."""
+    directory = tmp_path / "rabbitmq"
+    directory.mkdir()
+    yield from _running(directory)
+
+
+def _running(directory: Path) -> Iterator[RabbitMQ]:
+    node = RabbitMQ(directory)
+    try:
+        node.start()
+        yield node
+    finally:
+        node.stop()
+
+
+@pytest.fixture
+def start_proxy(tmp_path: Path) -> Iterator[StartProxy]:
+    """Starts amqproxy: `start_proxy(upstream_port, "--option", …)`. It ends with the test."""
+    with ExitStack() as stack:
+
+        def start(upstream: int | str, *options: str) -> Proxy:
+            started = Proxy(tmp_path, upstream, *options)
+            stack.callback(started.kill)
+            return started
+
+        yield start
+
+
+@pytest.fixture
+def proxy(start_proxy: StartProxy, rabbitmq: RabbitMQ) -> Proxy:
+    """amqproxy in front of the shared RabbitMQ node, with no rules."""
+    return start_proxy(rabbitmq.port)

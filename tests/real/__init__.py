@@ -1,0 +1,10 @@
+"""End to end with real components: RabbitMQ, its clients, and raw sockets that break the rules.
+
+require    what a test needs from outside, or a skip
+rabbitmq   a private RabbitMQ node
+proxy      amqproxy as a process of its own
+wire       a relay that records every octet, and the comparison of both sides of the proxy
+raw        a socket that speaks AMQP, and can speak it wrongly
+malformed  wrong input by name, and what RabbitMQ answers to it
+clients    the same scenarios for every client library
+"""

@@ -1,0 +1,80 @@
+"""amqproxy as a process of its own."""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+
+from tests.real.poll import until
+
+EXIT_DEADLINE = 60.0
+LISTENING = re.compile(r"listening\b.*?\baddress\W+(?:127\.0\.0\.1):(\d+)")
+
+
+def command() -> list[str]:
+    """How amqproxy is started: `AMQPROXY_COMMAND`, or this interpreter's own."""
+    return shlex.split(os.environ.get("AMQPROXY_COMMAND", "")) or [sys.executable, "-m", "amqproxy"]
+
+
+class Proxy:
+    """`amqproxy run` in front of a loopback port, ready once constructed."""
+
+    def __init__(self, directory: Path, upstream: int | str, *options: str) -> None:
+        """`upstream` is a port on 127.0.0.1, or whatever `--upstream` takes; output goes below `directory`."""
+        where = upstream if isinstance(upstream, str) else f"127.0.0.1:{upstream}"
+        number = len(list(directory.glob("proxy-*.log")))
+        self.output = directory / f"proxy-{number}.log"
+        with self.output.open("wb") as output:
+            self.process = subprocess.Popen(
+                [*command(), "run", "--listen", "127.0.0.1:0", "--upstream", where, *options],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+        self.pid = self.process.pid
+        self.psutil = psutil.Process(self.pid)
+        try:
+            self.port = until(self._listening, "amqproxy to listen")
+        except BaseException:
+            self.kill()
+            raise
+
+    def _listening(self) -> int:
+        if self.process.poll() is not None:
+            raise RuntimeError(f"amqproxy ended with {self.process.returncode}\n{self.log}")
+        found = LISTENING.search(self.log)
+        return int(found[1]) if found else 0
+
+    @property
+    def log(self) -> str:
+        return self.output.read_text(errors="replace")
+
+    def rss(self) -> int:
+        """Resident octets."""
+        return self.psutil.memory_info().rss  # type: ignore[no-any-return]
+
+    def descriptors(self) -> int:
+        """Open file descriptors."""
+        return self.psutil.num_fds()  # type: ignore[no-any-return]
+
+    def sockets(self) -> int:
+        """Established or closing TCP connections, both legs."""
+        return sum(each.status != psutil.CONN_LISTEN for each in self.psutil.net_connections("tcp"))
+
+    def terminate(self) -> None:
+        """SIGTERM: drain."""
+        self.process.send_signal(signal.SIGTERM)
+
+    def wait(self, deadline: float = EXIT_DEADLINE) -> int:
+        """The exit code."""
+        return self.process.wait(deadline)
+
+    def kill(self) -> None:
+        """Nothing is left of it."""
+        self.process.kill()
+        self.process.wait()

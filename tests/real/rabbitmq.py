@@ -1,0 +1,154 @@
+"""A private RabbitMQ node: its own ports, cookie, epmd and directories. A system node is never touched."""
+
+import contextlib
+import os
+import secrets
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from tests.real.ports import free_port
+from tests.real.raw import Peer
+from tests.real.require import require, require_module
+
+SCRIPTS = Path("/usr/lib/rabbitmq/bin")
+"""Debian's unwrapped scripts. The wrappers in PATH insist on being root and on becoming the user rabbitmq."""
+
+START_DEADLINE = 120.0
+CTL_DEADLINE = 60.0
+
+
+def script(name: str) -> str:
+    """The path of one of RabbitMQ's scripts."""
+    unwrapped = SCRIPTS / name
+    return str(unwrapped) if unwrapped.exists() else require(name, package="rabbitmq-server")
+
+
+class RabbitMQ:
+    """One node, started by `start` and gone after `stop`; `kill` and `start` again keep its data."""
+
+    def __init__(self, directory: Path) -> None:
+        """Everything the node writes goes below `directory`, which must be empty."""
+        self.directory = directory
+        self.server, self.control = script("rabbitmq-server"), script("rabbitmqctl")
+        self.epmd_program = require("epmd", package="erlang-base")
+        self.port, self.tls_port, self.distribution_port, self.epmd_port = (free_port() for _ in range(4))
+        self.node: subprocess.Popen[bytes] | None = None
+        self.epmd: subprocess.Popen[bytes] | None = None
+        self.certificates: dict[str, Path] = {}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("RABBITMQ_", "ERL_"))}
+        self.environment = inherited | {
+            "HOME": str(directory),
+            "LANG": "C.UTF-8",
+            "ERL_EPMD_PORT": str(self.epmd_port),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODENAME": f"amqproxy-{self.port}@localhost",
+            "RABBITMQ_DIST_PORT": str(self.distribution_port),
+            "RABBITMQ_CONF_ENV_FILE": str(directory / "rabbitmq-env.conf"),
+            "RABBITMQ_CONFIG_FILE": str(directory / "rabbitmq.conf"),
+            "RABBITMQ_ADVANCED_CONFIG_FILE": str(directory / "advanced.config"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(directory / "enabled_plugins"),
+            "RABBITMQ_MNESIA_BASE": str(directory / "mnesia"),
+            "RABBITMQ_LOG_BASE": str(directory / "log"),
+            "RABBITMQ_PID_FILE": str(directory / "pid"),
+            # The script then becomes the node instead of waiting for it, so the process id is the node's own.
+            "RUNNING_UNDER_SYSTEMD": "true",
+        }
+
+    @property
+    def url(self) -> str:
+        return f"amqp://guest:guest@127.0.0.1:{self.port}/%2F"
+
+    @property
+    def log(self) -> str:
+        """What the node has written so far, for the message of a failing test."""
+        written = [self.directory / "output", *sorted((self.directory / "log").glob("*.log"))]
+        return "\n".join(each.read_text(errors="replace") for each in written if each.exists())
+
+    def configure(self) -> None:
+        """Writes the configuration and the keys."""
+        self.directory.joinpath("log").mkdir()
+        authority = require_module("trustme").CA()
+        issued = authority.issue_cert("localhost", "127.0.0.1")
+        self.certificates = {name: self.directory / f"{name}.pem" for name in ("authority", "certificate", "key")}
+        authority.cert_pem.write_to_path(self.certificates["authority"])
+        issued.private_key_pem.write_to_path(self.certificates["key"])
+        for blob in issued.cert_chain_pems:
+            blob.write_to_path(self.certificates["certificate"], append=True)
+        settings = {
+            "listeners.tcp.1": f"127.0.0.1:{self.port}",
+            "listeners.ssl.1": f"127.0.0.1:{self.tls_port}",
+            "ssl_options.cacertfile": self.certificates["authority"],
+            "ssl_options.certfile": self.certificates["certificate"],
+            "ssl_options.keyfile": self.certificates["key"],
+            "ssl_options.verify": "verify_none",
+            "disk_free_limit.absolute": "1MB",
+            "log.file.level": "info",
+            "log.console": "false",
+        }
+        lines = [f"{key} = {value}\n" for key, value in settings.items()]
+        self.directory.joinpath("rabbitmq.conf").write_text("".join(lines))
+        self.directory.joinpath("rabbitmq-env.conf").write_text("")
+        self.directory.joinpath("advanced.config").write_text("[].\n")
+        self.directory.joinpath("enabled_plugins").write_text("[].\n")
+        cookie = self.directory / ".erlang.cookie"
+        cookie.write_text(secrets.token_hex(20))
+        cookie.chmod(0o600)
+
+    def start(self) -> None:
+        """Returns once the node has completed an AMQP handshake."""
+        if not self.certificates:
+            self.configure()
+        if self.epmd is None:
+            # Started here and not by the node, so that there is a process id to end.
+            command = [self.epmd_program, "-port", str(self.epmd_port), "-address", "127.0.0.1"]
+            self.epmd = subprocess.Popen(command, env=self.environment, start_new_session=True)
+        with self.directory.joinpath("output").open("ab") as output:
+            self.node = subprocess.Popen(
+                [self.server], env=self.environment, stdout=output, stderr=output, start_new_session=True
+            )
+        end = time.monotonic() + START_DEADLINE
+        while not self.answers():
+            if self.node.poll() is not None or time.monotonic() > end:
+                message = f"RabbitMQ did not start (exit code {self.node.returncode})\n{self.log[-4000:]}"
+                self.stop()
+                raise RuntimeError(message)
+            time.sleep(0.1)
+
+    def answers(self) -> bool:
+        """Whether an AMQP connection can be opened now."""
+        try:
+            Peer.opened(self.port).stream.close()
+        except (OSError, AssertionError, ValueError):
+            return False
+        return True
+
+    def ctl(self, *arguments: str) -> str:
+        """What `rabbitmqctl` says; raises where it fails."""
+        done = subprocess.run(
+            [self.control, "--quiet", "--timeout", str(int(CTL_DEADLINE)), *arguments],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=CTL_DEADLINE * 2,
+        )
+        if done.returncode:
+            raise RuntimeError(f"rabbitmqctl {' '.join(arguments)}: {done.returncode}\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def kill(self) -> None:
+        """SIGKILL: the sockets close because the kernel closes them."""
+        if self.node is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.node.pid, signal.SIGKILL)
+            self.node.wait()
+            self.node = None
+
+    def stop(self) -> None:
+        """Nothing of the node runs afterwards. It has nothing to keep, so it is not asked politely."""
+        self.kill()
+        if self.epmd is not None:
+            self.epmd.kill()
+            self.epmd.wait()
+            self.epmd = None
