@@ -40,10 +40,12 @@ def _what(record: Record) -> str:
 
 
 def _pairs(values: dict[str, Any]) -> str:
-    return " ".join(f"{name}={_value(value)}" for name, value in values.items() if value not in ("", False))
+    return " ".join(f"{name}={_value(value)}" for name, value in values.items() if value is not False and value != "")
 
 
 def _value(value: Any) -> str:
+    """What a terminal can be trusted with: a peer's control characters are shown, and never obeyed."""
     if isinstance(value, str) and value and value.isprintable() and " " not in value:
         return value
-    return json.dumps(value, ensure_ascii=False, default=str)
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if text.isprintable() else json.dumps(value, default=str)

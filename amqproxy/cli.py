@@ -1,0 +1,234 @@
+"""The command `amqproxy`: data on standard output, all else on standard error.
+
+Exit codes: 0 done; 1 the work failed (a file cannot be read, an address cannot be had); 2 wrong
+usage or a wrong config; 130 interrupted twice; 141 whoever read the output has gone away.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import cyclopts
+import msgspec
+from cyclopts import Parameter
+
+from amqproxy import __version__, _pure
+from amqproxy.config import Config, ConfigError, Listener, Metrics, Upstream, dump, load, schema
+
+if TYPE_CHECKING:
+    from amqproxy.taps.record import Record
+
+FAILED, MISUSED, INTERRUPTED, UNHEARD = 1, 2, 130, 141
+
+app = cyclopts.App(
+    name="amqproxy",
+    help="See, count and steer what AMQP clients and their broker say to each other.",
+    help_epilogue="Exit codes: 0 done, 1 failed, 2 wrong usage or config, 141 the reader of the output went away.",
+    help_format="plaintext",
+    version=__version__,
+    result_action="return_value",
+    exit_on_error=False,
+    print_error=True,
+)
+config_app = cyclopts.App(name="config", help="Check, show and describe config files.")
+app.command(config_app)
+
+
+class Failure(Exception):
+    """What the user is to be told, and the exit code."""
+
+    def __init__(self, text: str, code: int = FAILED) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+@app.command
+def run(
+    *,
+    listen: str | None = None,
+    upstream: str | None = None,
+    metrics: str | None = None,
+    print_: Annotated[bool, Parameter(name="--print", negative="")] = False,
+    json: Annotated[bool, Parameter(negative="")] = False,
+    log_format: Literal["text", "json"] | None = None,
+    log_level: Literal["debug", "info", "warning", "error"] | None = None,
+    config: Path | None = None,
+) -> None:
+    """Stand between clients and a broker until SIGTERM or Ctrl-C, and then drain.
+
+    Flags go before what the config file says. TLS, limits and several listeners are in the file only.
+
+    Parameters
+    ----------
+    listen
+        HOST:PORT where clients connect [127.0.0.1:5673]. Port 0 takes a free one.
+    upstream
+        HOST:PORT of the broker [127.0.0.1:5672].
+    metrics
+        HOST:PORT for Prometheus, at /metrics. Off unless given.
+    print_
+        Print each frame that passes on standard output, as it passes.
+    json
+        With --print: one JSON object a line for each frame, as `decode --json` does.
+    log_format
+        How the log on standard error is written [text].
+    log_level
+        The least important events to log [info].
+    config
+        A .toml, .yaml or .yml file; see `amqproxy config show`.
+    """
+    import trio
+
+    from amqproxy import app as root
+    from amqproxy import log
+
+    settings = _merged(load(config) if config else Config(), listen, upstream, metrics, log_format, log_level)
+    log.start(settings.log)
+    trio.run(root.run, settings, _renderer(json) if print_ or json else None)
+
+
+@app.command
+def decode(*files: Path, json: Annotated[bool, Parameter(negative="")] = False) -> None:
+    """Decode the AMQP in captures: pcap or pcapng, plain or gzip; - is standard input.
+
+    Parameters
+    ----------
+    files
+        The captures, in order.
+    json
+        One JSON object a line for each frame, instead of text.
+    """
+    from amqproxy.capture.decode import decode as decode_capture
+    from amqproxy.capture.notices import CaptureError
+
+    if not files:
+        raise Failure("decode: name a capture, or - for standard input", MISUSED)
+    render = _renderer(json)
+    write = sys.stdout.write
+    for file in files:
+        try:
+            for record in decode_capture(file):
+                write(render(record) + "\n")
+        except CaptureError as error:
+            sys.stdout.flush()
+            raise Failure(str(error)) from None
+
+
+@config_app.command
+def check(*files: Path) -> None:
+    """Check config files, and say what is wrong with the first that is.
+
+    Parameters
+    ----------
+    files
+        .toml, .yaml or .yml files.
+    """
+    if not files:
+        raise Failure("config check: name a file", MISUSED)
+    for file in files:
+        load(file)
+        print(f"{file}: fine", file=sys.stderr)
+
+
+@config_app.command
+def show(file: Path | None = None, /) -> None:
+    """Print the whole config, defaults included, as YAML.
+
+    Parameters
+    ----------
+    file
+        A config file; without one, the defaults.
+    """
+    sys.stdout.write(dump(load(file) if file else Config()))
+
+
+@config_app.command(name="schema")
+def show_schema() -> None:
+    """Print the JSON Schema of config files, for editors and checks."""
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(schema()), indent=2) + b"\n")
+
+
+@app.command
+def version() -> None:
+    """Print the version, and whether the decoder is compiled."""
+    print(f"amqproxy {__version__} ({'compiled' if _pure.is_compiled() else 'plain'})")
+
+
+@app.command
+def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
+    """Print a completion script, e.g. for `source <(amqproxy completion bash)`.
+
+    Parameters
+    ----------
+    shell
+        The shell to complete in.
+    """
+    print(app.generate_completion(shell=shell))
+
+
+def _merged(
+    config: Config,
+    listen: str | None,
+    upstream: str | None,
+    metrics: str | None,
+    log_format: str | None,
+    log_level: str | None,
+) -> Config:
+    """The config with what the flags say instead; `ConfigError` names the flag that is wrong."""
+    changes: dict[str, object] = {}
+    if listen:
+        changes["listen"] = (_from_flag("--listen", Listener, {"address": listen}),)
+    if upstream:
+        tls = msgspec.to_builtins(config.upstream.tls)
+        changes["upstream"] = _from_flag("--upstream", Upstream, {"address": upstream, "tls": tls})
+    if metrics:
+        changes["metrics"] = _from_flag("--metrics", Metrics, {"address": metrics})
+    if log_format or log_level:
+        log = {"format": log_format or config.log.format, "level": log_level or config.log.level}
+        changes["log"] = msgspec.convert(log, type(config.log))
+    return msgspec.structs.replace(config, **changes)
+
+
+def _from_flag(flag: str, kind: type[msgspec.Struct], values: dict[str, object]) -> msgspec.Struct:
+    try:
+        return msgspec.convert(values, kind)
+    except msgspec.ValidationError:
+        raise ConfigError(f"{flag} {values['address']}: not of the form HOST:PORT, e.g. 127.0.0.1:5673") from None
+
+
+def _renderer(json: bool) -> Callable[[Record], str]:
+    if json:
+        return lambda record: record.to_json().decode()
+    from amqproxy.taps import text
+
+    return text.line
+
+
+def main() -> None:
+    """Run the command that the arguments name, and exit as the docstring of this module says."""
+    sys.exit(_exit_code())
+
+
+def _exit_code() -> int:
+    try:
+        app()
+        sys.stdout.flush()
+    except cyclopts.CycloptsError:
+        return MISUSED
+    except Failure as failure:
+        print(f"amqproxy: {failure}", file=sys.stderr)
+        return failure.code
+    except ConfigError as error:
+        print(f"amqproxy: {error}", file=sys.stderr)
+        return MISUSED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Nobody is to hear of it again when Python flushes what is left at its exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNHEARD
+    return 0

@@ -1,0 +1,166 @@
+"""The config file as types: TOML or YAML, decoded strictly, with flags that stand for the common keys.
+
+Unknown keys and wrong types are refused with the path to the key. Every bound has its name here.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import yaml
+
+Seconds = Annotated[float, msgspec.Meta(gt=0)]
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Address = Annotated[str, msgspec.Meta(pattern=r"^(\[[0-9a-fA-F:.%]+\]|[^\[\]:\s]*):\d{1,5}$")]
+"""HOST:PORT or [IPV6]:PORT. Port 0 lets the system choose; an empty host is every interface."""
+
+
+class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A part of the file; keys that it does not have are refused."""
+
+
+class ServerTLS(Strict, frozen=True):
+    """What a listener shows its clients, and asks of them. Files are PEM."""
+
+    certificate: str
+    key: str
+    client_ca: str | None = None
+    """With it, clients must show a certificate that this authority signed."""
+
+
+class ClientTLS(Strict, frozen=True):
+    """How the broker is checked, and what it is shown. Files are PEM."""
+
+    ca: str | None = None
+    """The authority that must have signed the broker's certificate; the system's where absent."""
+    server_name: str | None = None
+    """The name the certificate must bear; the upstream's host where absent."""
+    certificate: str | None = None
+    key: str | None = None
+    verify: bool = True
+
+
+class Listener(Strict, frozen=True):
+    """Where clients connect."""
+
+    address: Address = "127.0.0.1:5673"
+    tls: ServerTLS | None = None
+
+
+class Upstream(Strict, frozen=True):
+    """The broker that connections are passed on to."""
+
+    address: Address = "127.0.0.1:5672"
+    tls: ClientTLS | None = None
+
+
+class Metrics(Strict, frozen=True):
+    """Where Prometheus finds /metrics."""
+
+    address: Address
+
+
+class Log(Strict, frozen=True):
+    """How the log on standard error is written."""
+
+    format: Literal["text", "json"] = "text"
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Limits(Strict, frozen=True):
+    """Every bound there is; times in seconds, sizes in octets."""
+
+    connections: Count = 10_000
+    """Client connections at a time; more are closed at once."""
+    connect_timeout: Seconds = 10.0
+    """For the upstream to accept, TLS included."""
+    handshake_timeout: Seconds = 15.0
+    """From a client's connecting to connection.open-ok."""
+    close_timeout: Seconds = 5.0
+    """For a peer to answer connection.close, or to close its half after the other has."""
+    drain_timeout: Seconds = 30.0
+    """From SIGTERM to the end, whatever is still open."""
+    initial_frame_max: Annotated[int, msgspec.Meta(ge=4096)] = 131_072
+    """The largest frame before connection.tune-ok has set one; tokens can make start-ok large."""
+    frame_max: Annotated[int, msgspec.Meta(ge=4096)] = 16_777_216
+    """The largest frame where the peers have agreed on none."""
+    print_backlog: Count = 10_000
+    """Records waiting to be printed; more are dropped, and counted."""
+
+
+class Config(Strict, frozen=True):
+    """All there is to configure."""
+
+    listen: tuple[Listener, ...] = (Listener(),)
+    upstream: Upstream = Upstream()
+    metrics: Metrics | None = None
+    log: Log = Log()
+    limits: Limits = Limits()
+
+
+class ConfigError(Exception):
+    """A config file that cannot be read or is not right; the text names the place and the remedy."""
+
+
+def load(path: Path) -> Config:
+    """The config in a .toml, .yaml or .yml file; `ConfigError` when it is not one."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+    return parse(text, path)
+
+
+def parse(text: str, path: Path) -> Config:
+    """The config in `text`, whose kind is told by the ending of `path`."""
+    try:
+        if path.suffix == ".toml":
+            data = tomllib.loads(text)
+        elif path.suffix in (".yaml", ".yml"):
+            data = yaml.safe_load(text) or {}
+        else:
+            raise ConfigError(f"{path}: the name must end in .toml, .yaml or .yml, to tell which it is")
+    except (tomllib.TOMLDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+    try:
+        config = msgspec.convert(data, Config)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: {_explained(str(error))}") from None
+    if not config.listen:
+        raise ConfigError(f"{path}: listen: at least one [[listen]] is needed")
+    return config
+
+
+def _explained(message: str) -> str:
+    """msgspec's message, with the path to the key in front, as one would write it."""
+    what, _, path = message.partition(" - at `")
+    path = path.rstrip("`").removeprefix("$").lstrip(".")
+    what = what.replace("Object contains unknown field", "unknown key").replace(
+        "Object missing required field", "missing key"
+    )
+    what = what.replace("matching regex", "of the form HOST:PORT, that is")
+    return f"{path}: {what}" if path else what
+
+
+def dump(config: Config) -> str:
+    """The whole config, defaults included, as YAML."""
+    return yaml.safe_dump(msgspec.to_builtins(config), sort_keys=False)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a config file."""
+    return msgspec.json.schema(Config)
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """The host and port of HOST:PORT or [IPV6]:PORT."""
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def join_address(host: str, port: int) -> str:
+    """HOST:PORT, an IPv6 host in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,38 @@
+"""The log: structured, on standard error, for a person or in JSON."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import structlog
+
+from amqproxy.config import Log
+
+
+def start(log: Log) -> None:
+    """Write the log as the config has it, from here on."""
+    renderer: structlog.typing.Processor
+    if log.format == "json":
+        renderer = structlog.processors.JSONRenderer()
+    else:
+        renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=20)
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            _without_nothing,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(log.level.upper())),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+
+
+def _without_nothing(
+    logger: structlog.typing.WrappedLogger, method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """Leave out the fields that say None."""
+    return {name: value for name, value in event.items() if value is not None}

@@ -1,0 +1,45 @@
+"""TLS contexts from the config's files; what is wrong with a file is said with its name."""
+
+from __future__ import annotations
+
+import ssl
+
+from amqproxy.config import ClientTLS, ConfigError, ServerTLS
+
+
+def server_context(tls: ServerTLS) -> ssl.SSLContext:
+    """For a listener. `ConfigError` when a file cannot be read or does not fit."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    _load_certificate(context, tls.certificate, tls.key)
+    if tls.client_ca:
+        _load_authority(context, tls.client_ca)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def client_context(tls: ClientTLS) -> ssl.SSLContext:
+    """For the way to the broker. `ConfigError` when a file cannot be read or does not fit."""
+    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+    if tls.ca:
+        _load_authority(context, tls.ca)
+    if tls.certificate:
+        _load_certificate(context, tls.certificate, tls.key)
+    if not tls.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _load_certificate(context: ssl.SSLContext, certificate: str, key: str | None) -> None:
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        files = certificate if key is None else f"{certificate} and {key}"
+        raise ConfigError(f"{files}: not a certificate and its key in PEM: {error}") from None
+
+
+def _load_authority(context: ssl.SSLContext, authority: str) -> None:
+    try:
+        context.load_verify_locations(authority)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"{authority}: no certificates in PEM: {error}") from None

@@ -1,0 +1,202 @@
+"""Octets to and from one peer, over a plain socket or a trio stream (TLS).
+
+A plain socket is read and written directly, and waited for only when it would block: that is what
+keeps the proxy close to a TCP proxy. All errors of a broken connection are one, `Broken`.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import ssl
+from typing import Protocol
+
+import trio
+
+LEAST_READ = 16 * 1024
+MOST_READ = 256 * 1024
+"""Octets asked for in one read: doubled while reads are full, halved while they are nearly empty."""
+
+TURN = 8
+"""Reads in a row, none of which had to wait, after which the other tasks have their turn."""
+
+
+class Broken(Exception):
+    """The peer is gone without a word; the text says how."""
+
+
+class Transport(Protocol):
+    """What a `Leg` needs of its peer's connection. One task receives, any may send in turn.
+
+    `received` counts the octets that have come; `is_listening` is whether somebody waits for more.
+    """
+
+    received: int
+    is_listening: bool
+
+    async def receive(self) -> bytes:
+        """The octets that came next, b"" once the peer has closed its half. `Broken` if it is gone."""
+
+    async def send(self, data: bytes | memoryview) -> None:
+        """Send all of `data`. `Broken` if the peer is gone.
+
+        When it is cancelled, either what was not sent is kept, and sent before whatever is sent
+        next, or the next send is `Broken`: a frame is never cut by another.
+        """
+
+    async def send_eof(self) -> None:
+        """Close our half."""
+
+    async def aclose(self) -> None:
+        """Close both halves at once; whoever waits on them gets `Broken`."""
+
+
+class SocketTransport:
+    """A connected, non-blocking TCP or Unix socket."""
+
+    __slots__ = ("_lock", "_size", "_socket", "_turns", "_unsent", "_was_drained", "is_listening", "received")
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.received = 0
+        self.is_listening = False
+        self._socket = sock
+        self._size = LEAST_READ
+        self._turns = 0
+        self._was_drained = True
+        self._lock: trio.Lock | None = None
+        self._unsent: bytes | memoryview = b""
+
+    async def receive(self) -> bytes:
+        while True:
+            if self._was_drained:
+                self._turns = 0
+                self.is_listening = True
+                try:
+                    await trio.lowlevel.wait_readable(self._socket)
+                except (trio.ClosedResourceError, OSError, ValueError) as error:
+                    raise Broken(_reason(error)) from None
+                self.is_listening = False
+            elif self._turns >= TURN:
+                self._turns = 0
+                await trio.lowlevel.checkpoint()
+            try:
+                data = self._socket.recv(self._size)
+            except BlockingIOError:
+                self._was_drained = True
+                continue
+            except OSError as error:
+                raise Broken(_reason(error)) from None
+            self._turns += 1
+            self.received += len(data)
+            self._was_drained = len(data) < self._size
+            if not self._was_drained:
+                self._size = min(2 * self._size, MOST_READ)
+            elif len(data) * 4 < self._size > LEAST_READ:
+                self._size //= 2
+            return data
+
+    async def send(self, data: bytes | memoryview) -> None:
+        if self._lock is None:  # the usual case: nobody waits to send, and the socket takes it all
+            try:
+                sent = self._socket.send(data)
+            except BlockingIOError:
+                sent = 0
+            except OSError as error:
+                raise Broken(_reason(error)) from None
+            if sent == len(data):
+                return
+            self._lock = trio.Lock()
+            self._lock.acquire_nowait()
+            self._unsent = memoryview(data)[sent:]
+            await self._flush(self._lock)
+            return
+        lock = self._lock
+        await lock.acquire()
+        self._unsent = bytes(self._unsent) + data if self._unsent else data
+        await self._flush(lock)
+
+    async def _flush(self, lock: trio.Lock) -> None:
+        """Send what is unsent, holding the lock; drop the lock when nobody else wants it."""
+        try:
+            while self._unsent:
+                await trio.lowlevel.wait_writable(self._socket)
+                try:
+                    sent = self._socket.send(self._unsent)
+                except BlockingIOError:
+                    continue
+                self._unsent = memoryview(self._unsent)[sent:]
+            self._unsent = b""
+            if not lock.statistics().tasks_waiting:
+                self._lock = None
+        except (trio.ClosedResourceError, OSError, ValueError) as error:
+            self._unsent = b""
+            raise Broken(_reason(error)) from None
+        finally:
+            lock.release()
+
+    async def send_eof(self) -> None:
+        if self._lock is not None:
+            await self.send(b"")  # wait for what is under way
+        try:
+            self._socket.shutdown(socket.SHUT_WR)
+        except OSError as error:
+            if error.errno != errno.ENOTCONN:
+                raise Broken(_reason(error)) from None
+
+    async def aclose(self) -> None:
+        if self._socket.fileno() >= 0:
+            trio.lowlevel.notify_closing(self._socket)
+            self._socket.close()
+
+
+class StreamTransport:
+    """Any trio stream, TLS above all. TLS cannot close one half: `send_eof` closes both."""
+
+    __slots__ = ("_is_torn", "_lock", "_stream", "is_listening", "received")
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self.received = 0
+        self.is_listening = False
+        self._stream = stream
+        self._lock = trio.Lock()
+        self._is_torn = False
+
+    async def receive(self) -> bytes:
+        self.is_listening = True
+        try:
+            data = bytes(await self._stream.receive_some(MOST_READ))
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            if isinstance(error.__cause__, ssl.SSLEOFError):
+                return b""  # closed without TLS's own farewell, as many do
+            raise Broken(_reason(error.__cause__ or error)) from None
+        self.is_listening = False
+        self.received += len(data)
+        return data
+
+    async def send(self, data: bytes | memoryview) -> None:
+        async with self._lock:
+            if self._is_torn:
+                raise Broken("a cancelled send left it in the middle of something")
+            self._is_torn = True
+            try:
+                await self._stream.send_all(data)
+            except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+                raise Broken(_reason(error.__cause__ or error)) from None
+            self._is_torn = False
+
+    async def send_eof(self) -> None:
+        async with self._lock:
+            await self._stream.aclose()
+
+    async def aclose(self) -> None:
+        await trio.aclose_forcefully(self._stream)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, (ConnectionResetError, BrokenPipeError)):
+        return "reset by the peer"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    if isinstance(error, (trio.ClosedResourceError, ValueError)):
+        return "closed here"
+    return str(error) or type(error).__name__

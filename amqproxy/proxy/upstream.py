@@ -1,0 +1,77 @@
+"""The way to the broker."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+
+import trio
+
+from amqproxy.config import Upstream, split_address
+from amqproxy.proxy.tls import client_context
+from amqproxy.proxy.transport import SocketTransport, StreamTransport, Transport
+
+
+class Unreachable(Exception):
+    """The broker could not be reached: `kind` is "refused", "timeout", "tls" or "unreachable"."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+class Dialer:
+    """Opens connections to one broker, as the config has it. `ConfigError` when its files are wrong."""
+
+    def __init__(self, upstream: Upstream, timeout: float) -> None:
+        self.address = upstream.address
+        self._host, self._port = split_address(upstream.address)
+        self._timeout = timeout
+        self._tls = client_context(upstream.tls) if upstream.tls else None
+        self._server_name = (upstream.tls and upstream.tls.server_name) or self._host
+
+    async def __call__(self) -> Transport:
+        """A new connection; `Unreachable` when there is none to be had within the timeout."""
+        try:
+            with trio.fail_after(self._timeout):
+                return await self._open()
+        except trio.TooSlowError:
+            raise Unreachable("timeout", f"{self.address} did not accept within {self._timeout:g} s") from None
+        except (trio.BrokenResourceError, ssl.SSLError) as error:
+            cause = error.__cause__ or error
+            raise Unreachable("tls", f"{self.address} failed the TLS handshake: {cause}") from None
+        except OSError as error:
+            kind, why = _explained(error)
+            raise Unreachable(kind, f"{self.address} {why}") from None
+
+    async def _open(self) -> Transport:
+        stream = await trio.open_tcp_stream(self._host, self._port)
+        if self._tls is None:
+            return SocketTransport(plain_socket(stream))
+        secured = trio.SSLStream(stream, self._tls, server_hostname=self._server_name)
+        try:
+            await secured.do_handshake()
+        except BaseException:
+            await trio.aclose_forcefully(secured)
+            raise
+        return StreamTransport(secured)
+
+
+def plain_socket(stream: trio.SocketStream) -> socket.socket:
+    """The socket of a trio stream, which must not be used any more."""
+    sock = socket.socket(fileno=stream.socket.detach())
+    sock.setblocking(False)
+    return sock
+
+
+def _explained(error: OSError) -> tuple[str, str]:
+    """The kind and the reason; trio gathers the failures of a name's several addresses in one."""
+    cause: BaseException = error
+    while isinstance(cause.__cause__, (OSError, BaseExceptionGroup)):
+        cause = cause.__cause__
+    if isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[0]
+    if isinstance(cause, ConnectionRefusedError):
+        return "refused", "refused the connection; is the broker up, and is this its address?"
+    text = (isinstance(cause, OSError) and cause.strerror) or str(cause)
+    return "unreachable", f"cannot be reached: {text}"
