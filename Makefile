@@ -7,7 +7,7 @@ NODE_MODULES := $(patsubst %/package-lock.json,%/node_modules/.package-lock.json
 export PYTHON
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-# More for pytest: `make test PYTEST='-x -k wire'`, or for the run on the plain sources alone, `PLAIN='-m "not real"'`.
+# More for pytest: `make test PYTEST='-x -k wire'`, or for the run on the plain sources alone, `PLAIN='-m "not soak and not real"'`.
 PYTEST ?=
 PLAIN ?=
 
