@@ -1,0 +1,72 @@
+"""The state machines are tables; the pictures in docs/states.md are drawn from them, and stay true."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from amqproxy.amqp091.grammar import (
+    CHANNEL_CLOSING,
+    CLIENT,
+    CONNECTION_CLOSING,
+    HANDSHAKE,
+    MAY_CLOSE,
+    SERVER,
+    ChannelState,
+    Peer,
+    State,
+)
+
+PAGE = Path(__file__).parent.parent / "docs" / "states.md"
+
+Move = tuple[str, Peer, str, str]
+
+
+def connection_moves() -> Iterable[Move]:
+    closed_by = {CLIENT: State.CLOSED_BY_CLIENT, SERVER: State.CLOSED_BY_SERVER}
+    for state, moves in (HANDSHAKE | CONNECTION_CLOSING).items():
+        for (sender, name), then in moves.items():
+            if then is not state:
+                yield state, sender, name, then
+    for state in State:
+        if state in MAY_CLOSE:
+            for sender, then in closed_by.items():
+                yield state, sender, "connection.close", then
+
+
+def channel_moves() -> Iterable[Move]:
+    yield "[*]", CLIENT, "channel.open", ChannelState.OPENING
+    for state, moves in CHANNEL_CLOSING.items():
+        for (sender, name), then in moves.items():
+            yield state, sender, name, then or "[*]"
+
+
+def diagram(moves: Iterable[Move]) -> str:
+    """The moves as Mermaid draws them: C is sent by the client, S by the server."""
+    arrows = [
+        f"    {state.replace(' ', '_')} --> {then.replace(' ', '_')}: {sender[0].upper()} {name}"
+        for state, sender, name, then in moves
+    ]
+    return "\n".join(["```mermaid", "stateDiagram-v2", *arrows, "```"])
+
+
+def page() -> str:
+    return f"""# The states of a connection and of a channel
+
+Drawn from the tables in `amqproxy/amqp091/grammar.py`. On an arrow, C is what the client sends and S what the server
+sends; `tests/test_docs.py` holds the pictures to the tables.
+
+## Connection
+
+{diagram(connection_moves())}
+
+## Channel
+
+{diagram(channel_moves())}
+"""
+
+
+def test_the_pictures_show_the_tables() -> None:
+    assert PAGE.read_text() == page(), "draw them again: python -m tests.test_docs"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
