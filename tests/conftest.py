@@ -1,13 +1,21 @@
 """Fixtures for tests with real components; what they start lives in `tests.real`."""
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.real.proxy import Proxy
 from tests.real.rabbitmq import RabbitMQ
+
+
+def pytest_configure() -> None:
+    """SIGTERM ends the run as Ctrl-C does: with its fixtures torn down, and so no broker left behind."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
 
 StartProxy = Callable[..., Proxy]
 
@@ -37,11 +45,11 @@ def _running(directory: Path) -> Iterator[RabbitMQ]:
 
 @pytest.fixture
 def start_proxy(tmp_path: Path) -> Iterator[StartProxy]:
-    """Starts amqproxy: `start_proxy(upstream_port, "--option", …)`. It ends with the test."""
+    """Starts amqproxy: `start_proxy(upstream_port, limits={"drain_timeout": 5}, …)`. It ends with the test."""
     with ExitStack() as stack:
 
-        def start(upstream: int | str, *options: str) -> Proxy:
-            started = Proxy(tmp_path, upstream, *options)
+        def start(upstream: int, **config: Any) -> Proxy:
+            started = Proxy(tmp_path, upstream, **config)
             stack.callback(started.kill)
             return started
 

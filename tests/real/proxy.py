@@ -1,5 +1,6 @@
 """amqproxy as a process of its own."""
 
+import json
 import os
 import re
 import shlex
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -24,14 +26,21 @@ def command() -> list[str]:
 class Proxy:
     """`amqproxy run` in front of a loopback port, ready once constructed."""
 
-    def __init__(self, directory: Path, upstream: int | str, *options: str) -> None:
-        """`upstream` is a port on 127.0.0.1, or whatever `--upstream` takes; output goes below `directory`."""
-        where = upstream if isinstance(upstream, str) else f"127.0.0.1:{upstream}"
+    def __init__(self, directory: Path, upstream: int, **config: Any) -> None:
+        """`upstream` is a port on 127.0.0.1; `config` is what a config file may hold beside the two addresses."""
+        where = {"--listen": "127.0.0.1:0", "--upstream": f"127.0.0.1:{upstream}"}
+        options = [word for option in where.items() for word in option]
         number = len(list(directory.glob("proxy-*.log")))
         self.output = directory / f"proxy-{number}.log"
+        if config:
+            config.setdefault("listen", [{}])[0]["address"] = where["--listen"]
+            config.setdefault("upstream", {})["address"] = where["--upstream"]
+            file = self.output.with_suffix(".yaml")
+            file.write_text(json.dumps(config))  # which is YAML too
+            options = ["--config", str(file)]
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
-                [*command(), "run", "--listen", "127.0.0.1:0", "--upstream", where, *options],
+                [*command(), "run", *options],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -6,6 +6,7 @@ Nothing here uses the code under test: frames are built with `struct` from the s
 import socket
 import struct
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import NamedTuple, Self
 
@@ -53,15 +54,24 @@ def publish(channel: int, routing_key: str, *, exchange: str = "", bits: int = 0
 
 def message(channel: int, routing_key: str, payload: bytes, frame_max: int = FRAME_MAX) -> bytes:
     """A whole basic.publish with its content."""
-    size = frame_max - 8
-    pieces = [payload[start : start + size] for start in range(0, len(payload), size)]
-    return (
-        publish(channel, routing_key) + header(channel, len(payload)) + b"".join(body(channel, each) for each in pieces)
-    )
+    return publish(channel, routing_key) + content(channel, payload, frame_max)
 
 
 def queue_declare(channel: int, name: str = "", *, exclusive: bool = True) -> bytes:
     return method(channel, 50, 10, b"\0\0" + shortstr(name) + bytes([0b0000_0100 if exclusive else 0]) + longstr(b""))
+
+
+def deliver(channel: int, payload: bytes, *, tag: int = 1, frame_max: int = FRAME_MAX) -> bytes:
+    """A whole basic.deliver with its content, as a broker sends it."""
+    arguments = shortstr("consumer") + struct.pack(">Q", tag) + b"\0" + shortstr("") + shortstr("key")
+    return method(channel, 60, 60, arguments) + content(channel, payload, frame_max)
+
+
+def content(channel: int, payload: bytes, frame_max: int = FRAME_MAX) -> bytes:
+    """Header and bodies."""
+    size = frame_max - 8
+    pieces = [payload[start : start + size] for start in range(0, len(payload), size)]
+    return header(channel, len(payload)) + b"".join(body(channel, each) for each in pieces)
 
 
 def consume(channel: int, queue: str, *, no_ack: bool = True) -> bytes:
@@ -75,6 +85,10 @@ def channel_open(channel: int) -> bytes:
 
 def connection_close(code: int = 200, text: str = "bye") -> bytes:
     return method(0, 10, 50, struct.pack(">H", code) + shortstr(text) + b"\0\0\0\0")
+
+
+def connection_close_ok() -> bytes:
+    return method(0, 10, 51)
 
 
 def capabilities(*names: str) -> bytes:
@@ -247,10 +261,11 @@ def listening(backlog: int = 64) -> Iterator[socket.socket]:
         yield listener
 
 
-def serve_handshake(stream: socket.socket, *, heartbeat: int = 0) -> Peer:
-    """Plays the broker's part from the protocol header to connection.open-ok."""
-    peer = Peer(stream)
-    assert peer.receive(8) == PROTOCOL_HEADER
+def serve_handshake(listener: socket.socket, *, heartbeat: int = 0) -> Peer:
+    """Accepts a connection and plays the broker's part as far as connection.open-ok."""
+    peer = Peer(listener.accept()[0])
+    if (opening := peer.receive(8)) != PROTOCOL_HEADER:
+        raise Unexpected(f"expected a protocol header, got {opening!r}")
     peer.send(method(0, 10, 10, b"\0\x09" + longstr(b"") + longstr(b"PLAIN") + longstr(b"en_US")))
     peer.expect(10, 11)
     peer.send(method(0, 10, 30, struct.pack(">HIH", 2047, FRAME_MAX, heartbeat)))
@@ -258,3 +273,18 @@ def serve_handshake(stream: socket.socket, *, heartbeat: int = 0) -> Peer:
     peer.expect(10, 40)
     peer.send(method(0, 10, 41, shortstr("")))
     return peer
+
+
+@contextmanager
+def joined(port: int, listener: socket.socket, *, heartbeat: int = 0) -> Iterator[tuple[Peer, Peer]]:
+    """A client at `port` and the broker it reaches at `listener`, the connection and channel 1 open."""
+    with ThreadPoolExecutor(1) as pool:
+        serving = pool.submit(serve_handshake, listener, heartbeat=heartbeat)
+        with Peer.connect(port) as client:
+            client.handshake(heartbeat=heartbeat)
+            with serving.result(DEADLINE) as broker:
+                client.send(channel_open(1))
+                broker.expect(20, 10)
+                broker.send(method(1, 20, 11, longstr(b"")))
+                client.expect(20, 11)
+                yield client, broker
