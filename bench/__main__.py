@@ -1,0 +1,54 @@
+"""`python -m bench`: measure, and print ratios."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import sys
+import time
+
+from amqproxy import _pure
+from bench import decode, latency, memory, rabbitmq, relay
+from bench.report import Row, table
+
+SECTIONS = {
+    "relay": relay.measure,
+    "latency": latency.measure,
+    "decode": decode.measure,
+    "rabbitmq": rabbitmq.measure,
+    "memory": memory.measure,
+}
+
+
+def main() -> None:
+    """Measure what the options name."""
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer rounds and octets: about half a minute")
+    parser.add_argument("--only", action="append", choices=SECTIONS, help="measure this alone; may be repeated")
+    parser.add_argument("--rounds", type=int, help="how often everything has its turn [7, quick 3]")
+    parser.add_argument("--json", action="store_true", help="print every figure as JSON instead of the table")
+    options = parser.parse_args()
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # for the connections that memory opens
+    rounds = options.rounds or (3 if options.quick else 7)
+    scale = 0.2 if options.quick else 1.0
+    began = time.monotonic()
+    rows: list[Row] = []
+    for name in options.only or SECTIONS:
+        for found in SECTIONS[name](rounds, scale):
+            if isinstance(found, Row):
+                rows.append(found)
+            else:
+                print(f"  skipped: {found}", file=sys.stderr)
+    if options.json:
+        print(json.dumps([row.summary() for row in rows], indent=2))
+        return
+    print(table(rows))
+    form = "compiled" if _pure.is_compiled() else "plain: no compiled modules!"
+    print(f"\namqproxy is {form}. Medians of {rounds} rounds in turns, in {time.monotonic() - began:.0f} s.")
+    print("A ratio is amqproxy's figure to that of its best peer, round by round; the spread is its least and most.")
+
+
+if __name__ == "__main__":
+    main()

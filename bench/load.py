@@ -1,0 +1,180 @@
+"""Raw sockets that write pre-built octets and count what arrives, each end a process of its own.
+
+They live in the kernel's send and receive, so that they are not what is measured.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from itertools import repeat
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from typing import TypeVar
+
+from bench import talk
+
+BUFFER = 1024 * 1024
+
+_fork = get_context("fork")
+
+T = TypeVar("T")
+
+Job = Callable[[], list[float]]
+"""What a process does, and the figures it comes back with."""
+
+
+class Failed(Exception):
+    """A process of the bench's own failed."""
+
+
+def side_by_side(*jobs: Job) -> list[list[float]]:
+    """The figures of jobs that run at the same time, each in a process of its own."""
+    running = []
+    for job in jobs:
+        ours, theirs = _fork.Pipe(duplex=False)
+        process = _fork.Process(target=_run, args=(job, theirs), daemon=True)
+        process.start()
+        theirs.close()
+        running.append((process, ours))
+    results: dict[Connection, list[float]] = {}
+    try:
+        while len(results) < len(running):
+            ready = wait([pipe for _, pipe in running if pipe not in results], 2 * talk.DEADLINE)
+            if not ready:
+                raise Failed("a process of the bench did not end")
+            for pipe in ready:
+                assert isinstance(pipe, Connection)
+                result = pipe.recv()
+                if isinstance(result, str):
+                    raise Failed(result)
+                results[pipe] = result
+    finally:
+        for process, pipe in running:
+            if pipe not in results:
+                process.kill()
+            process.join()
+            pipe.close()
+    return [results[pipe] for _, pipe in running]
+
+
+def _run(job: Job, pipe: Connection) -> None:
+    try:
+        pipe.send(job())
+    except Exception:  # noqa: BLE001 - it is told where it can be shown
+        pipe.send(traceback.format_exc())
+
+
+def fill(message: bytes) -> bytes:
+    """About one `BUFFER` of whole messages."""
+    return message * max(1, BUFFER // len(message))
+
+
+def flood(socks: Iterable[socket.socket], octets: bytes, times: int) -> list[float]:
+    """Write `octets` `times` over on each connection, then a close: when it began."""
+    socks = list(socks)
+    began = time.monotonic()
+    _each(lambda sock: _flood(sock, octets, times), socks)
+    return [began]
+
+
+def _flood(sock: socket.socket, octets: bytes, times: int) -> None:
+    for _ in repeat(None, times):
+        sock.sendall(octets)
+    sock.sendall(talk.CLOSE)
+    if talk.read_exactly(sock, len(talk.CLOSE_OK)) != talk.CLOSE_OK:
+        raise ValueError("the close was not answered")
+    sock.close()
+
+
+def sink(socks: Iterable[socket.socket], octets: int) -> list[float]:
+    """Count `octets` and the close that follows them on each connection: when the last had come."""
+    return [max(_each(lambda sock: _sink(sock, octets), list(socks)))]
+
+
+def _sink(sock: socket.socket, octets: int) -> float:
+    wanted = octets + len(talk.CLOSE)
+    buffer = memoryview(bytearray(BUFFER))
+    mark = b""
+    while wanted:
+        got = sock.recv_into(buffer)
+        if not got:
+            raise ValueError(f"closed {wanted} octets too early")
+        wanted -= got
+        mark = mark[-len(talk.CLOSE) :] + bytes(buffer[max(0, got - len(talk.CLOSE)) : got])
+    ended = time.monotonic()
+    if not mark.endswith(talk.CLOSE):
+        raise ValueError(f"more came than was sent, ending in {mark!r}")
+    sock.sendall(talk.CLOSE_OK)
+    sock.recv(1)
+    sock.close()
+    return ended
+
+
+def _each(work: Callable[[socket.socket], T], socks: list[socket.socket]) -> list[T]:
+    if len(socks) == 1:
+        return [work(socks[0])]
+    with ThreadPoolExecutor(len(socks)) as threads:
+        return list(threads.map(work, socks))
+
+
+def ping(sock: socket.socket, octets: bytes, answer: int, times: int) -> list[float]:
+    """Say `octets` and wait for `answer` octets, `times` over: the seconds of each round trip."""
+    clock, send, receive = time.perf_counter, sock.send, sock.recv
+    trips = []
+    with closing(sock):
+        for _ in repeat(None, times):
+            began = clock()
+            send(octets)
+            left = answer
+            while left:
+                left -= len(receive(left)) or _hung_up()
+            trips.append(clock() - began)
+        sock.sendall(talk.CLOSE)
+        talk.read_exactly(sock, len(talk.CLOSE_OK))
+    return trips
+
+
+def pong(sock: socket.socket, octets: int, answer: bytes, times: int) -> list[float]:
+    """Say `answer` to every `octets`, `times` over."""
+    send, receive = sock.send, sock.recv
+    with closing(sock):
+        for _ in repeat(None, times):
+            left = octets
+            while left:
+                left -= len(receive(left)) or _hung_up()
+            send(answer)
+        talk.read_exactly(sock, len(talk.CLOSE))
+        sock.sendall(talk.CLOSE_OK)
+        sock.recv(1)
+    return []
+
+
+def _hung_up() -> int:
+    raise ValueError("hung up in the middle of something")
+
+
+@contextmanager
+def fork_open(listening: socket.socket, count: int) -> Iterator[None]:
+    """A broker in a process of its own that takes `count` connections, and keeps them until the block ends."""
+
+    def hold() -> None:
+        held = []
+        for _ in range(count):
+            sock, _ = listening.accept()
+            talk.answer(sock)
+            held.append(sock)
+        signal.pause()
+
+    process = _fork.Process(target=hold, daemon=True)
+    process.start()
+    try:
+        yield
+    finally:
+        process.kill()
+        process.join()

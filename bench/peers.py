@@ -1,0 +1,191 @@
+"""The other programs: started on free loopback ports, and gone when their block ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from bench import talk
+from bench.report import SUBJECT, Missing
+
+_SYSTEM_DIRECTORIES = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+_RABBITMQ_SCRIPTS = Path("/usr/lib/rabbitmq/bin")
+_START_DEADLINE = 120.0
+
+
+class Proxy(NamedTuple):
+    """A contender: what it is called, where clients connect, and its process (None: no proxy)."""
+
+    name: str
+    port: int
+    pid: int | None = None
+
+
+def program(name: str, package: str) -> str:
+    """The path of an installed program; `Missing` if it is not."""
+    path = shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", os.defpath), *_SYSTEM_DIRECTORIES]))
+    if path is None:
+        raise Missing(f"{name} is not installed (apt-get install {package})")
+    return path
+
+
+@contextmanager
+def contenders(upstream: int, *, with_threads: bool = True) -> Iterator[tuple[list[Proxy], list[str]]]:
+    """No proxy, HAProxy as it comes and with one thread, and amqproxy, all before `upstream`; and what is missing."""
+    with ExitStack() as stack:
+        proxies, missing = [Proxy("no proxy", upstream)], []
+        try:
+            proxies.append(stack.enter_context(haproxy(upstream)))
+            if with_threads:
+                proxies.append(stack.enter_context(haproxy(upstream, threads=1)))
+        except Missing as lack:
+            missing.append(str(lack))
+        proxies.append(stack.enter_context(amqproxy(upstream)))
+        yield proxies, missing
+
+
+@contextmanager
+def haproxy(upstream: int, *, threads: int | None = None) -> Iterator[Proxy]:
+    """HAProxy in TCP mode; its default is one thread a core."""
+    path = program("haproxy", "haproxy")
+    with tempfile.TemporaryDirectory() as directory, listener() as listening:
+        config = Path(directory, "haproxy.cfg")
+        config.write_text(
+            "global\n"
+            f"{f' nbthread {threads}' if threads else ''}\n"
+            " maxconn 2000\n"
+            "defaults\n"
+            " mode tcp\n"
+            " timeout connect 10s\n timeout client 1h\n timeout server 1h\n"
+            "listen amqp\n"
+            f" bind fd@{listening.fileno()}\n"
+            f" server broker 127.0.0.1:{upstream}\n"
+        )
+        port = listening.getsockname()[1]
+        with _process([path, "-db", "-q", "-f", str(config)], keep=[listening.fileno()]) as process:
+            listening.close()  # should HAProxy not start, clients are refused
+            yield Proxy(f"haproxy x{threads}" if threads else "haproxy", port, process.pid)
+
+
+@contextmanager
+def amqproxy(upstream: int) -> Iterator[Proxy]:
+    """This checkout's own, with metrics, and no rules."""
+    with tempfile.TemporaryFile() as log:
+        command = [sys.executable, "-m", "amqproxy", "run", "--log-format", "json"]
+        command += ["--listen", "127.0.0.1:0", "--upstream", f"127.0.0.1:{upstream}", "--metrics", "127.0.0.1:0"]
+        with _process(command, log=log.fileno()) as process:
+            end = time.monotonic() + _START_DEADLINE
+            while True:
+                log.seek(0)
+                lines = log.read().decode()
+                address = next(
+                    (json.loads(line)["address"] for line in lines.splitlines() if '"listening"' in line), ""
+                )
+                if address:
+                    break
+                if process.poll() is not None or time.monotonic() > end:
+                    raise RuntimeError(f"amqproxy did not start:\n{lines}")
+                time.sleep(0.02)
+            yield Proxy(SUBJECT, int(address.rpartition(":")[2]), process.pid)
+
+
+@contextmanager
+def rabbitmq() -> Iterator[int]:
+    """The port of a RabbitMQ node of our own, its data thrown away after."""
+    unwrapped = _RABBITMQ_SCRIPTS / "rabbitmq-server"
+    server = str(unwrapped) if unwrapped.exists() else program("rabbitmq-server", "rabbitmq-server")
+    epmd = program("epmd", "erlang-base")
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        directory = Path(name)
+        port, distribution, mapper = _free_port(), _free_port(), _free_port()
+        directory.joinpath("rabbitmq.conf").write_text(
+            f"listeners.tcp.1 = 127.0.0.1:{port}\ndisk_free_limit.absolute = 1MB\nlog.console = false\n"
+        )
+        directory.joinpath("rabbitmq-env.conf").write_text("")
+        directory.joinpath("enabled_plugins").write_text("[].\n")
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith(("RABBITMQ_", "ERL_"))}
+        environment = inherited | {
+            "HOME": name,
+            "LANG": "C.UTF-8",
+            "ERL_EPMD_PORT": str(mapper),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODENAME": f"bench-{port}@localhost",
+            "RABBITMQ_DIST_PORT": str(distribution),
+            "RABBITMQ_CONF_ENV_FILE": str(directory / "rabbitmq-env.conf"),
+            "RABBITMQ_CONFIG_FILE": str(directory / "rabbitmq.conf"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(directory / "enabled_plugins"),
+            "RABBITMQ_MNESIA_BASE": str(directory / "mnesia"),
+            "RABBITMQ_LOG_BASE": str(directory / "log"),
+            "RABBITMQ_PID_FILE": str(directory / "pid"),
+            # The script then becomes the node instead of waiting for it, so the process id is the node's own.
+            "RUNNING_UNDER_SYSTEMD": "true",
+        }
+        with (
+            directory.joinpath("output").open("w+b") as output,
+            _process([epmd, "-port", str(mapper), "-address", "127.0.0.1"], environment=environment),
+            _process([server], environment=environment, log=output.fileno()) as node,
+        ):
+            end = time.monotonic() + _START_DEADLINE
+            while not _answers(port):
+                if node.poll() is not None or time.monotonic() > end:
+                    output.seek(0)
+                    raise RuntimeError(f"RabbitMQ did not start:\n{output.read().decode(errors='replace')}")
+                time.sleep(0.1)
+            try:
+                yield port
+            finally:
+                node.kill()  # it has nothing to keep
+
+
+def _answers(port: int) -> bool:
+    try:
+        talk.connect(port).close()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+@contextmanager
+def listener() -> Iterator[socket.socket]:
+    """A listening socket on a free port."""
+    with socket.create_server(("127.0.0.1", 0), backlog=1024) as listening:
+        listening.settimeout(talk.DEADLINE)
+        yield listening
+
+
+def _free_port() -> int:
+    with listener() as listening:
+        port: int = listening.getsockname()[1]
+    return port
+
+
+@contextmanager
+def _process(
+    command: Sequence[str],
+    *,
+    log: int = subprocess.DEVNULL,
+    environment: Mapping[str, str] | None = None,
+    keep: Sequence[int] = (),
+) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, pass_fds=keep
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -1,0 +1,115 @@
+"""A capture for the decoders: what two clients and a broker say, as TCP segments in a pcap file."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.frames import encode_method
+from amqproxy.amqp091.methods import (
+    BasicAck,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicDeliver,
+    BasicPublish,
+    ChannelOpen,
+    ChannelOpenOk,
+)
+from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.wire import Table
+from bench import talk
+
+PORT = 5672
+SEGMENTS = (1448, 65_483)
+"""The octets of a segment: as a network carries them, and as loopback and offloading cards show them."""
+
+BATCH = 50
+"""Messages that a side says before the other answers."""
+
+
+def say(count: int) -> Iterator[tuple[int, bytes]]:
+    """Turns of a conversation, as (0 for the client or 1 for the broker, octets): `count` messages, half of them
+    published and half delivered, all confirmed or acknowledged.
+    """
+    tag = 0
+    for _ in range(count // (2 * BATCH)):
+        tags = range(tag + 1, tag + BATCH + 1)
+        tag += BATCH
+        client = b"".join([_publish(number) for number in tags])
+        yield 0, client
+        yield 1, b"".join([encode_method(1, BasicAck(number)) + _deliver(number) for number in tags])
+        yield 0, b"".join([encode_method(2, BasicAck(number)) for number in tags])
+
+
+def _publish(number: int) -> bytes:
+    return Command(
+        1, BasicPublish(exchange="orders", routing_key=f"orders.eu.{number % 10}"), _properties(number), _BODY
+    ).encode(0)
+
+
+def _deliver(number: int) -> bytes:
+    method = BasicDeliver(
+        consumer_tag="ctag1.0", delivery_tag=number, exchange="orders", routing_key=f"orders.eu.{number % 10}"
+    )
+    return Command(2, method, _properties(number), _BODY).encode(0)
+
+
+def _properties(number: int) -> Properties:
+    headers = Table({"attempt": number % 3, "tenant": "acme"}) if number % 4 == 0 else None
+    return Properties(content_type="application/json", headers=headers, delivery_mode=2, correlation_id=f"{number:08x}")
+
+
+_BODY = b'{"id": 12345, "what": "a hundred octets of an order that somebody made", "how many": 3, "pad": "...."}'[:100]
+
+
+def write(path: Path, messages: int) -> tuple[int, list[bytes]]:
+    """Write a pcap of two connections, one for each size of segment: how many messages are in it, and the octets of
+    each of the four streams.
+    """
+    streams: list[bytes] = []
+    count = 0
+    with path.open("wb") as file:
+        file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1))
+        now = 0
+        for number, size in enumerate(SEGMENTS):
+            turns = list(say(messages // len(SEGMENTS)))
+            count += len(turns) // 3 * 2 * BATCH
+            streams += [b"".join([octets for side, octets in turns if side == each]) for each in (0, 1)]
+            sequence = [1000, 2000]
+            client = 40_000 + number
+            for flags, side in ((0x02, 0), (0x12, 1), (0x10, 0)):
+                now += 1
+                file.write(_packet(now, client, side, sequence, flags, b""))
+                sequence[side] += flags & 0x02 > 0
+            for side, octets in _greet() + turns:
+                for start in range(0, len(octets), size):
+                    piece = octets[start : start + size]
+                    now += 1
+                    file.write(_packet(now, client, side, sequence, 0x18, piece))
+                    sequence[side] += len(piece)
+    return count, streams
+
+
+def _greet() -> list[tuple[int, bytes]]:
+    """The handshake, a channel that confirms, and one that consumes."""
+    consuming = (
+        (ChannelOpen(), ChannelOpenOk()),
+        (BasicConsume(queue="orders", consumer_tag="ctag1.0"), BasicConsumeOk("ctag1.0")),
+    )
+    steps = [*talk.ANSWERS, talk.CONFIRMING]
+    steps += [(encode_method(2, said), encode_method(2, answered)) for said, answered in consuming]
+    return [turn for said, answered in steps for turn in ((0, said), (1, answered))]
+
+
+def _packet(now: int, client: int, side: int, sequence: list[int], flags: int, octets: bytes) -> bytes:
+    """A pcap record of Ethernet, IPv4 and TCP; `now` is in units of 20 µs. The checksums are left out, as cards do."""
+    ports = (client, PORT) if side == 0 else (PORT, client)
+    hosts = (b"\x0a\0\0\1", b"\x0a\0\0\2") if side == 0 else (b"\x0a\0\0\2", b"\x0a\0\0\1")
+    acknowledged = sequence[1 - side] if flags & 0x10 else 0
+    tcp = struct.pack(">HHIIBBHHH", *ports, sequence[side], acknowledged, 0x50, flags, 0xFFFF, 0, 0) + octets
+    ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(tcp), now & 0xFFFF, 0x4000, 64, 6, 0, *hosts) + tcp
+    frame = b"\2\0\0\0\0\2\2\0\0\0\0\1\x08\0" + ip
+    seconds, micros = divmod(now * 20, 1_000_000)
+    return struct.pack("<IIII", 1_700_000_000 + seconds, micros, len(frame), len(frame)) + frame

@@ -1,0 +1,128 @@
+"""What was measured, and the table that shows it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from statistics import median
+from typing import Any
+
+import msgspec
+
+SUBJECT = "amqproxy"
+
+
+class Missing(Exception):
+    """A peer that is not installed; the text says how to get it."""
+
+
+class Goal(msgspec.Struct, frozen=True):
+    """The ratio to reach: at least `bound`, or at most."""
+
+    bound: float
+    is_most: bool = False
+
+    def is_met(self, ratio: float) -> bool:
+        """Whether the ratio is good enough."""
+        return ratio <= self.bound if self.is_most else ratio >= self.bound
+
+    def __str__(self) -> str:
+        return f"{'≤' if self.is_most else '≥'} {self.bound:g}"
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One comparison: `figures` has each contender's, one a round, in `unit`.
+
+    The ratio is the subject's figure to that of the best of `peers` (by median), round by round. Where there are no
+    `peers`, it is the figure itself that is held against the goal.
+    """
+
+    section: str
+    name: str
+    unit: str
+    figures: dict[str, list[float]]
+    peers: tuple[str, ...] = ()
+    goal: Goal | None = None
+    note: str = ""
+    less_is_better: bool = False
+
+    @property
+    def peer(self) -> str | None:
+        """The peer that the ratio is to."""
+        present = [name for name in self.peers if name in self.figures]
+        best = min if self.less_is_better else max
+        return best(present, key=lambda name: median(self.figures[name])) if present else None
+
+    @property
+    def ratios(self) -> list[float]:
+        """The ratio of each round."""
+        ours = self.figures[SUBJECT]
+        if self.peer is None:
+            return [] if self.peers else ours
+        return [our / their for our, their in zip(ours, self.figures[self.peer], strict=True) if their]
+
+    def summary(self) -> dict[str, Any]:
+        """All of it as JSON can hold it."""
+        ratios = self.ratios
+        return {
+            "section": self.section,
+            "name": self.name,
+            "unit": self.unit,
+            "medians": {name: median(values) for name, values in self.figures.items()},
+            "figures": self.figures,
+            "peer": self.peer,
+            "ratio": median(ratios) if ratios else None,
+            "spread": [min(ratios), max(ratios)] if ratios else None,
+            "goal": str(self.goal) if self.goal else None,
+            "met": self.goal.is_met(median(ratios)) if self.goal and ratios else None,
+            "note": self.note,
+        }
+
+
+def in_turns(contenders: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+    """A figure of each contender a round: A B C, then C B A, so that no place in the turn is always the same one's."""
+    figures: dict[str, list[float]] = {name: [] for name in contenders}
+    for turn in range(rounds):
+        names = list(contenders) if turn % 2 == 0 else list(contenders)[::-1]
+        for name in names:
+            figures[name].append(contenders[name]())
+    return figures
+
+
+def progress(text: str) -> None:
+    """Tell whoever waits what is being measured."""
+    print(f"  … {text}", file=sys.stderr, flush=True)
+
+
+def table(rows: Iterable[Row]) -> str:
+    """The rows under their sections: medians, then the ratio, its spread over the rounds, and the goal."""
+    lines: list[str] = []
+    section = ""
+    columns: list[str] = []
+    for row in rows:
+        if row.section != section or list(row.figures) != columns:
+            if row.section != section:
+                lines += ["", row.section]
+            section, columns = row.section, list(row.figures)
+            heads = "".join(f"{name:>13}" for name in columns)
+            lines.append(f"{'':36}{heads}{'ratio':>9}  {'spread':<15}goal")
+        lines.append(_line(row))
+    return "\n".join(lines)
+
+
+def _line(row: Row) -> str:
+    cells = "".join(f"{_short(median(values)):>13}" for values in row.figures.values())
+    ratios = row.ratios
+    text = f"{f'{row.name}, {row.unit}':<36}{cells}"
+    if ratios and row.goal:
+        ratio = median(ratios)
+        spread = f"{_short(min(ratios))} … {_short(max(ratios))}"
+        text += f"{_short(ratio):>9}  {spread:<15}{row.goal} {'✓' if row.goal.is_met(ratio) else '✗'}"
+        text += f"  of {row.peer}" if row.peer else ""
+    return f"{text}  {row.note}".rstrip()
+
+
+def _short(number: float) -> str:
+    if abs(number) >= 100:
+        return f"{number:,.0f}"
+    return f"{number:.1f}" if abs(number) >= 10 else f"{number:.2f}"

@@ -1,0 +1,138 @@
+"""What the bench's own client and broker say: a handshake, and messages made in advance."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.frames import METHOD, encode_method
+from amqproxy.amqp091.methods import (
+    METHODS,
+    BasicAck,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicDeliver,
+    BasicPublish,
+    ChannelOpen,
+    ChannelOpenOk,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    Method,
+    QueueDeclare,
+)
+from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.protocol_header import HEADER
+from amqproxy.amqp091.wire import Table
+
+FRAME_MAX = 131_072
+DEADLINE = 60.0
+"""Seconds of silence after which a measurement is given up."""
+
+CONSUMER = "bench"
+PROPERTIES = Properties(content_type="application/octet-stream", delivery_mode=1)
+
+CLOSE = encode_method(0, ConnectionClose(200, "done"))
+CLOSE_OK = encode_method(0, ConnectionCloseOk())
+"""What ends every flood: whoever counted the octets answers the close that came last."""
+
+
+def publish(body: bytes, *, exchange: str = "", routing_key: str = "bench", channel: int = 1) -> bytes:
+    """The frames of one basic.publish."""
+    method = BasicPublish(exchange=exchange, routing_key=routing_key)
+    return Command(channel, method, PROPERTIES, body).encode(FRAME_MAX)
+
+
+def delivery(body: bytes, *, tag: int = 1, routing_key: str = "bench", channel: int = 1) -> bytes:
+    """The frames of one basic.deliver."""
+    method = BasicDeliver(consumer_tag=CONSUMER, delivery_tag=tag, exchange="", routing_key=routing_key)
+    return Command(channel, method, PROPERTIES, body).encode(FRAME_MAX)
+
+
+def ack(tag: int = 1, *, channel: int = 1) -> bytes:
+    """The frame of one basic.ack."""
+    return encode_method(channel, BasicAck(delivery_tag=tag))
+
+
+# What the client says in the handshake, and what a broker answers to each.
+_CAPABILITIES = Table({"capabilities": Table({"consumer_cancel_notify": True, "publisher_confirms": True})})
+_START_OK = encode_method(0, ConnectionStartOk(_CAPABILITIES, "PLAIN", b"\0guest\0guest", "en_US"))
+_TUNED = encode_method(0, ConnectionTuneOk(2047, FRAME_MAX, 0))
+_OPEN = encode_method(0, ConnectionOpen("/"))
+_CHANNEL_OPEN = encode_method(1, ChannelOpen())
+_CONFIRM = encode_method(1, ConfirmSelect())
+_DECLARE = encode_method(1, QueueDeclare(queue="bench", auto_delete=True))
+_CONSUME = encode_method(1, BasicConsume(queue="bench", consumer_tag=CONSUMER, no_ack=True))
+
+ANSWERS = (
+    (HEADER, encode_method(0, ConnectionStart(server_properties=_CAPABILITIES))),
+    (_START_OK, encode_method(0, ConnectionTune(2047, FRAME_MAX, 0))),
+    (_TUNED + _OPEN, encode_method(0, ConnectionOpenOk())),
+    (_CHANNEL_OPEN, encode_method(1, ChannelOpenOk())),
+)
+CONFIRMING = (_CONFIRM, encode_method(1, ConfirmSelectOk()))
+_CONSUMING = (_CONSUME, encode_method(1, BasicConsumeOk(CONSUMER)))
+
+
+def connect(port: int) -> socket.socket:
+    """A client's connection with channel 1 open."""
+    sock = socket.create_connection(("127.0.0.1", port), DEADLINE)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for said, _ in ANSWERS:
+        sock.sendall(said)
+        read_method(sock)
+    return sock
+
+
+def select_confirms(sock: socket.socket) -> None:
+    """Make channel 1 confirm what is published."""
+    sock.sendall(_CONFIRM)
+    read_method(sock)
+
+
+def consume(sock: socket.socket, *, declare: bool = False) -> None:
+    """Consume from the queue "bench" on channel 1, without acknowledgements; `declare` it first."""
+    for said in (_DECLARE, _CONSUME) if declare else (_CONSUME,):
+        sock.sendall(said)
+        read_method(sock)
+
+
+def answer(sock: socket.socket, *, confirms: bool = False, consumes: bool = False) -> None:
+    """Be the broker that `connect` and what follows it speaks to, from canned frames."""
+    sock.settimeout(DEADLINE)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    steps = ANSWERS + (CONFIRMING,) * confirms + (_CONSUMING,) * consumes
+    for said, answered in steps:
+        heard = read_exactly(sock, len(said))
+        if heard != said:
+            raise ValueError(f"the client's {said!r} arrived as {heard!r}")
+        sock.sendall(answered)
+
+
+def read_method(sock: socket.socket) -> type[Method]:
+    """The kind of the next frame's method."""
+    kind, _, size = struct.unpack(">BHI", read_exactly(sock, 7))
+    payload = read_exactly(sock, size + 1)
+    method = METHODS[int.from_bytes(payload[:4])]
+    if kind != METHOD or method in (ConnectionClose,):
+        raise ValueError(f"the handshake failed: {payload!r}")
+    return method
+
+
+def read_exactly(sock: socket.socket, size: int) -> bytes:
+    """The next `size` octets."""
+    octets = bytearray()
+    while len(octets) < size:
+        data = sock.recv(size - len(octets))
+        if not data:
+            raise ValueError(f"closed after {len(octets)} of {size} octets: {bytes(octets)!r}")
+        octets += data
+    return bytes(octets)
