@@ -47,7 +47,7 @@ def main() -> None:
     print(table(rows))
     form = "compiled" if _pure.is_compiled() else "plain: no compiled modules!"
     print(f"\namqproxy is {form}. Medians of {rounds} rounds in turns, in {time.monotonic() - began:.0f} s.")
-    print("A ratio is amqproxy's figure to that of its best peer, round by round; the spread is its least and most.")
+    print("A ratio is of amqproxy's median to its best peer's; the spread is the least and most that a round had.")
 
 
 if __name__ == "__main__":

@@ -33,8 +33,8 @@ class Goal(msgspec.Struct, frozen=True):
 class Row(msgspec.Struct, frozen=True):
     """One comparison: `figures` has each contender's, one a round, in `unit`.
 
-    The ratio is the subject's figure to that of the best of `peers` (by median), round by round. Where there are no
-    `peers`, it is the figure itself that is held against the goal.
+    The ratio is of the subject's median to that of the best of `peers`; `ratios` has it round by round. Where there are
+    no `peers`, it is the figure itself that is held against the goal.
     """
 
     section: str
@@ -54,6 +54,14 @@ class Row(msgspec.Struct, frozen=True):
         return best(present, key=lambda name: median(self.figures[name])) if present else None
 
     @property
+    def ratio(self) -> float | None:
+        """What is held against the goal."""
+        ours = median(self.figures[SUBJECT])
+        if self.peer is None:
+            return None if self.peers else ours
+        return ours / median(self.figures[self.peer])
+
+    @property
     def ratios(self) -> list[float]:
         """The ratio of each round."""
         ours = self.figures[SUBJECT]
@@ -63,7 +71,7 @@ class Row(msgspec.Struct, frozen=True):
 
     def summary(self) -> dict[str, Any]:
         """All of it as JSON can hold it."""
-        ratios = self.ratios
+        ratio, ratios = self.ratio, self.ratios
         return {
             "section": self.section,
             "name": self.name,
@@ -71,10 +79,10 @@ class Row(msgspec.Struct, frozen=True):
             "medians": {name: median(values) for name, values in self.figures.items()},
             "figures": self.figures,
             "peer": self.peer,
-            "ratio": median(ratios) if ratios else None,
+            "ratio": ratio,
             "spread": [min(ratios), max(ratios)] if ratios else None,
             "goal": str(self.goal) if self.goal else None,
-            "met": self.goal.is_met(median(ratios)) if self.goal and ratios else None,
+            "met": None if self.goal is None or ratio is None else self.goal.is_met(ratio),
             "note": self.note,
         }
 
@@ -112,10 +120,9 @@ def table(rows: Iterable[Row]) -> str:
 
 def _line(row: Row) -> str:
     cells = "".join(f"{_short(median(values)):>13}" for values in row.figures.values())
-    ratios = row.ratios
+    ratio, ratios = row.ratio, row.ratios
     text = f"{f'{row.name}, {row.unit}':<36}{cells}"
-    if ratios and row.goal:
-        ratio = median(ratios)
+    if ratio is not None and row.goal:
         spread = f"{_short(min(ratios))} … {_short(max(ratios))}"
         text += f"{_short(ratio):>9}  {spread:<15}{row.goal} {'✓' if row.goal.is_met(ratio) else '✗'}"
         text += f"  of {row.peer}" if row.peer else ""
