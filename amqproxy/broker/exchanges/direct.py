@@ -1,0 +1,32 @@
+"""direct: the routing key equals the binding's. Section 3.1.3.1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from amqproxy.broker.exchange import Binding, Exchange
+
+if TYPE_CHECKING:
+    from amqproxy.broker.message import Message
+    from amqproxy.broker.queue import Queue
+
+
+class Direct(Exchange):
+    type = "direct"
+
+    def __init__(self, name: str, **options: Any) -> None:
+        super().__init__(name, **options)
+        self._by_key: dict[str, list[Queue | Exchange]] = {}
+
+    def added(self, binding: Binding) -> None:
+        self._by_key.setdefault(binding.routing_key, []).append(binding.destination)
+
+    def removed(self, binding: Binding) -> None:
+        destinations = self._by_key[binding.routing_key]
+        destinations.remove(binding.destination)
+        if not destinations:
+            del self._by_key[binding.routing_key]
+
+    def route(self, routing_key: str, message: Message) -> Iterable[Queue | Exchange]:
+        return self._by_key.get(routing_key, ())

@@ -1,0 +1,85 @@
+"""The trio shell: sockets for links, and a clock for the model."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import structlog
+import trio
+
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.link import Link
+
+READ = 256 * 1024
+TICK = 0.05
+"""Seconds between two looks for what is due."""
+
+
+async def serve_stream(broker: Broker, stream: trio.abc.Stream, *, is_loopback: bool = True) -> None:
+    """Be the broker at the other end of `stream`, until either closes it."""
+    something = trio.Event()
+
+    def wake() -> None:
+        something.set()
+
+    link = Link(broker, is_loopback=is_loopback, wake=wake)
+
+    async def send(scope: trio.CancelScope) -> None:
+        nonlocal something
+        try:
+            while True:
+                await something.wait()
+                something = trio.Event()
+                while output := link.take_output():
+                    await stream.send_all(output)
+                    link.sent(trio.current_time())
+                if link.is_over:
+                    break
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        scope.cancel()
+
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(send, nursery.cancel_scope)
+            try:
+                while data := await stream.receive_some(READ):
+                    link.feed(bytes(data), trio.current_time())
+                    if link.is_over:
+                        something.set()
+            except trio.BrokenResourceError:
+                pass
+            if link.is_over:
+                something.set()
+            else:
+                nursery.cancel_scope.cancel()
+    finally:
+        link.lose(trio.current_time())
+        with trio.CancelScope(shield=True):
+            await trio.aclose_forcefully(stream)
+
+
+async def keep_time(broker: Broker) -> None:
+    """Let the model do what is due, for ever."""
+    while True:
+        await trio.sleep(TICK)
+        broker.tick(trio.current_time())
+
+
+@asynccontextmanager
+async def serve(broker: Broker, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[int]:
+    """Be a broker on HOST:PORT for the while; gives the port."""
+    listeners = await trio.open_tcp_listeners(port, host=host)
+    log = structlog.get_logger()
+    async with trio.open_nursery() as nursery:
+
+        async def handle(stream: trio.SocketStream) -> None:
+            log.debug("client connected")
+            await serve_stream(broker, stream)
+
+        nursery.start_soon(keep_time, broker)
+        for listener in listeners:
+            nursery.start_soon(trio.serve_listeners, handle, [listener])
+        yield listeners[0].socket.getsockname()[1]
+        nursery.cancel_scope.cancel()
