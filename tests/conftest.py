@@ -48,8 +48,8 @@ def start_proxy(tmp_path: Path) -> Iterator[StartProxy]:
     """Starts amqproxy: `start_proxy(upstream_port, limits={"drain_timeout": 5}, …)`. It ends with the test."""
     with ExitStack() as stack:
 
-        def start(upstream: int, **config: Any) -> Proxy:
-            started = Proxy(tmp_path, upstream, **config)
+        def start(upstream_port: int, /, **config: Any) -> Proxy:
+            started = Proxy(tmp_path, upstream_port, **config)
             stack.callback(started.kill)
             return started
 

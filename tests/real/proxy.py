@@ -26,9 +26,9 @@ def command() -> list[str]:
 class Proxy:
     """`amqproxy run` in front of a loopback port, ready once constructed."""
 
-    def __init__(self, directory: Path, upstream: int, **config: Any) -> None:
-        """`upstream` is a port on 127.0.0.1; `config` is what a config file may hold beside the two addresses."""
-        where = {"--listen": "127.0.0.1:0", "--upstream": f"127.0.0.1:{upstream}"}
+    def __init__(self, directory: Path, upstream_port: int, /, **config: Any) -> None:
+        """`upstream_port` is on 127.0.0.1; `config` is what a config file may hold beside the two addresses."""
+        where = {"--listen": "127.0.0.1:0", "--upstream": f"127.0.0.1:{upstream_port}"}
         options = [word for option in where.items() for word in option]
         number = len(list(directory.glob("proxy-*.log")))
         self.output = directory / f"proxy-{number}.log"

@@ -3,6 +3,7 @@
 Nothing here uses the code under test: frames are built with `struct` from the specification.
 """
 
+import contextlib
 import socket
 import struct
 from collections.abc import Iterator
@@ -241,10 +242,13 @@ class Peer:
         return payload[5 : 5 + payload[4]].decode()
 
     def closed(self) -> Close | None:
-        """Reads to the end of the stream; the close method that came before it, if one did."""
+        """Reads to the end of the stream; the first close method on the way, answered if it ends the connection."""
         found = None
         for each in self.frames():
             found = found or each.close
+            if each.method == CONNECTION_CLOSE:
+                with contextlib.suppress(OSError):
+                    self.send(connection_close_ok())
         return found
 
     def reset(self) -> None:

@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from types import ModuleType
+from typing import NamedTuple
 
 import pytest
 
 from tests.real.clients import Broker, aio_pika_client, amqplib_client, kombu_client, pika_client
+from tests.real.poll import until
 from tests.real.proxy import Proxy
 from tests.real.rabbitmq import RabbitMQ
 from tests.real.wire import Recorder, assert_identical
@@ -33,31 +35,40 @@ SCENARIOS = [
 Watched = Callable[[], AbstractContextManager[Broker]]
 
 
+class Route(NamedTuple):
+    """client → `outside` → `proxy` → `inside` → RabbitMQ."""
+
+    outside: Recorder
+    proxy: Proxy
+    inside: Recorder
+
+
 @pytest.fixture(scope="module")
-def recorders(rabbitmq: RabbitMQ, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Recorder, Recorder]]:
-    """client → the first → amqproxy → the second → RabbitMQ."""
+def route(rabbitmq: RabbitMQ, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Route]:
     with Recorder(rabbitmq.port) as inside:
         proxy = Proxy(tmp_path_factory.mktemp("proxy"), inside.port)
         try:
             with Recorder(proxy.port) as outside:
-                yield outside, inside
+                yield Route(outside, proxy, inside)
         finally:
             proxy.kill()
 
 
 @pytest.fixture
-def watched(recorders: tuple[Recorder, Recorder], rabbitmq: RabbitMQ) -> Watched:
+def watched(route: Route, rabbitmq: RabbitMQ) -> Watched:
     """`with watched() as broker` asserts that what happened inside was the same on both sides of the proxy."""
 
     @contextmanager
     def watch() -> Iterator[Broker]:
-        outside, inside = recorders
+        idle = route.proxy.descriptors()
         try:
-            yield Broker(outside.port, rabbitmq.ctl)
+            yield Broker(route.outside.port, rabbitmq.ctl)
         finally:
-            taken = outside.take(), inside.take()
-        assert taken[0], "nothing went through the proxy"
-        assert_identical(*taken)
+            outside, inside = route.outside.take(), route.inside.take()
+        assert outside, "nothing went through the proxy"
+        assert_identical(outside, inside)
+        until(lambda: route.proxy.descriptors() <= idle, "the proxy to let go of every socket")
+        assert "Traceback" not in route.proxy.log
 
     return watch
 

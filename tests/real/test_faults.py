@@ -128,7 +128,7 @@ def test_broker_that_never_answers(listener: socket.socket, start_proxy: StartPr
             assert broker.receive(8) == raw.PROTOCOL_HEADER
             assert client.receive(1) == b""
             assert broker.receive(1) == b""
-    until(lambda: "timeout" in proxy.log or "timed out" in proxy.log, "the log to say why")
+    until(lambda: "no connection.open-ok within 1 s" in proxy.log, "the log to say why")
     assert_settled(proxy, before)
 
 

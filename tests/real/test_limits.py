@@ -1,5 +1,6 @@
 """Memory, sockets and tasks stay bounded, whatever peers do."""
 
+import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -7,6 +8,7 @@ import pytest
 
 from tests.real import raw
 from tests.real.poll import until
+from tests.real.ports import free_port
 from tests.real.proxy import Proxy
 from tests.real.rabbitmq import RabbitMQ
 from tests.real.raw import Peer, joined, listening
@@ -81,10 +83,22 @@ def connect_and_leave(port: int, number: int) -> None:
             client.reset()
         elif number % 5 != 1:
             client.send(raw.message(1, "nowhere", b"hello"), raw.connection_close())
-            client.closed()
+            client.expect(10, 51)
 
 
-def test_connections_come_and_go(rabbitmq: RabbitMQ, proxy: Proxy) -> None:
+def gauges(port: int) -> dict[str, float]:
+    """What /metrics says is open now."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=raw.DEADLINE) as answer:
+        lines = answer.read().decode().splitlines()
+    told = dict(line.split() for line in lines if line.startswith(("amqproxy_connections ", "amqproxy_channels ")))
+    return {name: float(value) for name, value in told.items()}
+
+
+def test_connections_come_and_go(rabbitmq: RabbitMQ, start_proxy: StartProxy) -> None:
+    metrics = free_port()
+    proxy = start_proxy(rabbitmq.port, metrics={"address": f"127.0.0.1:{metrics}"})
+    nothing = {"amqproxy_connections": 0, "amqproxy_channels": 0}
+    assert gauges(metrics) == nothing
     idle = proxy.descriptors()
 
     def run(count: int) -> None:
@@ -94,9 +108,11 @@ def test_connections_come_and_go(rabbitmq: RabbitMQ, proxy: Proxy) -> None:
         until(lambda: proxy.descriptors() <= idle, f"the proxy to hold {idle} descriptors again")
 
     run(WARM_UP)
+    gauges(metrics)
     before = proxy.rss()
     run(CONNECTIONS)
     growth = proxy.rss() - before
     # A leaked task, socket or session of even one KiB a connection would show.
+    until(lambda: gauges(metrics) == nothing, "/metrics to tell of no connection and no channel")
     assert growth < 2 * MEGABYTE, f"{growth} octets more after {CONNECTIONS} connections"
     assert "Traceback" not in proxy.log

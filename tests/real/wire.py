@@ -93,10 +93,11 @@ class Recorder:
                 target.sendall(chunk)
             target.shutdown(socket.SHUT_WR)
         except OSError:
+            # Closing will send RST, if no FIN has gone before: so only the reading half is shut, to wake the other pump.
             for each in (source, target):
                 with contextlib.suppress(OSError):
                     each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                    each.shutdown(socket.SHUT_RDWR)
+                    each.shutdown(socket.SHUT_RD)
         with self.lock:
             recorded.directions -= 1
             if not recorded.directions:
