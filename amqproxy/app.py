@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AsyncExitStack, contextmanager
 
 import prometheus_client
 import structlog
 import trio
 
-from amqproxy.config import Config, ConfigError, join_address, split_address
+from amqproxy.config import Config, join_address, split_address
 from amqproxy.proxy.listener import Server, listen
 from amqproxy.proxy.tls import server_context
 from amqproxy.proxy.upstream import Dialer
@@ -20,11 +21,21 @@ from amqproxy.taps.printer import Printer
 from amqproxy.taps.record import Record
 
 
-async def run(config: Config, render: Callable[[Record], str] | None = None) -> None:
-    """Run the proxy until SIGTERM or SIGINT, then drain it. A second signal ends it at once.
+PATIENCE = 1.0
+"""Seconds that the last records may take to be printed."""
 
-    With `render`, every record is printed on standard output as that makes it. `ConfigError` when
-    a file or an address of the config cannot be had.
+
+class Unavailable(Exception):
+    """An address of the config cannot be had; the text says which, and why."""
+
+
+async def run(config: Config, render: Callable[[Record], str] | None = None) -> None:
+    """Run the proxy until SIGTERM or SIGINT, then drain it.
+
+    With `render`, every record is printed on standard output as that makes it; when whoever reads
+    it goes away, that drains the proxy too, and is raised as `BrokenPipeError`. A second signal ends
+    it at once, with `KeyboardInterrupt`. `ConfigError` when a file of the config is not right,
+    `Unavailable` when an address cannot be had.
     """
     metrics = Metrics()
     contexts = [server_context(listener.tls) if listener.tls else None for listener in config.listen]
@@ -32,17 +43,16 @@ async def run(config: Config, render: Callable[[Record], str] | None = None) -> 
     printing = _Printing(render, config.limits.print_backlog, metrics) if render else None
     log = structlog.get_logger()
     drain = trio.Event()
-    with _metrics_endpoint(config, metrics):
+    is_done = False
+    async with AsyncExitStack() as stack:
+        stack.enter_context(_metrics_endpoint(config, metrics))
         listeners = []
         for listener, context in zip(config.listen, contexts, strict=True):
-            try:
-                opened = await listen(listener.address)
-            except OSError as error:
-                raise ConfigError(f"cannot listen on {listener.address}: {error.strerror or error}") from None
-            for one in opened:
-                address = join_address(*one.socket.getsockname()[:2])
+            for opened in await _listen(listener.address):
+                await stack.enter_async_context(opened)
+                address = join_address(*opened.socket.getsockname()[:2])
                 log.info("listening", address=address, tls=context is not None, upstream=dial.address)
-                listeners.append((one, context))
+                listeners.append((opened, context))
         server = Server(dial, config.limits, metrics, printing.printer if printing else None)
         async with trio.open_nursery() as nursery:
             await nursery.start(_await_signals, drain, nursery.cancel_scope)
@@ -50,9 +60,21 @@ async def run(config: Config, render: Callable[[Record], str] | None = None) -> 
                 nursery.start_soon(printing.run, drain)
             await server.serve(listeners, drain)
             if printing:
-                await printing.flush()
+                await printing.finish()
+            is_done = True
             nursery.cancel_scope.cancel()
     log.info("stopped")
+    if not is_done:
+        raise KeyboardInterrupt
+    if printing and printing.is_unheard:
+        raise BrokenPipeError
+
+
+async def _listen(address: str) -> list[trio.SocketListener]:
+    try:
+        return await listen(address)
+    except OSError as error:
+        raise Unavailable(f"cannot listen on {address}: {error.strerror or error}") from None
 
 
 async def _await_signals(
@@ -78,7 +100,7 @@ def _metrics_endpoint(config: Config, metrics: Metrics) -> Iterator[None]:
     try:
         server, thread = prometheus_client.start_http_server(port, host or "0.0.0.0", metrics.registry)
     except OSError as error:
-        raise ConfigError(f"cannot serve metrics on {config.metrics.address}: {error.strerror or error}") from None
+        raise Unavailable(f"cannot serve metrics on {config.metrics.address}: {error.strerror or error}") from None
     structlog.get_logger().info("metrics", address=join_address(host, server.server_port), path="/metrics")
     try:
         yield
@@ -89,34 +111,48 @@ def _metrics_endpoint(config: Config, metrics: Metrics) -> Iterator[None]:
 
 
 class _Printing:
-    """Carries a `Printer`'s lines to standard output, in a thread: a pager must not stop the proxy."""
+    """Carries a `Printer`'s records to standard output, in a thread: a pager must not stop the proxy."""
 
     def __init__(self, render: Callable[[Record], str], backlog: int, metrics: Metrics) -> None:
-        self.printer = Printer(render, backlog, metrics, self._wake)
+        self.printer = Printer(backlog, metrics, self._wake)
+        self.is_unheard = False
+        self._render = render
         self._something = trio.Event()
+        self._lock = trio.Lock()
 
     def _wake(self) -> None:
         self._something.set()
 
     async def run(self, drain: trio.Event) -> None:
         """Print until cancelled; a reader who has gone away ends the proxy, quietly."""
-        try:
-            while True:
-                await self._something.wait()
-                self._something = trio.Event()
-                await self.flush()
-        except BrokenPipeError:
-            drain.set()
+        while not self.is_unheard:
+            await self._something.wait()
+            self._something = trio.Event()
+            await self._flush()
+        drain.set()
 
-    async def flush(self) -> None:
-        """Print what waits."""
-        lines, dropped = self.printer.take()
-        if dropped:
-            structlog.get_logger().warning("records not printed", count=dropped)
-        if lines:
-            await trio.to_thread.run_sync(_write, lines)
+    async def finish(self) -> None:
+        """Print what waits, unless the reader has stopped reading."""
+        with trio.move_on_after(PATIENCE):
+            await self._flush()
+
+    async def _flush(self) -> None:
+        async with self._lock:
+            records, dropped = self.printer.take()
+            if self.is_unheard:
+                return
+            if dropped:
+                structlog.get_logger().warning("records not printed", count=dropped)
+            try:
+                # A write that blocks cannot be cancelled; its thread is left to the end of the process.
+                await trio.to_thread.run_sync(_print, self._render, records, abandon_on_cancel=True)
+            except BrokenPipeError:
+                self.is_unheard = True
 
 
-def _write(lines: str) -> None:
-    sys.stdout.write(lines)
-    sys.stdout.flush()
+def _print(render: Callable[[Record], str], records: Iterable[Record]) -> None:
+    """Write to the descriptor itself: a thread stuck in `sys.stdout` would hold its lock at our exit."""
+    octets = "".join([f"{render(record)}\n" for record in records]).encode("utf-8", "backslashreplace")
+    output = sys.stdout.fileno()
+    while octets:
+        octets = octets[os.write(output, octets) :]

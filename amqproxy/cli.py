@@ -1,6 +1,6 @@
 """The command `amqproxy`: data on standard output, all else on standard error.
 
-Exit codes: 0 done; 1 the work failed (a file cannot be read, an address cannot be had); 2 wrong
+Exit codes: 0 done; 1 the work failed (a capture cannot be read, an address cannot be had); 2 wrong
 usage or a wrong config; 130 interrupted twice; 141 whoever read the output has gone away.
 """
 
@@ -17,7 +17,7 @@ import msgspec
 from cyclopts import Parameter
 
 from amqproxy import __version__, _pure
-from amqproxy.config import Config, ConfigError, Listener, Metrics, Upstream, dump, load, schema
+from amqproxy.config import Config, ConfigError, Listener, Metrics, Upstream, dump, explained, load, schema
 
 if TYPE_CHECKING:
     from amqproxy.taps.record import Record
@@ -27,7 +27,8 @@ FAILED, MISUSED, INTERRUPTED, UNHEARD = 1, 2, 130, 141
 app = cyclopts.App(
     name="amqproxy",
     help="See, count and steer what AMQP clients and their broker say to each other.",
-    help_epilogue="Exit codes: 0 done, 1 failed, 2 wrong usage or config, 141 the reader of the output went away.",
+    help_epilogue="Exit codes: 0 done, 1 failed, 2 wrong usage or config, 130 interrupted twice, "
+    "141 the reader of the output went away.",
     help_format="plaintext",
     version=__version__,
     result_action="return_value",
@@ -88,7 +89,10 @@ def run(
 
     settings = _merged(load(config) if config else Config(), listen, upstream, metrics, log_format, log_level)
     log.start(settings.log)
-    trio.run(root.run, settings, _renderer(json) if print_ or json else None)
+    try:
+        trio.run(root.run, settings, _renderer(json) if print_ or json else None)
+    except root.Unavailable as error:
+        raise Failure(str(error)) from None
 
 
 @app.command
@@ -196,8 +200,8 @@ def _merged(
 def _from_flag(flag: str, kind: type[msgspec.Struct], values: dict[str, object]) -> msgspec.Struct:
     try:
         return msgspec.convert(values, kind)
-    except msgspec.ValidationError:
-        raise ConfigError(f"{flag} {values['address']}: not of the form HOST:PORT, e.g. 127.0.0.1:5673") from None
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{flag} {values['address']}: {explained(error)}") from None
 
 
 def _renderer(json: bool) -> Callable[[Record], str]:

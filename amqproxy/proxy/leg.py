@@ -6,13 +6,17 @@ import trio
 
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frames import METHOD, encode_method
 from amqproxy.amqp091.grammar import Peer, State
-from amqproxy.amqp091.methods import ConnectionClose, ConnectionCloseOk, Method
+from amqproxy.amqp091.methods import ConnectionClose, ConnectionCloseOk
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.proxy.transport import Broken, Transport
 
 TAKES_CLOSE = frozenset({State.OPENING, State.OPEN})
 """When a peer understands connection.close. Before, RabbitMQ only closes the socket; so do we."""
+
+_CLOSED_BY = {Peer.CLIENT: State.CLOSED_BY_CLIENT, Peer.SERVER: State.CLOSED_BY_SERVER}
+_CLOSE_OK = encode_method(0, ConnectionCloseOk())
 
 
 class Leg:
@@ -29,6 +33,11 @@ class Leg:
         """What the log calls the peer."""
         return "client" if self.peer is Peer.CLIENT else "upstream"
 
+    @property
+    def takes_close(self) -> bool:
+        """Would the peer understand a connection.close of ours now?"""
+        return self.connection.state in TAKES_CLOSE
+
     async def turn_away(self, timeout: float) -> None:
         """Answer a stranger with the protocol header that we would have taken, and let it go."""
         with trio.move_on_after(timeout):
@@ -40,41 +49,53 @@ class Leg:
             except Broken:
                 pass
 
-    async def say(self, channel: int, method: Method) -> None:
-        """Send a method of our own. `Broken` if the peer is gone."""
-        await self.transport.send(self.connection.send(self.peer.other, channel, method))
+    def close(self, error: ProtocolError) -> bytes:
+        """Close the connection for `error`, if the peer takes that: the octets that are to be sent.
+
+        From here on the connection counts as closed by us, whenever they leave.
+        """
+        close = ConnectionClose(error.code, error.reply_text, error.class_id, error.method_id)
+        return self.connection.send(self.peer.other, 0, close)
+
+    async def answer_close(self) -> None:
+        """Say close-ok, if the peer has closed and waits for it. `Broken` if the peer is gone."""
+        if self.connection.state in (_CLOSED_BY[self.peer], State.CLOSED_BY_BOTH):
+            await self.transport.send(self.connection.send(self.peer.other, 0, ConnectionCloseOk()))
 
     async def say_goodbye(self, error: ProtocolError, timeout: float) -> None:
-        """Close the connection in good order, for `error`; within `timeout` seconds, or not at all.
-
-        What the peer sends until it has answered is read and thrown away, because a socket closed
-        with octets unread takes the close method away with it.
-        """
-        if self.connection.state not in TAKES_CLOSE:
-            return
-        close = ConnectionClose(error.code, error.reply_text, error.class_id, error.method_id)
+        """Close the connection in good order, for `error`; within `timeout` seconds, or not at all."""
         with trio.move_on_after(timeout):
             try:
-                await self.say(0, close)
-                await self.linger()
+                await self.answer_close()
+                if self.takes_close:
+                    await self.transport.send(self.close(error))
+                    await self.linger()
             except Broken:
                 pass
 
     async def linger(self) -> None:
-        """Read until the peer has answered our close or is gone."""
+        """Read, and throw away, until the peer has answered a close or is gone (or `Broken`).
+
+        A socket closed with octets unread takes away with it what was said to the peer last.
+        """
+        lost = b""
         while self.connection.state is not State.CLOSED:
             data = await self.transport.receive()
             if not data:
                 return
             if self.reader.error is None:
                 await self._listen_for_the_end(data)
+            else:  # frames can no longer be told apart; but the answer can be told by its octets
+                lost = lost[-len(_CLOSE_OK) :] + data
+                if _CLOSE_OK in lost:
+                    break
         await self.transport.send_eof()
 
     async def _listen_for_the_end(self, data: bytes) -> None:
         for frame in self.reader.feed(data):
-            try:
-                self.connection.receive(self.peer, frame)
-            except ProtocolError:
-                continue  # it has been told once that it is wrong
-            if frame.channel == 0 and isinstance(frame.method, ConnectionClose):
-                await self.say(0, ConnectionCloseOk())
+            if frame.channel == 0 and frame.kind == METHOD:
+                try:
+                    self.connection.receive(self.peer, frame)
+                except ProtocolError:
+                    continue  # it has been told once that it is wrong
+                await self.answer_close()

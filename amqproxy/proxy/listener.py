@@ -11,16 +11,21 @@ import trio
 
 from amqproxy.config import Limits, join_address, split_address
 from amqproxy.proxy import watchdog
-from amqproxy.proxy.session import Session, Watcher
+from amqproxy.proxy.session import Session
 from amqproxy.proxy.transport import SocketTransport, StreamTransport, Transport
 from amqproxy.proxy.upstream import plain_socket
 from amqproxy.taps.metrics import Metrics
+from amqproxy.taps.tap import Tap
 
 BACKLOG = 1024
 """Clients that may wait to be accepted."""
 
 BREATHER = 0.1
 """Seconds to wait when the system has no file descriptor left for another client."""
+
+
+LAST_WORDS = 1.0
+"""Seconds of the drain's timeout that are kept for those whom it has to cut off, to tell them."""
 
 
 class Server:
@@ -31,13 +36,13 @@ class Server:
         dial: Callable[[], Awaitable[Transport]],
         limits: Limits,
         metrics: Metrics,
-        watcher: Watcher | None = None,
+        tap: Tap | None = None,
     ) -> None:
         self.sessions: dict[int, Session] = {}
         self._dial = dial
         self._limits = limits
         self._metrics = metrics
-        self._watcher = watcher
+        self._tap = tap
         self._numbers = count(1)
         self._log = structlog.get_logger()
         self._accepting: list[trio.CancelScope] = []
@@ -60,16 +65,19 @@ class Server:
             nursery.cancel_scope.cancel()
 
     async def _drain(self) -> None:
-        self._log.info("draining", sessions=len(self.sessions), timeout=self._limits.drain_timeout)
+        """End all sessions within `limits.drain_timeout`: in good order, or else with last words only."""
+        timeout = self._limits.drain_timeout
+        self._log.info("draining", sessions=len(self.sessions), timeout=timeout)
+        last_words = min(LAST_WORDS, timeout / 2)
         for session in list(self.sessions.values()):
             session.drain()
-        with trio.move_on_after(self._limits.drain_timeout):
-            while self.sessions:
-                self._is_empty = trio.Event()
-                await self._is_empty.wait()
+        await self._wait_until_empty(timeout - last_words)
         for session in list(self.sessions.values()):
-            session.abort(f"not drained within {self._limits.drain_timeout:g} s")
-        with trio.move_on_after(self._limits.close_timeout):
+            session.abort(f"not drained within {timeout:g} s")
+        await self._wait_until_empty(last_words)
+
+    async def _wait_until_empty(self, timeout: float) -> None:
+        with trio.move_on_after(timeout):
             while self.sessions:
                 self._is_empty = trio.Event()
                 await self._is_empty.wait()
@@ -90,24 +98,31 @@ class Server:
                 self._log.warning("connection refused", reason=f"limits.connections is {self._limits.connections}")
                 await trio.aclose_forcefully(stream)
                 continue
-            nursery.start_soon(self._serve, stream, context)
+            session = self._admit(stream, context)
+            if session is None:
+                await trio.aclose_forcefully(stream)
+            else:
+                nursery.start_soon(self._serve, session)
 
-    async def _serve(self, stream: trio.SocketStream, context: ssl.SSLContext | None) -> None:
+    def _admit(self, stream: trio.SocketStream, context: ssl.SSLContext | None) -> Session | None:
+        """A session for a client, which counts from here on; None when the client has gone already."""
         try:
             remote, local = stream.socket.getpeername(), stream.socket.getsockname()
         except OSError:
-            await trio.aclose_forcefully(stream)
-            return
+            return None
         name = f"{join_address(*remote[:2])}-{join_address(*local[:2])}"
         transport: Transport
         if context is None:
             transport = SocketTransport(plain_socket(stream))
         else:
             transport = StreamTransport(trio.SSLStream(stream, context, server_side=True))
-        session = Session(next(self._numbers), transport, name, self._dial, self._limits, self._metrics, self._watcher)
+        session = Session(next(self._numbers), transport, name, self._dial, self._limits, self._metrics, self._tap)
         self.sessions[session.number] = session
         self._metrics.accepted.inc()
         self._metrics.connections.inc()
+        return session
+
+    async def _serve(self, session: Session) -> None:
         try:
             await session.run()
         finally:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from enum import Enum, auto
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import structlog
 import trio
@@ -20,22 +20,23 @@ import trio
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ConnectionForced, InternalError, ProtocolError, Scope
 from amqproxy.amqp091.frames import EVERY_METHOD, METHOD, Frame
-from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer, State
+from amqproxy.amqp091.grammar import CLIENT, CONNECTION_CLOSING, SERVER, Peer, State
 from amqproxy.amqp091.methods import (
     BY_NAME,
     ChannelClose,
     ChannelOpenOk,
     ConnectionClose,
-    ConnectionCloseOk,
     ConnectionOpenOk,
     ConnectionTuneOk,
 )
 from amqproxy.amqp091.protocol_header import HEADER, NAME, recognise
 from amqproxy.config import Limits
+from amqproxy.proxy.drain import Drain
 from amqproxy.proxy.leg import TAKES_CLOSE, Leg
 from amqproxy.proxy.transport import Broken, Transport
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.taps.metrics import Metrics, code_label
+from amqproxy.taps.tap import Tap
 
 HEADER_SIZE = len(HEADER)
 
@@ -55,15 +56,8 @@ STATEFUL = {
 all there are, need not be handed over to be relayed."""
 
 
-class Watcher(Protocol):
-    """Is shown everything that a session relays, once it is decided, and before it is sent on."""
-
-    def saw_protocol_header(self, session: Session, octets: bytes) -> None:
-        """The client's first octets: eight, or fewer when they are of no AMQP."""
-
-    def saw_frames(self, session: Session, sender: Peer, frames: Sequence[Frame]) -> None: ...
-
-    def saw_violation(self, session: Session, sender: Peer, error: ProtocolError) -> None: ...
+HAS_BEGUN = TAKES_CLOSE | frozenset(CONNECTION_CLOSING)
+"""The states of a connection that is not just dropped when a drain begins."""
 
 
 class End(NamedTuple):
@@ -75,17 +69,6 @@ class End(NamedTuple):
     is_abnormal: bool = True
 
 
-class Phase(Enum):
-    """What becomes of the frames that arrive."""
-
-    RELAYING = auto()
-    """All are passed on."""
-    FINISHING = auto()
-    """Draining: all but the content that the server begins only now."""
-    CLOSING = auto()
-    """Drained: the client has been told to go; what it sent before its close-ok is passed on."""
-
-
 class Ending(Enum):
     """How one direction came to its end."""
 
@@ -94,7 +77,7 @@ class Ending(Enum):
     DEAF = auto()
     """The target takes no more. What it said last may still be on its way, in the other direction."""
     OVER = auto()
-    """The client has answered our close."""
+    """The client has answered the close that ended its drain."""
 
 
 class Session:
@@ -112,7 +95,7 @@ class Session:
         dial: Callable[[], Awaitable[Transport]],
         limits: Limits,
         metrics: Metrics,
-        watcher: Watcher | None = None,
+        tap: Tap | None = None,
     ) -> None:
         self.number = number
         self.name = name
@@ -120,12 +103,12 @@ class Session:
         self._dial = dial
         self._limits = limits
         self._metrics = metrics
-        self._watcher = watcher
+        self._tap = tap
         self._log = structlog.get_logger().bind(session=number, client=name.partition("-")[0])
         self._scope = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
-        self._phase = Phase.RELAYING
-        self._unfinished: dict[Peer, set[int]] = {}
+        self._drain: Drain | None = None
+        self._asked: trio.Event | None = None
         self._channel_count = 0
         self._end: End | None = None
         self._farewells: dict[Peer, ProtocolError] = {}
@@ -145,23 +128,28 @@ class Session:
         """Serve the client until it is gone, or until it had to go."""
         self._scope.deadline = trio.current_time() + self._limits.handshake_timeout
         try:
-            try:
-                with self._scope:
-                    await self._serve()
-            except Exception:  # noqa: BLE001
-                # The one door: what goes wrong here must not be another client's trouble.
-                self._log.exception("session failed")
-                self._finish(End("proxy", _FAILURE.code, "internal error"))
-                self._farewells = {CLIENT: _FAILURE, SERVER: _FAILURE}
+            with self._one_door(), self._scope:
+                await self._serve()
             if self._scope.cancelled_caught:
                 self._finish(End("proxy", 0, f"no connection.open-ok within {self._limits.handshake_timeout:g} s"))
-            await self._say_farewells()
+            with self._one_door():
+                await self._say_farewells()
         finally:
+            self._count_channels(0)
+            self._note_end()
             with trio.CancelScope(shield=True):
                 for leg in self.legs.values():
                     await leg.transport.aclose()
-            self._count_channels(0)
-            self._note_end()
+
+    @contextmanager
+    def _one_door(self) -> Iterator[None]:
+        """What goes wrong inside must not be another client's trouble."""
+        try:
+            yield
+        except* Exception:  # noqa: BLE001
+            self._log.exception("session failed")
+            self._finish(End("proxy", _FAILURE.code, "internal error"))
+            self._farewells = {CLIENT: _FAILURE, SERVER: _FAILURE}
 
     async def _serve(self) -> None:
         rest = await self._receive_protocol_header()
@@ -176,30 +164,35 @@ class Session:
         self.legs[SERVER] = upstream = _leg(SERVER, transport, self._limits, self._metrics)
         for leg in self.legs.values():
             leg.connection.receive_header(CLIENT, HEADER)
-            if self._watcher is None:
+            if self._tap is None:
                 leg.reader.want(STATEFUL[leg.peer], content=False)
         with suppress(Broken):  # its own direction will say what happened
             await transport.send(HEADER)
-        async with trio.open_nursery() as self._nursery:
-            self._nursery.start_soon(self._carry, upstream, self.client)
-            await self._carry(self.client, upstream, rest)
+        try:
+            async with trio.open_nursery() as self._nursery:
+                self._nursery.start_soon(self._carry, upstream, self.client)
+                await self._carry(self.client, upstream, rest)
+        finally:
+            self._nursery = None
 
     async def _receive_protocol_header(self) -> bytes | None:
         """What came after the header; None when the client is not to be served. Section 4.2.2."""
         octets = b""
         protocol = None
         while protocol is None:
+            reason = ""
             try:
                 data = await self.client.transport.receive()
-            except Broken:
-                data = b""
+            except Broken as error:
+                data, reason = b"", f": {error}"
             if not data:
-                self._finish(End("client", 0, "closed before a protocol header", is_abnormal=bool(octets)))
+                self._finish(End("client", 0, f"closed before a protocol header{reason}", is_abnormal=bool(octets)))
                 return None
             octets += data
             protocol = recognise(octets)
-        if self._watcher is not None:
-            self._watcher.saw_protocol_header(self, octets[:HEADER_SIZE])
+        if self._tap is not None:
+            with self._tapping():
+                self._tap.saw_protocol_header(self, octets[:HEADER_SIZE])
         if protocol == NAME:
             return octets[HEADER_SIZE:]
         self._metrics.refused.labels("protocol").inc()
@@ -211,36 +204,46 @@ class Session:
         """One direction, from its first frame to its end, and what that end means for the session."""
         assert self._nursery is not None
         scope = self._nursery.cancel_scope
-        is_gone = False
+        reason = "closed without connection.close"
         try:
             ending = await self._relay(source, target, data)
+            if ending is Ending.DEAF:
+                await self._outlast(target, source)
         except ProtocolError as error:
             self._refuse(source.peer, error)
             scope.cancel()
             return
         except Broken as error:
-            ending, is_gone, reason = Ending.EOF, True, str(error)
-        else:
-            reason = "closed without connection.close"
-        if ending is Ending.OVER or self._phase is Phase.CLOSING:
-            await self._part(self.client)
-            scope.cancel()
-        elif ending is Ending.DEAF:
-            scope.deadline = trio.current_time() + self._limits.close_timeout
-        elif source.peer is SERVER and self.state in TAKES_CLOSE:
+            ending, reason = Ending.EOF, str(error)
+        if self._asked is not None:
+            if source.peer is CLIENT:
+                with suppress(Broken):
+                    await self.client.transport.send_eof()
+                scope.cancel()
+            return  # whatever becomes of the upstream, the client has its time to answer
+        if source.peer is SERVER and self.client.takes_close and self._end is None:
             self._lose_upstream(reason)
             scope.cancel()
-        else:
-            self._finish(End(str(source.peer), 0, f"{source.name} {reason}"))
-            if is_gone:
-                scope.cancel()
-                return
-            scope.deadline = trio.current_time() + self._limits.close_timeout
-            try:
+            return
+        self._finish(End(str(source.peer), 0, f"{source.name} {reason}"))
+        self._end_soon()
+        with suppress(Broken):
+            if ending is Ending.EOF:
                 await target.transport.send(source.reader.held)
-                await target.transport.send_eof()
-            except Broken:
-                pass
+            await target.transport.send_eof()
+
+    async def _outlast(self, target: Leg, source: Leg) -> None:
+        """Wait for what `target`, which takes no more, may still say, or for the end of `source`.
+
+        `Broken` when the source is gone.
+        """
+        with trio.move_on_after(self._limits.close_timeout) as patience:
+            await source.linger()
+        if patience.cancelled_caught:
+            if target.peer is SERVER:
+                self._lose_upstream("takes no more")
+            self._finish(End(str(target.peer), 0, f"{target.name} takes no more"))
+            self._end_soon(0)
 
     # --- the data path
 
@@ -257,7 +260,7 @@ class Session:
             frames = reader.feed(data)
             octets = reader.taken
             error = reader.error
-            if frames or self._phase is not Phase.RELAYING:
+            if frames or self._drain is not None:
                 octets, error = self._follow(source, target, frames)
             try:
                 await send(octets)
@@ -265,7 +268,7 @@ class Session:
                 return Ending.DEAF
             if error is not None:
                 raise error
-            if self._phase is Phase.CLOSING and self.state is not State.CLOSED_BY_SERVER:
+            if self._asked is not None and await self._is_answered():
                 return Ending.OVER
             observe(time.perf_counter() - received)
             data = await receive()
@@ -276,78 +279,106 @@ class Session:
         reader, sender = source.reader, source.peer
         error = reader.error
         passed: list[Frame] = []
-        for frame in frames:
-            try:
-                source.connection.receive(sender, frame)
+        try:
+            for frame in frames:
+                counts = self._counts(sender, frame)
+                if counts:
+                    _show(source.connection, sender, frame)
                 if self._passes(sender, frame):
-                    target.connection.receive(sender, frame)
+                    if counts:
+                        _show(target.connection, sender, frame)
                     passed.append(frame)
-            except ProtocolError as found:
-                if found.scope is Scope.CONNECTION:
-                    error = found
-                    break
-                passed.append(frame)  # what is wrong on its channel only is for the broker to answer
-            if frame.kind == METHOD:
-                self._note_method(sender, frame)
+                if counts and frame.kind == METHOD:
+                    self._note_method(sender, frame)
+        except ProtocolError as found:
+            error = found
         self._count_channels(len(self.client.connection.channels))
-        if self._watcher is not None:
-            self._watcher.saw_frames(self, sender, passed)
-        if self._phase is Phase.RELAYING:
-            if error is None or error is reader.error:
-                return reader.taken, error
+        if self._tap is not None and passed:
+            with self._tapping():
+                self._tap.saw_frames(self, sender, passed)
+        if self._drain is not None:
+            self._ask_if_drained()
+            return b"".join([frame.raw for frame in passed]), error
+        if error is not reader.error:
             return memoryview(reader.taken)[: frame.offset - (reader.offset - len(reader.taken))], error
-        self._check_unfinished(source)
-        return b"".join([frame.raw for frame in passed]), error
+        return reader.taken, error
+
+    def _counts(self, sender: Peer, frame: Frame) -> bool:
+        """Do the legs see the frame? What a tap or a drain has handed over besides must make no difference.
+
+        Once the client has been asked to go, the legs no longer agree on channels: then what is
+        said on them is the broker's to judge.
+        """
+        if self._asked is not None:
+            return frame.channel == 0
+        return not frame.is_in_order or (frame.kind == METHOD and STATEFUL[sender][frame.index] != 0)
 
     def _passes(self, sender: Peer, frame: Frame) -> bool:
         """Is the frame passed on?"""
-        if self._phase is Phase.RELAYING:
+        if self._drain is None:
             return True
-        if self._phase is Phase.CLOSING:
+        if self._asked is not None:
             return sender is CLIENT and self.state is State.CLOSED_BY_SERVER
-        if sender is CLIENT or frame.channel in self._unfinished[SERVER]:
-            return True
-        return frame.kind == METHOD and not frame.method.carries_content
+        return self._drain.passes(sender, frame)
 
     # --- draining: stop at the end of a command, and lose nothing that was said
 
     def drain(self) -> None:
         """End the session with 320 as soon as the contents under way are complete."""
-        if self.state not in TAKES_CLOSE or self._nursery is None:
-            self.abort("drained")
+        if self._drain is not None:
             return
-        self._phase = Phase.FINISHING
-        for peer, leg in self.legs.items():
-            leg.reader.want(EVERY_METHOD, content=True)
-            lanes = leg.reader.lanes.items()
-            self._unfinished[peer] = {number for number, lane in lanes if lane.expects != METHOD}
-        self._check_unfinished(self.client)
+        if self._nursery is None or self.state not in HAS_BEGUN:
+            self.abort("drained")
+        elif self.state in CONNECTION_CLOSING:
+            self._end_soon()
+        else:
+            readers = {peer: leg.reader for peer, leg in self.legs.items()}
+            for reader in readers.values():
+                reader.want(EVERY_METHOD, content=True)
+            self._drain = Drain(readers)
+            self._ask_if_drained()
 
     def abort(self, reason: str) -> None:
         """End the session where it stands."""
-        self._finish(End("proxy", 320, reason))
+        self._finish(End("proxy", _SHUTDOWN.code, reason))
+        self._farewells = {CLIENT: _SHUTDOWN, SERVER: _SHUTDOWN} | self._farewells
         self._scope.cancel()
 
-    def _check_unfinished(self, leg: Leg) -> None:
-        """Close once no content is left that was under way when the drain began."""
-        unfinished = self._unfinished[leg.peer]
-        lanes = leg.reader.lanes
-        unfinished -= {n for n in unfinished if n not in lanes or lanes[n].expects == METHOD}
-        if self._phase is Phase.FINISHING and not any(self._unfinished.values()) and self.state in TAKES_CLOSE:
-            assert self._nursery is not None
-            self._phase = Phase.CLOSING
+    def _ask_if_drained(self) -> None:
+        """Tell the client to go, once no content is left that was under way when the drain began.
+
+        Its leg counts as closed from here on, and so nothing of the server's comes after the close
+        or between it and what was passed on before.
+        """
+        if self._drain is None or self._nursery is None or self._asked is not None:
+            return
+        if self.client.takes_close and self._drain.is_complete:
+            self._asked = trio.Event()
             self._finish(End("proxy", _SHUTDOWN.code, "drained", is_abnormal=False))
             self._farewells[SERVER] = _SHUTDOWN
-            self._nursery.start_soon(self._ask_client_to_go)
+            self._end_soon()
+            self._nursery.start_soon(self._ask_client_to_go, self.client.close(_SHUTDOWN), self._asked)
 
-    async def _ask_client_to_go(self) -> None:
+    async def _ask_client_to_go(self, close: bytes, asked: trio.Event) -> None:
         with suppress(Broken):  # its own direction ends the session
-            await self.client.say(0, ConnectionClose(_SHUTDOWN.code, _SHUTDOWN.reply_text))
+            await self.client.transport.send(close)
+        asked.set()
+
+    async def _is_answered(self) -> bool:
+        """Has the client answered our close? One of its own, which crossed ours, is answered first."""
+        assert self._asked is not None
+        if self.state is State.CLOSED_BY_BOTH:
+            await self._asked.wait()
+            with suppress(Broken):
+                await self.client.answer_close()
+        return self.state is State.CLOSED
 
     # --- the end
 
     def fall_silent(self, peer: Peer) -> None:
         """End the session because `peer` has missed its heartbeats."""
+        if self._nursery is None:
+            return  # it is ending already
         if peer is SERVER:
             self._lose_upstream("silent for too long")
         else:
@@ -356,15 +387,17 @@ class Session:
         self._scope.cancel()
 
     def _lose_upstream(self, reason: str) -> None:
-        self._metrics.upstream_failures.labels("lost").inc()
-        self._finish(End("server", 0, f"upstream {reason}"))
-        self._farewells[CLIENT] = ConnectionForced(f"upstream {reason}")
+        if self._end is None:
+            self._metrics.upstream_failures.labels("lost").inc()
+            self._finish(End("server", 0, f"upstream {reason}"))
+            self._farewells[CLIENT] = ConnectionForced(f"upstream {reason}")
 
     def _refuse(self, sender: Peer, error: ProtocolError) -> None:
         """End the session because of what `sender` sent; the other side is told that it was not its fault."""
         self._metrics.protocol_errors.labels(str(sender), str(error.code)).inc()
-        if self._watcher is not None:
-            self._watcher.saw_violation(self, sender, error)
+        if self._tap is not None:
+            with self._tapping():
+                self._tap.saw_violation(self, sender, error)
         self._finish(End("proxy", error.code, f"the {sender} broke the protocol: {error}"))
         self._farewells[sender] = error
         self._farewells[sender.other] = ConnectionForced(f"the {sender} broke the protocol: {error.reply_text}")
@@ -374,6 +407,13 @@ class Session:
         if self._end is None:
             self._end = end
 
+    def _end_soon(self, timeout: float | None = None) -> None:
+        """Bound what is left of the two directions, by `limits.close_timeout` where nothing is said."""
+        assert self._nursery is not None
+        scope = self._nursery.cancel_scope
+        seconds = self._limits.close_timeout if timeout is None else timeout
+        scope.deadline = min(scope.deadline, trio.current_time() + seconds)
+
     async def _say_farewells(self) -> None:
         """Send connection.close to those who are to hear why the session ended."""
         async with trio.open_nursery() as nursery:
@@ -381,19 +421,21 @@ class Session:
                 if peer in self.legs:
                     nursery.start_soon(self.legs[peer].say_goodbye, error, self._limits.close_timeout)
 
-    async def _part(self, leg: Leg) -> None:
-        """Answer a close that crossed ours."""
-        if leg.connection.state is State.CLOSED_BY_BOTH:
-            with suppress(Broken):
-                await leg.say(0, ConnectionCloseOk())
-
     # --- what is told of it
+
+    @contextmanager
+    def _tapping(self) -> Iterator[None]:
+        """A tap that fails is shown no more of this session, and is no trouble to it."""
+        try:
+            yield
+        except Exception:  # noqa: BLE001
+            self._log.exception("tap failed")
+            self._tap = None
 
     def _note_method(self, sender: Peer, frame: Frame) -> None:
         match frame.method:
-            case ConnectionTuneOk(frame_max=0):
-                for leg in self.legs.values():
-                    leg.reader.set_frame_max(self._limits.frame_max)
+            case ConnectionTuneOk():
+                self._bound_frames()
             case ConnectionOpenOk():
                 self._scope.deadline = math.inf
                 self._metrics.opened.inc()
@@ -409,6 +451,12 @@ class Session:
             case _:
                 pass
 
+    def _bound_frames(self) -> None:
+        """Take no frame above our own limit, whatever the peers have agreed on."""
+        for leg in self.legs.values():
+            agreed = leg.connection.frame_max or self._limits.frame_max
+            leg.reader.set_frame_max(min(agreed, self._limits.frame_max))
+
     def _count_channels(self, count: int) -> None:
         if count != self._channel_count:
             self._metrics.channels.inc(count - self._channel_count)
@@ -419,6 +467,15 @@ class Session:
         self._metrics.closes.labels(end.by, code_label(end.code) if end.code else "none").inc()
         log = self._log.warning if end.is_abnormal else self._log.info
         log("connection closed", by=end.by, code=end.code or None, reason=end.reason)
+
+
+def _show(connection: Connection, sender: Peer, frame: Frame) -> None:
+    """Let a leg see a frame; what is wrong on its channel only is for the broker to answer."""
+    try:
+        connection.receive(sender, frame)
+    except ProtocolError as error:
+        if error.scope is Scope.CONNECTION:
+            raise
 
 
 def _leg(peer: Peer, transport: Transport, limits: Limits, metrics: Metrics) -> Leg:

@@ -1,0 +1,50 @@
+"""What a session that is draining still passes on: it stops between commands, and loses none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from amqproxy.amqp091.frames import METHOD, Frame, FrameReader
+from amqproxy.amqp091.grammar import CLIENT, Peer
+from amqproxy.amqp091.methods import BY_INDEX
+
+
+class Drain:
+    """The contents that were under way when the drain began, and what passes until they are complete.
+
+    All that the client sends passes. What the server sends on a channel passes up to the next content
+    that it begins there, and nothing from behind that: a confirm must not overtake the return, or
+    a reply the delivery, that went before it.
+
+    `readers` are those of each sender. They must hand over every frame from here on.
+    """
+
+    def __init__(self, readers: Mapping[Peer, FrameReader]) -> None:
+        self._readers = readers
+        self._unfinished = {peer: _mid_content(reader) for peer, reader in readers.items()}
+        self._cut_off: set[int] = set()
+
+    @property
+    def is_complete(self) -> bool:
+        """Is no content left that had begun? To be asked between two chunks, not within one."""
+        for peer, reader in self._readers.items():
+            self._unfinished[peer] &= _mid_content(reader)
+        return not any(self._unfinished.values())
+
+    def passes(self, sender: Peer, frame: Frame) -> bool:
+        """Is the frame, the next of `sender`'s, passed on?"""
+        channel = frame.channel
+        unfinished = self._unfinished[sender]
+        if channel in unfinished:
+            if frame.kind != METHOD:
+                return True
+            unfinished.remove(channel)  # the content before a method is complete
+        if sender is CLIENT or channel == 0:
+            return True
+        if frame.kind != METHOD or BY_INDEX[frame.index].carries_content:
+            self._cut_off.add(channel)
+        return channel not in self._cut_off
+
+
+def _mid_content(reader: FrameReader) -> set[int]:
+    return {channel for channel, lane in reader.lanes.items() if lane.expects != METHOD}

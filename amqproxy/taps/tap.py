@@ -1,0 +1,33 @@
+"""What a tap is to the proxy: somebody who is shown what passes, and has no say in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frames import Frame
+from amqproxy.amqp091.grammar import Peer
+
+
+class Watched(Protocol):
+    """What a tap may know of a session.
+
+    `number` counts the sessions of this run; `name` is both ends' addresses, the client's first.
+    """
+
+    number: int
+    name: str
+
+
+class Tap(Protocol):
+    """Is shown what a session relays, once it is decided and before it is sent on. Must not wait."""
+
+    def saw_protocol_header(self, session: Watched, octets: bytes) -> None:
+        """The client's first octets: eight, or fewer when they are of no AMQP."""
+
+    def saw_frames(self, session: Watched, sender: Peer, frames: Sequence[Frame]) -> None:
+        """Frames of `sender`, in order."""
+
+    def saw_violation(self, session: Watched, sender: Peer, error: ProtocolError) -> None:
+        """What `sender` did wrong, for which the session ends."""

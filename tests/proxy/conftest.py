@@ -1,0 +1,14 @@
+from collections.abc import Iterator
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+pytest.register_assert_rewrite("tests.proxy.stage")
+
+
+@pytest.fixture(autouse=True)
+def log() -> Iterator[list[structlog.typing.EventDict]]:
+    """What is logged, as it comes."""
+    with capture_logs() as events:
+        yield events

@@ -1,0 +1,224 @@
+"""A session between a client and a broker whom the test plays from a script.
+
+    >> connection.open      the client says it, and the broker must see just that
+    << connection.open-ok   the other way round
+    client: connection.close 320, EOF
+                            what the client must have seen since it was last looked at; a `>>` or `<<`
+                            that such lines follow is checked by them alone
+
+Besides the words of `words`, a script knows `EOF` (a half closed, in good order), `RST` (said: the
+connection is torn down; seen: it was) and `nothing`.
+"""
+
+import socket
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from itertools import pairwise
+
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from amqproxy.config import Limits
+from amqproxy.proxy.session import Session
+from amqproxy.proxy.transport import SocketTransport, Transport
+from amqproxy.taps.metrics import Metrics
+from amqproxy.taps.tap import Tap
+from tests.proxy.words import octets, words
+
+HANDSHAKE = """
+    >> header
+    << connection.start
+    >> connection.start-ok
+    << connection.tune
+    >> connection.tune-ok, connection.open
+    << connection.open-ok
+"""
+OPEN = f"""
+    {HANDSHAKE}
+    >> 1: channel.open
+    << 1: channel.open-ok
+    >> 2: channel.open
+    << 2: channel.open-ok
+"""
+
+
+CUSHION = 0.01
+"""Seconds in which loopback TCP surely gets octets across; a socketpair needs none."""
+
+
+def connected(*, tcp: bool = False) -> tuple[socket.socket, socket.socket]:
+    """Two ends of a connection, non-blocking. Only TCP knows RST."""
+    if tcp:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            ends = (socket.create_connection(listener.getsockname()), listener.accept()[0])
+        for end in ends:
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    else:
+        ends = socket.socketpair()
+    for end in ends:
+        end.setblocking(False)
+    return ends
+
+
+class Actor:
+    """The client or the broker: its end of a connection to the proxy."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self.socket = end
+        self.cushion = CUSHION if end.family == socket.AF_INET else 0.0
+        self.said = bytearray()
+        self.seen = bytearray()
+        self.ending = ""
+        self._looked_at = 0
+
+    def say(self, data: bytes) -> None:
+        """Send it all, which the socket must have room for."""
+        self.said += data
+        assert self.socket.send(data) == len(data)
+
+    def perform(self, what: str) -> None:
+        """Do what a line of a script says."""
+        for words_ in (each.strip() for each in what.split(",")):
+            if words_ == "EOF":
+                self.socket.shutdown(socket.SHUT_WR)
+            elif words_ == "RST":
+                self.reset()
+            else:
+                self.said += octets(words_)
+                self.socket.send(octets(words_))
+
+    def reset(self) -> None:
+        """Tear the connection down."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.socket.close()
+
+    def look(self) -> bytes:
+        """Read what there is; what came since the last look."""
+        while self.socket.fileno() >= 0 and not self.ending:
+            try:
+                data = self.socket.recv(65536)
+            except BlockingIOError:
+                break
+            except ConnectionResetError:
+                self.ending = "RST"
+                break
+            if not data:
+                self.ending = "EOF"
+            self.seen += data
+        new = bytes(self.seen[self._looked_at :])
+        self._looked_at = len(self.seen)
+        return new
+
+    async def sees(self) -> str:
+        """In words, what came since the last look, and the end if it has."""
+        had_ended = bool(self.ending)
+        new = b""
+        while True:
+            await wait_all_tasks_blocked(self.cushion)
+            more = self.look()
+            if not more:
+                break
+            new += more
+        said = [words(new)] if new else []
+        if self.ending and not had_ended:
+            said.append(self.ending)
+        return ", ".join(said) or "nothing"
+
+
+class Stage:
+    """A session, its two ends, and what is counted of it."""
+
+    client: Actor
+    broker: Actor
+
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        tap: Tap | None = None,
+        dial: Callable[[], Awaitable[Transport]] | None = None,
+        tcp: bool = False,
+    ) -> None:
+        self.limits = limits or Limits()
+        self.metrics = Metrics()
+        self._tcp = tcp
+        client, accepted = connected(tcp=tcp)
+        self.client = Actor(client)
+        self.session = Session(
+            1, SocketTransport(accepted), "c:1-p:2", dial or self._dial, self.limits, self.metrics, tap
+        )
+        self.is_over = trio.Event()
+
+    async def _dial(self) -> Transport:
+        broker, dialled = connected(tcp=self._tcp)
+        self.broker = Actor(broker)
+        return SocketTransport(dialled)
+
+    async def run(self) -> None:
+        await self.session.run()
+        self.is_over.set()
+
+    async def play(self, script: str) -> None:
+        """Perform a script, and check it line by line."""
+        lines = [line.strip() for line in script.splitlines() if line.strip()]
+        for line, following in pairwise([*lines, ""]):
+            await self._play(line, is_checked_by=following)
+
+    async def _play(self, line: str, is_checked_by: str) -> None:
+        actor, _, what = line.partition(" ")
+        await wait_all_tasks_blocked()
+        if actor in ("client:", "broker:"):
+            seen = await (self.client if actor == "client:" else self.broker).sees()
+            assert f"{actor} {seen}" == line
+            return
+        speaker, hears = (self.client, "broker") if actor == ">>" else (self.broker, "client")
+        speaker.perform(what)
+        await wait_all_tasks_blocked(speaker.cushion)
+        if not is_checked_by.startswith(("client:", "broker:")):
+            await self._play(f"{hears}: {what}", "")
+
+    def count(self, name: str, **labels: str) -> float:
+        """The value of a metric; 0 when it has none."""
+        return self.metrics.registry.get_sample_value(f"amqproxy_{name}", labels) or 0
+
+    @property
+    def end(self) -> tuple[str, str]:
+        """Who closed, and with which code, as counted."""
+        closes = [
+            (sample.labels["by"], sample.labels["code"])
+            for family in self.metrics.registry.collect()
+            for sample in family.samples
+            if sample.name == "amqproxy_connection_closes_total"
+        ]
+        assert len(closes) == 1
+        return closes[0]
+
+
+@asynccontextmanager
+async def staged(
+    script: str = "",
+    *,
+    limits: Limits | None = None,
+    tap: Tap | None = None,
+    dial: Callable[[], Awaitable[Transport]] | None = None,
+    tcp: bool = False,
+) -> AsyncIterator[Stage]:
+    """A session that has come as far as the script; it must be over when the block ends, or it is cancelled.
+
+    However it ends, nothing may be left of it.
+    """
+    stage = Stage(limits, tap, dial, tcp)
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stage.run)
+            await wait_all_tasks_blocked()
+            await stage.play(script)
+            yield stage
+            nursery.cancel_scope.cancel()
+    finally:
+        stage.client.socket.close()
+        if hasattr(stage, "broker"):
+            stage.broker.socket.close()
+    assert stage.count("channels") == 0
+    for leg in stage.session.legs.values():
+        assert leg.transport._socket.fileno() == -1  # type: ignore[attr-defined]
