@@ -18,6 +18,22 @@ Address = Annotated[str, msgspec.Meta(pattern=r"^(\[[0-9a-fA-F:.%]+\]|[^\[\]:\s]
 """HOST:PORT or [IPV6]:PORT. Port 0 lets the system choose; an empty host is every interface."""
 
 
+def split_address(address: str) -> tuple[str, int]:
+    """The host and port of HOST:PORT or [IPV6]:PORT."""
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def join_address(host: str, port: int) -> str:
+    """HOST:PORT, an IPv6 host in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _check_port(address: str) -> None:
+    if split_address(address)[1] > 65535:
+        raise ValueError(f"address {address} has a port above 65535")
+
+
 class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A part of the file; keys that it does not have are refused."""
 
@@ -42,12 +58,19 @@ class ClientTLS(Strict, frozen=True):
     key: str | None = None
     verify: bool = True
 
+    def __post_init__(self) -> None:
+        if self.key and not self.certificate:
+            raise ValueError("a key needs the certificate that it belongs to")
+
 
 class Listener(Strict, frozen=True):
     """Where clients connect."""
 
     address: Address = "127.0.0.1:5673"
     tls: ServerTLS | None = None
+
+    def __post_init__(self) -> None:
+        _check_port(self.address)
 
 
 class Upstream(Strict, frozen=True):
@@ -56,11 +79,20 @@ class Upstream(Strict, frozen=True):
     address: Address = "127.0.0.1:5672"
     tls: ClientTLS | None = None
 
+    def __post_init__(self) -> None:
+        _check_port(self.address)
+        host, port = split_address(self.address)
+        if not host or not port:
+            raise ValueError(f"address {self.address} leaves open which broker is meant: name its host and its port")
+
 
 class Metrics(Strict, frozen=True):
     """Where Prometheus finds /metrics."""
 
     address: Address
+
+    def __post_init__(self) -> None:
+        _check_port(self.address)
 
 
 class Log(Strict, frozen=True):
@@ -86,7 +118,7 @@ class Limits(Strict, frozen=True):
     initial_frame_max: Annotated[int, msgspec.Meta(ge=4096)] = 131_072
     """The largest frame before connection.tune-ok has set one; tokens can make start-ok large."""
     frame_max: Annotated[int, msgspec.Meta(ge=4096)] = 16_777_216
-    """The largest frame where the peers have agreed on none."""
+    """The largest frame taken, also where the peers have agreed on more, or on no limit."""
     print_backlog: Count = 10_000
     """Records waiting to be printed; more are dropped, and counted."""
 
@@ -120,7 +152,8 @@ def parse(text: str, path: Path) -> Config:
         if path.suffix == ".toml":
             data = tomllib.loads(text)
         elif path.suffix in (".yaml", ".yml"):
-            data = yaml.safe_load(text) or {}
+            data = yaml.safe_load(text)
+            data = {} if data is None else data
         else:
             raise ConfigError(f"{path}: the name must end in .toml, .yaml or .yml, to tell which it is")
     except (tomllib.TOMLDecodeError, yaml.YAMLError) as error:
@@ -128,20 +161,21 @@ def parse(text: str, path: Path) -> Config:
     try:
         config = msgspec.convert(data, Config)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{path}: {_explained(str(error))}") from None
+        raise ConfigError(f"{path}: {explained(error)}") from None
     if not config.listen:
         raise ConfigError(f"{path}: listen: at least one [[listen]] is needed")
     return config
 
 
-def _explained(message: str) -> str:
+def explained(error: msgspec.ValidationError) -> str:
     """msgspec's message, with the path to the key in front, as one would write it."""
-    what, _, path = message.partition(" - at `")
+    what, _, path = str(error).partition(" - at `")
     path = path.rstrip("`").removeprefix("$").lstrip(".")
     what = what.replace("Object contains unknown field", "unknown key").replace(
         "Object missing required field", "missing key"
     )
-    what = what.replace("matching regex", "of the form HOST:PORT, that is")
+    if "matching regex" in what:
+        what = "not of the form HOST:PORT, e.g. 127.0.0.1:5672 or [::1]:5672"
     return f"{path}: {what}" if path else what
 
 
@@ -153,14 +187,3 @@ def dump(config: Config) -> str:
 def schema() -> dict[str, Any]:
     """The JSON Schema of a config file."""
     return msgspec.json.schema(Config)
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """The host and port of HOST:PORT or [IPV6]:PORT."""
-    host, _, port = address.rpartition(":")
-    return host.strip("[]"), int(port)
-
-
-def join_address(host: str, port: int) -> str:
-    """HOST:PORT, an IPv6 host in brackets."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -21,8 +21,9 @@ def start(log: Log) -> None:
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
             _without_nothing,
+            _on_one_line,
+            structlog.processors.format_exc_info,
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(log.level.upper())),
@@ -36,3 +37,14 @@ def _without_nothing(
 ) -> structlog.typing.EventDict:
     """Leave out the fields that say None."""
     return {name: value for name, value in event.items() if value is not None}
+
+
+def _on_one_line(
+    logger: structlog.typing.WrappedLogger, method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """Show control characters instead of obeying them: some texts are the peers' own."""
+    return {name: _printable(value) if isinstance(value, str) else value for name, value in event.items()}
+
+
+def _printable(text: str) -> str:
+    return "".join([each if each.isprintable() else ascii(each)[1:-1] for each in text])
