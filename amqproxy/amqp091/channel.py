@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from collections import deque
 from enum import StrEnum
+from typing import NamedTuple
 
-from amqproxy.amqp091.delivery_tags import DeliveryTags
-from amqproxy.amqp091.errors import ChannelError, CommandInvalid, PreconditionFailed, ResourceError, UnexpectedFrame
+from amqproxy.amqp091.delivery_tags import MAX_OUTSTANDING, DeliveryTags
+from amqproxy.amqp091.errors import ChannelError, CommandInvalid, PreconditionFailed, ResourceError
 from amqproxy.amqp091.frames import HEADER, METHOD, Frame, Lane
-from amqproxy.amqp091.grammar import CHANNEL_CLOSING, CLIENT, IS_REPLY, REPLIES, SENDERS, SERVER, ChannelState, Peer
+from amqproxy.amqp091.grammar import (
+    ANSWERS,
+    CHANNEL_CLOSING,
+    CLIENT,
+    REPLIES,
+    SENDERS,
+    SERVER,
+    ChannelState,
+    Peer,
+)
 from amqproxy.amqp091.methods import (
+    BY_INDEX,
     BasicAck,
     BasicCancel,
     BasicCancelOk,
     BasicConsume,
     BasicConsumeOk,
     BasicDeliver,
-    BasicGet,
     BasicGetOk,
     BasicNack,
     BasicPublish,
@@ -32,7 +42,10 @@ from amqproxy.amqp091.methods import (
 )
 
 MAX_AWAITED = 65_536
-"""How many requests one side of a channel may have sent before the first of them is answered."""
+"""How many requests of one kind a side of a channel may have sent that are not answered."""
+
+MAX_CONSUMERS = 65_536
+"""How many consumers one channel may have."""
 
 
 class Mode(StrEnum):
@@ -43,13 +56,21 @@ class Mode(StrEnum):
     TX = "tx"
 
 
+class Asked(NamedTuple):
+    """What has to be kept of a request until it is answered."""
+
+    consumer_tag: str
+    no_ack: bool
+
+
 class Channel:
     """The state of one channel, as both peers must see it. Sections 1.5 to 1.9.
 
-    `consumers` maps each consumer tag to whether it is `no_ack`. `unacked` are the deliveries that
+    `consumers` maps each consumer tag to whether it is `no_ack`; "" stands for those that the server
+    names and, asked not to wait, does not tell. `unacked` are the deliveries that
     the client has yet to settle, `unconfirmed` the publishes that the server has; both stay empty
     where the connection does not track deliveries. `is_flowing` says of each peer whether it may
-    send content. `awaited` are the requests of each peer that the other has not answered.
+    send content. `awaited` are the requests of each peer that the other has not answered, by name.
     """
 
     def __init__(self, number: int, lanes: dict[Peer, Lane], *, tracks_deliveries: bool) -> None:
@@ -61,7 +82,7 @@ class Channel:
         self.unacked = DeliveryTags()
         self.unconfirmed = DeliveryTags()
         self.is_flowing = {CLIENT: True, SERVER: True}
-        self.awaited: dict[Peer, deque[Method]] = {CLIENT: deque(), SERVER: deque()}
+        self.awaited: dict[Peer, dict[str, deque[Asked]]] = {CLIENT: {}, SERVER: {}}
         self._tracks_deliveries = tracks_deliveries
         self._rolled_back_if_asked: list[tuple[int, str]] = []
 
@@ -70,25 +91,25 @@ class Channel:
         if self.state is None:
             return frozenset()
         closing = {name for sender, name in CHANNEL_CLOSING[self.state] if sender is peer}
-        if not self.takes_frames_of(peer):
+        if not self.takes_frames:
             return frozenset(closing)
         lane = self.lanes[peer]
         if lane.expects != METHOD:
             return frozenset({"header" if lane.expects == HEADER else "body"})
-        owed = self.awaited[peer.other]
-        replies = REPLIES[owed[0].name] if owed else ()
+        replies = {reply for name, waiting in self.awaited[peer.other].items() if waiting for reply in REPLIES[name]}
         others = {
             name
             for name, senders in SENDERS.items()
-            if peer in senders and name not in IS_REPLY and not name.startswith(("connection.", "channel.open"))
+            if peer in senders and name not in ANSWERS and not name.startswith(("connection.", "channel.open"))
         }
         others -= {"channel.close", "channel.close-ok"}
         if peer is SERVER and self.mode is not Mode.CONFIRM:
             others -= {"basic.ack", "basic.nack"}
-        return frozenset(closing | others | set(replies))
+        return frozenset(closing | others | replies)
 
-    def takes_frames_of(self, peer: Peer) -> bool:
-        """Does what `peer` sends still count? Not once either has closed; then only close-ok does."""
+    @property
+    def takes_frames(self) -> bool:
+        """Does what is sent still count? Not once either has closed; then only the closing does."""
         return self.state in (ChannelState.OPENING, ChannelState.OPEN)
 
     def receive(self, sender: Peer, frame: Frame) -> bool:
@@ -96,63 +117,71 @@ class Channel:
 
         `ProtocolError` when it may not come now.
         """
-        if not frame.is_in_order:
+        if self.takes_frames and not frame.is_in_order:
             self.lanes[sender].advance(frame)
         if frame.kind != METHOD:
-            return self.takes_frames_of(sender)
-        method: Method = frame.method
-        name = method.name
-        if self._is_moved_by(sender, name):
-            return True
-        if not self.takes_frames_of(sender):
-            return False
-        if name == "channel.open":
+            return self.takes_frames
+        name = BY_INDEX[frame.index].name
+        if name == "channel.open" and (self.takes_frames or self._has_closed(sender)):
             raise ChannelError("second 'channel.open' seen")
-        if sender not in SENDERS[name] or method.class_id == 10 or name in ("channel.close-ok", "channel.open-ok"):
-            raise CommandInvalid(f"{name} may not come from the {sender} here")
-        request = self._request_of(sender, name)
-        self._apply(sender, method, request)
-        if name in REPLIES and not getattr(method, "no_wait", False):
-            awaited = self.awaited[sender]
-            if len(awaited) >= MAX_AWAITED:
-                raise ResourceError(f"more than {MAX_AWAITED} requests wait for an answer on channel {self.number}")
-            awaited.append(method)
-        return True
-
-    def _is_moved_by(self, sender: Peer, name: str) -> bool:
         assert self.state is not None
         moves = CHANNEL_CLOSING[self.state]
-        if (sender, name) not in moves:
+        if not self.takes_frames and (sender, name) not in moves:
             return False
-        if name == "channel.close" and self.takes_frames_of(sender) and self.lanes[sender].was_cut:
-            raise UnexpectedFrame("channel.close in the middle of a content", class_id=20, method_id=40)
-        self.state = moves[sender, name]
+        method: Method = frame.method
+        if (sender, name) in moves:
+            self.state = moves[sender, name]
+            return True
+        if sender not in SENDERS[name] or method.class_id == 10 or name in ("channel.close-ok", "channel.open-ok"):
+            raise CommandInvalid(f"{name} may not come from the {sender} here")
+        self._apply(sender, method, self._request_of(sender, method))
+        if name in REPLIES and not getattr(method, "no_wait", False):
+            self._await_reply(sender, method)
         return True
 
-    def _request_of(self, sender: Peer, name: str) -> Method | None:
-        """The request that the method `name` answers, if it is an answer."""
-        if name not in IS_REPLY:
-            return None
-        awaited = self.awaited[sender.other]
-        if not awaited or name not in REPLIES[awaited[0].name]:
-            due = f"an answer to {awaited[0].name}" if awaited else "nothing"
-            raise CommandInvalid(f"{name} from the {sender}, where {due} was due")
-        return awaited.popleft()
+    def _has_closed(self, peer: Peer) -> bool:
+        closer = ChannelState.CLOSED_BY_CLIENT if peer is CLIENT else ChannelState.CLOSED_BY_SERVER
+        return self.state in (closer, ChannelState.CLOSED_BY_BOTH)
 
-    def _apply(self, sender: Peer, method: Method, request: Method | None) -> None:
+    def _await_reply(self, sender: Peer, request: Method) -> None:
+        awaited = self.awaited[sender].setdefault(request.name, deque())
+        if len(awaited) >= MAX_AWAITED:
+            raise ResourceError(f"more than {MAX_AWAITED} times {request.name} wait for an answer")
+        awaited.append(Asked(getattr(request, "consumer_tag", ""), getattr(request, "no_ack", False)))
+
+    def _request_of(self, sender: Peer, reply: Method) -> Asked | None:
+        """The oldest request that `reply` can answer, if it is a reply.
+
+        RabbitMQ answers out of turn: a queue says consume-ok after the channel has answered what
+        the client sent behind its consume.
+        """
+        if reply.name not in ANSWERS:
+            return None
+        name = ANSWERS[reply.name]
+        awaited = self.awaited[sender.other].get(name)
+        if not awaited:
+            raise CommandInvalid(f"{reply.name} from the {sender}, where no {name} waits for an answer")
+        request = awaited[0]
+        if isinstance(reply, BasicConsumeOk) and request.consumer_tag != reply.consumer_tag:
+            request = next((asked for asked in awaited if asked.consumer_tag == reply.consumer_tag), request)
+        awaited.remove(request)
+        return request
+
+    def _apply(self, sender: Peer, method: Method, request: Asked | None) -> None:
         """Note what `method` changes."""
         match method:
             case BasicPublish():
                 if self._tracks_deliveries and self.mode is Mode.CONFIRM:
                     self._issue(self.unconfirmed, self.unconfirmed.last + 1)
             case BasicDeliver():
-                if self._tracks_deliveries:
-                    is_settled = self.consumers.get(method.consumer_tag, False)
-                    self._issue(self.unacked, method.delivery_tag, method.consumer_tag, is_settled=is_settled)
+                # A tag that nobody has to settle need not be new: direct replies repeat theirs.
+                no_ack = self.consumers.get(method.consumer_tag, self.consumers.get("", False))
+                if self._tracks_deliveries and not no_ack:
+                    self._issue(self.unacked, method.delivery_tag, method.consumer_tag)
             case BasicGetOk():
-                if self._tracks_deliveries:
-                    is_settled = isinstance(request, BasicGet) and request.no_ack
-                    self._issue(self.unacked, method.delivery_tag, is_settled=is_settled)
+                assert request is not None
+                if self._tracks_deliveries and not request.no_ack:
+                    self._issue(self.unacked, method.delivery_tag)
             case BasicAck() | BasicNack():
                 self._settle(sender, method.delivery_tag, multiple=method.multiple)
             case BasicReject():
@@ -160,10 +189,10 @@ class Channel:
             case BasicRecoverAsync() | BasicRecoverOk():
                 self.unacked.clear()
             case BasicConsumeOk():
-                assert isinstance(request, BasicConsume)
-                self.consumers[method.consumer_tag] = request.no_ack
+                assert request is not None
+                self._add_consumer(method.consumer_tag, no_ack=request.no_ack)
             case BasicConsume(no_wait=True):
-                self.consumers[method.consumer_tag] = method.no_ack
+                self._add_consumer(method.consumer_tag, no_ack=method.no_ack)
             case BasicCancelOk():
                 self.consumers.pop(method.consumer_tag, None)
             case BasicCancel():
@@ -184,14 +213,19 @@ class Channel:
             case _:
                 pass
 
+    def _add_consumer(self, tag: str, *, no_ack: bool) -> None:
+        if len(self.consumers) >= MAX_CONSUMERS:
+            raise ResourceError(f"more than {MAX_CONSUMERS} consumers on channel {self.number}")
+        self.consumers[tag] = no_ack
+
     def _choose(self, mode: Mode, rival: Mode) -> None:
         if self.mode is rival:
             raise PreconditionFailed(f"cannot switch from {rival} to {mode} mode")
         self.mode = mode
 
-    def _issue(self, tags: DeliveryTags, tag: int, what: str = "", *, is_settled: bool = False) -> None:
+    def _issue(self, tags: DeliveryTags, tag: int, what: str = "") -> None:
         try:
-            tags.issue(tag, what, is_settled=is_settled)
+            tags.issue(tag, what)
         except ValueError as error:
             raise CommandInvalid(str(error)) from None
         except OverflowError as error:
@@ -208,4 +242,6 @@ class Channel:
         except KeyError:
             raise PreconditionFailed(f"unknown delivery tag {tag}") from None
         if sender is CLIENT and self.mode is Mode.TX:
+            if len(self._rolled_back_if_asked) >= MAX_OUTSTANDING:
+                raise ResourceError(f"more than {MAX_OUTSTANDING} deliveries settled in one transaction")
             self._rolled_back_if_asked += settled

@@ -22,7 +22,14 @@ from amqproxy.amqp091.grammar import (
     Peer,
     State,
 )
-from amqproxy.amqp091.methods import ConnectionOpen, ConnectionStartOk, ConnectionTune, ConnectionTuneOk, Method
+from amqproxy.amqp091.methods import (
+    BY_INDEX,
+    ConnectionOpen,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    Method,
+)
 from amqproxy.amqp091.protocol_header import HEADER, recognise
 
 SILENCE = 2
@@ -125,7 +132,8 @@ class Connection:
                 error.offset = frame.offset
             error.channel = frame.channel
             if frame.kind == METHOD and not error.class_id:
-                error.class_id, error.method_id = frame.method.class_id, frame.method.method_id
+                cls = BY_INDEX[frame.index]
+                error.class_id, error.method_id = cls.class_id, cls.method_id
             raise
 
     def _receive_on_connection(self, sender: Peer, frame: Frame) -> bool:
@@ -138,6 +146,9 @@ class Connection:
         if move is not None:
             self._apply(method)
             self.state = move
+            if move in CONNECTION_CLOSING:
+                for number in self.channels:
+                    self._close_lanes(number)
             return True
         if self.state in CONNECTION_CLOSING:
             return False
@@ -161,23 +172,26 @@ class Connection:
         if channel is None:
             self._open(sender, number, frame)
             return True
+        was_open = channel.takes_frames
         is_live = channel.receive(sender, frame)
+        if was_open and not channel.takes_frames:
+            self._close_lanes(number)
         if channel.state is None:
-            self._forget(number)
+            del self.channels[number]
         return is_live
 
     def _open(self, sender: Peer, number: int, frame: Frame) -> None:
         if frame.kind != METHOD:
             raise UnexpectedFrame(f"content on channel {number}, which is not open")
-        if frame.method.name != "channel.open" or sender not in SENDERS["channel.open"]:
-            raise ChannelError(f"{frame.method.name} on channel {number}, which is not open: expected 'channel.open'")
+        name = frame.method.name
+        if name != "channel.open" or sender not in SENDERS[name]:
+            raise ChannelError(f"{name} on channel {number}, which is not open: expected 'channel.open'")
         if self.channel_max and len(self.channels) >= self.channel_max:
             raise NotAllowed(f"number of channels opened ({len(self.channels)}) has reached the agreed channel_max")
         lanes = {peer: reader.open_lane(number) for peer, reader in self.readers.items()}
         self.channels[number] = Channel(number, lanes, tracks_deliveries=self._tracks_deliveries)
 
-    def _forget(self, number: int) -> None:
-        del self.channels[number]
+    def _close_lanes(self, number: int) -> None:
         for reader in self.readers.values():
             reader.close_lane(number)
 

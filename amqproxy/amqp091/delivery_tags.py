@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 
 MAX_OUTSTANDING = 1_000_000
@@ -15,11 +16,13 @@ class DeliveryTags:
     kept with it.
     """
 
+    # An ordinary dict would pass over all that were settled, each time, to find its first entry.
+
     __slots__ = ("_open", "last")
 
     def __init__(self) -> None:
         self.last = 0
-        self._open: dict[int, str] = {}
+        self._open: OrderedDict[int, str] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -27,15 +30,14 @@ class DeliveryTags:
     def __contains__(self, tag: int) -> bool:
         return tag in self._open
 
-    def issue(self, tag: int, what: str = "", *, is_settled: bool = False) -> None:
+    def issue(self, tag: int, what: str = "") -> None:
         """Note a new tag, which must be above all before it; `OverflowError` when too many are open."""
         if tag <= self.last:
             raise ValueError(f"delivery tag {tag} after {self.last}")
+        if len(self._open) >= MAX_OUTSTANDING:
+            raise OverflowError(f"more than {MAX_OUTSTANDING} delivery tags are open")
         self.last = tag
-        if not is_settled:
-            if len(self._open) >= MAX_OUTSTANDING:
-                raise OverflowError(f"more than {MAX_OUTSTANDING} delivery tags are open")
-            self._open[tag] = what
+        self._open[tag] = what
 
     def settle(self, tag: int, *, multiple: bool = False) -> list[tuple[int, str]]:
         """Close a tag, or with `multiple` all up to it (0: all there are), and return them in order.
@@ -49,17 +51,13 @@ class DeliveryTags:
         elif tag not in self._open:
             raise KeyError(tag)
         settled = []
-        for number in self._open:
-            if number > tag:
-                break
-            settled.append((number, self._open[number]))
-        for number, _ in settled:
-            del self._open[number]
+        while self._open and next(iter(self._open)) <= tag:
+            settled.append(self._open.popitem(last=False))
         return settled
 
     def restore(self, settled: Iterable[tuple[int, str]]) -> None:
         """Open tags again that a rolled-back transaction had settled."""
-        self._open = dict(sorted((*self._open.items(), *settled)))
+        self._open = OrderedDict(sorted((*self._open.items(), *settled)))
 
     def clear(self) -> None:
         """Settle all there are."""

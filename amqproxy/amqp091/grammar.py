@@ -149,7 +149,8 @@ REPLIES: dict[str, tuple[str, ...]] = {
 }
 """The methods that are answered, when they do not say `no_wait`, and by what."""
 
-IS_REPLY = frozenset(reply for replies in REPLIES.values() for reply in replies)
+ANSWERS = {reply: request for request, replies in REPLIES.items() for reply in replies}
+"""What each reply answers."""
 
 _BOTH = frozenset(Peer)
 _BY_CLIENT = frozenset({CLIENT})
@@ -183,7 +184,7 @@ _SENT_BY_SERVER = {
 def _senders(name: str) -> frozenset[Peer]:
     if name in _SENT_BY_BOTH:
         return _BOTH
-    if name in _SENT_BY_SERVER or name in IS_REPLY:
+    if name in _SENT_BY_SERVER or name in ANSWERS:
         return _BY_SERVER
     return _BY_CLIENT
 
