@@ -11,9 +11,9 @@ from array import array
 from typing import Any
 
 from amqproxy.amqp091.errors import CommandInvalid, FrameError, ProtocolError, UnexpectedFrame
-from amqproxy.amqp091.methods import BY_INDEX, METHODS, Method
-from amqproxy.amqp091.properties import ContentHeader
-from amqproxy.amqp091.wire import decode_fields
+from amqproxy.amqp091.methods import BY_INDEX, METHODS, BasicPublish, Method
+from amqproxy.amqp091.properties import ContentHeader, Properties
+from amqproxy.amqp091.wire import decode_fields, decode_flagged
 
 try:
     import cython
@@ -28,8 +28,8 @@ OVERHEAD = 8
 FRAME_MIN_SIZE = 4096
 """The least frame-max that peers may agree on, and all that may be sent before they do."""
 
-NO_LIMIT = 0xFFFFFFFF
-"""The largest size a frame can name."""
+MAX_FRAME = 512 * 1024 * 1024
+"""The largest frame taken where peers agreed on no limit: no broker takes a larger message."""
 
 METHOD_COUNT = len(BY_INDEX)
 KINDS = 4 * METHOD_COUNT + 1
@@ -48,10 +48,23 @@ _HEARTBEAT = cython.declare(cython.int, HEARTBEAT)
 _METHOD_COUNT = cython.declare(cython.int, METHOD_COUNT)
 _UNKNOWN = cython.declare(cython.int, 0xFF)
 _CARRIES_CONTENT = cython.declare(cython.int, 1)
-_ENDS_CHANNEL = cython.declare(cython.int, 2)
+_ENDS_LANE = cython.declare(cython.int, 2)
+_ENDS_LANES = cython.declare(cython.int, 4)
+_SETS_LIMIT = cython.declare(cython.int, 8)
 
-_ENDINGS = ("channel.close", "channel.close-ok")
-_TRAITS = cython.declare(bytes, bytes([cls.carries_content + 2 * (cls.name in _ENDINGS) for cls in BY_INDEX]))
+_TURNS = {
+    "channel.close": 2,
+    "channel.close-ok": 2,
+    "connection.close": 4,
+    "connection.close-ok": 4,
+    "connection.tune-ok": 8,
+}
+"""The methods that change how the frames after them are read."""
+_TRAITS = cython.declare(bytes, bytes([cls.carries_content + _TURNS.get(cls.name, 0) for cls in BY_INDEX]))
+
+_CLASSES = cython.declare(tuple, tuple(BY_INDEX))
+_LAYOUTS = cython.declare(tuple, tuple(cls.layout for cls in BY_INDEX))
+_PROPERTIES = cython.declare(bytes, Properties.layout)
 
 
 def _index_table() -> bytes:
@@ -94,8 +107,36 @@ class Tally:
         self._octets = self.octets  # type: ignore[assignment]
 
 
+# A publisher's messages tend to begin alike, to the octet, and what is decoded never changes: so
+# basic.publish and headers are decoded once, and then known again.
+_PUBLISH = cython.declare(cython.int, BasicPublish.index)
+_ALIKE = cython.declare(dict, {})
+_MAX_ALIKE = cython.declare(cython.Py_ssize_t, 160)
+_ALIKE_COUNT = cython.declare(cython.Py_ssize_t, 1024)
+
+
+@cython.cfunc
+def _remember(raw: bytes, decoded: object) -> None:
+    if len(_ALIKE) >= _ALIKE_COUNT:
+        _ALIKE.clear()
+    _ALIKE[raw] = decoded
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _body_size(p: cython.p_const_uchar, position: cython.Py_ssize_t) -> cython.ulonglong:
+    """What the content header frame at `position` says of its body."""
+    size: cython.ulonglong = 0
+    i: cython.Py_ssize_t
+    for i in range(position + 11, position + 19):
+        size = (size << 8) | p[i]
+    return size
+
+
 @cython.final
 @cython.no_gc
+@cython.freelist(1024)
 @cython.cclass
 class Frame:
     """One whole frame as it was received: `raw` is all its octets, `offset` where they lay.
@@ -125,7 +166,8 @@ class Frame:
 
     @property
     def payload(self) -> bytes:
-        return self.raw[7 : len(self.raw) - 1]
+        p: cython.p_const_uchar = self.raw
+        return p[7 : len(self.raw) - 1]
 
     @property
     def size(self) -> int:
@@ -138,32 +180,77 @@ class Frame:
 
         Only of a METHOD frame.
         """
-        if self._decoded is None:
-            cls = BY_INDEX[self.index]
-            end: cython.Py_ssize_t = len(self.raw) - 1
-            try:
-                self._decoded = cls(*decode_fields(cls.layout, self.raw, 11, end, self.offset))
-            except ProtocolError as error:
-                error.channel = self.channel
-                error.class_id, error.method_id = cls.class_id, cls.method_id
-                raise
-        return self._decoded
+        return self._decoded if self._decoded is not None else self._decode_method()
 
     @property
     def header(self) -> Any:
         """The `ContentHeader`, decoded; `ProtocolError` when malformed. Only of a HEADER frame."""
-        if self._decoded is None:
-            try:
-                self._decoded = ContentHeader.decode(self.raw, 7, len(self.raw) - 1, self.offset)
-            except ProtocolError as error:
-                error.channel = self.channel
-                raise
-        return self._decoded
+        return self._decoded if self._decoded is not None else self._decode_header()
+
+    @property
+    def value(self) -> Any:
+        """What the frame holds, decoded: a method, a `ContentHeader`, or octets of a body."""
+        if self._decoded is not None:
+            return self._decoded
+        if self.kind == _METHOD:
+            return self._decode_method()
+        if self.kind == _HEADER:
+            return self._decode_header()
+        p: cython.p_const_uchar = self.raw
+        return p[7 : len(self.raw) - 1]
 
     @property
     def body_size(self) -> int:
         """The octets of body that a HEADER frame announces."""
-        return int.from_bytes(self.raw[11:19])
+        if len(self.raw) < 19 + 1:
+            return 0
+        p: cython.p_const_uchar = self.raw
+        return _body_size(p, 0)
+
+    @cython.cfunc
+    def _decode_method(self) -> object:
+        is_alike: cython.bint = self.index == _PUBLISH and len(self.raw) <= _MAX_ALIKE
+        if is_alike:
+            self._decoded = _ALIKE.get(self.raw)
+            if self._decoded is not None:
+                return self._decoded
+        cls = _CLASSES[self.index]
+        try:
+            self._decoded = cls(*decode_fields(_LAYOUTS[self.index], self.raw, 11, len(self.raw) - 1))
+        except ProtocolError as error:
+            self._place(error)
+            error.class_id, error.method_id = cls.class_id, cls.method_id
+            raise
+        if is_alike:
+            _remember(self.raw, self._decoded)
+        return self._decoded
+
+    @cython.cfunc
+    def _decode_header(self) -> object:
+        is_alike: cython.bint = len(self.raw) <= _MAX_ALIKE
+        if is_alike:
+            self._decoded = _ALIKE.get(self.raw)
+            if self._decoded is not None:
+                return self._decoded
+        p: cython.p_const_uchar = self.raw
+        end: cython.Py_ssize_t = len(self.raw) - 1
+        try:
+            properties = Properties(*decode_flagged(_PROPERTIES, self.raw, 19, end))
+        except ProtocolError as error:
+            self._place(error)
+            raise
+        if p[7] | (p[8] ^ 60) | p[9] | p[10]:
+            self._decoded = ContentHeader(self.body_size, properties, p[7] << 8 | p[8], p[9] << 8 | p[10])
+        else:
+            self._decoded = ContentHeader(self.body_size, properties)
+        if is_alike:
+            _remember(self.raw, self._decoded)
+        return self._decoded
+
+    def _place(self, error: ProtocolError) -> None:
+        """Say where in the direction an error lies that was found in `raw`."""
+        error.channel = self.channel
+        error.offset = self.offset + (error.offset or 0)
 
     def __repr__(self) -> str:
         what = BY_INDEX[self.index].name if self.kind == METHOD else f"kind={self.kind}"
@@ -174,20 +261,16 @@ class Frame:
 @cython.no_gc
 @cython.cclass
 class Lane:
-    """One direction of one channel: which frame its content allows next. Section 4.2.6.
+    """One direction of one channel that is open: which frame its content allows next. Section 4.2.6.
 
-    Content is in one of three states: none under way, a header due, or body due. `was_cut` says
-    that channel.close or its answer came while some was under way; only who knows the channel's
-    state can tell whether that is right.
+    Content is in one of three states: none under way, a header due, or body due.
     """
 
     expects: int = cython.declare(cython.int, visibility="readonly")
     index: int = cython.declare(cython.int, visibility="readonly")
     remaining: int = cython.declare(cython.ulonglong, visibility="readonly")
-    was_cut: bool = cython.declare(cython.bint, visibility="readonly")
 
     def __init__(self) -> None:
-        self.was_cut = False
         self.expects = METHOD
         self.index = -1
         self.remaining = 0
@@ -198,6 +281,7 @@ class Lane:
         fault: cython.int = self._step(p, frame.kind, frame.index, len(frame.raw) - 8, 0)
         if fault:
             raise self._violation(fault, frame.kind, frame.channel, frame.offset)
+        frame.is_in_order = True
 
     @cython.cfunc
     @cython.inline
@@ -211,18 +295,11 @@ class Lane:
         position: cython.Py_ssize_t,
     ) -> cython.int:
         """Advance over the frame at `position`: 0, or the number of the fault."""
-        i: cython.int
-        trait: cython.int
         if kind == _METHOD:
             traits: cython.p_const_uchar = _TRAITS
-            trait = traits[index]
-            if trait & _ENDS_CHANNEL:
-                self.was_cut = self.expects != _METHOD
-                self.expects = _METHOD
-                return 0
             if self.expects != _METHOD:
                 return 1
-            if trait & _CARRIES_CONTENT:
+            if traits[index] & _CARRIES_CONTENT:
                 self.expects = _HEADER
                 self.index = index
             return 0
@@ -233,9 +310,7 @@ class Lane:
                 return 2
             if p[position + 7] | (p[position + 8] ^ 60) | p[position + 9] | p[position + 10]:
                 return 3
-            self.remaining = 0
-            for i in range(11, 19):
-                self.remaining = (self.remaining << 8) | p[position + i]
+            self.remaining = _body_size(p, position)
             self.expects = _BODY if self.remaining > 0 else _METHOD
             return 0
         if self.expects != _BODY:
@@ -310,10 +385,11 @@ class FrameReader:
     def set_frame_max(self, frame_max: int) -> None:
         """Bound frames to `frame_max` octets from here on; 0 is no bound. Section 4.2.3.
 
-        As in RabbitMQ, the bound holds for the payload alone: clients exist that count it so.
+        As in RabbitMQ, the bound holds for the payload alone: clients exist that count it so. The
+        reader takes the limit of a tune-ok that it comes by itself.
         """
         self.frame_max = frame_max
-        self._payload_max = frame_max if frame_max > 0 else NO_LIMIT
+        self._payload_max = frame_max if frame_max > 0 else MAX_FRAME
 
     def want(self, methods: bytes, *, content: bool) -> None:
         """Choose the frames to hand over: `methods` holds a 1 at the index of each that is wanted;
@@ -324,7 +400,8 @@ class FrameReader:
         self._wants_content = content
 
     def open_lane(self, channel: int) -> Lane:
-        """Check the order of the channel's frames from here on."""
+        """Check the order of the channel's frames from here on, until its peer closes it, or the
+        connection."""
         lane = self.lanes[channel] = Lane()
         self._recent_channel = -1
         return lane
@@ -344,9 +421,9 @@ class FrameReader:
         return any(lane.expects != METHOD for lane in self.lanes.values())
 
     @property
-    def held(self) -> int:
-        """Octets held because the frame that they begin is not whole yet."""
-        return 0 if self._tail is None else len(self._tail)
+    def held(self) -> bytes:
+        """The octets held because the frame that they begin is not whole yet."""
+        return b"" if self._tail is None else bytes(self._tail)
 
     def feed(self, data: bytes) -> list[Frame]:
         """Take the octets that came next; return the wanted frames that are now whole."""
@@ -378,6 +455,7 @@ class FrameReader:
         """Go over the whole frames in `data`; the place where they end."""
         p: cython.p_const_uchar = data
         wants: cython.p_const_uchar = self._wants
+        traits: cython.p_const_uchar = _TRAITS
         index_of: cython.p_const_uchar = _INDEX_OF
         frames_seen: cython.ulonglong[::1] = self.tally._frames  # type: ignore[type-arg, valid-type]
         octets_seen: cython.ulonglong[::1] = self.tally._octets  # type: ignore[type-arg, valid-type]
@@ -453,6 +531,8 @@ class FrameReader:
                 if fault:
                     self.error = lane._violation(fault, kind, channel, self.offset + position)
                     return position
+            if kind == _METHOD and traits[index] > _CARRIES_CONTENT:
+                self._turn(traits[index], channel, p[position + 11 : position + whole - 1])
             frames_seen[slot] += 1  # type: ignore[index]
             octets_seen[slot] += whole  # type: ignore[index]
 
@@ -468,10 +548,20 @@ class FrameReader:
                 frames.append(frame)
             position += whole
 
+    def _turn(self, trait: int, channel: int, arguments: bytes) -> None:
+        """Read on by what a method says that changes how the frames after it are to be read."""
+        if trait == _ENDS_LANE:
+            self.close_lane(channel)
+        elif trait == _ENDS_LANES and channel == 0:
+            self.lanes.clear()
+            self._recent_channel = -1
+        elif trait == _SETS_LIMIT and channel == 0 and len(arguments) >= 6:
+            self.set_frame_max(int.from_bytes(arguments[2:6]))
+
     def _refuse_head(self, kind: int, size: int, position: int) -> None:
         at = self.offset + position
         if size > self._payload_max:
-            self.error = FrameError(f"a frame of {size} octets, where {self.frame_max} is the most", offset=at + 3)
+            self.error = FrameError(f"a frame of {size} octets, where {self._payload_max} is the most", offset=at + 3)
         else:
             self.error = FrameError(f"unknown frame type {kind}", offset=at)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self, get_type_hints
+from typing import Any, ClassVar, get_type_hints
 
 import msgspec
 
 from amqproxy.amqp091.methods import FieldTable, LongLong, Octet, ShortStr
-from amqproxy.amqp091.wire import decode_fields, decode_flagged, encode_fields, encode_flagged
+from amqproxy.amqp091.wire import encode_fields, encode_flagged
 
 
 class Properties(msgspec.Struct, frozen=True, gc=False):
@@ -60,13 +60,6 @@ class ContentHeader(msgspec.Struct, frozen=True, gc=False):
     properties: Properties = NO_PROPERTIES
     class_id: int = 60
     weight: int = 0
-
-    @classmethod
-    def decode(cls, data: bytes, start: int, end: int, offset: int = 0) -> Self:
-        """The header in `data[start:end]`; `ProtocolError` if it is not one."""
-        fixed = decode_fields(_FIXED, data, start, min(start + 12, end), offset)
-        values = decode_flagged(Properties.layout, data, start + 12, end, offset)
-        return cls(fixed[2], Properties(*values), fixed[0], fixed[1])
 
     def encode(self) -> bytes:
         """The payload of the header's frame."""

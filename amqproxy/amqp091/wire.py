@@ -240,7 +240,7 @@ def _encode_value(type_: str, value: Any) -> bytes:
     if type_ in _INTEGERS:
         return letter + _INTEGERS[type_].pack(value)
     if type_ in ("S", "x"):
-        octets = _octets(value) if isinstance(value, str) else bytes(value)
+        octets = _octets(value) if isinstance(value, str) else bytes(memoryview(value))
         return letter + _LENGTH.pack(len(octets)) + octets
     if type_ == "t":
         return letter + (b"\x01" if value else b"\x00")
@@ -410,14 +410,15 @@ def _decode_value(kind: int, octets: bytes) -> Any:
     if type_ in _FLOATS:
         return _FLOATS[type_].unpack(octets)[0]
     scale, unscaled = struct.unpack(">BI", octets)
-    return Decimal(unscaled).scaleb(-scale)
+    return Decimal(f"{unscaled}E-{scale}")  # exact, whatever the context's precision
 
 
 # --- the arguments of methods, by layout ------------------------------------------------------
 #
 # A layout is one letter a field: o octet, h short, l long, q longlong (and timestamp), s short
-# string, S long string, F table, b bit; u is a short string that need not be UTF-8. Bits that
-# follow one another share octets, the first in the lowest bit (section 4.2.5.2).
+# string, S long string, F table, b bit; u is a short string that need not be UTF-8; - is nothing,
+# whose value is None. Bits that follow one another share octets, the first in the lowest bit
+# (section 4.2.5.2).
 
 
 def decode_fields(
@@ -438,7 +439,7 @@ def decode_fields(
     code: cython.int
     size: cython.longlong
     bit: cython.int = 0
-    values: list = []  # type: ignore[type-arg]
+    values: list = [None] * count  # type: ignore[type-arg]
     for index in range(count):
         code = program[index]
         if code == 98:  # b
@@ -446,7 +447,7 @@ def decode_fields(
                 if position >= end:
                     _overrun("a bit", 1, 0, offset + position)
                 position += 1
-            values.append((p[position - 1] >> bit) & 1 == 1)
+            values[index] = (p[position - 1] >> bit) & 1 == 1
             bit = (bit + 1) & 7
             continue
         bit = 0
@@ -457,28 +458,28 @@ def decode_fields(
             position += 1
             if size > end - position:
                 _overrun("a short string", size, end - position, offset + position)
-            values.append(_short_text(p, position, position + size, code == 117, offset))
+            values[index] = _short_text(p, position, position + size, code == 117, offset)
         elif code == 113:  # q
             size = 8
             if size > end - position:
                 _overrun("a field", size, end - position, offset + position)
-            values.append(_longlong(p, position))
+            values[index] = _longlong(p, position)
         elif code == 104:  # h
             size = 2
             if size > end - position:
                 _overrun("a field", size, end - position, offset + position)
-            values.append((p[position] << 8) | p[position + 1])
+            values[index] = (p[position] << 8) | p[position + 1]
         elif code == 108:  # l
             size = 4
             if size > end - position:
                 _overrun("a field", size, end - position, offset + position)
-            values.append(_long(p, position))
+            values[index] = _long(p, position)
         elif code == 111:  # o
             size = 1
             if size > end - position:
                 _overrun("a field", size, end - position, offset + position)
-            values.append(p[position])
-        else:  # S F
+            values[index] = p[position]
+        elif code == 83 or code == 70:  # S F
             if end - position < 4:
                 _overrun("a length", 4, end - position, offset + position)
             size = _long(p, position)
@@ -488,9 +489,11 @@ def decode_fields(
                 _overrun(what, size, end - position, offset + position)
             if code == 70:
                 _check_entries(data, position, position + size, True, 0, offset)
-                values.append(Table._of_checked(data[position : position + size]))
+                values[index] = Table._of_checked(data[position : position + size])
             else:
-                values.append(data[position : position + size])
+                values[index] = data[position : position + size]
+        else:  # -
+            continue
         position += size
     if position != end:
         raise FrameError(f"{end - position} octets left over after the last field", offset=offset + position)
@@ -504,30 +507,26 @@ def decode_flagged(
     end: cython.Py_ssize_t,
     offset: cython.longlong = 0,
 ) -> list[Any]:
-    """The values of a property list: None for each that its flags leave out. Section 4.2.6.1."""
+    """The values of a property list, up to the last that is there: None for each that its flags
+    leave out. Section 4.2.6.1.
+    """
     if end - position < 2:
-        _overrun("property flags", 2, end - position, offset + position)
+        _overrun("property flags", 2, max(end - position, 0), offset + position)
     p: cython.p_const_uchar = data
     flags: cython.int = (p[position] << 8) | p[position + 1]
     count: cython.Py_ssize_t = len(layout)
     flags &= 0xFFFF << (16 - count)  # RabbitMQ lets peers set the bits that name no property
-    found = _LAYOUTS_BY_FLAGS.get((layout, flags))
-    if found is None:
-        indexes = bytes([i for i in range(count) if flags & (0x8000 >> i)])
-        found = _LAYOUTS_BY_FLAGS[layout, flags] = (bytes([layout[i] for i in indexes]), indexes)
-    places: bytes = found[1]
-    place: cython.p_const_uchar = places
-    values: list = [None] * count  # type: ignore[type-arg]
-    present: list = decode_fields(found[0], data, position + 2, end, offset)  # type: ignore[type-arg]
-    index: cython.Py_ssize_t
-    for index in range(len(present)):
-        values[place[index]] = present[index]
-    return values
+    programs: dict = _PROGRAMS.setdefault(layout, {})  # type: ignore[type-arg]
+    program: bytes | None = programs.get(flags)
+    if program is None:
+        marks = [code if flags & (0x8000 >> index) else "-" for index, code in enumerate(layout.decode())]
+        program = programs[flags] = "".join(marks).rstrip("-").encode()
+    return decode_fields(program, data, position + 2, end, offset)
 
 
-_LAYOUTS_BY_FLAGS: dict[tuple[bytes, int], tuple[bytes, bytes]] = {}
-"""Of each set of flags met so far (at most 2 to the number of properties): the layout of the
-properties that are there, and their places."""
+_PROGRAMS = cython.declare(dict, {})
+"""Of each set of flags met so far (at most 2 to the number of properties): its layout for
+`decode_fields`, which a - keeps a place in for what is not there."""
 
 
 @cython.cfunc

@@ -1,0 +1,396 @@
+"""Octets to frames, in the order that a channel allows."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqproxy.amqp091 import frames as module
+from amqproxy.amqp091.errors import FrameError, ProtocolError, UnexpectedFrame
+from amqproxy.amqp091.frames import (
+    BODY,
+    EVERY_METHOD,
+    FRAME_MIN_SIZE,
+    HEADER,
+    HEARTBEAT,
+    HEARTBEAT_FRAME,
+    KINDS,
+    METHOD,
+    METHOD_COUNT,
+    Frame,
+    FrameReader,
+    Lane,
+    Tally,
+    encode_frame,
+    encode_method,
+)
+from amqproxy.amqp091.methods import (
+    BY_INDEX,
+    BY_NAME,
+    BasicAck,
+    BasicPublish,
+    BasicQos,
+    ChannelClose,
+    ChannelCloseOk,
+    ConnectionClose,
+    ConnectionTuneOk,
+    Method,
+)
+from amqproxy.amqp091.properties import ContentHeader
+from tests.amqp091 import strategies
+
+PUBLISH = encode_method(1, BasicPublish(routing_key="q"))
+QOS = encode_method(1, BasicQos())
+NOTHING = bytes(METHOD_COUNT)
+
+
+def header(size: int, channel: int = 1) -> bytes:
+    return encode_frame(HEADER, channel, ContentHeader(size).encode())
+
+
+def raw_header(octets: str, zeros: int) -> bytes:
+    return encode_frame(HEADER, 1, bytes.fromhex(octets) + bytes(zeros))
+
+
+def body(octets: bytes, channel: int = 1) -> bytes:
+    return encode_frame(BODY, channel, octets)
+
+
+MESSAGE = PUBLISH + header(5) + body(b"hello")
+
+
+def reader_with_lanes(*channels: int, frame_max: int = FRAME_MIN_SIZE) -> FrameReader:
+    reader = FrameReader(frame_max=frame_max)
+    for channel in channels:
+        reader.open_lane(channel)
+    return reader
+
+
+def raws(frames: list[Frame]) -> list[bytes]:
+    return [frame.raw for frame in frames]
+
+
+# --- frames
+
+
+@pytest.mark.parametrize(
+    ("octets", "kind", "channel", "size", "index", "text"),
+    [
+        (QOS, METHOD, 1, 11, BY_NAME["basic.qos"].index, "<Frame basic.qos channel=1 size=11 offset=7>"),
+        (header(5, 258), HEADER, 258, 14, -1, "<Frame kind=2 channel=258 size=14 offset=7>"),
+        (body(b"hello", 65535), BODY, 65535, 5, -1, "<Frame kind=3 channel=65535 size=5 offset=7>"),
+        (HEARTBEAT_FRAME, HEARTBEAT, 0, 0, -1, "<Frame kind=8 channel=0 size=0 offset=7>"),
+    ],
+)
+def test_a_frame_by_itself(octets: bytes, kind: int, channel: int, size: int, index: int, text: str) -> None:
+    (read,) = FrameReader(offset=7).feed(octets)
+    for frame in (read, Frame(octets, 7)):
+        assert (frame.kind, frame.channel, frame.size, frame.index) == (kind, channel, size, index)
+        assert (frame.raw, frame.payload, frame.offset) == (octets, octets[7:-1], 7)
+        assert repr(frame) == text
+
+
+def test_what_a_frame_holds_is_decoded_when_asked_for_and_once() -> None:
+    method, head, octets, beat = FrameReader().feed(MESSAGE + HEARTBEAT_FRAME)
+    assert method.method == method.value == BasicPublish(routing_key="q")
+    assert method.method is method.value
+    assert head.header == head.value == ContentHeader(5)
+    assert head.header is head.value
+    assert head.body_size == 5
+    assert (octets.value, beat.value) == (b"hello", b"")
+
+
+def test_what_is_alike_is_decoded_once_and_what_is_not_never_confused() -> None:
+    first, second = Frame(PUBLISH), Frame(PUBLISH)
+    assert first.method is second.method
+    for number in range(3000):  # more than are remembered
+        assert Frame(encode_method(1, BasicPublish(routing_key=f"q{number}"))).method.routing_key == f"q{number}"
+        assert Frame(header(number)).header.body_size == number
+
+
+def test_a_reader_hands_over_the_received_octets_themselves() -> None:
+    reader = FrameReader()
+    reader.feed(MESSAGE)
+    assert reader.taken is MESSAGE
+
+
+def test_taken_is_the_whole_frames_and_held_the_rest() -> None:
+    reader = FrameReader()
+    assert raws(reader.feed(QOS + PUBLISH[:9])) == [QOS]
+    assert (bytes(reader.taken), reader.held, reader.offset) == (QOS, PUBLISH[:9], len(QOS))
+    assert reader.feed(PUBLISH[9:12]) == []
+    assert (bytes(reader.taken), reader.held) == (b"", PUBLISH[:12])
+    (frame,) = reader.feed(PUBLISH[12:])
+    assert (frame.raw, frame.offset) == (PUBLISH, len(QOS))
+    assert (bytes(reader.taken), reader.held, reader.offset) == (PUBLISH, b"", len(QOS + PUBLISH))
+    assert reader.feed(b"") == []
+
+
+def test_octets_read_elsewhere_are_counted() -> None:
+    reader = FrameReader()
+    reader.skip(8)
+    (frame,) = reader.feed(QOS)
+    assert (frame.offset, reader.offset) == (8, 8 + len(QOS))
+
+
+FAULTS = {
+    "an unknown type": (b"\x04" + QOS[1:], 501, 0, "0.0"),
+    "type 0": (b"\x00" + QOS[1:], 501, 0, "0.0"),
+    "another end": (QOS[:-1] + b"\xcd", 501, len(QOS) - 1, "0.0"),
+    "a method frame of nothing": (encode_frame(METHOD, 1, b""), 501, 7, "0.0"),
+    "a method frame of three octets": (encode_frame(METHOD, 1, b"\0\x3c\0"), 501, 7, "0.0"),
+    "an unknown class": (encode_frame(METHOD, 1, b"\0\x63\0\x0a"), 503, 7, "99.10"),
+    "an unknown method": (encode_frame(METHOD, 1, b"\0\x3c\0\x63"), 503, 7, "60.99"),
+    "a class past 127": (encode_frame(METHOD, 1, b"\0\xbc\0\x0a"), 503, 7, "188.10"),
+    "a class past 255": (encode_frame(METHOD, 1, b"\1\x3c\0\x0a"), 503, 7, "316.10"),
+    "a method past 127": (encode_frame(METHOD, 1, b"\0\x3c\0\x8a"), 503, 7, "60.138"),
+    "a method past 255": (encode_frame(METHOD, 1, b"\0\x3c\1\x0a"), 503, 7, "60.266"),
+    "a heartbeat on a channel": (encode_frame(HEARTBEAT, 1, b""), 505, 1, "0.0"),
+    "a heartbeat with a payload": (encode_frame(HEARTBEAT, 0, b"x"), 501, 3, "0.0"),
+    "a size of 4 GiB": (b"\x03\0\1\xff\xff\xff\xff", 501, 3, "0.0"),
+    "a header where a method is due": (header(1), 505, 0, "0.0"),
+    "a body where a method is due": (body(b"x"), 505, 0, "0.0"),
+    "a body after the last": (MESSAGE + body(b""), 505, len(MESSAGE), "0.0"),
+    "an empty body for a body of nothing": (PUBLISH + header(0) + body(b""), 505, len(PUBLISH + header(0)), "0.0"),
+    "a body where a header is due": (PUBLISH + body(b"x"), 505, len(PUBLISH), "60.40"),
+    "a method where a header is due": (PUBLISH + QOS, 505, len(PUBLISH), "60.40"),
+    "a close where a header is due": (PUBLISH + encode_method(1, ChannelClose()), 505, len(PUBLISH), "60.40"),
+    "a second header": (PUBLISH + header(5) * 2, 505, len(PUBLISH + header(5)), "60.40"),
+    "a method where a body is due": (PUBLISH + header(5) + PUBLISH, 505, len(PUBLISH + header(5)), "60.40"),
+    "a header of eleven octets": (PUBLISH + raw_header("003c 0000", 7), 501, len(PUBLISH) + 7, "60.40"),
+    "a header of another class": (PUBLISH + raw_header("0032 0000", 10), 505, len(PUBLISH) + 7, "60.40"),
+    "a header with a weight": (PUBLISH + raw_header("003c 0001", 10), 505, len(PUBLISH) + 7, "60.40"),
+    "a body longer than its header said": (
+        PUBLISH + header(5) + body(b"hell") + body(b"o!"), 501, len(PUBLISH + header(5) + body(b"hell")) + 7, "60.40",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("octets", "code", "offset", "method"), FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize("size", [1, 5, 1000])
+def test_faults_name_their_place(octets: bytes, code: int, offset: int, method: str, size: int) -> None:
+    reader = reader_with_lanes(1, 2)
+    before = encode_method(2, BasicAck()) * 2
+    found: list[Frame] = []
+    taken = b""
+    for piece in strategies.pieces(before + octets, [size]):
+        found += reader.feed(piece)
+        taken += bytes(reader.taken)
+        if reader.error is not None:
+            break
+    error = reader.error
+    assert error is not None
+    assert (error.code, error.offset, f"{error.class_id}.{error.method_id}") == (code, len(before) + offset, method)
+    assert error.scope == "connection"
+    assert b"".join(raws(found)) == taken, "what came before the fault is handed over"
+    assert taken.startswith(before)
+    assert reader.offset == len(taken)
+    assert reader.held == b""
+    with pytest.raises(ProtocolError):
+        reader.feed(b"")
+
+
+# --- limits
+
+
+@pytest.mark.parametrize(("size", "is_taken"), [(4096, True), (4097, False)])
+def test_frame_max_bounds_the_payload_as_in_rabbitmq(size: int, is_taken: bool) -> None:
+    reader = reader_with_lanes(1)
+    reader.feed(PUBLISH + header(10_000))
+    frame = body(bytes(size))
+    reader.feed(frame[:7])
+    assert (reader.error is None) is is_taken, "the head alone decides"
+    if is_taken:
+        assert raws(reader.feed(frame[7:])) == [frame]
+    else:
+        assert isinstance(reader.error, FrameError)
+        assert reader.error.text == "a frame of 4097 octets, where 4096 is the most"
+
+
+def test_no_limit_is_one_too() -> None:
+    reader = FrameReader(frame_max=0)
+    reader.feed(b"\x03\0\1" + module.MAX_FRAME.to_bytes(4, "big"))
+    assert reader.error is None
+    reader = FrameReader(frame_max=0)
+    reader.feed(b"\x03\0\1" + (module.MAX_FRAME + 1).to_bytes(4, "big"))
+    assert isinstance(reader.error, FrameError)
+
+
+def test_tune_ok_sets_the_limit_for_what_follows_it() -> None:
+    tune_ok = encode_method(0, ConnectionTuneOk(10, 50_000, 0))
+    large = PUBLISH + header(50_001) + body(bytes(50_000))
+    reader = reader_with_lanes(1)
+    assert len(reader.feed(tune_ok + large + body(b"x"))) == 5
+    assert reader.frame_max == 50_000
+    reader = reader_with_lanes(1, frame_max=0)
+    reader.feed(tune_ok + large[: -len(body(bytes(50_000)))] + body(bytes(50_001)))
+    assert isinstance(reader.error, FrameError)
+
+
+def test_a_frame_that_comes_octet_by_octet_takes_time_in_proportion() -> None:
+    """Half a megabyte in single octets: seconds, where each octet would copy all before it."""
+    reader = reader_with_lanes(1, frame_max=0)
+    reader.feed(PUBLISH + header(500_000))
+    whole = body(bytes(500_000))
+    found = [frame for octet in whole for frame in reader.feed(bytes((octet,)))]
+    assert raws(found) == [whole]
+
+
+# --- order
+
+
+def test_contents_of_two_channels_may_mix() -> None:
+    other = encode_method(2, BasicPublish()) + header(1, 2)
+    octets = PUBLISH + other + HEARTBEAT_FRAME + header(5) + body(b"x", 2) + body(b"") + body(b"hello") + QOS
+    reader = reader_with_lanes(1, 2)
+    assert len(reader.feed(octets)) == 9
+    assert reader.error is None
+    assert not reader.is_mid_content
+
+
+@pytest.mark.parametrize(("octets", "is_mid_content"), [(PUBLISH, True), (PUBLISH + header(1), True), (MESSAGE, False)])
+def test_the_middle_of_a_content(octets: bytes, is_mid_content: bool) -> None:
+    reader = reader_with_lanes(1)
+    reader.feed(octets)
+    assert reader.is_mid_content is is_mid_content
+
+
+def test_a_body_of_64_bits() -> None:
+    reader = reader_with_lanes(1)
+    reader.feed(PUBLISH + header(2**64 - 1) + body(b"x"))
+    assert reader.error is None
+    assert reader.lanes[1].remaining == 2**64 - 2
+
+
+@pytest.mark.parametrize("ending", [ChannelClose(), ChannelCloseOk()])
+def test_a_lane_ends_with_its_channel(ending: ChannelClose | ChannelCloseOk) -> None:
+    reader = reader_with_lanes(1, 2)
+    frames = reader.feed(QOS + encode_method(1, ending) + body(b"whatever") + encode_method(2, BasicAck()))
+    assert [frame.is_in_order for frame in frames] == [True, True, False, True]
+    assert list(reader.lanes) == [2]
+
+
+def test_all_lanes_end_with_the_connection() -> None:
+    reader = reader_with_lanes(1, 2)
+    frames = reader.feed(PUBLISH + encode_method(0, ConnectionClose()) + PUBLISH + body(b"", 2))
+    assert [frame.is_in_order for frame in frames] == [True, False, False, False]
+    assert not reader.lanes
+
+
+def test_a_channel_without_a_lane_is_left_to_whoever_reads_it() -> None:
+    reader = reader_with_lanes(1)
+    reader.want(NOTHING, content=False)
+    frames = reader.feed(body(b"x", 3) + MESSAGE + encode_method(3, BasicAck()))
+    assert [(frame.channel, frame.is_in_order) for frame in frames] == [(3, False), (3, False)]
+
+
+def test_a_lane_can_be_walked_by_hand() -> None:
+    lane = Lane()
+    frames = FrameReader().feed(MESSAGE)
+    for frame, expected in zip(frames, (HEADER, BODY, METHOD), strict=True):
+        lane.advance(frame)
+        assert lane.expects == expected
+        assert frame.is_in_order
+    with pytest.raises(UnexpectedFrame, match="expected a method frame, got a content body frame") as caught:
+        lane.advance(frames[2])
+    assert caught.value.offset == len(PUBLISH + header(5))
+    assert caught.value.channel == 1
+
+
+# --- what is wanted, and what is counted
+
+
+@pytest.mark.parametrize(
+    ("names", "content", "expected"),
+    [
+        ([], False, []),
+        (["basic.qos"], False, [QOS]),
+        (["basic.publish"], False, [PUBLISH]),
+        ([], True, [header(5), body(b"hello"), HEARTBEAT_FRAME]),
+    ],
+)
+def test_only_what_is_wanted_is_handed_over(names: list[str], content: bool, expected: list[bytes]) -> None:
+    wanted = bytearray(NOTHING)
+    for name in names:
+        wanted[BY_NAME[name].index] = 1
+    reader = reader_with_lanes(1)
+    reader.want(bytes(wanted), content=content)
+    octets = MESSAGE + QOS + HEARTBEAT_FRAME
+    assert raws(reader.feed(octets)) == expected
+    assert reader.taken is octets
+
+
+def test_every_frame_is_counted_by_what_it_is() -> None:
+    tally = Tally()
+    reader = FrameReader(tally)
+    reader.open_lane(1)
+    reader.want(NOTHING, content=False)
+    reader.feed(MESSAGE * 3 + QOS + HEARTBEAT_FRAME + header(1, 9) + body(b"x", 9))
+    publish, qos = BasicPublish.index, BasicQos.index
+    counted = {slot: (tally.frames[slot], tally.octets[slot]) for slot in range(KINDS) if tally.frames[slot]}
+    assert counted == {
+        publish: (3, 3 * len(PUBLISH)),
+        qos: (1, len(QOS)),
+        METHOD_COUNT + publish: (3, 3 * len(header(5))),
+        2 * METHOD_COUNT + publish: (3, 3 * len(body(b"hello"))),
+        3 * METHOD_COUNT: (1, len(header(1))),
+        3 * METHOD_COUNT + 1: (1, len(body(b"x"))),
+        4 * METHOD_COUNT: (1, 8),
+    }
+
+
+# --- properties
+
+
+def read_all(
+    octets: bytes, sizes: list[int], *, lanes: bool
+) -> tuple[list[tuple[bytes, int]], tuple[object, ...], bytes]:
+    """The frames, the error, and the octets taken, when they come in pieces of these sizes."""
+    reader = reader_with_lanes(*((1, 2) if lanes else ()))
+    frames: list[Frame] = []
+    taken = b""
+    for piece in strategies.pieces(octets, sizes):
+        frames += reader.feed(piece)
+        taken += bytes(reader.taken)
+        if reader.error is not None:
+            break
+    error = reader.error
+    if error is None:
+        assert taken + reader.held == octets
+    assert octets.startswith(taken)
+    assert reader.offset == len(taken)
+    told = (error.code, error.offset, error.class_id, error.method_id, error.text) if error else ()
+    return [(frame.raw, frame.offset) for frame in frames], told, taken
+
+
+@given(strategies.streams(), strategies.splits)
+def test_a_sound_stream_gives_its_frames_however_it_is_cut(octets: bytes, sizes: list[int]) -> None:
+    frames, error, taken = read_all(octets, [len(octets)] if octets else [], lanes=True)
+    assert not error
+    assert b"".join(raw for raw, _ in frames) == taken == octets
+    assert read_all(octets, sizes, lanes=True) == (frames, error, taken)
+
+
+@given(st.one_of(st.binary(max_size=200), strategies.mutated(strategies.streams())), strategies.splits, st.booleans())
+def test_any_octets_end_alike_however_they_are_cut(octets: bytes, sizes: list[int], lanes: bool) -> None:
+    whole = read_all(octets, [len(octets)] if octets else [], lanes=lanes)
+    assert read_all(octets, sizes, lanes=lanes) == whole
+    for raw, offset in whole[0]:
+        value = strategies.attempt(getattr, Frame(raw, offset), "value")
+        if isinstance(value, ProtocolError):
+            assert value.offset is not None
+            assert offset <= value.offset <= offset + len(raw) or len(raw) < 20
+        else:
+            assert isinstance(value, (Method, ContentHeader, bytes))
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([METHOD, HEADER, BODY, HEARTBEAT]), st.integers(0, 3), st.binary(max_size=30)))
+)
+def test_any_payloads(frames: list[tuple[int, int, bytes]]) -> None:
+    octets = b"".join(encode_frame(*frame) for frame in frames)
+    assert read_all(octets, [], lanes=True) == read_all(octets, [len(octets)] if octets else [], lanes=True)
+
+
+def test_every_method_is_wanted_at_first() -> None:
+    octets = b"".join(encode_method(1, cls()) for cls in BY_INDEX)
+    assert [frame.index for frame in FrameReader().feed(octets)] == list(range(len(EVERY_METHOD)))
