@@ -1,0 +1,77 @@
+"""The fixtures of the suite: `broker` runs every test once for each broker there is."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from types import FrameType
+
+import pytest
+
+from tests.behaviours.client import Channel
+from tests.behaviours.scene import VHOST, Scene
+from tests.behaviours.target import OwnTarget, RabbitMQTarget, Target, targets
+
+DEADLINE = 60
+"""Seconds that a test may take; far more than any needs."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "unsupported_on_rabbitmq(why): what RabbitMQ 3.10 itself cannot do")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "broker" in metafunc.fixturenames:
+        metafunc.parametrize("broker", targets(), indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    """A running broker, with a virtual host for the suite in which guest may do everything."""
+    everything = {"user": "guest", "vhost": VHOST, "configure": ".*", "write": ".*", "read": ".*"}
+    guest = {"name": "guest", "password": "guest", "tags": "administrator"}
+    definitions = {"users": [guest], "vhosts": [{"name": VHOST}], "permissions": [everything]}
+    target: Target
+    if request.param == "amqproxy":
+        target = OwnTarget(tmp_path_factory.mktemp("broker"), definitions)
+    else:
+        target = RabbitMQTarget(request.getfixturevalue("rabbitmq"), definitions)
+    yield target
+    target.stop()
+
+
+@pytest.fixture
+def scene(request: pytest.FixtureRequest, broker: Target) -> Iterator[Scene]:
+    with ExitStack() as stack:
+        yield Scene(broker, stack)
+
+
+@pytest.fixture
+def ch(scene: Scene) -> Channel:
+    """The scene's first channel."""
+    return scene.ch
+
+
+@pytest.fixture
+def q(scene: Scene) -> str:
+    """An exclusive queue on the first channel."""
+    return scene.ch.declare(scene.q, exclusive=True)
+
+
+@pytest.fixture(autouse=True)
+def rabbitmq_can(request: pytest.FixtureRequest) -> None:
+    """Skip what RabbitMQ itself cannot do."""
+    mark = request.node.get_closest_marker("unsupported_on_rabbitmq")
+    if mark and request.node.callspec.params["broker"] == "rabbitmq":
+        pytest.skip(f"RabbitMQ 3.10 cannot: {mark.args[0]}")
+
+
+@pytest.fixture(autouse=True)
+def deadline() -> Iterator[None]:
+    def expire(_: int, __: FrameType | None) -> None:
+        raise TimeoutError(f"the test took more than {DEADLINE} s")
+
+    previous = signal.signal(signal.SIGALRM, expire)
+    signal.alarm(DEADLINE)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, previous)
