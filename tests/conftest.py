@@ -1,23 +1,20 @@
 """Fixtures for tests with real components; what they start lives in `tests.real`."""
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.real.proxy import Proxy
+from tests.real.proxy import Proxy, StartProxy
 from tests.real.rabbitmq import RabbitMQ
 
 
 def pytest_configure() -> None:
     """SIGTERM ends the run as Ctrl-C does: with its fixtures torn down, and so no broker left behind."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-
-
-StartProxy = Callable[..., Proxy]
 
 
 @pytest.fixture(scope="session")
@@ -45,11 +42,11 @@ def _running(directory: Path) -> Iterator[RabbitMQ]:
 
 @pytest.fixture
 def start_proxy(tmp_path: Path) -> Iterator[StartProxy]:
-    """Starts amqproxy: `start_proxy(upstream_port, limits={"drain_timeout": 5}, …)`. It ends with the test."""
+    """Starts amqproxy: `start_proxy(port, "--print", limits={"drain_timeout": 5})`. It ends with the test."""
     with ExitStack() as stack:
 
-        def start(upstream_port: int, /, **config: Any) -> Proxy:
-            started = Proxy(tmp_path, upstream_port, **config)
+        def start(upstream_port: int, /, *options: str, **config: Any) -> Proxy:
+            started = Proxy(tmp_path, upstream_port, *options, **config)
             stack.callback(started.kill)
             return started
 

@@ -4,6 +4,7 @@ require    what a test needs from outside, or a skip
 rabbitmq   a private RabbitMQ node
 proxy      amqproxy as a process of its own
 wire       a relay that records every octet, and the comparison of both sides of the proxy
+route      recorders on both sides of a proxy
 raw        a socket that speaks AMQP, and can speak it wrongly
 malformed  wrong input by name, and what RabbitMQ answers to it
 clients    the same scenarios for every client library

@@ -1,4 +1,4 @@
-"""A deadline for every test here, because a peer that stays silent would otherwise hang the run."""
+"""The way through the recorders and the proxy, and a deadline for every test."""
 
 import signal
 from collections.abc import Iterator
@@ -6,12 +6,19 @@ from types import FrameType
 
 import pytest
 
+from tests.real.proxy import Proxy
+from tests.real.rabbitmq import RabbitMQ
+from tests.real.route import Route, Watched
+from tests.real.wire import Recorder
+
 DEADLINE = 180
 """Seconds that a test may take; far more than any needs."""
 
 
 @pytest.fixture(autouse=True)
-def deadline(request: pytest.FixtureRequest) -> Iterator[None]:
+def deadline() -> Iterator[None]:
+    """A peer that stays silent would otherwise hang the run."""
+
     def expire(_: int, __: FrameType | None) -> None:
         raise TimeoutError(f"the test took more than {DEADLINE} s")
 
@@ -20,3 +27,21 @@ def deadline(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, previous)
+
+
+@pytest.fixture(scope="module")
+def route(rabbitmq: RabbitMQ, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Route]:
+    """One proxy for a whole module, and recorders around it."""
+    with Recorder(rabbitmq.port) as inside:
+        proxy = Proxy(tmp_path_factory.mktemp("proxy"), inside.port)
+        try:
+            with Recorder(proxy.port) as outside:
+                yield Route(outside, proxy, inside)
+        finally:
+            proxy.kill()
+
+
+@pytest.fixture
+def watched(route: Route, rabbitmq: RabbitMQ) -> Watched:
+    """`with watched() as broker`: what happens inside goes through the proxy and is compared."""
+    return lambda: route.watched(rabbitmq.ctl)

@@ -369,6 +369,30 @@ MALFORMED = [
 """Frames that break the specification, or look as though they might."""
 
 
+BETTER = {
+    # RabbitMQ still takes these two and speaks 0-9-1.
+    "AMQP 0-8": "header",
+    "AMQP 0-9": "header",
+    # RabbitMQ's reader crashes, and the client is left to guess.
+    "method: unknown class 99": "503",
+    "method: unknown class 99 on channel 0": "503",
+    "method: unknown method basic.99": "503",
+    "arguments: table shorter than its entry": "501",
+    "arguments: table with half an entry": "501",
+    "arguments: table of an unknown type z": "502",
+    "arguments: table with an array that overruns": "501",
+    # RabbitMQ takes it for the start of a publish.
+    "method: one only a server sends (basic.deliver)": "503",
+    # RabbitMQ waits for the rest of a body that is already too long.
+    "content: body larger than announced": "501",
+    "content: body larger than announced, then a method": "501",
+    # A limit of ours.
+    "arguments: table nested 200 deep": "502",
+    "arguments: table nested 5000 deep": "502",
+}
+"""Where the proxy answers otherwise than RabbitMQ, and means to."""
+
+
 def advance(peer: Peer, after: str) -> None:
     """Brings a new connection to the state a case starts from."""
     if after == "connected":

@@ -7,6 +7,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,10 @@ def command() -> list[str]:
 class Proxy:
     """`amqproxy run` in front of a loopback port, ready once constructed."""
 
-    def __init__(self, directory: Path, upstream_port: int, /, **config: Any) -> None:
-        """`upstream_port` is on 127.0.0.1; `config` is what a config file may hold beside the two addresses."""
+    def __init__(self, directory: Path, upstream_port: int, /, *options: str, **config: Any) -> None:
+        """`upstream_port` is on 127.0.0.1; `config` is what a config file may hold beside addresses."""
         where = {"--listen": "127.0.0.1:0", "--upstream": f"127.0.0.1:{upstream_port}"}
-        options = [word for option in where.items() for word in option]
+        place = [word for option in where.items() for word in option]
         number = len(list(directory.glob("proxy-*.log")))
         self.output = directory / f"proxy-{number}.log"
         if config:
@@ -37,10 +38,10 @@ class Proxy:
             config.setdefault("upstream", {})["address"] = where["--upstream"]
             file = self.output.with_suffix(".yaml")
             file.write_text(json.dumps(config))  # which is YAML too
-            options = ["--config", str(file)]
+            place = ["--config", str(file)]
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
-                [*command(), "run", *options],
+                [*command(), "run", *place, *options],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -87,3 +88,7 @@ class Proxy:
         """Nothing is left of it."""
         self.process.kill()
         self.process.wait()
+
+
+StartProxy = Callable[..., Proxy]
+"""What the fixture `start_proxy` is: takes what `Proxy` takes after its directory."""

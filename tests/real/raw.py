@@ -166,10 +166,14 @@ class Peer:
     def opened(cls, port: int, *channels: int, **tuning: int) -> Self:
         """An open AMQP connection with these channels open."""
         peer = cls.connect(port)
-        peer.handshake(**tuning)
-        for channel in channels:
-            peer.send(channel_open(channel))
-            peer.expect(20, 11)
+        try:
+            peer.handshake(**tuning)
+            for channel in channels:
+                peer.send(channel_open(channel))
+                peer.expect(20, 11)
+        except BaseException:
+            peer.stream.close()
+            raise
         return peer
 
     def __enter__(self) -> Self:

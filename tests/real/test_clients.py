@@ -1,18 +1,13 @@
 """Real clients, straight to RabbitMQ and through the proxy, which must not change an octet."""
 
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
 from types import ModuleType
-from typing import NamedTuple
 
 import pytest
 
 from tests.real.clients import Broker, aio_pika_client, amqplib_client, kombu_client, pika_client
-from tests.real.poll import until
-from tests.real.proxy import Proxy
 from tests.real.rabbitmq import RabbitMQ
-from tests.real.wire import Recorder, assert_identical
+from tests.real.route import Watched
 
 pytestmark = pytest.mark.real
 
@@ -31,46 +26,6 @@ SCENARIOS = [
     "channel_error",
     "connection_error",
 ]
-
-Watched = Callable[[], AbstractContextManager[Broker]]
-
-
-class Route(NamedTuple):
-    """client → `outside` → `proxy` → `inside` → RabbitMQ."""
-
-    outside: Recorder
-    proxy: Proxy
-    inside: Recorder
-
-
-@pytest.fixture(scope="module")
-def route(rabbitmq: RabbitMQ, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Route]:
-    with Recorder(rabbitmq.port) as inside:
-        proxy = Proxy(tmp_path_factory.mktemp("proxy"), inside.port)
-        try:
-            with Recorder(proxy.port) as outside:
-                yield Route(outside, proxy, inside)
-        finally:
-            proxy.kill()
-
-
-@pytest.fixture
-def watched(route: Route, rabbitmq: RabbitMQ) -> Watched:
-    """`with watched() as broker` asserts that what happened inside was the same on both sides of the proxy."""
-
-    @contextmanager
-    def watch() -> Iterator[Broker]:
-        idle = route.proxy.descriptors()
-        try:
-            yield Broker(route.outside.port, rabbitmq.ctl)
-        finally:
-            outside, inside = route.outside.take(), route.inside.take()
-        assert outside, "nothing went through the proxy"
-        assert_identical(outside, inside)
-        until(lambda: route.proxy.descriptors() <= idle, "the proxy to let go of every socket")
-        assert "Traceback" not in route.proxy.log
-
-    return watch
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

@@ -5,7 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -13,14 +13,13 @@ import pytest
 
 from tests.real import raw
 from tests.real.poll import until
-from tests.real.proxy import Proxy
+from tests.real.proxy import Proxy, StartProxy
 from tests.real.rabbitmq import RabbitMQ
 from tests.real.raw import Close, Peer, joined, listening
 from tests.real.wire import Recorder, assert_identical
 
 pytestmark = pytest.mark.real
 
-StartProxy = Callable[..., Proxy]
 FORCED = 320
 """connection-forced"""
 

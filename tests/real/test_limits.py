@@ -1,7 +1,6 @@
 """Memory, sockets and tasks stay bounded, whatever peers do."""
 
 import urllib.request
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -9,13 +8,12 @@ import pytest
 from tests.real import raw
 from tests.real.poll import until
 from tests.real.ports import free_port
-from tests.real.proxy import Proxy
+from tests.real.proxy import StartProxy
 from tests.real.rabbitmq import RabbitMQ
 from tests.real.raw import Peer, joined, listening
 
 pytestmark = pytest.mark.real
 
-StartProxy = Callable[..., Proxy]
 MEGABYTE = 1024 * 1024
 FLOOD = 300 * MEGABYTE
 """Far more than the buffers of every kernel between the peers hold."""
@@ -116,3 +114,19 @@ def test_connections_come_and_go(rabbitmq: RabbitMQ, start_proxy: StartProxy) ->
     until(lambda: gauges(metrics) == nothing, "/metrics to tell of no connection and no channel")
     assert growth < 2 * MEGABYTE, f"{growth} octets more after {CONNECTIONS} connections"
     assert "Traceback" not in proxy.log
+
+
+def test_more_connections_than_allowed(rabbitmq: RabbitMQ, start_proxy: StartProxy) -> None:
+    proxy = start_proxy(rabbitmq.port, limits={"connections": 2})
+    with Peer.opened(proxy.port, 1), Peer.opened(proxy.port, 1), Peer.connect(proxy.port) as refused:
+        refused.send(raw.PROTOCOL_HEADER)
+        assert refused.receive(1) == b""
+
+    def is_room() -> bool:
+        try:
+            Peer.opened(proxy.port, 1).stream.close()
+        except AssertionError:
+            return False
+        return True
+
+    until(is_room, "room for another connection")

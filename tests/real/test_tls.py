@@ -2,7 +2,6 @@
 
 import socket
 import ssl
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,11 @@ import pytest
 from tests.real import raw
 from tests.real.clients import Broker, pika_client
 from tests.real.poll import until
-from tests.real.proxy import Proxy
+from tests.real.proxy import StartProxy
 from tests.real.rabbitmq import RabbitMQ
 from tests.real.raw import Peer
 
 pytestmark = pytest.mark.real
-
-StartProxy = Callable[..., Proxy]
 
 
 @pytest.fixture
@@ -100,4 +97,14 @@ def test_tls_towards_a_broker_that_speaks_none(rabbitmq: RabbitMQ, start_proxy: 
     with Peer.connect(proxy.port) as client:
         client.send(raw.PROTOCOL_HEADER)
         assert client.receive(1) == b""
+    assert "Traceback" not in proxy.log
+
+
+def test_a_handshake_that_never_ends(rabbitmq: RabbitMQ, start_proxy: StartProxy, listen_tls: dict[str, Any]) -> None:
+    proxy = start_proxy(rabbitmq.port, listen=[listen_tls], limits={"handshake_timeout": 1})
+    before = proxy.descriptors()
+    with Peer.connect(proxy.port) as client:
+        client.send(b"\x16\x03\x01\x02\x00")
+        assert client.receive(1) == b""
+    until(lambda: proxy.descriptors() <= before, "the proxy to let go")
     assert "Traceback" not in proxy.log

@@ -93,7 +93,7 @@ class Recorder:
                 target.sendall(chunk)
             target.shutdown(socket.SHUT_WR)
         except OSError:
-            # Closing will send RST, if no FIN has gone before: so only the reading half is shut, to wake the other pump.
+            # Closing will send RST if no FIN has gone before: only the reading half is shut, to wake the other pump.
             for each in (source, target):
                 with contextlib.suppress(OSError):
                     each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
