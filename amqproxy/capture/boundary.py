@@ -1,0 +1,161 @@
+"""Where a frame begins, in octets that were joined in their middle or have a hole.
+
+A place is believed when a whole frame is there whose head, end and method or content class are right, and what follows
+does not contradict it. The body of a message proves little by itself: it needs such a frame behind it, or must end
+exactly where the octets end for now, as the last frame of a segment does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from amqproxy.amqp091.frames import BODY, FRAME_END, HEADER, HEARTBEAT, METHOD, OVERHEAD
+from amqproxy.amqp091.methods import METHODS
+
+MAX_FRAME_OCTETS = 1024 * 1024
+"""The largest frame believed in while searching; brokers agree on an eighth of it."""
+MAX_WINDOW_OCTETS = 64 * 1024
+"""What is held while searching. Larger frames are passed over, and a smaller one behind them is found."""
+MAX_PLACES = 256
+"""Places that look like a frame that is not whole yet; beyond it the oldest is given up."""
+
+HEAD_OCTETS = 7
+PROOF_OCTETS = 11
+"""Octets after which a method or content header gives itself away."""
+
+IMPOSSIBLE = -1
+UNSURE = 0
+
+_CONNECTION_CLASS = 10
+_BASIC_CLASS = 60
+_HEADER_LEAST = 14
+
+
+def _pattern() -> re.Pattern[bytes]:
+    classes = b"".join(re.escape(bytes([number])) for number in sorted({key >> 16 for key in METHODS}))
+    size = rb"\x00[\x00-\x0f].."
+    kinds = [
+        rb"\x01.." + size + rb"\x00[" + classes + rb"]\x00",
+        rb"\x02.." + size + rb"\x00\x3c\x00\x00",
+        rb"\x03.." + size,
+        rb"\x08\x00\x00\x00\x00\x00\x00\xce",
+    ]
+    return re.compile(b"(?=" + b"|".join(kinds) + b")", re.DOTALL)
+
+
+_LOOKS_LIKE_A_HEAD = _pattern()
+
+
+def frame_at(octets: bytes | bytearray, at: int, limit: int = MAX_FRAME_OCTETS) -> int:
+    """Where the frame that begins at `at` ends; UNSURE while it is not whole, IMPOSSIBLE when there is none."""
+    head = octets[at : at + PROOF_OCTETS]
+    if not head:
+        return UNSURE
+    kind = head[0]
+    if kind not in (METHOD, HEADER, BODY, HEARTBEAT):
+        return IMPOSSIBLE
+    if len(head) < HEAD_OCTETS:
+        return UNSURE
+    channel = head[1] << 8 | head[2]
+    size = int.from_bytes(head[3:7], "big")
+    if size > limit:
+        return IMPOSSIBLE
+    if kind == HEARTBEAT:
+        if channel or size:
+            return IMPOSSIBLE
+    elif kind == METHOD:
+        if size < 4:
+            return IMPOSSIBLE
+        if len(head) == PROOF_OCTETS:
+            key = int.from_bytes(head[7:11], "big")
+            if key not in METHODS or (key >> 16 == _CONNECTION_CLASS) != (channel == 0):
+                return IMPOSSIBLE
+    elif channel == 0:
+        return IMPOSSIBLE
+    elif kind == HEADER:
+        if size < _HEADER_LEAST:
+            return IMPOSSIBLE
+        if len(head) == PROOF_OCTETS and int.from_bytes(head[7:11], "big") != _BASIC_CLASS << 16:
+            return IMPOSSIBLE
+    end = at + OVERHEAD + size
+    if end > len(octets):
+        return UNSURE
+    return end if octets[end - 1] == FRAME_END else IMPOSSIBLE
+
+
+def is_proof(octets: bytes | bytearray, at: int) -> bool:
+    """Whether what `frame_at` takes for a frame at `at` can hardly be anything else, even before it is whole."""
+    if octets[at] == HEARTBEAT:
+        return len(octets) - at >= OVERHEAD
+    return octets[at] != BODY and len(octets) - at >= PROOF_OCTETS
+
+
+class Search:
+    """A search for the next boundary, in octets as they come; no payload may be over `limit`.
+
+    `passed` counts the octets that are not held any more.
+    """
+
+    __slots__ = ("_limit", "_octets", "_places", "_scanned", "passed")
+
+    def __init__(self, limit: int = MAX_FRAME_OCTETS) -> None:
+        self.passed = 0
+        self._limit = min(limit, MAX_FRAME_OCTETS)
+        self._octets = bytearray()
+        self._places: list[int] = []
+        self._scanned = 0
+
+    @property
+    def seen(self) -> int:
+        """All octets that were searched."""
+        return self.passed + len(self._octets)
+
+    def feed(self, octets: bytes) -> bytes | None:
+        """What was held from the boundary on, once there is one; `passed` then counts what came before it."""
+        held = self._octets
+        held += octets
+        unsure: list[int] = []
+        for place in self._candidates():
+            verdict = _believed(held, place, self._limit)
+            if verdict:
+                self.passed += place
+                return bytes(held[place:])
+            if verdict is None:
+                unsure.append(place)
+        self._places = unsure[-MAX_PLACES:]
+        self._scanned = max(self._scanned, len(held) - PROOF_OCTETS + 1)
+        keep = min(self._places[0] if self._places else len(held), self._scanned)
+        if len(held) - keep > MAX_WINDOW_OCTETS:
+            keep = len(held) - MAX_WINDOW_OCTETS // 2
+        self._drop(keep)
+        return None
+
+    def _candidates(self) -> Iterator[int]:
+        """Places where a frame may begin, first those that could not be told before."""
+        yield from self._places
+        last = self._places[-1] if self._places else -1
+        for found in _LOOKS_LIKE_A_HEAD.finditer(self._octets, self._scanned):
+            if found.start() > last:
+                yield found.start()
+
+    def _drop(self, count: int) -> None:
+        del self._octets[:count]
+        self.passed += count
+        self._scanned = max(0, self._scanned - count)
+        self._places = [place - count for place in self._places if place >= count]
+
+
+def _believed(octets: bytearray, place: int, limit: int) -> bool | None:
+    """Whether frames begin at `place`; None while that cannot be told."""
+    is_proven = False
+    while True:
+        end = frame_at(octets, place, limit)
+        if end == IMPOSSIBLE:
+            return False
+        if end == UNSURE:
+            return True if is_proven else None
+        if is_proven or end == len(octets):
+            return True
+        is_proven = is_proof(octets, place)
+        place = end

@@ -1,0 +1,230 @@
+"""Frames in one direction's octets, some of which may be missing or not be frames at all.
+
+After a hole, after what is no frame, and where a capture begins in the middle, reading goes on at the next boundary,
+and a `Fault` says how many octets that cost. Where only the inside of one frame is missing, its end is known. This
+module may be compiled.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from amqproxy import _cython as cython
+
+from typing import TypeAlias
+
+import msgspec
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frames import FRAME_END, OVERHEAD, Frame, FrameReader, Tally
+from amqproxy.capture.boundary import HEAD_OCTETS, IMPOSSIBLE, MAX_WINDOW_OCTETS, Search, frame_at
+
+MAX_FRAME_OCTETS = 16 * 1024 * 1024
+"""The largest frame read where the peers agreed on no limit, or agreed on it before the capture began."""
+
+MISSING = "octets are missing from the capture"
+JOINED = "the capture begins within a frame"
+
+
+class Fault(msgspec.Struct):
+    """Octets that could not be read: `lost` of them, from `offset` on, which was found out at `ts_ns`.
+
+    `code` is the reply code that a peer would answer with, or None where the fault is not the sender's.
+    """
+
+    ts_ns: int
+    reason: str
+    offset: int
+    lost: int = 0
+    code: int | None = None
+    channel: int | None = None
+
+
+Found: TypeAlias = list[Frame] | Fault
+"""Frames one after the other, at least one; or what is between such."""
+
+
+@cython.final
+@cython.cclass
+class FrameFinder:
+    """One direction of a connection: octets and holes in, frames and faults out.
+
+    A frame begins with the first octet, at `offset`, unless there was a `fault` before: then that is to be found out.
+    """
+
+    _tally: Tally
+    _frame_max: cython.longlong
+    _reader: FrameReader
+    _is_reading: cython.bint
+    _fed: cython.longlong  # how far the octets go that the reader was given
+    _tail: cython.longlong  # octets of the frame that is not whole yet
+    _pieces: list[bytes]  # what came in and holds that tail, at its end
+    # While not reading: what is skipped, since where, how far the skipping has come, and how.
+    _fault: Fault | None
+    _since: cython.longlong
+    _offset: cython.longlong
+    _to_skip: cython.longlong
+    _search: Search
+
+    def __init__(self, tally: Tally, *, frame_max: int = 0, offset: int = 0, fault: Fault | None = None) -> None:
+        self._tally = tally
+        self._frame_max = _bound(frame_max)
+        self._reader = FrameReader(tally, frame_max=self._frame_max, offset=offset)
+        self._is_reading = fault is None
+        self._fed = offset
+        self._tail = 0
+        self._pieces = []
+        self._fault = fault
+        self._since = offset if fault is None else fault.offset
+        self._offset = offset
+        self._to_skip = 0
+        self._search = Search(self._frame_max)
+
+    @property
+    def skipped(self) -> int:
+        """Octets that came, or are missing, since a boundary was lost; 0 while frames are read."""
+        return 0 if self._is_reading else self._offset + self._search.seen - self._since
+
+    def set_frame_max(self, frame_max: int) -> None:
+        """Bound frames as the peers agreed; 0 is no bound."""
+        self._frame_max = _bound(frame_max)
+        self._reader.set_frame_max(self._frame_max)
+
+    def feed(self, ts_ns: int, octets: bytes) -> list[Found]:
+        """What the octets that came next complete."""
+        if self._is_reading:
+            reader = self._reader
+            frames = reader.feed(octets)
+            if reader.error is None:
+                self._keep_tail(octets)
+                return [frames] if frames else []
+            found: list[Found] = [frames] if frames else []
+            octets = self._refused(ts_ns, reader.error, octets)
+        else:
+            found = []
+        for at in range(0, len(octets), MAX_WINDOW_OCTETS):
+            piece = octets[at : at + MAX_WINDOW_OCTETS]
+            while piece:
+                piece = self._mend(ts_ns, piece, found)
+        return found
+
+    def gap(self, ts_ns: int, lost: int) -> None:
+        """Take that `lost` octets are missing."""
+        if self._is_reading:
+            cut = self._cut()
+            self._lose_place(Fault(ts_ns, MISSING, self._reader.offset), self._reader.offset)
+            self._offset += len(cut) + lost
+            if len(cut) >= HEAD_OCTETS:
+                size = int.from_bytes(cut[3:HEAD_OCTETS], "big")
+                self._to_skip = max(0, OVERHEAD + size - len(cut) - lost)
+        else:
+            # What was searched ends in the hole, and so no whole frame can begin in it.
+            self._offset += self._search.seen + lost
+            self._search = Search(self._frame_max)
+            self._to_skip = max(0, self._to_skip - lost)
+
+    def end(self, ts_ns: int, reason: str) -> list[Fault]:
+        """Take that no more octets come: what is skipped by now, or stays cut for `reason`."""
+        if self._is_reading:
+            return [Fault(ts_ns, reason, self._reader.offset, self._tail)] if self._tail else []
+        return self._close_fault(self._offset + self._search.seen)
+
+    @cython.cfunc
+    def _keep_tail(self, octets: bytes) -> None:
+        """Keep what holds the octets of the frame that is not whole yet: a refusal may come to need them."""
+        self._fed += len(octets)
+        tail = self._fed - self._reader.offset
+        if tail:
+            if tail <= len(octets):
+                self._pieces = [octets]
+            else:
+                self._pieces.append(octets)
+            self._tail = tail
+        elif self._tail:
+            self._pieces = []
+            self._tail = 0
+
+    @cython.cfunc
+    def _cut(self) -> bytes:
+        """The octets of the frame that is not whole yet, which are not held any more."""
+        cut = b"".join(self._pieces)[-self._tail :] if self._tail else b""
+        self._pieces = []
+        self._tail = 0
+        return cut
+
+    @cython.cfunc
+    def _lose_place(self, fault: Fault, since: int) -> None:
+        self._is_reading = False
+        self._fault = fault
+        self._since = self._offset = since
+        self._to_skip = 0
+        self._search = Search(self._frame_max)
+
+    @cython.cfunc
+    def _refused(self, ts_ns: int, error: ProtocolError, octets: bytes) -> bytes:
+        """Go on behind the place where the reader found what is no frame: the octets from there."""
+        reader = self._reader
+        refused = (self._cut() + octets)[len(reader.taken) :]
+        offset = reader.offset if error.offset is None else error.offset
+        fault = Fault(ts_ns, error.reply_text, offset, code=error.code, channel=error.channel)
+        self._lose_place(fault, reader.offset)
+        self._offset += 1  # what was refused does not begin a frame
+        return refused[1:]
+
+    @cython.cfunc
+    def _mend(self, ts_ns: int, octets: bytes, found: list[Found]) -> bytes:
+        """Take one step with `octets`, at least one: what is left of them for the next."""
+        if self._is_reading:
+            frames = self._reader.feed(octets)
+            if frames:
+                found.append(frames)
+            if self._reader.error is not None:
+                return self._refused(ts_ns, self._reader.error, octets)
+            self._keep_tail(octets)
+            return b""
+        if self._to_skip:
+            return self._skip(octets, found)
+        rest = self._search.feed(octets)
+        if rest is None:
+            return b""
+        self._offset += self._search.passed
+        self._resume(found)
+        return rest
+
+    @cython.cfunc
+    def _skip(self, octets: bytes, found: list[Found]) -> bytes:
+        """Pass over the rest of a frame. If it does not end as one, or no frame follows, the boundary is searched."""
+        end = self._to_skip
+        if len(octets) < end:
+            self._to_skip -= len(octets)
+            self._offset += len(octets)
+            return b""
+        self._to_skip = 0
+        if octets[end - 1] != FRAME_END or frame_at(octets, end) == IMPOSSIBLE:
+            return octets
+        self._offset += end
+        self._resume(found)
+        return octets[end:]
+
+    @cython.cfunc
+    def _resume(self, found: list[Found]) -> None:
+        """Read frames again from here on, and tell what was skipped."""
+        self._is_reading = True
+        self._search = Search(self._frame_max)
+        self._reader = FrameReader(self._tally, frame_max=self._frame_max, offset=self._offset)
+        self._fed = self._offset
+        found += self._close_fault(self._offset)
+
+    @cython.cfunc
+    def _close_fault(self, upto: cython.longlong) -> list[Fault]:
+        """The fault, now that it is known what it cost, if anything."""
+        fault, self._fault = self._fault, None
+        if fault is None or upto == self._since:
+            return []
+        fault.lost = upto - self._since
+        return [fault]
+
+
+def _bound(frame_max: int) -> int:
+    return min(frame_max or MAX_FRAME_OCTETS, MAX_FRAME_OCTETS)
