@@ -10,6 +10,14 @@ A file goes up floor by floor, and each floor is a function of the one below:
     reassembly      `Segment`s → `Event`s    TCP streams, in order    (compiled)
       events          `Opened`, `Data`, `Gap`, `Closed`
       endpoints       addresses and ports
+    decode          `Event`s → `Passed` → `Record`s, for all streams of a file
+      talk            one stream: its protocol, its client, its two sides   (may be compiled)
+      finder          one side: frames, in octets with holes and rubbish    (may be compiled)
+      boundary        where a frame begins, when that was lost
+      passed          frames, protocol headers, and what was skipped
+
+`read_records` is what `decode` prints; `read_passed` gives the same as frames that are not decoded yet, which is many
+times as fast, and has their octets.
 
 `notices` says what is wrong with a file: a `CaptureError` ends the reading, a `Notice` goes with what could be read.
 

@@ -35,27 +35,30 @@ def read_packets(source: str | os.PathLike[str] | BinaryIO, notify: Notify = unh
     A file that ends inside a packet gives what came before, then a `CUT_SHORT` notice. Anything
     else wrong is a `CaptureError`, after the packets before it.
     """
+    name = name_of(source)
     if not isinstance(source, str | os.PathLike):
-        yield from _packets(getattr(source, "name", "stream"), source, notify)
+        yield from _packets(name, source, notify)
     elif os.fspath(source) == STANDARD_INPUT:
-        yield from _packets("standard input", sys.stdin.buffer, notify)
+        yield from _packets(name, sys.stdin.buffer, notify)
     else:
-        path = Path(source)
         try:
-            file = path.open("rb", buffering=0)
+            file = Path(source).open("rb", buffering=0)  # noqa: SIM115  - closed below, on every way out
         except OSError as failed:
-            raise CaptureError(
-                str(path),
-                0,
-                f"cannot be opened: {failed.strerror}",
-                "check the path and its rights",
-            ) from None
+            reason = f"cannot be opened: {failed.strerror}"
+            raise CaptureError(name, 0, reason, "check the path and its rights") from None
         with file:
-            yield from _packets(str(path), file, notify)
+            yield from _packets(name, file, notify)
 
 
-def _packets(name: object, source: BinaryIO, notify: Notify) -> Iterator[Packet]:
-    file = str(name)
+def name_of(source: str | os.PathLike[str] | BinaryIO) -> str:
+    """What a person calls a source."""
+    if not isinstance(source, str | os.PathLike):
+        return str(getattr(source, "name", "stream"))
+    path = os.fspath(source)
+    return "standard input" if path == STANDARD_INPUT else path
+
+
+def _packets(file: str, source: BinaryIO, notify: Notify) -> Iterator[Packet]:
     try:
         octets = Octets(file, source, notify)
         octets.need(12)

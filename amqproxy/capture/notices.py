@@ -42,6 +42,8 @@ class NoticeKind(StrEnum):
     """Packets were captured without the whole of their TCP header."""
     STREAMS = "streams"
     """More TCP streams at once than are kept; the quietest were given up."""
+    IGNORED = "ignored"
+    """TCP streams without AMQP were left out."""
 
 
 class Notice(msgspec.Struct, frozen=True):

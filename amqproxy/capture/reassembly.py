@@ -337,8 +337,11 @@ class Reassembler:
                 self._lose(direction, direction.end, events)
         elif direction.is_known and direction.acked >= 0:
             acked: cython.longlong = direction.place(direction.acked)
-            # One more may be a FIN that the capture missed.
-            if direction.next + 1 < acked < direction.next + _WINDOW:
+            if direction.peer.end >= 0:
+                acked -= 1  # a connection that the peer closed is closed here too: the last was a FIN
+            elif acked == direction.next + 1:
+                acked -= 1  # most likely
+            if direction.next < acked < direction.next + _WINDOW:
                 self._lose(direction, acked, events)
 
     @cython.cfunc

@@ -212,6 +212,8 @@ def test_octets_that_only_the_receiver_saw_are_lost() -> None:
 def test_a_fin_that_only_the_receiver_saw_is_not_an_octet() -> None:
     found = after_handshake(up(b"x", 1000), down(seq=5000, ack=1002), is_finished=True)
     assert found == [b"x", Ending.END, ("<", Ending.END)]
+    both = after_handshake(up(b"x", 1000), down(seq=5000, ack=1012, flags=FIN | ACK), is_finished=True)
+    assert both == [b"x", ("<", Ending.FIN), 10, Ending.END]
 
 
 def test_what_a_snapshot_length_cut_is_lost() -> None:

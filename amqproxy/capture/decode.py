@@ -1,0 +1,89 @@
+"""A capture, decoded: what passed on every AMQP connection in it, in the order of the wire."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import chain
+from typing import BinaryIO
+
+from amqproxy.amqp091.frames import Tally
+from amqproxy.capture.events import Closed, Data, Event, Gap
+from amqproxy.capture.files import name_of, read_packets
+from amqproxy.capture.notices import Notice, NoticeKind, Notify, unheard
+from amqproxy.capture.packets import Dissector
+from amqproxy.capture.passed import Passed, records_of
+from amqproxy.capture.reassembly import Reassembler
+from amqproxy.capture.talk import Talk
+from amqproxy.taps.record import Record
+
+
+class Decoder:
+    """The AMQP in TCP streams. `ignored` counts the streams in which there was none."""
+
+    def __init__(self) -> None:
+        self.ignored = 0
+        self._talks: dict[int, Talk] = {}
+        self._tally = Tally()
+
+    def feed(self, event: Event) -> list[Passed]:
+        """What an event of reassembly completes."""
+        passed: list[Passed] = []
+        if isinstance(event, Data):
+            talk = self._talks.get(event.stream)
+            if talk is not None:
+                talk.data(event.direction, event.ts_ns, event.octets, passed)
+        elif isinstance(event, Gap):
+            talk = self._talks.get(event.stream)
+            if talk is not None:
+                talk.gap(event.direction, event.ts_ns, event.lost)
+        elif isinstance(event, Closed):
+            self._end(event, passed)
+        else:
+            self._talks[event.stream] = Talk(event, self._tally)
+        return passed
+
+    def is_hopeless(self, stream: int) -> bool:
+        """Whether a stream turned out to be no AMQP; it is then forgotten."""
+        talk = self._talks.get(stream)
+        if talk is None or not talk.is_hopeless:
+            return False
+        del self._talks[stream]
+        self.ignored += 1
+        return True
+
+    def _end(self, event: Closed, passed: list[Passed]) -> None:
+        talk = self._talks.get(event.stream)
+        if talk is None:
+            return
+        talk.end(event.direction, event.ts_ns, event.ending, passed)
+        if talk.is_over:
+            del self._talks[event.stream]
+            self.ignored += not talk.is_told
+
+
+def read_passed(source: str | os.PathLike[str] | BinaryIO, notify: Notify = unheard) -> Iterator[Passed]:
+    """What passed in a capture: a path, `-` for standard input, or a stream."""
+    name = name_of(source)
+    dissector, reassembler, decoder = Dissector(name, notify), Reassembler(name, notify), Decoder()
+    for packet in read_packets(source, notify):
+        segment = dissector.segment(packet)
+        if segment is None:
+            continue
+        for event in reassembler.feed(segment):
+            passed = decoder.feed(event)
+            if passed:
+                yield from passed
+            elif decoder.is_hopeless(event.stream):
+                reassembler.ignore(event.stream)
+    for event in reassembler.finish():
+        yield from decoder.feed(event)
+    dissector.finish()
+    if decoder.ignored:
+        text = f"{decoder.ignored} TCP streams without AMQP were left out"
+        notify(Notice(NoticeKind.IGNORED, name, -1, text))
+
+
+def read_records(source: str | os.PathLike[str] | BinaryIO, notify: Notify = unheard) -> Iterator[Record]:
+    """The records of a capture, one a frame: what `decode --json` prints."""
+    return chain.from_iterable(map(records_of, read_passed(source, notify)))

@@ -1,0 +1,89 @@
+"""What passed on an AMQP connection in a capture, in the order of the wire, and the record of it.
+
+A frame is here as the octets it was; nothing is decoded before it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import msgspec
+
+from amqproxy.amqp091.frames import Frame
+from amqproxy.taps.record import Record, record_frame
+
+
+class FramesPassed(msgspec.Struct, frozen=True, gc=False):
+    """Frames of AMQP 0-9-1 that one packet completed, at least one.
+
+    `stream` numbers the TCP connection in the file, `connection` names its ends, the client's first, and `sender` is
+    "client" or "server". `ts_ns` is the packet's.
+    """
+
+    ts_ns: int
+    stream: int
+    connection: str
+    sender: str
+    frames: list[Frame]
+
+
+class HeaderPassed(msgspec.Struct, frozen=True, gc=False):
+    """The first octets of a direction, which name its `protocol`: a protocol header, or what was sent in its place."""
+
+    ts_ns: int
+    stream: int
+    connection: str
+    sender: str
+    protocol: str
+    octets: bytes
+
+
+class Skipped(msgspec.Struct, frozen=True, gc=False):
+    """Octets that could not be read as frames: `lost` of them, from `offset` on in their direction.
+
+    `code` is the reply code that a peer would answer with, or None where the fault is not the sender's.
+    """
+
+    ts_ns: int
+    stream: int
+    connection: str
+    sender: str
+    protocol: str
+    reason: str
+    offset: int
+    lost: int
+    code: int | None = None
+    channel: int | None = None
+
+
+Passed: TypeAlias = FramesPassed | HeaderPassed | Skipped
+
+
+def records_of(passed: Passed) -> Iterator[Record]:
+    """The records of what passed, one a frame; of type "error" where a frame's payload turns out to be malformed."""
+    if isinstance(passed, FramesPassed):
+        for frame in passed.frames:
+            yield record_frame(
+                frame,
+                ts_ns=passed.ts_ns,
+                stream=passed.stream,
+                connection=passed.connection,
+                sender=passed.sender,
+            )
+        return
+    record = Record(
+        ts_ns=passed.ts_ns,
+        stream=passed.stream,
+        connection=passed.connection,
+        sender=passed.sender,
+        protocol=passed.protocol,
+        type="protocol-header",
+    )
+    if isinstance(passed, HeaderPassed):
+        record.size = len(passed.octets)
+    else:
+        record.type = "error"
+        record.channel, record.code, record.reason = passed.channel, passed.code, passed.reason
+        record.offset, record.lost = passed.offset, passed.lost
+    yield record

@@ -1,0 +1,417 @@
+"""One TCP stream as AMQP: which protocol each side speaks, who is the client, and what passed.
+
+Any port will do. A stream is AMQP when one side's first octets are a protocol header of AMQP, or a frame; joined in
+its middle, when a frame turns up. What another protocol says is counted, and never read as 0-9-1. This module may be
+compiled.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from amqproxy import _cython as cython
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frames import BODY, METHOD, Frame, Tally
+from amqproxy.amqp091.grammar import CLIENT, SENDERS
+from amqproxy.amqp091.methods import BY_INDEX, BY_NAME
+from amqproxy.amqp091.protocol_header import HEADER, NAME, recognise
+from amqproxy.capture.boundary import IMPOSSIBLE, PROOF_OCTETS, UNSURE, frame_at
+from amqproxy.capture.endpoints import Endpoint
+from amqproxy.capture.events import Ending, Opened
+from amqproxy.capture.finder import JOINED, MISSING, Fault, Found, FrameFinder
+from amqproxy.capture.passed import FramesPassed, HeaderPassed, Passed, Skipped
+
+MAX_GUESS_OCTETS = 64 * 1024
+"""Searched, on a port that is not AMQP's, for the first frame of a stream that was joined in its middle."""
+
+SERVER_PORTS = frozenset({5671, 5672, 5552})
+"""AMQP over TLS, AMQP, and RabbitMQ's own stream protocol."""
+
+_HEADER_OCTETS = len(HEADER)
+_TUNE_OK = BY_NAME["connection.tune-ok"].index
+_TLS_KINDS = frozenset({20, 21, 22, 23})
+_ENDED = {
+    Ending.FIN: "the stream ends within a frame",
+    Ending.RST: "the stream was reset within a frame",
+}
+_CUT = "the capture ends within a frame"
+
+
+@cython.final
+@cython.cclass
+class Side:
+    """What one end of a stream has said so far.
+
+    It is undecided while there are too few octets; then either `finder` reads frames, or `stranger` names the protocol
+    whose octets are counted.
+    """
+
+    is_from_start: cython.bint
+    has_greeted: cython.bint
+    first: bytes
+    first_ts_ns: int
+    missing: cython.longlong  # octets before `first`
+    offset: cython.longlong  # how many octets are told, before any missing ones
+    finder: FrameFinder | None
+    stranger: str
+    counted: cython.longlong
+    counted_ts_ns: int
+
+    def __init__(self, is_from_start: bool) -> None:
+        self.is_from_start = is_from_start
+        self.has_greeted = False
+        self.first = b""
+        self.first_ts_ns = 0
+        self.missing = 0
+        self.offset = 0
+        self.finder = None
+        self.stranger = ""
+        self.counted = 0
+        self.counted_ts_ns = 0
+
+    @cython.cfunc
+    def count(self, ts_ns: int, octets: int) -> None:
+        """Count octets of another protocol."""
+        if not self.counted:
+            self.counted_ts_ns = ts_ns
+        self.counted += octets
+
+
+@cython.final
+@cython.cclass
+class Talk:
+    """One stream, from its `Opened` on; `is_told` says that something of it was told.
+
+    Nothing of it is told before it is known to be AMQP, or something else on a port of AMQP's.
+    """
+
+    stream: int
+    connection: str
+    is_told: bool = cython.declare(cython.bint, visibility="readonly")
+    _sides: tuple[Side, Side]
+    _endpoints: tuple[Endpoint, Endpoint]
+    _client: cython.int  # the direction of the client; -1: not yet known
+    _is_settled: cython.bint  # whether nothing more is to be learned from frames
+    _lasting: cython.int  # how many sides have not ended
+    _tally: Tally
+    _frame_max: cython.longlong
+    _has_handshake: cython.bint
+    _has_server_port: cython.bint
+
+    def __init__(self, opened: Opened, tally: Tally) -> None:
+        self.stream = opened.stream
+        self.connection = ""
+        self.is_told = False
+        self._sides = (Side(opened.has_handshake), Side(opened.has_handshake))
+        self._endpoints = opened.endpoints
+        self._has_handshake = opened.has_handshake
+        self._client = 0 if opened.has_handshake else -1
+        self._is_settled = False
+        self._lasting = 2
+        self._tally = tally
+        self._frame_max = 0
+        one, other = opened.endpoints
+        self._has_server_port = one.port in SERVER_PORTS or other.port in SERVER_PORTS
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether neither side is AMQP, so that nothing will ever be told."""
+        one, other = self._side(0), self._side(1)
+        return not self.is_told and one.stranger != "" and other.stranger != ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether both sides have ended."""
+        return self._lasting == 0
+
+    @cython.cfunc
+    @cython.inline
+    def _side(self, direction: cython.int) -> Side:
+        return self._sides[direction]
+
+    def data(self, direction: cython.int, ts_ns: int, octets: bytes, passed: list[Passed]) -> None:
+        """Take the octets that came next from one side."""
+        side = self._side(direction)
+        if side.finder is not None:
+            found = side.finder.feed(ts_ns, octets)
+            if found:
+                self._tell(direction, ts_ns, found, passed)
+            elif not self.is_told and side.finder.skipped > MAX_GUESS_OCTETS and not self._has_server_port:
+                self._be_stranger(direction, ts_ns, "unknown", passed)
+        elif side.stranger:
+            self._hear_stranger(direction, ts_ns, octets, passed)
+        else:
+            side.first_ts_ns = side.first_ts_ns or ts_ns
+            side.first += octets
+            self._decide(direction, ts_ns, passed)
+
+    def gap(self, direction: cython.int, ts_ns: int, lost: int) -> None:
+        """Take that `lost` octets from one side are missing."""
+        side = self._side(direction)
+        if side.finder is not None:
+            side.finder.gap(ts_ns, lost)
+        elif side.stranger:
+            side.count(ts_ns, lost)
+        else:
+            side.is_from_start = False
+            side.first_ts_ns = side.first_ts_ns or ts_ns
+            side.missing += len(side.first) + lost
+            side.first = b""
+
+    def end(self, direction: cython.int, ts_ns: int, ending: Ending, passed: list[Passed]) -> None:
+        """Take that no more octets come from one side: tell what of it was not read."""
+        self._lasting -= 1
+        if not self.is_told:
+            return
+        side = self._side(direction)
+        if side.finder is None and not side.stranger and (side.first or side.missing):
+            if side.first and frame_at(side.first, 0) == IMPOSSIBLE:
+                self._be_stranger(direction, ts_ns, recognise(side.first) or "unknown", passed)
+            else:
+                self._read(direction, ts_ns, True, passed)
+        if side.finder is not None:
+            found: list[Found] = list(side.finder.end(ts_ns, _ENDED.get(ending, _CUT)))
+            self._tell(direction, ts_ns, found, passed)
+        self._tell_counted(direction, passed)
+
+    # ------------------------------------------------------------------------------------------- the first octets
+
+    @cython.cfunc
+    def _decide(self, direction: cython.int, ts_ns: int, passed: list[Passed]) -> None:
+        """Find out what a side speaks from its first octets, once there are enough of them."""
+        side, peer = self._side(direction), self._side(1 - direction)
+        first = side.first
+        name = recognise(first) if side.is_from_start or first[:4] == HEADER[:4] else "unknown"
+        if name is None:
+            return
+        if first[:4] == HEADER[:4]:
+            self._greet(direction, ts_ns, name, passed)
+            return
+        if self.is_told and peer.stranger and side.is_from_start:
+            # Whoever is spoken to in another protocol answers in it.
+            self._be_stranger(direction, ts_ns, peer.stranger, passed)
+            return
+        end = frame_at(first, 0)
+        if end == UNSURE and len(first) < PROOF_OCTETS:
+            return
+        if end != IMPOSSIBLE and (end != UNSURE or first[0] != BODY):
+            self._read(direction, ts_ns, True, passed)
+        elif self._has_server_port and (known := _foreign_to_amqp(first, side.is_from_start)):
+            self._start_telling(ts_ns, passed)
+            self._be_stranger(direction, ts_ns, known, passed)
+        elif not side.is_from_start or (self.is_told and direction != self._client):
+            self._read(direction, ts_ns, side.is_from_start, passed)
+        else:
+            self._be_stranger(direction, ts_ns, name, passed)
+
+    @cython.cfunc
+    def _greet(self, direction: cython.int, ts_ns: int, protocol: str, passed: list[Passed]) -> None:
+        """Take a protocol header of AMQP, whatever its version."""
+        side = self._side(direction)
+        if self._client < 0:
+            self._client = direction
+        self._start_telling(ts_ns, passed)
+        octets, side.first = side.first, b""
+        if side.missing:
+            fault = Fault(side.first_ts_ns, self._reason(), side.offset, side.missing)
+            self._tell_skipped(direction, NAME, fault, passed)
+            side.offset += side.missing
+            side.missing = 0
+        self._tell_header(direction, ts_ns, protocol, octets[:_HEADER_OCTETS], passed)
+        side.has_greeted = True
+        side.offset += _HEADER_OCTETS
+        if protocol == NAME:
+            side.first = octets[_HEADER_OCTETS:]
+            self._read(direction, ts_ns, True, passed)
+        else:
+            side.stranger = protocol
+            side.count(ts_ns, len(octets) - _HEADER_OCTETS)
+
+    @cython.cfunc
+    def _read(self, direction: cython.int, ts_ns: int, is_aligned: cython.bint, passed: list[Passed]) -> None:
+        """Read frames from here on; where they do not begin here, that is to be found out."""
+        side = self._side(direction)
+        octets, side.first = side.first, b""
+        side.stranger = ""
+        fault = None
+        if side.missing or not is_aligned:
+            fault = Fault(side.first_ts_ns, self._reason(), side.offset)
+        begin = side.offset + side.missing
+        side.missing = 0
+        side.finder = FrameFinder(self._tally, frame_max=self._frame_max, offset=begin, fault=fault)
+        if octets:
+            found = side.finder.feed(ts_ns, octets)
+            self._tell(direction, ts_ns, found, passed)
+
+    @cython.cfunc
+    def _be_stranger(self, direction: cython.int, ts_ns: int, protocol: str, passed: list[Passed]) -> None:
+        """Take a side for something else than 0-9-1; its first octets are told as its header, if anything is."""
+        side = self._side(direction)
+        side.stranger = protocol
+        if side.finder is not None:
+            side.missing = side.finder.skipped
+            side.finder = None
+        if side.missing:
+            side.count(side.first_ts_ns, side.missing)
+            side.missing = 0
+        if self.is_told:
+            octets, side.first = side.first, b""
+            answers = self._side(1 - direction).stranger == protocol and direction != self._client
+            if octets and side.is_from_start and not answers:
+                header = octets[:_HEADER_OCTETS]
+                self._tell_header(direction, side.first_ts_ns, protocol, header, passed)
+                side.offset += len(header)
+                octets = octets[_HEADER_OCTETS:]
+            side.count(ts_ns, len(octets))
+        else:
+            side.count(ts_ns, max(0, len(side.first) - _HEADER_OCTETS))
+            side.first = side.first[:_HEADER_OCTETS]
+
+    @cython.cfunc
+    def _hear_stranger(self, direction: cython.int, ts_ns: int, octets: bytes, passed: list[Passed]) -> None:
+        """Count what another protocol says, unless it turns to 0-9-1 because that was the answer."""
+        side, peer = self._side(direction), self._side(1 - direction)
+        if octets.startswith(HEADER) and side.has_greeted and peer.has_greeted and not peer.stranger:
+            self._tell_counted(direction, passed)
+            side.first, side.first_ts_ns = octets, ts_ns
+            self._greet(direction, ts_ns, NAME, passed)
+        else:
+            side.count(ts_ns, len(octets))
+
+    @cython.cfunc
+    def _start_telling(self, ts_ns: int, passed: list[Passed]) -> None:
+        """From here on the stream is told; so is what its other side may have begun with."""
+        if self.is_told:
+            return
+        self.is_told = True
+        self._identify()
+        for direction in (0, 1):
+            side = self._side(direction)
+            if side.stranger and side.is_from_start:
+                self._be_stranger(direction, side.first_ts_ns, side.stranger, passed)
+            elif side.stranger:  # it was given up too early
+                side.missing = side.counted + len(side.first)
+                side.counted, side.first = 0, b""
+                self._read(direction, ts_ns, False, passed)
+
+    @cython.cfunc
+    def _identify(self) -> None:
+        """Settle the names of both ends; where nothing told which is the client, their ports do."""
+        if self._client < 0:
+            self._client = _client_by_port(self._endpoints[0].port, self._endpoints[1].port)
+        client, server = self._endpoints[self._client], self._endpoints[1 - self._client]
+        self.connection = f"{client}-{server}"
+
+    @cython.cfunc
+    def _reason(self) -> str:
+        """Why the first octets of a side are no whole frame."""
+        return MISSING if self._has_handshake else JOINED
+
+    # ---------------------------------------------------------------------------------------------------- telling
+
+    @cython.cfunc
+    def _tell(self, direction: cython.int, ts_ns: int, found: list[Found], passed: list[Passed]) -> None:
+        if not self._is_settled and not self._settle(direction, ts_ns, found, passed):
+            return
+        sender = "client" if direction == self._client else "server"
+        for each in found:
+            if isinstance(each, list):
+                passed.append(FramesPassed(ts_ns, self.stream, self.connection, sender, each))
+            else:
+                self._tell_skipped(direction, NAME, each, passed)
+
+    @cython.cfunc
+    def _settle(self, direction: cython.int, ts_ns: int, found: list[Found], passed: list[Passed]) -> bool:
+        """Note what the first frames of a stream settle: ends, and limits. False when there are none yet."""
+        frames = [frame for each in found if isinstance(each, list) for frame in each]
+        if not self.is_told:
+            if not frames:
+                return False
+            if self._client < 0:
+                self._client = _client_by_methods(direction, frames)
+            self._start_telling(ts_ns, passed)
+        # A channel is in use only after both agreed, whether or not that is in the capture.
+        self._is_settled = any(frame.channel for frame in frames)
+        for frame in frames:
+            if frame.index == _TUNE_OK:
+                self._tune(frame)
+        return True
+
+    @cython.cfunc
+    def _tune(self, frame: Frame) -> None:
+        """Take the limit on frames that the peers agreed on."""
+        try:
+            self._frame_max = frame.method.frame_max
+        except ProtocolError:
+            return
+        self._is_settled = True
+        for direction in (0, 1):
+            side = self._side(direction)
+            if side.finder is not None:
+                side.finder.set_frame_max(self._frame_max)
+
+    @cython.cfunc
+    def _tell_skipped(self, direction: cython.int, protocol: str, fault: Fault, passed: list[Passed]) -> None:
+        passed.append(
+            Skipped(
+                fault.ts_ns,
+                self.stream,
+                self.connection,
+                self._sender(direction),
+                protocol,
+                fault.reason,
+                fault.offset,
+                fault.lost,
+                fault.code,
+                fault.channel,
+            )
+        )
+
+    @cython.cfunc
+    def _sender(self, direction: int) -> str:
+        return "client" if direction == self._client else "server"
+
+    @cython.cfunc
+    def _tell_header(
+        self, direction: cython.int, ts_ns: int, protocol: str, octets: bytes, passed: list[Passed]
+    ) -> None:
+        header = HeaderPassed(ts_ns, self.stream, self.connection, self._sender(direction), protocol, octets)
+        passed.append(header)
+
+    @cython.cfunc
+    def _tell_counted(self, direction: cython.int, passed: list[Passed]) -> None:
+        """Tell how much another protocol said."""
+        side = self._side(direction)
+        if side.counted:
+            reason = f"{side.stranger} is not decoded"
+            fault = Fault(side.counted_ts_ns, reason, side.offset, side.counted)
+            self._tell_skipped(direction, side.stranger, fault, passed)
+            side.offset += side.counted
+            side.counted = 0
+
+
+def _foreign_to_amqp(first: bytes, is_from_start: bool) -> str:
+    """The name of a protocol that is known and is not AMQP; joined in its middle, only TLS shows what it is."""
+    if is_from_start:
+        name = recognise(first)
+        return name if name and name != "unknown" else ""
+    return "TLS" if first[0] in _TLS_KINDS and first[1:2] == b"\x03" and first[2:3] <= b"\x04" else ""
+
+
+def _client_by_methods(direction: cython.int, frames: list[Frame]) -> int:
+    """Which direction is the client's, if what passed in `direction` tells; or -1."""
+    for frame in frames:
+        if frame.kind == METHOD:
+            senders = SENDERS[BY_INDEX[frame.index].name]
+            if len(senders) == 1:
+                return direction if CLIENT in senders else 1 - direction
+    return -1
+
+
+def _client_by_port(one: int, other: int) -> int:
+    """Which of two ports is the client's: the one that is not AMQP's, else the higher."""
+    if (one in SERVER_PORTS) != (other in SERVER_PORTS):
+        return 1 if one in SERVER_PORTS else 0
+    return 0 if one >= other else 1

@@ -1,0 +1,363 @@
+"""One stream as AMQP: transcripts, with `>` for what the first endpoint sent and `<` for what the second sent."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.frames import BODY, HEARTBEAT_FRAME, Tally, encode_frame, encode_method
+from amqproxy.amqp091.methods import (
+    BasicAck,
+    BasicDeliver,
+    BasicPublish,
+    ChannelClose,
+    ChannelOpen,
+    ConnectionTune,
+    ConnectionTuneOk,
+)
+from amqproxy.amqp091.protocol_header import HEADER
+from amqproxy.capture.endpoints import Endpoint
+from amqproxy.capture.events import Ending, Opened
+from amqproxy.capture.passed import FramesPassed, HeaderPassed, Passed
+from amqproxy.capture.talk import MAX_GUESS_OCTETS, Talk
+from tests.capture.building import address
+
+HIGH, LOW = 40000, 5672
+TUNE = encode_method(0, ConnectionTune(2047, 131072, 60))
+TUNE_OK = encode_method(0, ConnectionTuneOk(2047, 4096, 60))
+OPEN = encode_method(1, ChannelOpen())
+ACK = encode_method(1, BasicAck(1))
+CLOSE = encode_method(1, ChannelClose(404, "gone", 0, 0))
+PUBLISH = Command(1, BasicPublish(exchange="e", routing_key="k"), body=b"x" * 300).encode(200)
+DELIVER = Command(1, BasicDeliver("c", 1, False, "e", "k"), body=b"x").encode(0)
+BODY_FRAME = encode_frame(BODY, 1, b"z" * 50)
+OLD, ANCIENT, ONE, SASL, TEN = (
+    b"AMQP\x01\x01\x00\x09",
+    b"AMQP\x01\x01\x08\x00",
+    b"AMQP\x00\x01\x00\x00",
+    b"AMQP\x03\x01\x00\x00",
+    b"AMQP\x01\x01\x00\x0a",
+)
+
+Step = tuple[str, bytes | int | Ending]
+
+
+class Stream:
+    """A stream made by hand."""
+
+    def __init__(self, ports: tuple[int, int] = (HIGH, LOW), has_handshake: bool = True) -> None:
+        ends = (Endpoint(address("10.0.0.1"), ports[0]), Endpoint(address("10.0.0.2"), ports[1]))
+        self.talk = Talk(Opened(7, 0, ends, has_handshake), Tally())
+        self.passed: list[Passed] = []
+
+    def run(self, *steps: Step) -> "Stream":
+        for ts_ns, (side, step) in enumerate(steps):
+            direction = "><".index(side)
+            if isinstance(step, bytes):
+                self.talk.data(direction, ts_ns, step, self.passed)
+            elif isinstance(step, int):
+                self.talk.gap(direction, ts_ns, step)
+            else:
+                self.talk.end(direction, ts_ns, step, self.passed)
+        return self
+
+    @property
+    def told(self) -> list[tuple[object, ...]]:
+        """What passed: (sender, octets), (sender, protocol, "header") or (sender, protocol, reason, offset, lost)."""
+        told: list[tuple[object, ...]] = []
+        for each in self.passed:
+            assert each.stream == 7
+            if isinstance(each, FramesPassed):
+                told.append((each.sender, b"".join(frame.raw for frame in each.frames)))
+            elif isinstance(each, HeaderPassed):
+                told.append((each.sender, each.protocol, "header"))
+            else:
+                told.append((each.sender, each.protocol, each.code or each.reason, each.offset, each.lost))
+        return told
+
+    @property
+    def connection(self) -> set[str]:
+        return {each.connection for each in self.passed}
+
+
+def told(*steps: Step, ports: tuple[int, int] = (HIGH, LOW), has_handshake: bool = True) -> list[tuple[object, ...]]:
+    return Stream(ports, has_handshake).run(*steps).told
+
+
+ENDS: list[Step] = [(">", Ending.FIN), ("<", Ending.FIN)]
+GREETED = ("client", "0-9-1", "header")
+
+
+# ------------------------------------------------------------------------------------------------- from the start
+
+
+@pytest.mark.parametrize("ports", [(40000, 5672), (40000, 35673), (5672, 40000)])
+def test_any_port_will_do(ports: tuple[int, int]) -> None:
+    stream = Stream(ports).run((">", HEADER), ("<", TUNE), (">", TUNE_OK + OPEN), *ENDS)
+    assert stream.told == [GREETED, ("server", TUNE), ("client", TUNE_OK + OPEN)]
+    assert stream.connection == {f"10.0.0.1:{ports[0]}-10.0.0.2:{ports[1]}"}
+
+
+def test_a_header_in_pieces_and_with_frames_behind_it() -> None:
+    assert told((">", HEADER[:3]), (">", HEADER[3:] + OPEN[:5]), (">", OPEN[5:])) == [GREETED, ("client", OPEN)]
+
+
+def test_the_limit_that_was_agreed_holds() -> None:
+    large = encode_frame(BODY, 1, b"y" * 5000)
+    found = told((">", HEADER), ("<", TUNE), (">", TUNE_OK), (">", large + ACK), ("<", large + CLOSE))
+    lost = len(large)
+    assert found[3:] == [
+        ("client", "0-9-1", 501, 8 + len(TUNE_OK) + 3, lost),
+        ("client", ACK),
+        ("server", "0-9-1", 501, len(TUNE) + 3, lost),
+        ("server", CLOSE),
+    ]
+
+
+def test_what_ends_within_a_frame_is_told() -> None:
+    cut = OPEN[:-2]
+    for ending, reason in (
+        (Ending.FIN, "the stream ends within a frame"),
+        (Ending.RST, "the stream was reset within a frame"),
+        (Ending.END, "the capture ends within a frame"),
+        (Ending.REUSED, "the capture ends within a frame"),
+    ):
+        assert told((">", HEADER + cut), (">", ending)) == [GREETED, ("client", "0-9-1", reason, 8, len(cut))]
+    assert told((">", HEADER), ("<", TUNE[:3]), ("<", Ending.END))[1:] == [
+        ("server", "0-9-1", "the capture ends within a frame", 0, 3)
+    ]
+
+
+def test_a_server_that_answers_no_frames_broke_the_protocol() -> None:
+    found = told((">", HEADER), ("<", b"HTTP/1.1 400 Bad Request\r\n\r\n"), *ENDS)
+    assert found == [GREETED, ("server", "0-9-1", 501, 3, 28)]
+
+
+# ----------------------------------------------------------------------------------------------- other protocols
+
+
+@pytest.mark.parametrize(
+    ("header", "protocol"), [(OLD, "0-9"), (ANCIENT, "0-8"), (ONE, "1.0"), (SASL, "1.0 (SASL)"), (TEN, "0-10")]
+)
+def test_other_versions_are_named_and_never_read_as_frames(header: bytes, protocol: str) -> None:
+    """0-8 and 0-9 have frames of the same shape, and other methods in them."""
+    found = told((">", header), ("<", TUNE + OPEN), (">", OPEN), ("<", ACK), *ENDS)
+    reason = f"{protocol} is not decoded"
+    assert found == [
+        ("client", protocol, "header"),
+        ("client", protocol, reason, 8, len(OPEN)),
+        ("server", protocol, reason, 0, len(TUNE + OPEN + ACK)),
+    ]
+
+
+def test_a_server_may_answer_in_its_own_version() -> None:
+    assert told((">", ONE), ("<", SASL + b"\0\0\0\4more"), *ENDS) == [
+        ("client", "1.0", "header"),
+        ("server", "1.0 (SASL)", "header"),
+        ("server", "1.0 (SASL)", "1.0 (SASL) is not decoded", 8, 8),
+    ]
+    assert told((">", HEADER), ("<", TEN), *ENDS) == [GREETED, ("server", "0-10", "header")]
+
+
+def test_a_client_that_follows_the_answer_is_read() -> None:
+    found = told((">", TEN), (">", b"early"), ("<", HEADER), (">", HEADER + OPEN), ("<", TUNE), *ENDS)
+    assert found == [
+        ("client", "0-10", "header"),
+        ("server", "0-9-1", "header"),
+        ("client", "0-10", "0-10 is not decoded", 8, 5),
+        ("client", "0-9-1", "header"),
+        ("client", OPEN),
+        ("server", TUNE),
+    ]
+
+
+def test_a_stranger_is_told_of_when_the_answer_is_amqp() -> None:
+    found = Stream((40000, 35673)).run((">", b"HELO there\r\n"), ("<", HEADER), *ENDS)
+    assert found.told == [
+        ("client", "unknown", "header"),
+        ("server", "0-9-1", "header"),
+        ("client", "unknown", "unknown is not decoded", 8, 4),
+    ]
+    assert [each.ts_ns for each in found.passed] == [0, 1, 0]
+    assert told((">", b"hi"), ("<", TEN), *ENDS)[:1] == [("server", "0-10", "header")]
+
+
+@pytest.mark.parametrize(
+    ("octets", "protocol"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "TLS"),
+        (b"GET / HTTP/1.1\r\n", "HTTP"),
+        (b"\0\0\0\x20\0\x11\0\1\0\0\0\1", "RabbitMQ stream"),
+    ],
+)
+def test_known_protocols_are_named_on_the_ports_of_amqp(octets: bytes, protocol: str) -> None:
+    found = told((">", octets), ("<", b"whatever it answers"), *ENDS, ports=(40000, 5671))
+    reason = f"{protocol} is not decoded"
+    assert found == [
+        ("client", protocol, "header"),
+        ("client", protocol, reason, 8, len(octets) - 8),
+        ("server", protocol, reason, 0, 19),
+    ]
+    elsewhere = Stream((40000, 443)).run((">", octets), ("<", b"whatever it answers"), *ENDS)
+    assert elsewhere.told == []
+    assert elsewhere.talk.is_hopeless
+    assert elsewhere.talk.is_over
+
+
+def test_tls_joined_midway_is_named_too() -> None:
+    found = told(("<", b"\x17\x03\x03\x00\x40" + bytes(64)), *ENDS, ports=(40000, 5671), has_handshake=False)
+    assert found == [("server", "TLS", "TLS is not decoded", 0, 69)]
+
+
+def test_other_streams_are_hopeless_as_soon_as_both_sides_are() -> None:
+    stream = Stream((40000, 80)).run((">", b"GET / HTTP/1.1\r\n"))
+    assert not stream.talk.is_hopeless
+    assert stream.run(("<", b"HTTP/1.1 200 OK\r\n")).talk.is_hopeless
+    silent = Stream((40000, 80)).run(*ENDS)
+    assert silent.talk.is_over
+    assert silent.told == []
+
+
+# -------------------------------------------------------------------------------------------------- joined midway
+
+
+@pytest.mark.parametrize(
+    ("step", "client"),
+    [
+        ((">", HEADER), 0),
+        (("<", HEADER), 1),
+        ((">", PUBLISH), 0),
+        (("<", PUBLISH), 1),
+        ((">", DELIVER), 1),
+        (("<", DELIVER), 0),
+        ((">", ACK + OPEN), 0),
+    ],
+)
+def test_the_client_is_who_says_what_only_a_client_says(step: Step, client: int) -> None:
+    stream = Stream((33333, 44444), has_handshake=False).run(step)
+    names = ["10.0.0.1:33333", "10.0.0.2:44444"]
+    assert stream.connection == {f"{names[client]}-{names[1 - client]}"}
+    assert stream.told[0][0] == ("client" if "><".index(step[0]) == client else "server")
+
+
+@pytest.mark.parametrize(
+    ("ports", "client"), [((5672, 40000), 1), ((40000, 5671), 0), ((5672, 100), 1), ((40000, 30000), 0), ((7, 7), 0)]
+)
+def test_where_frames_do_not_tell_ports_do(ports: tuple[int, int], client: int) -> None:
+    for step in (ACK, HEARTBEAT_FRAME, CLOSE):
+        stream = Stream(ports, has_handshake=False).run((">", step))
+        assert stream.told == [("client" if client == 0 else "server", step)]
+
+
+def test_frames_are_found_in_the_middle_of_a_stream() -> None:
+    found = told(("<", BODY_FRAME[20:]), (">", ACK), ("<", DELIVER), ports=(40000, 33333), has_handshake=False)
+    assert found == [
+        ("client", ACK),
+        ("server", "0-9-1", "the capture begins within a frame", 0, len(BODY_FRAME) - 20),
+        ("server", DELIVER),
+    ]
+
+
+def test_nothing_is_told_before_it_is_known_to_be_amqp() -> None:
+    stream = Stream((40000, 33333), has_handshake=False).run(("<", BODY_FRAME[20:]), (">", b"neither"))
+    assert stream.told == []
+    assert not stream.talk.is_hopeless
+    stream.run(("<", DELIVER), *ENDS)
+    assert stream.told == [
+        ("server", "0-9-1", "the capture begins within a frame", 0, len(BODY_FRAME) - 20),
+        ("server", DELIVER),
+        ("client", "0-9-1", "the capture begins within a frame", 0, 7),
+    ]
+
+
+def test_a_lost_header_is_the_middle_of_a_stream() -> None:
+    found = told((">", 8), (">", OPEN), ("<", TUNE), *ENDS, ports=(40000, 33333))
+    assert found == [
+        ("client", "0-9-1", "octets are missing from the capture", 0, 8),
+        ("client", OPEN),
+        ("server", TUNE),
+    ]
+    assert told((">", HEADER[:5]), (">", 3), (">", OPEN))[1:] == [("client", OPEN)]
+
+
+def test_the_search_for_frames_ends_where_there_are_none() -> None:
+    stream = Stream((40000, 33333), has_handshake=False)
+    for _ in range(MAX_GUESS_OCTETS // 1000 + 2):
+        stream.run((">", b"q" * 1000), ("<", b"r" * 1000))
+    assert stream.talk.is_hopeless
+    late = Stream((40000, 33333), has_handshake=False)
+    for _ in range(MAX_GUESS_OCTETS // 1000 + 2):
+        late.run((">", b"q" * 1000))
+    late.run(("<", DELIVER), (">", PUBLISH), *ENDS)
+    lost = (MAX_GUESS_OCTETS // 1000 + 2) * 1000
+    assert late.told == [
+        ("server", DELIVER),
+        ("client", "0-9-1", "the capture begins within a frame", 0, lost),
+        ("client", PUBLISH),
+    ]
+
+
+def test_a_gap_is_told_with_what_it_cut() -> None:
+    found = told((">", HEADER + OPEN), (">", 10), (">", ACK), ("<", TUNE), ("<", BODY_FRAME[:20]), ("<", 30), *ENDS)
+    assert found[1:] == [
+        ("client", OPEN),
+        ("client", "0-9-1", "octets are missing from the capture", 8 + len(OPEN), 10),
+        ("client", ACK),
+        ("server", TUNE),
+        ("server", "0-9-1", "octets are missing from the capture", len(TUNE), 50),
+    ]
+    assert told((">", OLD), (">", 10), (">", b"x"), (">", Ending.END))[1:] == [
+        ("client", "0-9", "0-9 is not decoded", 8, 11)
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------ properties
+
+
+@given(st.lists(st.integers(1, 40), max_size=20), st.sampled_from([(40000, 5672), (40000, 33333)]))
+def test_how_the_octets_come_does_not_matter(sizes: list[int], ports: tuple[int, int]) -> None:
+    octets = HEADER + TUNE_OK + OPEN + PUBLISH
+    pieces, at = [], 0
+    for size in [*sizes, len(octets)]:
+        pieces.append(octets[at : at + size])
+        at += size
+    found = told(*[(">", piece) for piece in pieces if piece], *ENDS, ports=ports)
+    assert found[0] == GREETED
+    assert b"".join(each[1] for each in found[1:]) == octets[8:]  # type: ignore[misc]
+
+
+steps = st.tuples(
+    st.sampled_from("><"),
+    st.one_of(
+        st.binary(min_size=1, max_size=30),
+        st.integers(1, 20),
+        st.sampled_from([HEADER, OLD, TEN, ACK, OPEN, DELIVER, PUBLISH[:40], TUNE_OK]),
+    ),
+)
+
+
+@given(st.lists(steps, max_size=15), st.booleans(), st.sampled_from([5672, 33333]))
+def test_nothing_at_all_is_an_error(found: list[Step], has_handshake: bool, port: int) -> None:
+    """And of a stream that is told, every octet is in a frame, in a header or counted."""
+    stream = Stream((40000, port), has_handshake).run(*found, *ENDS)
+    if not stream.told:
+        return
+    for side, sender in enumerate(
+        ("client", "server") if "10.0.0.1:40000-" in "".join(stream.connection) else ("server", "client")
+    ):
+        octets = sum(
+            step if isinstance(step, int) else len(step)  # type: ignore[arg-type]
+            for direction, step in found
+            if direction == "><"[side]
+        )
+        counted = 0
+        for each in stream.passed:
+            if each.sender != sender:
+                continue
+            if isinstance(each, FramesPassed):
+                counted += sum(len(frame.raw) for frame in each.frames)
+            elif isinstance(each, HeaderPassed):
+                counted += len(each.octets)
+            else:
+                counted += each.lost
+        assert counted == octets
