@@ -46,7 +46,7 @@ def main() -> None:
         return
     print(table(rows))
     form = "compiled" if _pure.is_compiled() else "plain: no compiled modules!"
-    print(f"\namqproxy is {form}. Medians of {rounds} rounds in turns, in {time.monotonic() - began:.0f} s.")
+    print(f"\namqproxy is {form}. Medians of up to {rounds} rounds in turns, in {time.monotonic() - began:.0f} s.")
     print("A ratio is of amqproxy's median to its best peer's; the spread is the least and most that a round had.")
 
 
