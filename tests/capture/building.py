@@ -146,3 +146,12 @@ def simple(octets: bytes, *, original: int | None = None, order: str = "<") -> b
 def obsolete(stamp: int, octets: bytes, *, number: int = 0, order: str = "<") -> bytes:
     head = struct.pack(order + "HHIIII", number, 0, stamp >> 32, stamp & 0xFFFFFFFF, len(octets), len(octets))
     return block(2, head + octets, order)
+
+
+def pcapng(packets: Sequence[Timed], *, snap_length: int = 0) -> bytes:
+    """A file of packets and nothing else, over Ethernet and in nanoseconds."""
+    blocks = [section(), interface(snap_length=snap_length, options=option(9, b"\x09"))]
+    for stamp, octets in packets:
+        kept = octets[:snap_length] if snap_length else octets
+        blocks.append(enhanced(stamp, kept, original=len(octets)))
+    return b"".join(blocks)
