@@ -68,9 +68,9 @@ _PROPERTIES = cython.declare(bytes, Properties.layout)
 
 
 def _index_table() -> bytes:
-    table = bytearray([0xFF]) * (128 * 128)
+    table = bytearray([0xFF]) * (256 * 256)
     for cls in BY_INDEX:
-        table[cls.class_id * 128 + cls.method_id] = cls.index
+        table[cls.class_id * 256 + cls.method_id] = cls.index
     return bytes(table)
 
 
@@ -503,11 +503,8 @@ class FrameReader:
             index = -1
             if kind == _METHOD:
                 index = _UNKNOWN
-                if (
-                    size >= 4
-                    and (p[position + 7] | p[position + 9] | ((p[position + 8] | p[position + 10]) & 0x80)) == 0
-                ):
-                    index = index_of[p[position + 8] * 128 + p[position + 10]]
+                if size >= 4 and p[position + 7] | p[position + 9] == 0:
+                    index = index_of[p[position + 8] * 256 + p[position + 10]]
                 if index == _UNKNOWN:
                     self._refuse_method(p[position : position + whole], position)
                     return position

@@ -142,6 +142,7 @@ REPLIES: dict[str, tuple[str, ...]] = {
     "basic.cancel": ("basic.cancel-ok",),
     "basic.get": ("basic.get-ok", "basic.get-empty"),
     "basic.recover": ("basic.recover-ok",),
+    "basic.credit": ("basic.credit-ok",),
     "confirm.select": ("confirm.select-ok",),
     "tx.select": ("tx.select-ok",),
     "tx.commit": ("tx.commit-ok",),
@@ -178,6 +179,7 @@ _SENT_BY_SERVER = {
     "channel.open-ok",
     "basic.return",
     "basic.deliver",
+    "basic.credit-drained",
 }
 
 

@@ -27,8 +27,9 @@ FieldTable = Annotated[Table, "F"]
 EMPTY = Table()
 
 
-"""`Name` must be UTF-8, as RabbitMQ insists for exchanges and queues; a `ShortStr` may hold any
-octets, see `wire` for how they are kept."""
+"""`Name` must be UTF-8; a `ShortStr` may hold any octets, see `wire` for how they are kept. RabbitMQ
+insists on UTF-8 in all methods but those that carry content; here only the names that queues and
+exchanges are given have to be, so that nothing is refused which it would take."""
 
 
 class Method(msgspec.Struct, frozen=True, gc=False):
@@ -499,7 +500,7 @@ class BasicPublish(Method, frozen=True):
     """Send a message to an exchange."""
 
     reserved_1: Short = 0
-    exchange: Name = ""
+    exchange: ShortStr = ""
     routing_key: ShortStr = ""
     mandatory: Bit = False
     immediate: Bit = False
@@ -511,7 +512,7 @@ class BasicReturn(Method, frozen=True):
 
     reply_code: Short = 312
     reply_text: ShortStr = "NO_ROUTE"
-    exchange: Name = ""
+    exchange: ShortStr = ""
     routing_key: ShortStr = ""
 
 
@@ -522,7 +523,7 @@ class BasicDeliver(Method, frozen=True):
     consumer_tag: ShortStr = ""
     delivery_tag: LongLong = 0
     redelivered: Bit = False
-    exchange: Name = ""
+    exchange: ShortStr = ""
     routing_key: ShortStr = ""
 
 
@@ -541,7 +542,7 @@ class BasicGetOk(Method, frozen=True):
 
     delivery_tag: LongLong = 0
     redelivered: Bit = False
-    exchange: Name = ""
+    exchange: ShortStr = ""
     routing_key: ShortStr = ""
     message_count: Long = 0
 
@@ -595,6 +596,30 @@ class BasicNack(Method, frozen=True):
     delivery_tag: LongLong = 0
     multiple: Bit = False
     requeue: Bit = True
+
+
+@_method("basic.credit", 60, 200)
+class BasicCredit(Method, frozen=True):
+    """RabbitMQ's before version 4, for its own AMQP 1.0: how many more deliveries a consumer takes."""
+
+    consumer_tag: ShortStr = ""
+    credit: Long = 0
+    drain: Bit = False
+
+
+@_method("basic.credit-ok", 60, 201)
+class BasicCreditOk(Method, frozen=True):
+    """RabbitMQ's: the credit is given; the queue has so many messages."""
+
+    available: Long = 0
+
+
+@_method("basic.credit-drained", 60, 202)
+class BasicCreditDrained(Method, frozen=True):
+    """RabbitMQ's: so much of a consumer's credit was used up without deliveries."""
+
+    consumer_tag: ShortStr = ""
+    credit_drained: Long = 0
 
 
 # --- confirm: RabbitMQ's ---------------------------------------------------------------------

@@ -48,6 +48,9 @@ _SIMPLE = {
     "V": st.none(),
 }
 
+TYPES = (*_SIMPLE, "F", "A")
+"""The letters of all types."""
+
 
 def _nested(items: st.SearchStrategy[Item]) -> st.SearchStrategy[Item]:
     fields = st.lists(st.builds(lambda name, item: Field(name, *item), any_text, items), max_size=4)
@@ -77,8 +80,9 @@ _BY_LETTER: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def methods_of(cls: type[Method]) -> st.SearchStrategy[Method]:
-    return st.builds(cls, *[_BY_LETTER[letter] for letter in cls.layout.decode()])
+def methods_of(cls: type[Method], *, short_strings: st.SearchStrategy[str] = any_text) -> st.SearchStrategy[Method]:
+    fields = _BY_LETTER | {"u": short_strings}
+    return st.builds(cls, *[fields[letter] for letter in cls.layout.decode()])
 
 
 methods = st.sampled_from(BY_INDEX).flatmap(methods_of)
