@@ -1,9 +1,9 @@
-"""A capture for the decoders: what two clients and a broker say, as TCP segments in a pcap file."""
+"""A capture for the decoders: what clients and a broker say, as TCP segments in a pcap file."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from amqproxy.amqp091.commands import Command
@@ -22,14 +22,15 @@ from amqproxy.amqp091.wire import Table
 from bench import talk
 
 PORT = 5672
-SEGMENTS = (1448, 65_483)
-"""The octets of a segment: as a network carries them, and as loopback and offloading cards show them."""
+SEGMENTS = (1448, 65_483, 1448, 65_483)
+"""The octets of a segment on each connection: as a network carries them, and as loopback and offloading cards show
+them. The messages of the first two connections have properties alike, those of the others each its own."""
 
 BATCH = 50
 """Messages that a side says before the other answers."""
 
 
-def say(count: int) -> Iterator[tuple[int, bytes]]:
+def say(count: int, properties: Callable[[int], Properties]) -> Iterator[tuple[int, bytes]]:
     """Turns of a conversation, as (0 for the client or 1 for the broker, octets): `count` messages, half of them
     published and half delivered, all confirmed or acknowledged.
     """
@@ -37,36 +38,42 @@ def say(count: int) -> Iterator[tuple[int, bytes]]:
     for _ in range(count // (2 * BATCH)):
         tags = range(tag + 1, tag + BATCH + 1)
         tag += BATCH
-        client = b"".join([_publish(number) for number in tags])
-        yield 0, client
-        yield 1, b"".join([encode_method(1, BasicAck(number)) + _deliver(number) for number in tags])
+        published = [_publish(number, properties(number)) for number in tags]
+        delivered = [encode_method(1, BasicAck(number)) + _deliver(number, properties(number)) for number in tags]
+        yield 0, b"".join(published)
+        yield 1, b"".join(delivered)
         yield 0, b"".join([encode_method(2, BasicAck(number)) for number in tags])
 
 
-def _publish(number: int) -> bytes:
-    return Command(
-        1, BasicPublish(exchange="orders", routing_key=f"orders.eu.{number % 10}"), _properties(number), _BODY
-    ).encode(0)
-
-
-def _deliver(number: int) -> bytes:
-    method = BasicDeliver(
-        consumer_tag="ctag1.0", delivery_tag=number, exchange="orders", routing_key=f"orders.eu.{number % 10}"
+def _publish(number: int, properties: Properties) -> bytes:
+    return Command(1, BasicPublish(exchange="orders", routing_key=f"orders.eu.{number % 10}"), properties, BODY).encode(
+        0
     )
-    return Command(2, method, _properties(number), _BODY).encode(0)
 
 
-def _properties(number: int) -> Properties:
+def _deliver(number: int, properties: Properties) -> bytes:
+    key = f"orders.eu.{number % 10}"
+    method = BasicDeliver(consumer_tag="ctag1.0", delivery_tag=number, exchange="orders", routing_key=key)
+    return Command(2, method, properties, BODY).encode(0)
+
+
+def alike(_: int) -> Properties:
+    """What a publisher of events says of every message."""
+    return Properties(content_type="application/json", delivery_mode=2)
+
+
+def unlike(number: int) -> Properties:
+    """What a caller says of each request, every fourth time with headers."""
     headers = Table({"attempt": number % 3, "tenant": "acme"}) if number % 4 == 0 else None
     return Properties(content_type="application/json", headers=headers, delivery_mode=2, correlation_id=f"{number:08x}")
 
 
-_BODY = b'{"id": 12345, "what": "a hundred octets of an order that somebody made", "how many": 3, "pad": "...."}'[:100]
+BODY = b'{"id": 12345, "what": "a hundred octets of an order that somebody made", "how many": 3, "pad": "...."}'[:100]
 
 
 def write(path: Path, messages: int) -> tuple[int, list[bytes]]:
-    """Write a pcap of two connections, one for each size of segment: how many messages are in it, and the octets of
-    each of the four streams.
+    """Write a pcap of one connection for each of `SEGMENTS`: how many messages are in it, and the octets of each
+    stream, two to a connection.
     """
     streams: list[bytes] = []
     count = 0
@@ -74,7 +81,7 @@ def write(path: Path, messages: int) -> tuple[int, list[bytes]]:
         file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1))
         now = 0
         for number, size in enumerate(SEGMENTS):
-            turns = list(say(messages // len(SEGMENTS)))
+            turns = list(say(messages // len(SEGMENTS), alike if number < len(SEGMENTS) // 2 else unlike))
             count += len(turns) // 3 * 2 * BATCH
             streams += [b"".join([octets for side, octets in turns if side == each]) for each in (0, 1)]
             sequence = [1000, 2000]
