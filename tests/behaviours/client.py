@@ -419,7 +419,8 @@ class Channel:
         return self.call(QueueDeclare(queue=queue, passive=True))  # type: ignore[no-any-return]
 
     def depth(self, queue: str) -> int:
-        """Ready messages."""
+        """Ready messages. Asked twice: RabbitMQ's queues answer this before they take in what came before it."""
+        self.peek(queue)
         return self.peek(queue).message_count
 
     def exists(self, queue: str) -> bool:

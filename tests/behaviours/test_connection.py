@@ -1,0 +1,311 @@
+"""Opening a connection, what both sides say of themselves, and every way in which it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from amqproxy.amqp091.methods import (
+    BasicGet,
+    BasicQos,
+    ChannelOpen,
+    ConnectionBlocked,
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    ConnectionUnblocked,
+    ConnectionUpdateSecret,
+)
+from amqproxy.amqp091.wire import Field, encode_table_entries
+from tests.behaviours.client import (
+    CAPABILITIES,
+    HEADER,
+    Channel,
+    Client,
+    Closed,
+    Gone,
+    frame,
+    login,
+    until,
+)
+from tests.behaviours.scene import VHOST, Scene
+from tests.behaviours.target import Target
+
+pytestmark = pytest.mark.real
+
+# ------------------------------------------------------------------------------------------------- the handshake
+
+
+@pytest.mark.parametrize(
+    "header",
+    [b"AMQP\x00\x00\x09\x02", b"AMQP\x01\x01\x00\x0a", b"AMQP\x00\x01\x00\x00", b"AMQP\x03\x01\x00\x00", b"GET / HT"],
+    ids=["0-9-2", "0-10", "1.0", "1.0 SASL", "HTTP"],
+)
+def test_another_protocol_is_told_which_one_is_spoken(scene: Scene, header: bytes) -> None:
+    client = scene.bare()
+    client.send_octets(header)
+    with pytest.raises(Gone, match="AMQP"):
+        client.read_frame()
+    assert bytes(client.octets) == HEADER
+    client.octets.clear()
+    assert client.is_cut()
+
+
+def test_start_says_who_the_broker_is(scene: Scene) -> None:
+    start = scene.bare().greet()
+    assert (start.version_major, start.version_minor) == (0, 9)
+    assert {b"PLAIN", b"AMQPLAIN"} <= set(start.mechanisms.split())
+    assert start.locales == b"en_US"
+    assert {"product", "version", "platform", "copyright", "information", "cluster_name", "capabilities"} == set(
+        start.server_properties
+    )
+
+
+@pytest.mark.parametrize(
+    "capability",
+    [
+        "publisher_confirms",
+        "exchange_exchange_bindings",
+        "basic.nack",
+        "consumer_cancel_notify",
+        "connection.blocked",
+        "consumer_priorities",
+        "authentication_failure_close",
+        "per_consumer_qos",
+        "direct_reply_to",
+    ],
+)
+def test_capabilities(scene: Scene, capability: str) -> None:
+    client = scene.bare()
+    client.greet()
+    assert client.server_properties["capabilities"][capability] is True
+
+
+def test_tune_offers_the_limits(scene: Scene) -> None:
+    client = scene.bare()
+    client.greet()
+    client.start_ok(login("guest", "guest"))
+    client.zero.expect(ConnectionTune, channel_max=2047, frame_max=131072, heartbeat=60)
+
+
+def test_amqplain(scene: Scene) -> None:
+    client = scene.bare()
+    client.greet()
+    response = encode_table_entries([Field("LOGIN", "S", "guest"), Field("PASSWORD", "S", "guest")])
+    client.start_ok(response, "AMQPLAIN")
+    client.zero.expect(ConnectionTune)
+
+
+def test_open_ok_is_empty(scene: Scene) -> None:
+    client = _tuned(scene)
+    client.zero.send(ConnectionOpen(VHOST))
+    client.zero.expect(ConnectionOpenOk, reserved_1="")
+
+
+def test_tune_ok_and_open_may_come_in_one_read(scene: Scene) -> None:
+    client = scene.bare()
+    client.greet()
+    client.start_ok(login("guest", "guest"))
+    client.zero.expect(ConnectionTune)
+    methods = (ConnectionTuneOk(2047, 131072, 0), ConnectionOpen(VHOST))
+    client.send_octets(b"".join(frame(1, 0, each.encode()) for each in methods))
+    client.zero.expect(ConnectionOpenOk)
+
+
+def _tuned(scene: Scene) -> Client:
+    client = scene.bare()
+    client.greet()
+    client.start_ok(login("guest", "guest"))
+    client.zero.expect(ConnectionTune)
+    client.zero.send(ConnectionTuneOk(2047, 131072, 0))
+    return client
+
+
+# ------------------------------------------------------------------------------------------------ refused at once
+
+REFUSED_LOGIN = (
+    "connection 403 0.0 ACCESS_REFUSED - Login was refused using authentication mechanism {}. "
+    "For details see the broker logfile."
+)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "response"),
+    [
+        ("PLAIN", login("guest", "wrong")),
+        ("PLAIN", login("nobody", "guest")),
+        ("PLAIN", login("", "")),
+        ("AMQPLAIN", encode_table_entries([Field("LOGIN", "S", "guest"), Field("PASSWORD", "S", "wrong")])),
+    ],
+    ids=["wrong password", "unknown user", "no name", "AMQPLAIN: wrong password"],
+)
+def test_bad_login_is_refused_where_the_client_understands(scene: Scene, mechanism: str, response: bytes) -> None:
+    client = scene.bare()
+    client.greet()
+    client.start_ok(response, mechanism)
+    client.zero.expect_close(REFUSED_LOGIN.format(mechanism))
+
+
+def test_unknown_vhost(scene: Scene) -> None:
+    client = _tuned(scene)
+    client.zero.send(ConnectionOpen("nowhere"))
+    client.zero.expect_close("connection 530 connection.open NOT_ALLOWED - vhost nowhere not found")
+
+
+def _logged_in(client: Client, channel_max: int = 2047, frame_max: int = 131072) -> None:
+    client.start_ok(login("guest", "guest"))
+    client.zero.expect(ConnectionTune)
+    client.zero.send(ConnectionTuneOk(channel_max, frame_max, 0))
+
+
+CUT: dict[str, Callable[[Client], object]] = {
+    "bad login, of a client that would not understand": lambda c: c.start_ok(login("guest", "no"), capabilities={}),
+    "unknown mechanism": lambda c: c.start_ok(b"", "NONE"),
+    "PLAIN without its zeros": lambda c: c.start_ok(b"guest", "PLAIN"),
+    "frame_max too high": lambda c: _logged_in(c, frame_max=131073),
+    "frame_max without a limit": lambda c: _logged_in(c, frame_max=0),
+    "frame_max too low": lambda c: _logged_in(c, frame_max=4095),
+    "channel_max too high": lambda c: _logged_in(c, channel_max=2048),
+    "channel_max without a limit": lambda c: _logged_in(c, channel_max=0),
+    "open before start-ok": lambda c: c.zero.send(ConnectionOpen(VHOST)),
+}
+
+
+@pytest.fixture(scope="module")
+def doomed(broker: Target) -> Iterator[dict[str, Client]]:
+    """All of these at once, because a broker may take its time before it hangs up on strangers."""
+    clients = {}
+    for name, misbehave in CUT.items():
+        clients[name] = client = Client(broker.port)
+        client.greet()
+        misbehave(client)
+    yield clients
+    for client in clients.values():
+        client.abandon()
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_cut_without_a_word(doomed: dict[str, Client], name: str) -> None:
+    assert doomed[name].is_cut()
+
+
+def test_a_channel_before_open(scene: Scene) -> None:
+    client = _tuned(scene)
+    client.write(1, ChannelOpen())
+    client.zero.expect_close("connection 505 0.0 UNEXPECTED_FRAME - type 1, all octets = <<0,20,0,10,0>>")
+
+
+# ------------------------------------------------------------------------------------------------------ its limits
+
+
+def test_frames_are_cut_to_the_clients_frame_max(scene: Scene) -> None:
+    ch = scene.channel(frame_max=4096)
+    queue = ch.declare(exclusive=True)
+    ch.publish("", queue, bytes(10_000))
+    ch.send(BasicGet(queue=queue, no_ack=True))
+    sizes = []
+    while sum(sizes) < 10_000:
+        kind, _, payload = ch.client.read_frame()
+        if kind == 3:
+            sizes.append(len(payload))
+    assert sizes == [4088, 4088, 1824]
+
+
+def test_one_channel_too_many(scene: Scene) -> None:
+    client = scene.client(channel_max=2)
+    client.channel(1)
+    client.channel(2)
+    with pytest.raises(Closed) as closed:
+        client.channel(3)
+    assert str(closed.value) == (
+        "connection 530 0.0 NOT_ALLOWED - number of channels opened (2) has reached the negotiated channel_max (2)"
+    )
+
+
+def test_heartbeats_come_and_count(scene: Scene) -> None:
+    """With an interval of one second, one comes every half second; and whoever stays silent is cut."""
+    client = scene.client(heartbeat=1)
+    beats = 0
+    while not client.is_cut():
+        beats += 1
+    assert beats >= 2
+
+
+# --------------------------------------------------------------------------------------------------------- its end
+
+
+def test_close_is_answered(scene: Scene) -> None:
+    client = scene.client()
+    client.zero.send(ConnectionClose(200, "bye"))
+    client.zero.expect(ConnectionCloseOk)
+
+
+def test_what_was_sent_before_close_is_done(scene: Scene, ch: Channel) -> None:
+    queue = ch.declare(scene.q, auto_delete=True)
+    other = scene.channel()
+    for _ in range(100):
+        other.publish("", queue)
+    other.client.close()
+    until(lambda: ch.depth(queue) == 100, "all the messages to be there")
+
+
+def test_the_socket_closes_after_close_ok(scene: Scene) -> None:
+    client = scene.client()
+    client.zero.send(BasicQos())
+    client.zero.refusal()
+    assert client.is_cut()
+
+
+def test_exclusive_queues_go_with_the_connection(scene: Scene, ch: Channel) -> None:
+    other = scene.channel()
+    queue = other.declare(scene.q, exclusive=True, durable=True)
+    other.client.close()
+    until(lambda: not ch.exists(queue), "the queue to go")
+
+
+def test_exclusive_queues_go_with_the_socket(scene: Scene, ch: Channel) -> None:
+    other = scene.channel()
+    queue = other.declare(scene.q, exclusive=True)
+    other.client.abandon()
+    until(lambda: not ch.exists(queue), "the queue to go")
+
+
+# ------------------------------------------------------------------------------------------- what operators do
+
+
+def test_closed_by_an_operator(scene: Scene) -> None:
+    client = scene.client()
+    scene.broker.close_connections(VHOST, "for a reason")
+    client.zero.expect_close("connection 320 0.0 CONNECTION_FORCED - for a reason")
+
+
+def test_update_secret(scene: Scene) -> None:
+    client = scene.client()
+    client.zero.call(ConnectionUpdateSecret(b"guest", "it was time"))
+    client.channel()
+
+
+def test_blocked_and_unblocked(scene: Scene) -> None:
+    """Only who publishes is told, and nothing that it publishes is read until the alarm is over."""
+    publisher, consumer, deaf = scene.channel(), scene.channel(), scene.channel(capabilities={})
+    queue = consumer.declare(scene.q, exclusive=False, auto_delete=True)
+    consumer.consume(queue, no_ack=True)
+    with scene.broker.memory_alarm():
+        publisher.publish("", queue, b"late")
+        deaf.publish("", queue, b"late too")
+        publisher.client.zero.expect(ConnectionBlocked, reason="low on memory")
+        consumer.expect_nothing(queue)
+    publisher.client.zero.expect(ConnectionUnblocked)
+    assert sorted(consumer.bodies(2)) == [b"late", b"late too"]
+    deaf.settle()
+    assert not deaf.client.zero.inbox
+    assert not consumer.client.zero.inbox
+
+
+def test_capabilities_are_the_clients_to_announce(scene: Scene) -> None:
+    client = scene.client(capabilities={**CAPABILITIES, "of_its_own": True})
+    client.channel()
