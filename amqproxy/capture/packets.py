@@ -23,6 +23,7 @@ ACK = 16
 
 MAX_DEPTH = 4
 """IP in IP, and fragments of fragments, are followed so far down."""
+_MAX_DEPTH = cython.declare(cython.int, MAX_DEPTH)
 
 _IPV4 = cython.declare(cython.int, 0x0800)
 _IPV6 = cython.declare(cython.int, 0x86DD)
@@ -230,7 +231,7 @@ class Dissector:
                         depth,
                     )
                 at += 8
-            elif (protocol == 4 or protocol == 41) and depth < 4:  # IP in IP; MAX_DEPTH
+            elif (protocol == 4 or protocol == 41) and depth < _MAX_DEPTH:  # IP in IP
                 return self._ip(ts_ns, data, at, stop, depth + 1)
             else:
                 return None
@@ -276,7 +277,7 @@ class Dissector:
         depth: cython.int,
     ) -> Segment | None:
         """The segment of the packet that this fragment, at `data[at:stop]`, completes."""
-        if depth >= 4 or at > stop:  # MAX_DEPTH
+        if depth >= _MAX_DEPTH or at > stop:
             return None
         if stop > len(data):
             self._fragments.drop(key)
