@@ -32,14 +32,19 @@ def client_context(tls: ClientTLS) -> ssl.SSLContext:
 
 def _load_certificate(context: ssl.SSLContext, certificate: str, key: str | None) -> None:
     try:
-        context.load_cert_chain(certificate, key)
-    except (OSError, ssl.SSLError) as error:
+        context.load_cert_chain(certificate, key, password=_no_password)
+    except (OSError, ValueError) as error:
         files = certificate if key is None else f"{certificate} and {key}"
         raise ConfigError(f"{files}: not a certificate and its key in PEM: {error}") from None
+
+
+def _no_password() -> str:
+    """A daemon must not stop to ask on a terminal for the password of a key."""
+    raise ValueError("the key is encrypted; amqproxy takes keys without a password only")
 
 
 def _load_authority(context: ssl.SSLContext, authority: str) -> None:
     try:
         context.load_verify_locations(authority)
-    except (OSError, ssl.SSLError) as error:
+    except OSError as error:
         raise ConfigError(f"{authority}: no certificates in PEM: {error}") from None

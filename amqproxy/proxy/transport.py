@@ -40,8 +40,9 @@ class Transport(Protocol):
     async def send(self, data: bytes | memoryview) -> None:
         """Send all of `data`. `Broken` if the peer is gone.
 
-        When it is cancelled, either what was not sent is kept, and sent before whatever is sent
-        next, or the next send is `Broken`: a frame is never cut by another.
+        When it is cancelled, what had not begun to be sent is not sent, and of the rest either what
+        is left is sent before whatever is sent next, or the next send is `Broken`: nothing that
+        one call was given is cut by what another was.
         """
 
     async def send_eof(self) -> None:
@@ -119,10 +120,10 @@ class SocketTransport:
         """Send what is unsent, holding the lock; drop the lock when nobody else wants it."""
         try:
             while self._unsent:
-                await trio.lowlevel.wait_writable(self._socket)
                 try:
                     sent = self._socket.send(self._unsent)
                 except BlockingIOError:
+                    await trio.lowlevel.wait_writable(self._socket)
                     continue
                 self._unsent = memoryview(self._unsent)[sent:]
             self._unsent = b""
@@ -147,6 +148,7 @@ class SocketTransport:
         if self._socket.fileno() >= 0:
             trio.lowlevel.notify_closing(self._socket)
             self._socket.close()
+            self._was_drained = False  # to read on fails at once, where to wait on -1 would confuse trio
 
 
 class StreamTransport:

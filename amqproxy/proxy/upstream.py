@@ -43,6 +43,8 @@ class Dialer:
         except OSError as error:
             kind, why = _explained(error)
             raise Unreachable(kind, f"{self.address} {why}") from None
+        except ValueError as error:  # of UnicodeError's kind: a name that cannot be one
+            raise Unreachable("unreachable", f"{self.address} cannot be reached: {error}") from None
 
     async def _open(self) -> Transport:
         stream = await trio.open_tcp_stream(self._host, self._port)

@@ -1,0 +1,144 @@
+"""One leg alone: how it parts from its peer."""
+
+from dataclasses import dataclass, field
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from amqproxy.amqp091.connection import Connection
+from amqproxy.amqp091.errors import ConnectionForced, FrameError
+from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer, State
+from amqproxy.amqp091.protocol_header import HEADER
+from amqproxy.proxy.leg import TAKES_CLOSE, Leg
+from amqproxy.proxy.transport import Broken
+from tests.proxy.words import octets, words
+
+FORCED = ConnectionForced("because")
+
+
+@dataclass
+class Script:
+    """A transport whose peer says `lines`, whatever it is told; None is a reset. At the end it says nothing."""
+
+    lines: list[bytes | None]
+    told: bytes = b""
+    received: int = 0
+    is_listening: bool = False
+    ends: list[str] = field(default_factory=list)
+
+    async def receive(self) -> bytes:
+        await trio.lowlevel.checkpoint()
+        if not self.lines:
+            await trio.sleep_forever()
+        line = self.lines.pop(0)
+        if line is None:
+            raise Broken("reset by the peer")
+        return line
+
+    async def send(self, data: bytes | memoryview) -> None:
+        self.told += data
+
+    async def send_eof(self) -> None:
+        self.ends.append("EOF")
+
+    async def aclose(self) -> None:
+        self.ends.append("closed")
+
+
+def leg_in(state: State, peer: Peer, *lines: bytes | None) -> tuple[Leg, Script]:
+    """A leg whose connection has come as far as `state`."""
+    connection = Connection(initial_frame_max=131_072)
+    connection.receive_header(CLIENT, HEADER)
+    for speaker, said in (
+        (SERVER, "connection.start"),
+        (CLIENT, "connection.start-ok"),
+        (SERVER, "connection.tune"),
+        (CLIENT, "connection.tune-ok"),
+        (CLIENT, "connection.open"),
+        (SERVER, "connection.open-ok"),
+    ):
+        if connection.state is not state:
+            connection.feed(speaker, octets(said))
+    assert connection.state is state
+    script = Script(list(lines))
+    return Leg(peer, script, connection), script
+
+
+def test_what_the_log_calls_the_peers() -> None:
+    assert [leg_in(State.OPEN, peer)[0].name for peer in Peer] == ["client", "upstream"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ([octets("connection.close-ok")], "connection.close 320"),
+        ([octets("heartbeat, connection.close-ok")], "connection.close 320"),
+        ([octets("1: basic.publish, 1: header 5"), octets("connection.close-ok")], "connection.close 320"),
+        (
+            [octets("connection.close 200"), octets("connection.close-ok")],
+            "connection.close 320, connection.close-ok",
+        ),
+        (
+            [octets("connection.close 200, connection.close 200, connection.close-ok")],
+            "connection.close 320, connection.close-ok, connection.close-ok",
+        ),
+        ([octets("connection.tune"), octets("connection.close-ok")], "connection.close 320"),
+        ([b"nonsense, and so", octets("connection.close-ok")], "connection.close 320"),
+        ([b"nonsense", octets("connection.close-ok")[:4], octets("connection.close-ok")[4:]], "connection.close 320"),
+    ],
+)
+async def test_a_peer_that_answers(lines: list[bytes | None], told: str, autojump_clock: MockClock) -> None:
+    leg, script = leg_in(State.OPEN, CLIENT, *lines)
+    await leg.say_goodbye(FORCED, timeout=5.0)
+    assert words(script.told) == told
+    assert script.ends == ["EOF"]
+    assert trio.current_time() == 0
+
+
+@pytest.mark.parametrize("lines", [[b""], [octets("heartbeat"), b""], [None]])
+async def test_a_peer_that_goes(lines: list[bytes | None], autojump_clock: MockClock) -> None:
+    leg, script = leg_in(State.OPEN, CLIENT, *lines)
+    await leg.say_goodbye(FORCED, timeout=5.0)
+    assert words(script.told) == "connection.close 320"
+    assert trio.current_time() == 0
+
+
+@pytest.mark.parametrize("lines", [[], [octets("heartbeat")], [b"nonsense"]])
+async def test_a_peer_that_does_not_answer(lines: list[bytes | None], autojump_clock: MockClock) -> None:
+    leg, script = leg_in(State.OPEN, SERVER, *lines)
+    await leg.say_goodbye(FORCED, timeout=5.0)
+    assert words(script.told) == "connection.close 320"
+    assert trio.current_time() == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize("state", [State.GREETED, State.STARTED, State.ANSWERED, State.TUNED, State.AGREED])
+async def test_a_peer_that_would_not_understand(state: State) -> None:
+    leg, script = leg_in(state, CLIENT)
+    assert state not in TAKES_CLOSE
+    await leg.say_goodbye(FORCED, timeout=5.0)
+    assert script.told == b""
+
+
+async def test_a_peer_whose_close_nobody_answered() -> None:
+    leg, script = leg_in(State.OPEN, SERVER)
+    leg.connection.feed(SERVER, octets("connection.close 320"))
+    await leg.say_goodbye(FORCED, timeout=5.0)
+    assert words(script.told) == "connection.close-ok"
+
+
+async def test_the_close_says_what_was_wrong() -> None:
+    leg, script = leg_in(State.OPENING, CLIENT, b"")
+    await leg.say_goodbye(FrameError("too large", class_id=60, method_id=40), timeout=5.0)
+    (close,) = Connection().readers[SERVER].feed(script.told)
+    assert close.method.reply_text == "FRAME_ERROR - too large"
+    assert (close.method.failing_class_id, close.method.failing_method_id) == (60, 40)
+
+
+@pytest.mark.parametrize(("lines", "seconds"), [([b"more", b""], 0), ([None], 0), ([b"more"], 5)])
+async def test_a_stranger_is_turned_away(lines: list[bytes | None], seconds: float, autojump_clock: MockClock) -> None:
+    script = Script(lines)
+    await Leg(CLIENT, script, Connection()).turn_away(timeout=5.0)
+    assert script.told == HEADER
+    assert script.ends == ["EOF"]
+    assert trio.current_time() == pytest.approx(seconds)

@@ -1,0 +1,241 @@
+"""Clients come and go, over real sockets; the broker is a socket that the test holds."""
+
+import errno
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import structlog
+import trio
+
+from amqproxy.config import Limits
+from amqproxy.proxy import listener as listener_module
+from amqproxy.proxy.listener import Server, listen
+from amqproxy.proxy.session import Session
+from amqproxy.proxy.transport import SocketTransport, Transport
+from amqproxy.taps.metrics import Metrics
+from tests.proxy.stage import HANDSHAKE, connected
+from tests.proxy.words import octets, words
+
+LIMITS = Limits(connections=3, close_timeout=0.3, drain_timeout=0.6, handshake_timeout=5.0)
+
+
+class House:
+    """A server on a free port, its brokers' ends, and what it counts."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.metrics = Metrics()
+        self.brokers: list[trio.SocketStream] = []
+        self.server = Server(self._dial, limits, self.metrics)
+        self.drain = trio.Event()
+        self.clients: list[trio.SocketStream] = []
+        self.is_over = trio.Event()
+
+    async def _dial(self) -> Transport:
+        broker, dialled = connected()
+        self.brokers.append(_stream(broker))
+        return SocketTransport(dialled)
+
+    async def serve(self, task_status: trio.TaskStatus[None]) -> None:
+        listeners = await listen("127.0.0.1:0")
+        self.port = listeners[0].socket.getsockname()[1]
+        task_status.started()
+        try:
+            await self.server.serve([(each, None) for each in listeners], self.drain)
+        finally:
+            for each in listeners:
+                await trio.aclose_forcefully(each)
+        self.is_over.set()
+
+    async def client(self) -> trio.SocketStream:
+        client = await trio.open_tcp_stream("127.0.0.1", self.port)
+        self.clients.append(client)
+        return client
+
+    async def opened(self) -> tuple[trio.SocketStream, trio.SocketStream]:
+        """A client and its broker's end, the connection open between them."""
+        client = await self.client()
+        number = len(self.brokers)
+        await client.send_all(octets("header"))
+        with trio.fail_after(5):
+            while len(self.brokers) == number:  # noqa: ASYNC110
+                await trio.sleep(0.001)
+        broker = self.brokers[-1]
+        await receive(broker, len(octets("header")))
+        for line in HANDSHAKE.strip().splitlines()[1:]:
+            arrow, _, said = line.strip().partition(" ")
+            speaker, listener = (client, broker) if arrow == ">>" else (broker, client)
+            await speaker.send_all(octets(said))
+            await receive(listener, len(octets(said)))
+        return client, broker
+
+    async def holds(self, connections: int) -> None:
+        """Wait until so many are left."""
+        with trio.fail_after(5):
+            while self.count("connections") > connections:  # noqa: ASYNC110
+                await trio.sleep(0.001)
+
+    def count(self, name: str, **labels: str) -> float:
+        return self.metrics.registry.get_sample_value(f"amqproxy_{name}", labels) or 0
+
+
+def _stream(end: socket.socket) -> trio.SocketStream:
+    return trio.SocketStream(trio.socket.from_stdlib_socket(end))
+
+
+async def receive(stream: trio.SocketStream, count: int) -> bytes:
+    data = b""
+    with trio.fail_after(5):
+        while len(data) < count:
+            data += await stream.receive_some(count - len(data)) or pytest.fail("closed")
+    return data
+
+
+async def rest(stream: trio.SocketStream) -> str:
+    """In words, all that still comes, and how it ends."""
+    data = b""
+    with trio.fail_after(5):
+        try:
+            while more := await stream.receive_some():
+                data += more
+        except trio.BrokenResourceError:
+            return f"{words(data)}, RST"
+    return words(data)
+
+
+@asynccontextmanager
+async def house(limits: Limits = LIMITS) -> AsyncIterator[House]:
+    built = House(limits)
+    try:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(built.serve)
+            yield built
+            nursery.cancel_scope.cancel()
+    finally:
+        for stream in built.clients + built.brokers:
+            await trio.aclose_forcefully(stream)
+    assert not built.server.sessions
+    assert built.count("connections") == 0
+    assert built.count("channels") == 0
+
+
+async def test_clients_are_served_and_counted() -> None:
+    async with house() as built:
+        first, _ = await built.opened()
+        await built.opened()
+        assert built.count("connections") == 2
+        assert built.count("connections_accepted_total") == 2
+        await first.aclose()
+        await built.brokers[0].aclose()
+        await built.holds(1)
+
+
+async def test_no_more_than_the_limit() -> None:
+    async with house() as built:
+        clients = [await built.client() for _ in range(5)]
+        assert [await rest(client) for client in clients[3:]] == ["", ""]
+        assert built.count("connections_refused_total", reason="limit") == 2
+        assert built.count("connections") == 3
+        await clients[0].aclose()
+        await built.holds(2)
+        await built.opened()
+
+
+async def test_no_descriptor_left(monkeypatch: pytest.MonkeyPatch, log: list[structlog.typing.EventDict]) -> None:
+    accept = trio.SocketListener.accept
+    failures = iter([OSError(errno.EMFILE, "Too many open files"), OSError(errno.ENOMEM, "No memory")])
+
+    async def scarce(self: trio.SocketListener) -> trio.SocketStream:
+        for failure in failures:
+            raise failure
+        return await accept(self)
+
+    monkeypatch.setattr(trio.SocketListener, "accept", scarce)
+    monkeypatch.setattr(listener_module, "BREATHER", 0.01)
+    async with house() as built:
+        await built.opened()
+        assert built.count("connections_refused_total", reason="resources") == 2
+    assert [event["reason"] for event in log if event["event"] == "cannot accept"] == [
+        "Too many open files",
+        "No memory",
+    ]
+
+
+async def test_a_client_gone_before_it_was_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with house() as built:
+        with monkeypatch.context() as patch:
+            patch.setattr(Server, "_admit", lambda *_: None)
+            assert await rest(await built.client()) == ""
+        await built.opened()
+
+
+async def test_one_client_s_trouble_is_not_another_s(
+    monkeypatch: pytest.MonkeyPatch, log: list[structlog.typing.EventDict]
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    async with house() as built:
+        client, broker = await built.opened()
+        other, other_broker = await built.opened()
+        with monkeypatch.context() as patch:
+            patch.setattr(Session, "_note_method", fail)
+            await client.send_all(octets("1: channel.open"))
+            assert await receive(client, 14)
+        await client.send_all(octets("connection.close-ok"))
+        await broker.send_all(octets("connection.close-ok"))
+        assert await rest(broker) == "connection.close 541"
+        await other.send_all(octets("heartbeat"))
+        assert words(await receive(other_broker, 8)) == "heartbeat"
+    assert [event["event"] for event in log].count("session failed") == 1
+
+
+async def test_a_drain_of_nothing() -> None:
+    async with house() as built:
+        built.drain.set()
+        await built.is_over.wait()
+        with pytest.raises(OSError, match="connect"):
+            await trio.open_tcp_stream("127.0.0.1", built.port)
+
+
+async def test_a_drain_of_all() -> None:
+    async with house() as built:
+        pairs = [await built.opened() for _ in range(2)]
+        stranger = await built.client()
+        built.drain.set()
+        assert await rest(stranger) == ""
+        for client, broker in pairs:
+            await client.send_all(octets("connection.close-ok"))
+            assert await rest(client) == "connection.close 320"
+            await broker.send_all(octets("connection.close-ok"))
+            assert await rest(broker) == "connection.close 320"
+        with trio.fail_after(1):
+            await built.is_over.wait()
+
+
+async def test_a_drain_takes_its_time_and_no_more() -> None:
+    """One does not answer, one does not finish what it has begun: both are told, and none is waited for."""
+    async with house() as built:
+        mute, mute_broker = await built.opened()
+        slow, slow_broker = await built.opened()
+        await slow.send_all(octets("1: channel.open, 1: basic.publish"))
+        await receive(slow_broker, len(octets("1: channel.open, 1: basic.publish")))
+        began = trio.current_time()
+        built.drain.set()
+        await built.is_over.wait()
+        assert trio.current_time() - began == pytest.approx(LIMITS.drain_timeout, abs=0.25)
+        for peer in (mute, mute_broker, slow, slow_broker):
+            assert (await rest(peer)).startswith("connection.close 320")
+
+
+async def test_an_address_that_is_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
+        await listen(f"127.0.0.1:{taken.getsockname()[1]}")
+
+
+async def test_every_interface() -> None:
+    listeners = await listen(":0")
+    assert {each.socket.getsockname()[0] for each in listeners} <= {"0.0.0.0", "::"}
+    for each in listeners:
+        await each.aclose()

@@ -1,0 +1,115 @@
+"""TLS on either leg: real certificates, and files that are not what the config says."""
+
+import ssl
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import trio
+import trustme
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from amqproxy.config import ClientTLS, ConfigError, ServerTLS
+from amqproxy.proxy.tls import client_context, server_context
+from amqproxy.proxy.transport import Broken, StreamTransport
+from tests.proxy.stage import connected
+
+
+class Files:
+    """An authority, a server's certificate for `localhost`, a client's, and a key that fits neither."""
+
+    def __init__(self, directory: Path) -> None:
+        authority = trustme.CA()
+        self.ca = self._write(directory / "ca.pem", authority.cert_pem)
+        server, client = authority.issue_cert("localhost"), authority.issue_cert("client@example")
+        self.server = self._write(directory / "server.pem", *server.cert_chain_pems)
+        self.server_key = self._write(directory / "server.key", server.private_key_pem)
+        self.client = self._write(directory / "client.pem", *client.cert_chain_pems)
+        self.client_key = self._write(directory / "client.key", client.private_key_pem)
+
+    @staticmethod
+    def _write(path: Path, *blobs: trustme.Blob) -> str:
+        path.write_bytes(b"".join(blob.bytes() for blob in blobs))
+        return str(path)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return Files(tmp_path_factory.mktemp("tls"))
+
+
+async def talk(server: ssl.SSLContext, client: ssl.SSLContext, name: str = "localhost") -> bytes:
+    """What a client says as the server hears it, once over TLS."""
+    ends = [trio.SocketStream(trio.socket.from_stdlib_socket(end)) for end in connected(tcp=True)]
+    ours = StreamTransport(trio.SSLStream(ends[0], server, server_side=True))
+    theirs = StreamTransport(trio.SSLStream(ends[1], client, server_hostname=name))
+    heard = b""
+    try:
+        async with trio.open_nursery() as nursery:
+
+            @nursery.start_soon
+            async def say() -> None:
+                try:
+                    await theirs.send(b"hello")
+                    await theirs.send_eof()
+                except Broken:
+                    await theirs.aclose()
+
+            with trio.fail_after(5):
+                while data := await ours.receive():
+                    heard += data
+    finally:
+        for end in (ours, theirs):
+            await end.aclose()
+    return heard
+
+
+async def test_a_broker_that_is_who_it_should_be(files: Files) -> None:
+    server = server_context(ServerTLS(certificate=files.server, key=files.server_key))
+    assert await talk(server, client_context(ClientTLS(ca=files.ca))) == b"hello"
+
+
+async def test_a_broker_that_nobody_vouches_for(files: Files) -> None:
+    server = server_context(ServerTLS(certificate=files.server, key=files.server_key))
+    with suppress(Broken):
+        assert await talk(server, client_context(ClientTLS())) == b""
+    assert await talk(server, client_context(ClientTLS(verify=False)), name="other") == b"hello"
+
+
+async def test_a_client_must_show_a_certificate_where_that_is_asked(files: Files) -> None:
+    server = server_context(ServerTLS(certificate=files.server, key=files.server_key, client_ca=files.ca))
+    with pytest.RaisesGroup(pytest.RaisesExc(Broken, match="(?i)certificate"), flatten_subgroups=True):
+        await talk(server, client_context(ClientTLS(ca=files.ca)))
+    known = ClientTLS(ca=files.ca, certificate=files.client, key=files.client_key)
+    assert await talk(server, client_context(known)) == b"hello"
+
+
+def test_files_that_are_not_there_or_do_not_fit(files: Files, tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing.pem")
+    for tls in (
+        ServerTLS(certificate=missing, key=files.server_key),
+        ServerTLS(certificate=files.server, key=missing),
+        ServerTLS(certificate=files.server, key=files.server_key, client_ca=missing),
+    ):
+        with pytest.raises(ConfigError, match=r"missing\.pem"):
+            server_context(tls)
+    with pytest.raises(ConfigError, match=r"server\.pem and .*client\.key: not a certificate and its key"):
+        server_context(ServerTLS(certificate=files.server, key=files.client_key))
+    with pytest.raises(ConfigError, match=r"server\.key: no certificates"):
+        client_context(ClientTLS(ca=files.server_key))
+    with pytest.raises(ConfigError, match=r"client\.pem: not a certificate"):
+        client_context(ClientTLS(certificate=files.client))
+
+
+def test_nobody_is_asked_for_a_password(files: Files, tmp_path: Path) -> None:
+    key = tmp_path / "locked.key"
+    plain = load_pem_private_key(Path(files.server_key).read_bytes(), None)
+    form = (Encoding.PEM, PrivateFormat.TraditionalOpenSSL, BestAvailableEncryption(b"secret"))
+    key.write_bytes(plain.private_bytes(*form))
+    with pytest.raises(ConfigError, match=r"locked\.key: .* without a password only"):
+        server_context(ServerTLS(certificate=files.server, key=str(key)))

@@ -1,0 +1,297 @@
+"""Octets over a plain socket and over a trio stream: what holds for both, and what each has of its own."""
+
+import socket
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trio.testing import memory_stream_pair, wait_all_tasks_blocked
+
+from amqproxy.proxy.transport import LEAST_READ, MOST_READ, TURN, Broken, SocketTransport, StreamTransport, Transport
+from tests.proxy.stage import connected
+
+
+def over_sockets() -> tuple[Transport, Transport]:
+    one, other = connected()
+    return SocketTransport(one), SocketTransport(other)
+
+
+def over_streams() -> tuple[Transport, Transport]:
+    one, other = memory_stream_pair()
+    return StreamTransport(one), StreamTransport(other)
+
+
+Pair = Callable[[], tuple[Transport, Transport]]
+each_kind = pytest.mark.parametrize("pair", [over_sockets, over_streams])
+
+
+async def received_by(transport: Transport) -> bytes:
+    """All that comes until the other end closes."""
+    octets = b""
+    while data := await transport.receive():
+        octets += data
+    return octets
+
+
+# ------------------------------------------------------------------------------------------------ for both
+
+
+@each_kind
+async def test_octets_and_their_end(pair: Pair) -> None:
+    ours, theirs = pair()
+    await ours.send(b"abc")
+    await ours.send(memoryview(b"def"))
+    assert await theirs.receive() in (b"abc", b"abcdef")
+    await ours.send(b"")
+    await ours.send(b"ghi")
+    await ours.send_eof()
+    assert (await received_by(theirs)).endswith(b"ghi")
+    assert theirs.received == 9
+    for end in (ours, theirs):
+        await end.aclose()
+        await end.aclose()
+
+
+@each_kind
+async def test_who_waits_is_listening(pair: Pair) -> None:
+    ours, theirs = pair()
+    assert not ours.is_listening
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ours.receive)
+        await wait_all_tasks_blocked()
+        assert ours.is_listening
+        await theirs.send(b"x")
+    assert not ours.is_listening
+    for end in (ours, theirs):
+        await end.aclose()
+
+
+@each_kind
+async def test_closing_wakes_who_waits(pair: Pair) -> None:
+    ours, theirs = pair()
+    async with trio.open_nursery() as nursery:
+
+        @nursery.start_soon
+        async def listen() -> None:
+            with pytest.raises(Broken):
+                await ours.receive()
+
+        await wait_all_tasks_blocked()
+        await ours.aclose()
+    with pytest.raises(Broken):
+        await ours.send(b"x")
+    with pytest.raises(Broken):
+        await ours.receive()
+    await theirs.aclose()
+
+
+@each_kind
+async def test_a_peer_that_is_gone(pair: Pair) -> None:
+    ours, theirs = pair()
+    await theirs.aclose()
+    with pytest.raises(Broken):
+        await ours.send(b"x")
+    await ours.aclose()
+
+
+# ------------------------------------------------------------------------------------------- a plain socket
+
+
+async def fill(transport: SocketTransport, marked: bytes) -> trio.CancelScope:
+    """Send `marked`, over and over, until the socket takes no more; the scope of the send that waits."""
+    while True:
+        with trio.move_on_after(0.05) as scope:
+            await transport.send(marked)
+        if scope.cancelled_caught:
+            return scope
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    sizes=st.lists(st.integers(0, 300_000), min_size=1, max_size=30),
+    tasks=st.integers(1, 3),
+)
+def test_nothing_is_torn_or_lost_however_slow_the_reader(sizes: list[int], tasks: int) -> None:
+    """Each task sends its own octet only; what one call was given arrives in one piece."""
+
+    async def check() -> None:
+        ours, theirs = over_sockets()
+        pieces: list[bytes] = []
+
+        async def talk(octet: bytes) -> None:
+            for number, size in enumerate(sizes):
+                await ours.send(struct.pack(">cHI", octet, number, size) + octet * size)
+
+        async with trio.open_nursery() as nursery:
+
+            @nursery.start_soon
+            async def speak() -> None:
+                async with trio.open_nursery() as speakers:
+                    for number in range(tasks):
+                        speakers.start_soon(talk, bytes([65 + number]))
+                await ours.send_eof()
+
+            octets = await received_by(theirs)
+        while octets:
+            octet, _, size = struct.unpack_from(">cHI", octets)
+            assert octets[7 : 7 + size] == octet * size
+            pieces.append(octets[:7])
+            octets = octets[7 + size :]
+        assert len(pieces) == len(sizes) * tasks
+        for end in (ours, theirs):
+            await end.aclose()
+
+    trio.run(check)
+
+
+async def test_what_a_cancelled_send_left_goes_before_the_next() -> None:
+    end, other = connected()
+    ours, theirs = SocketTransport(end), SocketTransport(other)
+    frame = b"<" + bytes(100_000) + b">"
+    await fill(ours, frame)
+    async with trio.open_nursery() as nursery:
+
+        @nursery.start_soon
+        async def say_last() -> None:
+            await ours.send(b"<last>")
+            await ours.send_eof()
+
+        octets = await received_by(theirs)
+    *frames, last = octets.split(b"><")
+    assert last == b"last>"
+    assert {len(each.strip(b"<>")) for each in frames} == {100_000}
+    for transport in (ours, theirs):
+        await transport.aclose()
+
+
+async def test_who_waits_for_his_turn_may_be_cancelled() -> None:
+    ours, theirs = over_sockets()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ours.send, bytes(1_000_000))
+        await wait_all_tasks_blocked()
+        with trio.CancelScope() as impatient:
+            nursery.start_soon(ours.send, b"second")
+            await wait_all_tasks_blocked()
+            impatient.cancel()
+            await ours.send(b"never")
+        nursery.start_soon(ours.send_eof)
+        assert await received_by(theirs) == bytes(1_000_000) + b"second"
+    for end in (ours, theirs):
+        await end.aclose()
+
+
+async def test_the_end_comes_after_what_waits() -> None:
+    ours, theirs = over_sockets()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ours.send, bytes(1_000_000))
+        await wait_all_tasks_blocked()
+        nursery.start_soon(ours.send_eof)
+        assert len(await received_by(theirs)) == 1_000_000
+    for end in (ours, theirs):
+        await end.aclose()
+
+
+async def test_closing_wakes_who_waits_to_send() -> None:
+    ours, theirs = over_sockets()
+    async with trio.open_nursery() as nursery:
+
+        @nursery.start_soon
+        async def say() -> None:
+            with pytest.raises(Broken, match="closed here"):
+                await ours.send(bytes(1_000_000))
+
+        await wait_all_tasks_blocked()
+        await ours.aclose()
+    await theirs.aclose()
+
+
+async def test_a_reset_by_name() -> None:
+    end, other = connected(tcp=True)
+    ours = SocketTransport(end)
+    other.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    other.close()
+    with pytest.raises(Broken, match="reset by the peer"):
+        await ours.receive()
+    await ours.aclose()
+
+
+async def test_reads_grow_with_what_there_is_and_shrink_again() -> None:
+    ours, theirs = over_sockets()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ours.send, bytes(4_000_000))
+        left, largest = 4_000_000, 0
+        while left:
+            data = await theirs.receive()
+            left -= len(data)
+            largest = max(largest, len(data))
+    assert LEAST_READ < largest <= MOST_READ
+    for _ in range(10):
+        await ours.send(b"x")
+        assert await theirs.receive() == b"x"
+    assert theirs._size == LEAST_READ  # type: ignore[attr-defined]
+    for end in (ours, theirs):
+        await end.aclose()
+
+
+async def test_others_have_their_turn() -> None:
+    """Reads that never have to wait do not keep the other tasks from running for long."""
+    end, other = connected()
+    theirs = SocketTransport(other)
+    reads = longest = 0
+    async with trio.open_nursery() as nursery:
+
+        @nursery.start_soon
+        async def refill() -> None:
+            nonlocal reads, longest
+            for _ in range(200):
+                with suppress(BlockingIOError):
+                    while True:
+                        end.send(bytes(65536))
+                longest, reads = max(longest, reads), 0
+                await trio.lowlevel.checkpoint()
+            end.close()
+
+        while await theirs.receive():
+            reads += 1
+    assert longest <= 2 * TURN
+    await theirs.aclose()
+
+
+async def test_a_descriptor_used_again_is_not_mistaken_for_the_old() -> None:
+    ours, theirs = over_sockets()
+    await ours.aclose()
+    new, far = over_sockets()  # which likely has the descriptor that was just given back
+    for action in (ours.receive(), ours.send(b"x"), ours.send_eof()):
+        with suppress(Broken):
+            await action
+    await ours.aclose()
+    await new.send(b"y")
+    assert await far.receive() == b"y"
+    for end in (theirs, new, far):
+        await end.aclose()
+
+
+# --------------------------------------------------------------------------------------------- a trio stream
+
+
+async def test_a_cancelled_send_leaves_a_stream_torn() -> None:
+    class Stuck(trio.abc.Stream):
+        async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+            await trio.sleep_forever()
+
+        async def wait_send_all_might_not_block(self) -> None: ...
+
+        async def receive_some(self, max_bytes: int | None = None) -> bytes:
+            return b""
+
+        async def aclose(self) -> None: ...
+
+    ours = StreamTransport(Stuck())
+    with trio.move_on_after(0.01):
+        await ours.send(b"half a fra")
+    with pytest.raises(Broken, match="in the middle"):
+        await ours.send(b"me")
