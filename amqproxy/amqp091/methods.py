@@ -36,7 +36,8 @@ class Method(msgspec.Struct, frozen=True, gc=False):
     """What all methods share. Section 2.2.4 and 4.2.4.
 
     `name` is the specification's ("basic.publish"), `index` a small number for tables of counters,
-    `layout` the wire types of the fields as `wire.decode_fields` takes them.
+    `layout` the wire types of the fields as `wire.decode_fields` takes them, `spoken` the names of
+    the fields that are not reserved: the specification's, and ours.
     """
 
     name: ClassVar[str]
@@ -44,6 +45,7 @@ class Method(msgspec.Struct, frozen=True, gc=False):
     method_id: ClassVar[int]
     index: ClassVar[int]
     layout: ClassVar[bytes]
+    spoken: ClassVar[tuple[tuple[str, str], ...]]
     carries_content: ClassVar[bool]
 
     def encode(self) -> bytes:
@@ -53,11 +55,7 @@ class Method(msgspec.Struct, frozen=True, gc=False):
 
     def to_dict(self) -> dict[str, Any]:
         """What the method says, under the specification's names, without the reserved fields."""
-        return {
-            spec_name(field): getattr(self, field)
-            for field in self.__struct_fields__
-            if not field.startswith("reserved_")
-        }
+        return {name: getattr(self, field) for name, field in self.spoken}
 
 
 def spec_name(field: str) -> str:
@@ -89,6 +87,7 @@ def _method(name: str, class_id: int, method_id: int, *, content: bool = False) 
         cls.name, cls.class_id, cls.method_id = name, class_id, method_id
         cls.carries_content = content
         cls.layout = "".join(hints[f].__metadata__[0] for f in cls.__struct_fields__).encode()
+        cls.spoken = tuple((spec_name(f), f) for f in cls.__struct_fields__ if not f.startswith("reserved_"))
         cls.index = len(BY_INDEX)
         METHODS[class_id << 16 | method_id] = BY_NAME[name] = cls
         BY_INDEX.append(cls)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, get_type_hints
 
 import msgspec
+from msgspec.structs import astuple
 
 from amqproxy.amqp091.methods import FieldTable, LongLong, Octet, ShortStr
 from amqproxy.amqp091.wire import encode_fields, encode_flagged
@@ -35,8 +36,9 @@ class Properties(msgspec.Struct, frozen=True, gc=False):
 
     def present(self) -> dict[str, Any]:
         """The properties that the message has, by name."""
-        pairs = ((field, getattr(self, field)) for field in self.__struct_fields__)
-        return {field: value for field, value in pairs if value is not None}
+        if self is NO_PROPERTIES:
+            return {}
+        return {field: value for field, value in zip(_FIELDS, astuple(self), strict=True) if value is not None}
 
 
 def _layout(cls: type[Properties]) -> bytes:
@@ -47,6 +49,7 @@ def _layout(cls: type[Properties]) -> bytes:
 
 Properties.layout = _layout(Properties)
 
+_FIELDS = Properties.__struct_fields__
 NO_PROPERTIES = Properties()
 
 

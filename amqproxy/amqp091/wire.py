@@ -77,7 +77,7 @@ class Table(Mapping[str, Any]):
     name up finds the first of its name. Section 4.2.5.5.
     """
 
-    __slots__ = ("_fields", "_octets")
+    __slots__ = ("_fields", "_octets", "_values")
 
     def __init__(self, entries: Mapping[str, Any] | Iterable[Field] = ()) -> None:
         if isinstance(entries, Table):
@@ -90,6 +90,7 @@ class Table(Mapping[str, Any]):
             octets = encode_table_entries(fields)
         self._fields: tuple[Field, ...] | None = fields
         self._octets: bytes = octets
+        self._values: dict[str, Any] | None = None
 
     @classmethod
     def from_octets(cls, octets: bytes, offset: int = 0) -> Table:
@@ -103,7 +104,7 @@ class Table(Mapping[str, Any]):
     @classmethod
     def _of_checked(cls, octets: bytes) -> Table:
         table = cls.__new__(cls)
-        table._fields = None
+        table._fields = table._values = None
         table._octets = octets
         return table
 
@@ -118,17 +119,23 @@ class Table(Mapping[str, Any]):
             self._fields = tuple(_decode_entries(self._octets))
         return self._fields
 
+    @property
+    def values_by_name(self) -> Mapping[str, Any]:
+        if self._values is None:
+            values: dict[str, Any] = {}
+            for name, _, value in self.fields:
+                values.setdefault(name, value)
+            self._values = values
+        return self._values
+
     def __getitem__(self, name: str) -> Any:
-        for field in self.fields:
-            if field.name == name:
-                return field.value
-        raise KeyError(name)
+        return self.values_by_name[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys(field.name for field in self.fields))
+        return iter(self.values_by_name)
 
     def __len__(self) -> int:
-        return len({field.name for field in self.fields})
+        return len(self.values_by_name)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Table):

@@ -14,6 +14,7 @@ import msgspec
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import BODY, HEADER, HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.methods import Method
+from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.protocol_header import NAME, recognise
 from amqproxy.amqp091.wire import Array, Table
 
@@ -72,13 +73,14 @@ def record_frame(frame: Frame, *, ts_ns: int, stream: int, connection: str, send
         size=frame.size,
     )
     try:
-        if frame.kind == METHOD:
+        if record.type == "method":
             method: Method = frame.method
             record.method = method.name
             record.arguments = _arguments(method)
-        elif frame.kind == HEADER:
-            record.properties = plain(frame.header.properties.present())
-            record.arguments = {"body_size": frame.header.body_size}
+        elif record.type == "header":
+            header: ContentHeader = frame.header
+            record.properties = _plain_mapping(header.properties.present())
+            record.arguments = {"body_size": header.body_size}
     except ProtocolError as error:
         record.type = "error"
         record.code, record.reason, record.offset = error.code, error.reply_text, error.offset
@@ -119,7 +121,7 @@ def record_error(
 
 
 def _arguments(method: Method) -> dict[str, Any]:
-    arguments: dict[str, Any] = plain(method.to_dict())
+    arguments = {name: plain(value) for name, value in method.to_dict().items()}
     secret = SECRETS.get(method.name)
     if secret:
         arguments[secret] = MASK
@@ -131,17 +133,18 @@ def plain(value: Any) -> Any:
 
     Octets that are not text become `{"base64": "…"}`; decimals become strings, timestamps seconds.
     """
-    if isinstance(value, str):
+    kind = type(value)
+    if kind is str:
         return value if _is_text(value) else _base64(value.encode("utf-8", "surrogateescape"))
-    if isinstance(value, bytes):
+    if kind is bytes:
         try:
             return value.decode("utf-8")
         except UnicodeDecodeError:
             return _base64(value)
-    if isinstance(value, (Table, dict)):
-        return _plain_mapping(value)
-    if isinstance(value, Array):
-        return [plain(item) for item in value]
+    if kind is Table:
+        return _plain_mapping(value.values_by_name)
+    if kind is Array:
+        return [plain(item.value) for item in value.items]
     return value
 
 
@@ -153,6 +156,8 @@ def _plain_mapping(mapping: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_text(text: str) -> bool:
+    if text.isascii():
+        return True
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from amqproxy.taps.record import Record
@@ -16,10 +17,14 @@ def line(record: Record) -> str:
 
     → is from the client, ← from the server.
     """
-    when = datetime.fromtimestamp(record.ts_ns // 1_000_000_000, UTC)
-    clock = f"{when:%H:%M:%S}.{record.ts_ns // 1000 % 1_000_000:06d}"
+    clock = f"{_time_of_day(record.ts_ns // 1_000_000_000)}.{record.ts_ns // 1000 % 1_000_000:06d}"
     channel = "" if record.channel is None else f"ch {record.channel}"
     return f"{clock} #{record.stream:<3} {_ARROWS[record.sender]} {channel:<7} {_what(record)}".rstrip()
+
+
+@lru_cache(maxsize=16)
+def _time_of_day(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%H:%M:%S}"
 
 
 def _what(record: Record) -> str:
@@ -47,5 +52,9 @@ def _value(value: Any) -> str:
     """What a terminal can be trusted with: a peer's control characters are shown, and never obeyed."""
     if isinstance(value, str) and value and value.isprintable() and " " not in value:
         return value
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if text.isprintable() else json.dumps(value, default=str)
+    text = _in_any_script(value)
+    return text if text.isprintable() else _in_ascii(value)
+
+
+_in_any_script = json.JSONEncoder(ensure_ascii=False, default=str).encode
+_in_ascii = json.JSONEncoder(default=str).encode
