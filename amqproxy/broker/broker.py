@@ -2,43 +2,126 @@
 
 from __future__ import annotations
 
-import hmac
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
+from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
+from amqproxy.broker.events import Events
+from amqproxy.broker.exchanges.topic import Topic
+from amqproxy.broker.message import Message
+from amqproxy.broker.permissions import Permission
+from amqproxy.broker.schedule import Schedule
+from amqproxy.broker.users import User
 from amqproxy.broker.vhost import VirtualHost
 
+if TYPE_CHECKING:
+    from amqproxy.broker.link import Link
 
-class User:
-    """Somebody who may log in. `only_from_loopback` is RabbitMQ's rule for guest."""
+MAX_MESSAGE_SIZE = 134_217_728
+LOG_EXCHANGE = "amq.rabbitmq.log"
+RABBITMQ_VERSION = "3.10.8"
+"""The version whose behaviour this is: clients decide by it what they may ask for."""
 
-    def __init__(self, name: str, password: str, *, only_from_loopback: bool = False) -> None:
-        self.name = name
-        self.only_from_loopback = only_from_loopback
-        self._password = password
-
-    def accepts(self, password: str) -> bool:
-        return hmac.compare_digest(self._password.encode(), password.encode())
+EVERYTHING = Permission(".*", ".*", ".*")
 
 
 class Broker:
-    """Everything that a client can reach. `channel_max`, `frame_max` and `heartbeat` (seconds) are what tune offers."""
+    """Everything that a client can reach.
+
+    `channel_max`, `frame_max` and `heartbeat` (seconds) are what tune offers; `max_message_size` bounds one body.
+    `memory_limit` and `disk_free_limit` (octets) are held against what `measure` is told. `events` reports all that
+    happens; `vhosts`, `users` and `links` hold all there is. `log_exchange` makes amq.rabbitmq.log.
+    """
 
     def __init__(
-        self, version: str = "", *, channel_max: int = 2047, frame_max: int = 131_072, heartbeat: int = 60
+        self,
+        version: str = "",
+        *,
+        node: str = "amqproxy@localhost",
+        channel_max: int = 2047,
+        frame_max: int = 131_072,
+        heartbeat: int = 60,
+        max_message_size: int = MAX_MESSAGE_SIZE,
+        memory_limit: int | None = None,
+        disk_free_limit: int | None = None,
+        log_exchange: bool = False,
     ) -> None:
+        self.node = node
         self.channel_max = channel_max
         self.frame_max = frame_max
         self.heartbeat = heartbeat
-        self.vhosts: dict[str, VirtualHost] = {"/": VirtualHost("/")}
-        self.users = {"guest": User("guest", "guest", only_from_loopback=True)}
+        self.max_message_size = max_message_size
+        self.memory_limit = memory_limit
+        self.disk_free_limit = disk_free_limit
+        self.events = Events()
+        self.vhosts: dict[str, VirtualHost] = {}
+        self.users: dict[str, User] = {}
+        self.links: dict[Link, None] = {}
+        self.alarms: set[str] = set()
+        self.parameters: list[dict[str, Any]] = []
+        self.global_parameters: list[dict[str, Any]] = []
+        self.timed_links: Schedule[Link] = Schedule()
         self.properties = Table(
             {
                 "capabilities": dict.fromkeys(CAPABILITIES, True),
-                "product": "amqproxy",
-                "version": version,
+                "cluster_name": node,
+                "copyright": "",
+                "information": f"amqproxy {version}".strip() + ", which answers as RabbitMQ does",
                 "platform": "Python",
+                "product": "RabbitMQ",
+                "version": RABBITMQ_VERSION,
             }
         )
+        self.add_vhost("/").description = "Default virtual host"
+        guest = User.with_password("guest", "guest", ["administrator"], only_from_loopback=True)
+        guest.permit("/", EVERYTHING)
+        self.add_user(guest)
+        if log_exchange:
+            self.vhosts["/"].exchanges[LOG_EXCHANGE] = Topic(LOG_EXCHANGE, durable=True, internal=True)
+
+    # --- virtual hosts
+
+    def add_vhost(self, name: str) -> VirtualHost:
+        """The virtual host of that name, made if it is not there."""
+        vhost = self.vhosts.get(name)
+        if vhost is None:
+            vhost = self.vhosts[name] = VirtualHost(name, self.events)
+            self.events.report("vhost.created", name, vhost)
+        return vhost
+
+    def delete_vhost(self, name: str, now: float) -> bool:
+        """Delete a virtual host, with all in it, and close the connections to it; False when there is none."""
+        vhost = self.vhosts.pop(name, None)
+        if vhost is None:
+            return False
+        for link in [link for link in self.links if link.vhost is vhost]:
+            link.close(f"vhost '{name}' is deleted", now)
+        for queue in list(vhost.queues.values()):
+            vhost.remove_queue(queue)
+        for user in self.users.values():
+            user.permit(name, None)
+            for place in [place for place in user.topic_permissions if place[0] == name]:
+                user.permit_topic(*place, None)
+        self.events.report("vhost.deleted", name, vhost)
+        return True
+
+    # --- users
+
+    def add_user(self, user: User) -> None:
+        """Add a user, or put it in the place of one with its name."""
+        self.users[user.name] = user
+        self.events.report("user.created", "", user)
+
+    def delete_user(self, name: str, now: float) -> bool:
+        """Delete a user, and close its connections; False when there is none."""
+        user = self.users.pop(name, None)
+        if user is None:
+            return False
+        for link in [link for link in self.links if link.user is user]:
+            link.close(f"user '{name}' is deleted", now)
+        self.events.report("user.deleted", "", user)
+        return True
 
     def log_in(self, name: str, password: str, *, is_loopback: bool) -> User | None:
         """The user, if the password is right and it may come from there."""
@@ -47,21 +130,78 @@ class Broker:
             return None
         return user
 
+    def log_in_by_certificate(self, name: str, *, is_loopback: bool) -> User | None:
+        """The user that a TLS client's certificate names."""
+        user = self.users.get(name)
+        return None if user is None or (user.only_from_loopback and not is_loopback) else user
+
+    # --- connections
+
+    def close_connections(self, reason: str, now: float, vhost: str | None = None) -> int:
+        """Close all connections, or those to a virtual host, with 320 and a reason; how many there were."""
+        links = [link for link in self.links if vhost is None or (link.vhost is not None and link.vhost.name == vhost)]
+        for link in links:
+            link.close(reason, now)
+        return len(links)
+
+    def measure(self, *, memory: int | None = None, disk_free: int | None = None) -> None:
+        """Hold the octets in use, and those free on the disk, against the limits."""
+        if memory is not None and self.memory_limit is not None:
+            self.set_alarm("memory", memory > self.memory_limit)
+        if disk_free is not None and self.disk_free_limit is not None:
+            self.set_alarm("disk", disk_free < self.disk_free_limit)
+
+    def set_alarm(self, resource: str, is_on: bool) -> None:
+        """`resource` ("memory" or "disk") is short, or is not any more: publishers are held up for as long."""
+        if is_on == (resource in self.alarms):
+            return
+        if is_on:
+            self.alarms.add(resource)
+        else:
+            self.alarms.remove(resource)
+        self.events.report("alarm.set" if is_on else "alarm.cleared", "", resource)
+        for link in list(self.links):
+            link.alarms_changed()
+
+    # --- the log
+
+    def log(self, level: str, text: str, now: float) -> None:
+        """Publish a line of the log to amq.rabbitmq.log, if there is one; the routing key is the level."""
+        vhost = self.vhosts.get("/")
+        exchange = vhost.exchanges.get(LOG_EXCHANGE) if vhost else None
+        if vhost is not None and exchange is not None:
+            properties = Properties(
+                content_type="text/plain", timestamp=int(now), headers=Table({"level": level, "node": self.node})
+            )
+            vhost.publish(exchange, Message.made(LOG_EXCHANGE, level, properties, text.encode()), now)
+
+    # --- time
+
     def next_deadline(self) -> float:
         """When `tick` will next have something to do."""
         return min(
-            (queue.next_deadline for vhost in self.vhosts.values() for queue in vhost.queues.values()),
-            default=float("inf"),
+            self.timed_links.next,
+            *(vhost.next_release for vhost in self.vhosts.values()),
+            *(queue.next_deadline for vhost in self.vhosts.values() for queue in vhost.queues.values()),
         )
 
     def tick(self, now: float) -> None:
-        """Do what is due: let messages and queues expire."""
+        """Do what is due: let messages and queues expire, send heartbeats, hang up on the silent."""
+        for link in self.timed_links.take(now):
+            link.tick(now)
         for vhost in self.vhosts.values():
+            vhost.release(now)
             for queue in list(vhost.queues.values()):
                 if queue.next_deadline <= now:
                     queue.expire(now)
                     if queue.expires_at <= now:
                         vhost.remove_queue(queue)
+
+
+def limit(limits: Mapping[str, int], name: str) -> int | None:
+    """A limit of a user's or virtual host's; None where there is none, which a negative one means too."""
+    value = limits.get(name, -1)
+    return value if value >= 0 else None
 
 
 CAPABILITIES = (

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from amqproxy.amqp091.errors import PreconditionFailed
 from amqproxy.amqp091.wire import Table
+from amqproxy.broker.arguments import TYPE_NAMES, field
 
 if TYPE_CHECKING:
     from amqproxy.broker.message import Message
@@ -22,14 +24,27 @@ class Binding(NamedTuple):
     arguments: Table
 
 
+class Destinations(dict["Queue | Exchange", int]):
+    """Where some bindings lead, and how many of them lead to each place."""
+
+    def add(self, destination: Queue | Exchange) -> None:
+        self[destination] = self.get(destination, 0) + 1
+
+    def drop(self, destination: Queue | Exchange) -> None:
+        count = self.pop(destination) - 1
+        if count:
+            self[destination] = count
+
+
 class Exchange:
     """One exchange. A subclass is a type: it says which bindings a message fits.
 
-    `routes_by_key_only` says that nothing else of a message counts, so that routes may be remembered.
+    `routes_by_key_only` says that nothing else of a message counts, so that routes may be remembered. `policy` is what
+    the policy that matches it says, if one does.
     """
 
     type: ClassVar[str]
-    routes_by_key_only: ClassVar[bool] = True
+    routes_by_key_only: bool = True
 
     def __init__(
         self,
@@ -45,19 +60,30 @@ class Exchange:
         self.auto_delete = auto_delete
         self.internal = internal
         self.arguments = arguments
+        self.policy: Mapping[str, Any] = {}
+        self.policy_names: tuple[str | None, str | None] = (None, None)
         self.bindings: dict[tuple[int, str, Table], Binding] = {}
+
+    @classmethod
+    def check(cls, what: str, arguments: Table) -> None:
+        """406 when an exchange of this type cannot be declared with these arguments; `what` is its name and vhost."""
+        alternate = field(arguments, "alternate-exchange")
+        if alternate is not None and alternate.type != "S":
+            kind = TYPE_NAMES[alternate.type]
+            raise PreconditionFailed(f"invalid type '{kind}' for arg 'alternate-exchange' in {what}")
 
     @property
     def alternate(self) -> str | None:
         """The exchange that takes what none of the bindings fits."""
-        value = self.arguments.get("alternate-exchange")
+        value = self.arguments.get("alternate-exchange", self.policy.get("alternate-exchange"))
         return value if isinstance(value, str) else None
 
     def bind(self, binding: Binding) -> bool:
-        """Add a binding; False when it is there already."""
+        """Add a binding; False when it is there already. `ProtocolError` when the type does not take such a one."""
         key = (id(binding.destination), binding.routing_key, binding.arguments)
         if key in self.bindings:
             return False
+        self.check_binding(binding)
         self.bindings[key] = binding
         self.added(binding)
         return True
@@ -70,6 +96,9 @@ class Exchange:
         self.removed(found)
         return True
 
+    def check_binding(self, binding: Binding) -> None:
+        """406 when this type takes no such binding."""
+
     def added(self, binding: Binding) -> None:
         """A new binding; for what a type keeps of its own."""
 
@@ -79,3 +108,7 @@ class Exchange:
     def route(self, routing_key: str, message: Message) -> Iterable[Queue | Exchange]:
         """Where a message with this key goes, in any order; twins do no harm."""
         raise NotImplementedError
+
+    def delay(self, message: Message) -> int:
+        """Milliseconds for which a message is to be held before it is routed."""
+        return 0

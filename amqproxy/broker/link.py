@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from amqproxy.amqp091.connection import Connection
-from amqproxy.amqp091.errors import AccessRefused, NotAllowed, ProtocolError, Scope
-from amqproxy.amqp091.frames import EVERY_METHOD, METHOD, Frame, encode_method
-from amqproxy.amqp091.grammar import CLIENT, SERVER, State
+from amqproxy.amqp091.errors import ConnectionForced, InternalError, NotAllowed, ProtocolError, Scope
+from amqproxy.amqp091.frames import EVERY_METHOD, HEARTBEAT_FRAME, METHOD, Frame, encode_method
+from amqproxy.amqp091.grammar import CLIENT, CONNECTION_CLOSING, SERVER, State
 from amqproxy.amqp091.methods import (
     BasicPublish,
     ChannelClose,
     ChannelCloseOk,
     ChannelOpen,
     ChannelOpenOk,
+    ConnectionBlocked,
     ConnectionClose,
     ConnectionCloseOk,
     ConnectionOpen,
@@ -22,40 +24,78 @@ from amqproxy.amqp091.methods import (
     ConnectionStart,
     ConnectionStartOk,
     ConnectionTune,
+    ConnectionTuneOk,
+    ConnectionUnblocked,
     ConnectionUpdateSecret,
     ConnectionUpdateSecretOk,
     Method,
 )
 from amqproxy.amqp091.protocol_header import HEADER, NAME, recognise
 from amqproxy.amqp091.wire import Table
-from amqproxy.broker.broker import Broker, User
+from amqproxy.broker import sasl
+from amqproxy.broker.broker import Broker, limit
 from amqproxy.broker.server_channel import ServerChannel
-from amqproxy.broker.vhost import VirtualHost
+from amqproxy.broker.users import User
+from amqproxy.broker.wording import reworded
+
+if TYPE_CHECKING:
+    from amqproxy.broker.queue import Queue
+    from amqproxy.broker.vhost import VirtualHost
 
 HIGH_WATER = 4 * 1024 * 1024
 """Octets waiting to be sent, above which nothing more is delivered to the client."""
 
+HANDSHAKE_TIME = 10.0
+"""Seconds that a client has to open its connection."""
+
+CLOSING_TIME = 30.0
+"""Seconds that a client has to answer connection.close."""
+
+LIKE_0_9_1 = {NAME: (0, 9), "0-9": (0, 9), "0-8": (8, 0)}
+"""The protocols whose clients RabbitMQ takes, and the version that it tells them."""
+
 PUBLISH = BasicPublish.index
+CHANNEL_OPEN = ChannelOpen.index
 
 
 class Link:
     """Plays SERVER to one client.
 
-    `feed` takes its octets; `take_output` gives what is to be sent. Once `is_over`, the socket is to be closed when the
-    output is sent. `wake` is called whenever there is something to send.
+    `feed` takes its octets; `take_output` gives what is to be sent, and `sent` is told once it is. Once `is_over`, the
+    socket is to be closed when the output is sent; `lose` is to be called in any case. While `is_blocked`, nothing is
+    to be read. `wake` is called whenever any of this has changed. `now` is when the client came, in seconds; without
+    it, it may take its time for the handshake.
+
+    `name` is the connection's as RabbitMQ writes it (`127.0.0.1:40000 -> 127.0.0.1:5672`), `certificate_name` what a
+    TLS client's certificate calls it.
     """
 
-    def __init__(self, broker: Broker, *, is_loopback: bool, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        *,
+        is_loopback: bool,
+        wake: Callable[[], None],
+        name: str = "",
+        certificate_name: str | None = None,
+        now: float | None = None,
+    ) -> None:
         self.broker = broker
+        self.name = name
         self.token = secrets.token_urlsafe(12)
-        self.connection = Connection(tracks_deliveries=False, initial_frame_max=131_072)
+        self.connection = Connection(tracks_deliveries=False)
         self.channels: dict[int, ServerChannel] = {}
-        self.user: User | None = None
         self.vhost: VirtualHost | None = None
         self.frame_max = broker.frame_max
+        self.client_properties = Table()
+        self.exclusive_queues: dict[Queue, None] = {}
         self.is_over = False
+        self.is_blocked = False
         self.has_room = True
         self.takes_cancel = False
+        self._user: User | None = None
+        self._takes_blocked = False
+        self._certificate_name = certificate_name
         self._is_loopback = is_loopback
         self._wake = wake
         self._is_deaf = False
@@ -63,7 +103,17 @@ class Link:
         self._output: list[bytes] = []
         self._waiting = 0
         self._confirming: dict[ServerChannel, None] = {}
+        self._ends_at: float | None = None
         self.connection.readers[CLIENT].want(EVERY_METHOD, content=True)
+        broker.links[self] = None
+        if now is not None:
+            self._end_by(now + HANDSHAKE_TIME)
+
+    @property
+    def user(self) -> User:
+        """Who has logged in."""
+        assert self._user is not None
+        return self._user
 
     # --- octets
 
@@ -71,11 +121,10 @@ class Link:
         """Take what the client sent. Whatever is wrong with it is answered; nothing is raised."""
         if self._has_ended():
             return
+        self.connection.heard(CLIENT, now)
         if self.connection.state is State.NEW:
             data = self._greet(data)
-        if not data:
-            return
-        if self._is_deaf:
+        if not data or self._is_deaf:
             return
         reader = self.connection.readers[CLIENT]
         channels = self.channels
@@ -88,7 +137,7 @@ class Link:
                     self._receive(frame, now)
             except ProtocolError as error:
                 self._refuse(frame, error, now)
-            if self.is_over:
+            if self._has_ended():
                 return
         if self._confirming:
             for channel in self._confirming:
@@ -98,21 +147,23 @@ class Link:
             self._is_deaf = True
             self._close(reader.error, now)
 
+    def _has_ended(self) -> bool:
+        return self.is_over
+
     def _greet(self, data: bytes) -> bytes:
         self._greeting += data
         protocol = recognise(self._greeting)
         if protocol is None:
             return b""
-        if protocol != NAME:
+        if protocol not in LIKE_0_9_1:
             self.write(HEADER)
-            self.is_over = True
+            self._end()
             return b""
         self.connection.receive_header(CLIENT, HEADER)
-        self.say(0, ConnectionStart(0, 9, self.broker.properties, b"AMQPLAIN PLAIN", b"en_US"))
+        major, minor = LIKE_0_9_1[protocol]
+        mechanisms = sasl.offered(self._certificate_name)
+        self.say(0, ConnectionStart(major, minor, self.broker.properties, mechanisms, b"en_US"))
         return self._greeting[len(HEADER) :]
-
-    def _has_ended(self) -> bool:
-        return self.is_over
 
     def write(self, octets: bytes) -> None:
         """Send octets, in their turn."""
@@ -138,6 +189,7 @@ class Link:
 
     def sent(self, now: float) -> None:
         """What was taken is sent: there is room again."""
+        self.connection.heard(SERVER, now)
         if not self.has_room and self._waiting <= HIGH_WATER:
             self.has_room = True
             for channel in list(self.channels.values()):
@@ -147,10 +199,32 @@ class Link:
         """Confirm the channel's publishes once all that came with them is done."""
         self._confirming[channel] = None
 
+    def published(self) -> None:
+        """A publish has come: while the broker is short of something, it is the last one to be read for now."""
+        if self.broker.alarms and not self.is_blocked:
+            self.is_blocked = True
+            if self._takes_blocked:
+                self.say(0, ConnectionBlocked("low on " + " & ".join(sorted(self.broker.alarms, reverse=True))))
+            self._wake()
+
+    def alarms_changed(self) -> None:
+        """Let the client go on, if nothing is short any more."""
+        if self.is_blocked and not self.broker.alarms:
+            self.is_blocked = False
+            if self._takes_blocked and self.connection.state is State.OPEN:
+                self.say(0, ConnectionUnblocked())
+            self._wake()
+
     # --- methods
 
     def _receive(self, frame: Frame, now: float) -> None:
-        if not self.connection.receive(CLIENT, frame) or frame.kind != METHOD:
+        if frame.index == CHANNEL_OPEN and self._is_full(frame.channel, now):
+            return
+        try:
+            if not self.connection.receive(CLIENT, frame) or frame.kind != METHOD:
+                return
+        except ProtocolError as error:
+            self._refuse_as(frame, reworded(error, frame), now)
             return
         method: Method = frame.method
         if frame.channel == 0:
@@ -159,8 +233,9 @@ class Link:
         match method:
             case ChannelOpen():
                 assert self.vhost is not None
-                self.channels[frame.channel] = ServerChannel(frame.channel, self, self.vhost)
+                self.channels[frame.channel] = channel = ServerChannel(frame.channel, self, self.vhost)
                 self.say(frame.channel, ChannelOpenOk())
+                self._report("channel.created", channel)
             case ChannelClose():
                 self._close_channel(frame.channel, now)
                 self.say(frame.channel, ChannelCloseOk())
@@ -169,55 +244,144 @@ class Link:
             case _:
                 self.channels[frame.channel].handle(method, now)
 
+    def _is_full(self, number: int, now: float) -> bool:
+        """Is there no room for a further channel? Then the connection is closed, with no method at fault."""
+        connection = self.connection
+        if number == 0 or number in connection.channels or connection.state is not State.OPEN:
+            return False
+        count = len(connection.channels)
+        if connection.channel_max and count >= connection.channel_max:
+            most = connection.channel_max
+            text = f"number of channels opened ({count}) has reached the negotiated channel_max ({most})"
+        else:
+            allowed = limit(self.user.limits, "max-channels")
+            if allowed is None:
+                return False
+            name = self.user.name
+            if sum(len(link.channels) for link in self.broker.links if link._user is self._user) < allowed:
+                return False
+            text = f"number of channels opened for user '{name}' has reached the maximum allowed user limit of"
+            text += f" ({allowed})"
+        self._close(NotAllowed(text), now)
+        return True
+
     def _handle(self, method: Method, now: float) -> None:
         match method:
             case ConnectionStartOk():
-                self._log_in(method)
+                self._log_in(method, now)
+            case ConnectionTuneOk():
+                self.frame_max = self.connection.frame_max or self.broker.frame_max
             case ConnectionOpen():
-                self._enter(method.virtual_host)
+                self._enter(method.virtual_host, now)
             case ConnectionUpdateSecret():
                 self.say(0, ConnectionUpdateSecretOk())
             case ConnectionClose():
-                self.lose(now)
+                self._lose_channels(now)
                 self.say(0, ConnectionCloseOk())
-                self.is_over = True
+                self._end()
             case ConnectionCloseOk():
-                self.is_over = True
+                self._end()
             case _:
-                self.frame_max = self.connection.frame_max or self.broker.frame_max
+                raise AssertionError(method)
 
-    def _log_in(self, method: ConnectionStartOk) -> None:
-        name, password = _credentials(method)
-        self.user = self.broker.log_in(name, password, is_loopback=self._is_loopback)
-        capabilities = method.client_properties.get("capabilities", {})
-        if self.user is None:
-            text = f"Login was refused using authentication mechanism {method.mechanism}. "
+    def _log_in(self, method: ConnectionStartOk, now: float) -> None:
+        self.client_properties = method.client_properties
+        capabilities = method.client_properties.get("capabilities")
+        able: Table = capabilities if isinstance(capabilities, Table) else Table()
+        mechanism = method.mechanism
+        if mechanism == sasl.EXTERNAL and self._certificate_name is not None:
+            self._user = self.broker.log_in_by_certificate(self._certificate_name, is_loopback=self._is_loopback)
+        else:
+            name, password = sasl.credentials(mechanism, method.response)
+            self._user = self.broker.log_in(name, password, is_loopback=self._is_loopback)
+        if self._user is None:
+            if not able.get("authentication_failure_close"):
+                self._end()
+                return
+            text = f"Login was refused using authentication mechanism {mechanism}. "
             text += "For details see the broker logfile."
-            if isinstance(capabilities, Table) and capabilities.get("authentication_failure_close"):
-                self.say(0, ConnectionClose(403, f"ACCESS_REFUSED - {text}"))
-            self.is_over = True
+            self._say_close(403, f"ACCESS_REFUSED - {text}", 0, 0, now)
             return
-        self.takes_cancel = isinstance(capabilities, Table) and bool(capabilities.get("consumer_cancel_notify"))
+        self.takes_cancel = bool(able.get("consumer_cancel_notify"))
+        self._takes_blocked = bool(able.get("connection.blocked"))
         broker = self.broker
         self.say(0, ConnectionTune(broker.channel_max, broker.frame_max, broker.heartbeat))
 
-    def _enter(self, name: str) -> None:
-        self.vhost = self.broker.vhosts.get(name)
-        if self.vhost is None:
+    def _enter(self, name: str, now: float) -> None:
+        vhost, user = self.broker.vhosts.get(name), self.user
+        if vhost is None:
             raise NotAllowed(f"vhost {name} not found")
+        refused = f"access to vhost '{name}' refused for user '{user.name}'"
+        most = limit(vhost.limits, "max-connections")
+        if most is not None and sum(link.vhost is vhost for link in self.broker.links) >= most:
+            raise NotAllowed(f"{refused}: connection limit ({most}) is reached")
+        most = limit(user.limits, "max-connections")
+        if (
+            most is not None
+            and sum(link._user is user and link.vhost is not None for link in self.broker.links) >= most
+        ):
+            raise NotAllowed(f"connection refused for user '{user.name}': user connection limit ({most}) is reached")
+        if name not in user.permissions:
+            raise NotAllowed(refused)
+        self.vhost = vhost
         self.say(0, ConnectionOpenOk())
+        self._ends_at = None
+        self._set_timer(now)
+        self._report("connection.created", self)
+
+    def _report(self, name: str, subject: object) -> None:
+        events = self.broker.events
+        if events.observers and self.vhost is not None:
+            events.report(name, self.vhost.name, subject, link=self)
+
+    # --- time
+
+    def tick(self, now: float) -> None:
+        """Do what is due: hang up on a client that takes too long or has fallen silent, or send a heartbeat."""
+        if self.is_over:
+            return
+        connection = self.connection
+        is_silent = connection.state is State.OPEN and not self.is_blocked and connection.is_silent(CLIENT, now)
+        if is_silent or (self._ends_at is not None and self._ends_at <= now):
+            self._lose_channels(now)
+            self._end()
+            return
+        if connection.state is State.OPEN and connection.heartbeat_is_due(SERVER, now):
+            self.write(HEARTBEAT_FRAME)
+            connection.heard(SERVER, now)
+        self._set_timer(now)
+
+    def _end_by(self, when: float) -> None:
+        self._ends_at = when
+        self.broker.timed_links.set(self, when)
+
+    def _set_timer(self, now: float) -> None:
+        """Four times in a heartbeat interval, somebody is to look whether one is due."""
+        interval = self.connection.heartbeat
+        if self._ends_at is not None:
+            self.broker.timed_links.set(self, self._ends_at)
+        elif interval:
+            self.broker.timed_links.set(self, now + interval / 4)
+        else:
+            self.broker.timed_links.drop(self)
 
     # --- the end
 
+    def close(self, reason: str, now: float) -> None:
+        """Close the connection with 320, for a reason that the client is told."""
+        self._close(ConnectionForced(reason), now)
+
     def _refuse(self, frame: Frame, error: ProtocolError, now: float) -> None:
         """Close the channel or the connection, as the error says."""
-        if frame.channel and not error.class_id and frame.kind == METHOD:
-            error.class_id, error.method_id = frame.method.class_id, frame.method.method_id
-        elif frame.channel and not error.class_id:
-            error.class_id, error.method_id = 60, 40
+        if not isinstance(error, InternalError):
+            at_fault = frame.method if frame.kind == METHOD else BasicPublish
+            error.class_id, error.method_id = at_fault.class_id, at_fault.method_id
+        self._refuse_as(frame, error, now)
+
+    def _refuse_as(self, frame: Frame, error: ProtocolError, now: float) -> None:
         if error.scope is Scope.CHANNEL and frame.channel in self.channels:
             self._close_channel(frame.channel, now)
-            self.say(frame.channel, ChannelClose(error.code, error.reply_text, error.class_id, error.method_id))
+            self.say(frame.channel, ChannelClose(error.code, _text(error), error.class_id, error.method_id))
         else:
             self._close(error, now)
 
@@ -228,33 +392,42 @@ class Link:
                 del self._confirming[channel]
                 channel.confirm()
             channel.close(now)
+            self._report("channel.closed", channel)
 
     def _close(self, error: ProtocolError, now: float) -> None:
-        self.lose(now)
-        if self.connection.state in (State.OPENING, State.OPEN):
-            self.say(0, ConnectionClose(error.code, error.reply_text, error.class_id, error.method_id))
-        else:
-            self.is_over = True
+        self._lose_channels(now)
+        state = self.connection.state
+        if state in (State.OPENING, State.OPEN):
+            self._say_close(error.code, _text(error), error.class_id, error.method_id, now)
+        elif state not in CONNECTION_CLOSING:
+            self._end()
+
+    def _say_close(self, code: int, text: str, class_id: int, method_id: int, now: float) -> None:
+        self.say(0, ConnectionClose(code, text, class_id, method_id))
+        self.is_blocked = False
+        self._end_by(now + CLOSING_TIME)
+
+    def _end(self) -> None:
+        self.is_over = True
+        self._wake()
 
     def lose(self, now: float) -> None:
         """The client is gone, or as good as: its channels end, and its exclusive queues."""
+        self.is_over = True
+        self._lose_channels(now)
+        self.broker.timed_links.drop(self)
+        if self.broker.links.pop(self, self) is None:
+            self._report("connection.closed", self)
+
+    def _lose_channels(self, now: float) -> None:
         for number in list(self.channels):
             self._close_channel(number, now)
-        if self.vhost is not None:
-            for queue in [queue for queue in self.vhost.queues.values() if queue.exclusive_to is self]:
-                self.vhost.remove_queue(queue)
+        queues, self.exclusive_queues = self.exclusive_queues, {}
+        for queue in queues:
+            queue_owner = self.vhost
+            assert queue_owner is not None
+            queue_owner.remove_queue(queue)
 
 
-def _credentials(method: ConnectionStartOk) -> tuple[str, str]:
-    """The name and password of a SASL response, PLAIN or AMQPLAIN."""
-    response = method.response
-    if method.mechanism == "PLAIN":
-        parts = response.decode("utf-8", "replace").split("\0")
-        return (parts[1], parts[2]) if len(parts) == 3 else ("", "")
-    if method.mechanism == "AMQPLAIN":
-        try:
-            table = Table.from_octets(response)
-        except ProtocolError:
-            return "", ""
-        return str(table.get("LOGIN", "")), str(table.get("PASSWORD", ""))
-    raise AccessRefused(f"unknown mechanism {method.mechanism}", scope=Scope.CONNECTION)
+def _text(error: ProtocolError) -> str:
+    return error.reply_text if error.text else error.name

@@ -2,43 +2,62 @@
 
 from __future__ import annotations
 
-from amqproxy.amqp091.properties import ContentHeader, Properties
+from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader, Properties
 from amqproxy.amqp091.wire import decode_flagged
 
 PERSISTENT = 2
 
 
 class Message:
-    """One publish. `header` is its content header's payload as received, `body` all of its octets.
+    """One publish. `header` is its content header's payload, `body` all of its octets.
 
-    The properties are decoded when somebody asks; a message that only passes through never is.
+    `more_keys` are the routing keys that CC and BCC add. The properties are decoded when somebody asks.
     """
 
-    __slots__ = ("_properties", "body", "exchange", "header", "routing_key")
+    __slots__ = ("_properties", "body", "exchange", "header", "more_keys", "routing_key")
 
-    def __init__(self, exchange: str, routing_key: str, header: bytes, body: bytes) -> None:
+    def __init__(
+        self,
+        exchange: str,
+        routing_key: str,
+        header: bytes,
+        body: bytes,
+        properties: Properties | None = None,
+        more_keys: tuple[str, ...] = (),
+    ) -> None:
         self.exchange = exchange
         self.routing_key = routing_key
         self.header = header
         self.body = body
-        self._properties: Properties | None = None
+        self.more_keys = more_keys
+        self._properties = properties
 
     @classmethod
-    def made(cls, exchange: str, routing_key: str, properties: Properties, body: bytes) -> Message:
+    def made(
+        cls, exchange: str, routing_key: str, properties: Properties, body: bytes, more_keys: tuple[str, ...] = ()
+    ) -> Message:
         """A message with other properties than it came with."""
-        return cls(exchange, routing_key, ContentHeader(len(body), properties).encode(), body)
+        header = ContentHeader(len(body), properties).encode()
+        return cls(exchange, routing_key, header, body, properties, more_keys)
 
     @property
     def properties(self) -> Properties:
         """`ProtocolError` when they are malformed."""
         if self._properties is None:
-            self._properties = Properties(*decode_flagged(Properties.layout, self.header, 12, len(self.header)))
+            if self.has_properties:
+                self._properties = Properties(*decode_flagged(Properties.layout, self.header, 12, len(self.header)))
+            else:
+                self._properties = NO_PROPERTIES
         return self._properties
 
     @property
     def has_properties(self) -> bool:
         """Is there any property at all? Told without decoding them."""
         return self.header[12:14] != b"\x00\x00"
+
+    @property
+    def is_persistent(self) -> bool:
+        return self.has_properties and self.properties.delivery_mode == PERSISTENT
 
     @property
     def size(self) -> int:

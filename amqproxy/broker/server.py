@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from ipaddress import IPv6Address, ip_address
 
 import structlog
 import trio
@@ -16,14 +17,31 @@ TICK = 0.05
 """Seconds between two looks for what is due."""
 
 
-async def serve_stream(broker: Broker, stream: trio.abc.Stream, *, is_loopback: bool = True) -> None:
-    """Be the broker at the other end of `stream`, until either closes it."""
+async def serve_stream(
+    broker: Broker,
+    stream: trio.abc.Stream,
+    *,
+    is_loopback: bool = True,
+    name: str = "",
+    certificate_name: str | None = None,
+) -> None:
+    """Be the broker at the other end of `stream`, until either closes it; the rest is as in `Link`."""
     something = trio.Event()
+    may_read = trio.Event()
 
     def wake() -> None:
         something.set()
+        if not link.is_blocked:
+            may_read.set()
 
-    link = Link(broker, is_loopback=is_loopback, wake=wake)
+    link = Link(
+        broker,
+        is_loopback=is_loopback,
+        wake=wake,
+        name=name,
+        certificate_name=certificate_name,
+        now=trio.current_time(),
+    )
 
     async def send(scope: trio.CancelScope) -> None:
         nonlocal something
@@ -48,6 +66,9 @@ async def serve_stream(broker: Broker, stream: trio.abc.Stream, *, is_loopback: 
                     link.feed(bytes(data), trio.current_time())
                     if link.is_over:
                         something.set()
+                    while link.is_blocked and not link.is_over:
+                        may_read = trio.Event()
+                        await may_read.wait()
             except trio.BrokenResourceError:
                 pass
             if link.is_over:
@@ -76,10 +97,26 @@ async def serve(broker: Broker, host: str = "127.0.0.1", port: int = 0) -> Async
 
         async def handle(stream: trio.SocketStream) -> None:
             log.debug("client connected")
-            await serve_stream(broker, stream)
+            try:
+                peer, own = stream.socket.getpeername(), stream.socket.getsockname()
+            except OSError:
+                return  # it has gone already
+            is_loopback = _is_loopback(peer[0])
+            await serve_stream(broker, stream, is_loopback=is_loopback, name=f"{_shown(peer)} -> {_shown(own)}")
 
         nursery.start_soon(keep_time, broker)
         for listener in listeners:
             nursery.start_soon(trio.serve_listeners, handle, [listener])
         yield listeners[0].socket.getsockname()[1]
         nursery.cancel_scope.cancel()
+
+
+def _shown(address: tuple[str, int]) -> str:
+    return f"{address[0]}:{address[1]}"
+
+
+def _is_loopback(host: str) -> bool:
+    address = ip_address(host.partition("%")[0])
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped.is_loopback
+    return address.is_loopback

@@ -63,9 +63,12 @@ from amqproxy.amqp091.methods import (
     TxSelect,
     TxSelectOk,
 )
-from amqproxy.broker import content_frames
+from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.wire import Table
+from amqproxy.broker import content_frames, direct_reply_to, firehose, permissions, publishing
 from amqproxy.broker.consumer import UNLIMITED, Consumer
 from amqproxy.broker.message import Message
+from amqproxy.broker.permissions import CONFIGURE, READ, WRITE
 from amqproxy.broker.queue import Entry, Queue
 
 if TYPE_CHECKING:
@@ -91,6 +94,7 @@ class ServerChannel:
         self.number = number
         self.link = link
         self.vhost = vhost
+        self.user = link.user
         self.consumers: dict[str, Consumer] = {}
         self.unacked: dict[int, Delivery] = {}
         self.last_queue = ""
@@ -103,10 +107,14 @@ class ServerChannel:
         self._next_tag = 0
         self._tags = 0
         self._publish: BasicPublish | None = None
-        self._header = b""
+        self._header: Frame | None = None
         self._bodies: list[bytes] = []
         self._remaining = 0
-        self._pending_publishes: list[tuple[BasicPublish, Message]] = []
+        self._is_too_large = False
+        self._reply_name = ""
+        self._reply_tag: str | None = None
+        self._trace_place: Table | None = None
+        self._pending_publishes: list[tuple[BasicPublish, Message, tuple[Queue, ...]]] = []
         self._pending_acks: list[tuple[list[tuple[int, Delivery]], str]] = []
 
     # --- publishing
@@ -117,35 +125,82 @@ class ServerChannel:
             self._publish = frame.method
             return
         if frame.kind == HEADER:
-            self._header = frame.payload
+            self._header = frame
             self._remaining = frame.body_size
+            self._is_too_large = self._remaining > self.link.broker.max_message_size
             self._bodies = []
         else:
-            self._bodies.append(frame.payload)
+            if not self._is_too_large:
+                self._bodies.append(frame.payload)
             self._remaining -= frame.size
         if self._remaining:
             return
-        publish = self._publish
+        publish, header = self._publish, self._header
         assert publish is not None
-        body = self._bodies[0] if len(self._bodies) == 1 else b"".join(self._bodies)
-        message = Message(publish.exchange, publish.routing_key, self._header, body)
-        if self.is_transactional:
-            self._pending_publishes.append((publish, message))
-        else:
-            self._route(publish, message, now)
+        assert header is not None
+        bodies, self._bodies = self._bodies, []
+        self._accept(publish, header, bodies[0] if len(bodies) == 1 else b"".join(bodies), now)
 
-    def _route(self, publish: BasicPublish, message: Message, now: float) -> None:
-        exchange = self.vhost.exchange(publish.exchange)
-        if exchange.internal:
-            raise AccessRefused(f"cannot publish to internal exchange '{exchange.name}' in vhost '{self.vhost.name}'")
+    def _accept(self, publish: BasicPublish, header: Frame, body: bytes, now: float) -> None:
+        """Check a publish and find its way; what is refused is not routed, and the order of checks is RabbitMQ's."""
+        vhost, user = self.vhost, self.user
         if publish.immediate:
             raise NotImplementedByServer("immediate=true")
+        if self._is_too_large:
+            limit = self.link.broker.max_message_size
+            raise PreconditionFailed(f"message size {header.body_size} is larger than configured max size {limit}")
+        if not user.may(vhost.name, WRITE, publish.exchange or "amq.default"):
+            permissions.check(user, vhost.name, WRITE, "exchange", publish.exchange)
+        exchange = vhost.exchange(publish.exchange)
+        if exchange.internal:
+            raise AccessRefused(f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost.name}'")
+        if user.topic_permissions:
+            permissions.check_topic(user, vhost.name, WRITE, exchange, publish.routing_key)
+        properties = publishing.properties_of(header)
+        message = Message(publish.exchange, publish.routing_key, header.payload, body, properties)
+        if message.has_properties:
+            message = self._with_properties_checked(message, properties)
+        queues = vhost.route(exchange, message, now)
+        if not exchange.name and message.routing_key.startswith("amq."):
+            self._answer(message)
+        if vhost.is_traced:
+            # The default exchange finds each name, whether a queue has it or not.
+            names = [queue.name for queue in queues] if exchange.name else [message.routing_key, *message.more_keys]
+            self._trace(firehose.traced_publish(message, self._place(), names), now)
+        if vhost.events.observers:
+            vhost.events.report("message.published", vhost.name, message, exchange=exchange, queues=queues)
+        if self.is_transactional:
+            self._pending_publishes.append((publish, message, queues))
+        else:
+            self._enqueue(publish, message, queues, now)
+        self.link.published()
+
+    def _with_properties_checked(self, message: Message, properties: Properties) -> Message:
+        publishing.check(properties, self.user)
+        if properties.reply_to == direct_reply_to.NAME:
+            if self._reply_tag is None:
+                raise PreconditionFailed("fast reply consumer does not exist")
+            properties = direct_reply_to.addressed(properties, self._reply_name)
+        headers = properties.headers
+        keys: tuple[str, ...] = ()
+        if headers is not None and b"CC" in headers.octets:
+            keys = publishing.more_keys(headers)
+            if "BCC" in headers:
+                properties = publishing.without_bcc(properties)
+        if properties is message.properties:
+            message.more_keys = keys
+            return message
+        return Message.made(message.exchange, message.routing_key, properties, message.body, keys)
+
+    def _enqueue(self, publish: BasicPublish, message: Message, queues: tuple[Queue, ...], now: float) -> None:
+        """Give a message to its queues; return it, and confirm it, where that was asked for."""
         self._publishes += 1
-        queues = self.vhost.route(exchange, message)
         if not queues and publish.mandatory:
             returned = BasicReturn(312, "NO_ROUTE", publish.exchange, publish.routing_key)
             self.link.say(self.number, returned)
             self.link.write(content_frames.content(self.number, message.header, message.body, self.link.frame_max))
+            if self.vhost.events.observers:
+                self.vhost.events.report("message.returned", self.vhost.name, message, channel=self)
         is_taken = True
         for queue in queues:
             if not queue.publish(message, now):
@@ -157,6 +212,40 @@ class ServerChannel:
                 self.confirm()
                 self._confirmed = self._publishes
                 self.link.say(self.number, BasicNack(self._publishes, False, False))
+
+    def _answer(self, message: Message) -> None:
+        """Hand a message to the channels that asked, where its keys name such."""
+        for key in {message.routing_key, *message.more_keys}:
+            asking = self.vhost.reply_consumers.get(key)
+            if asking is not None:
+                asking.deliver_reply(key, message)
+
+    def deliver_reply(self, name: str, message: Message) -> None:
+        """Send an answer to the client of this channel, which asked by direct reply-to."""
+        assert self._reply_tag is not None
+        tag = content_frames.short_string(self._reply_tag)
+        head = (self.number, tag, self._next_tag + 1, False, message.exchange, name)
+        self.link.write(content_frames.deliver(*head, message.header, message.body, self.link.frame_max))
+
+    # --- the firehose
+
+    def _place(self) -> Table:
+        """Where this channel's traces come from."""
+        if self._trace_place is None:
+            link = self.link
+            self._trace_place = firehose.place(
+                link.broker.node, self.vhost.name, link.name, self.number, self.user.name
+            )
+        return self._trace_place
+
+    def _trace(self, trace: Message, now: float) -> None:
+        self.vhost.publish(self.vhost.exchanges[firehose.EXCHANGE], trace, now)
+
+    def _trace_delivery(self, queue: Queue, entry: Entry, now: float) -> None:
+        """Say that a message goes out; of the firehose's own nothing is said."""
+        if entry.message.exchange != firehose.EXCHANGE:
+            trace = firehose.traced_delivery(entry.message, self._place(), queue.name, entry.is_redelivered)
+            self._trace(trace, now)
 
     def confirm(self) -> None:
         """Confirm all that was published and is not confirmed yet."""
@@ -250,6 +339,7 @@ class ServerChannel:
 
     def close(self, now: float) -> None:
         """The channel is gone: its consumers end, and what it holds goes back."""
+        self._end_replies()
         consumers, self.consumers = self.consumers, {}
         for consumer in consumers.values():
             consumer.queue.unsubscribe(consumer, now)
@@ -271,7 +361,7 @@ class ServerChannel:
     def _queue_name(self, name: str) -> str:
         """A queue's name, which may be left out for the last one declared. Section 1.7.2.1."""
         if name:
-            return name
+            return stripped(name)
         if not self.last_queue:
             raise NotFound("no previously declared queue")
         return self.last_queue
@@ -287,12 +377,24 @@ class ServerChannel:
             raise NotImplementedByServer("active=false")
         self._reply(method, ChannelFlowOk(True))
 
+    def _check(self, operation: str, kind: str, name: str) -> None:
+        permissions.check(self.user, self.vhost.name, operation, kind, name)
+
     def _exchange_declare(self, method: ExchangeDeclare, now: float) -> None:
+        name = stripped(method.exchange)
         if method.passive:
-            self.vhost.exchange(method.exchange)
+            check_not_default(name)
+            self.vhost.exchange(name)
         else:
+            self.vhost.check_exchange_type(method.type)
+            check_not_default(name)
+            self._check(CONFIGURE, "exchange", name)
+            alternate = method.arguments.get("alternate-exchange")
+            if isinstance(alternate, str) and name not in self.vhost.exchanges:
+                self._check(READ, "exchange", name)
+                self._check(WRITE, "exchange", alternate)
             self.vhost.declare_exchange(
-                method.exchange,
+                name,
                 method.type,
                 durable=method.durable,
                 auto_delete=method.auto_delete,
@@ -302,25 +404,62 @@ class ServerChannel:
         self._reply(method, ExchangeDeclareOk())
 
     def _exchange_delete(self, method: ExchangeDelete, now: float) -> None:
-        self.vhost.delete_exchange(method.exchange, if_unused=method.if_unused)
+        name = stripped(method.exchange)
+        check_not_default(name)
+        if name.startswith("amq."):
+            raise AccessRefused(f"deletion of system exchange '{name}' in vhost '{self.vhost.name}' not allowed")
+        self._check(CONFIGURE, "exchange", name)
+        self.vhost.delete_exchange(name, if_unused=method.if_unused)
         self._reply(method, ExchangeDeleteOk())
 
+    def _check_binding(self, kind: str, destination: str, source: str, routing_key: str) -> None:
+        """May the user bind, or unbind, these two?"""
+        self._check(WRITE, kind, destination)
+        check_not_default(source)
+        if kind == "exchange":
+            check_not_default(destination)
+        self._check(READ, "exchange", source)
+        exchange = self.vhost.exchanges.get(source)
+        if exchange is not None:
+            permissions.check_topic(self.user, self.vhost.name, READ, exchange, routing_key)
+
     def _exchange_bind(self, method: ExchangeBind, now: float) -> None:
-        source, destination = self.vhost.exchange(method.source), self.vhost.exchange(method.destination)
-        self.vhost.bind(source, destination, method.routing_key, method.arguments)
+        source, destination = stripped(method.source), stripped(method.destination)
+        self._check_binding("exchange", destination, source, method.routing_key)
+        first = self.vhost.exchange(source)
+        self.vhost.bind(first, self.vhost.exchange(destination), method.routing_key, method.arguments)
         self._reply(method, ExchangeBindOk())
 
     def _exchange_unbind(self, method: ExchangeUnbind, now: float) -> None:
-        source, destination = self.vhost.exchange(method.source), self.vhost.exchange(method.destination)
-        self.vhost.unbind(source, destination, method.routing_key, method.arguments)
+        source, destination = stripped(method.source), stripped(method.destination)
+        self._check_binding("exchange", destination, source, method.routing_key)
+        exchanges = self.vhost.exchanges
+        if source in exchanges and destination in exchanges:
+            self.vhost.unbind(exchanges[source], exchanges[destination], method.routing_key, method.arguments)
         self._reply(method, ExchangeUnbindOk())
 
     def _queue_declare(self, method: QueueDeclare, now: float) -> None:
+        name = stripped(method.queue)
+        if direct_reply_to.is_reply_name(name):
+            if name != direct_reply_to.NAME and name not in self.vhost.reply_consumers:
+                raise NotFound(f"no queue '{name}' in vhost '{self.vhost.name}'")
+            self.last_queue = name
+            self._reply(method, QueueDeclareOk(name, 0, 1))
+            return
         if method.passive:
-            queue = self._queue(method.queue)
+            queue = self._queue(name)
         else:
+            self.vhost.check_queue_name(name)
+            name = name or self.vhost.new_queue_name()
+            self._check(CONFIGURE, "queue", name)
+            if name not in self.vhost.queues:
+                self.vhost.check_queue_limit(name)
+                dead_letters_to = method.arguments.get("x-dead-letter-exchange")
+                if isinstance(dead_letters_to, str):
+                    self._check(READ, "queue", name)
+                    self._check(WRITE, "exchange", dead_letters_to)
             queue = self.vhost.declare_queue(
-                method.queue,
+                name,
                 self.link,
                 durable=method.durable,
                 exclusive=method.exclusive,
@@ -328,29 +467,39 @@ class ServerChannel:
                 arguments=method.arguments,
                 now=now,
             )
+        if queue.exclusive_to is self.link:
+            self.link.exclusive_queues[queue] = None
         self.last_queue = queue.name
         self._reply(method, QueueDeclareOk(queue.name, queue.message_count, len(queue.consumers)))
 
     def _queue_bind(self, method: QueueBind, now: float) -> None:
-        queue = self._queue(method.queue)
-        routing_key = method.routing_key
-        if not method.queue and not routing_key:
-            routing_key = queue.name
-        self.vhost.bind(self.vhost.exchange(method.exchange), queue, routing_key, method.arguments)
+        name, source = self._queue_name(method.queue), stripped(method.exchange)
+        routing_key = method.routing_key if method.queue or method.routing_key else name
+        self._check_binding("queue", name, source, routing_key)
+        exchange = self.vhost.exchange(source)
+        self.vhost.bind(exchange, self.vhost.queue(name, self.link), routing_key, method.arguments)
         self._reply(method, QueueBindOk())
 
     def _queue_unbind(self, method: QueueUnbind, now: float) -> None:
-        queue = self._queue(method.queue)
-        self.vhost.unbind(self.vhost.exchange(method.exchange), queue, method.routing_key, method.arguments)
+        name, source = self._queue_name(method.queue), stripped(method.exchange)
+        routing_key = method.routing_key if method.queue or method.routing_key else name
+        self._check_binding("queue", name, source, routing_key)
+        if source in self.vhost.exchanges and name in self.vhost.queues:
+            queue = self.vhost.queue(name, self.link)
+            self.vhost.unbind(self.vhost.exchanges[source], queue, routing_key, method.arguments)
         self._reply(method, QueueUnbindOk())
 
     def _queue_purge(self, method: QueuePurge, now: float) -> None:
+        self._check(READ, "queue", self._queue_name(method.queue))
         self._reply(method, QueuePurgeOk(self._queue(method.queue).purge()))
 
     def _queue_delete(self, method: QueueDelete, now: float) -> None:
-        count = self.vhost.delete_queue(
-            self._queue_name(method.queue), self.link, if_unused=method.if_unused, if_empty=method.if_empty
-        )
+        name = self._queue_name(method.queue)
+        if direct_reply_to.is_reply_name(name):
+            self._reply(method, QueueDeleteOk(0))
+            return
+        self._check(CONFIGURE, "queue", name)
+        count = self.vhost.delete_queue(name, self.link, if_unused=method.if_unused, if_empty=method.if_empty)
         self._reply(method, QueueDeleteOk(count))
 
     def _basic_qos(self, method: BasicQos, now: float) -> None:
@@ -364,13 +513,15 @@ class ServerChannel:
         self.pump(now)
 
     def _basic_consume(self, method: BasicConsume, now: float) -> None:
-        queue = self._queue(method.queue)
         tag = method.consumer_tag
-        if not tag:
-            self._tags += 1
-            tag = f"amq.ctag-{self.link.token}-{self.number}-{self._tags}"
-        elif tag in self.consumers:
+        if method.queue == direct_reply_to.NAME:
+            self._consume_replies(method)
+            return
+        self._check(READ, "queue", self._queue_name(method.queue))
+        if tag and (tag in self.consumers or tag == self._reply_tag):
             raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
+        queue = self._queue(method.queue)
+        tag = tag or self._new_tag()
         if (method.exclusive and queue.consumers) or any(each.exclusive for each in queue.consumers):
             raise AccessRefused(f"queue '{queue.name}' in vhost '{self.vhost.name}' in exclusive use")
         consumer = Consumer(
@@ -388,7 +539,32 @@ class ServerChannel:
         self._reply(method, BasicConsumeOk(tag))
         queue.pump(now)
 
+    def _new_tag(self) -> str:
+        self._tags += 1
+        return f"amq.ctag-{self.link.token}-{self.number}-{self._tags}"
+
+    def _consume_replies(self, method: BasicConsume) -> None:
+        """Let answers come to this channel: direct reply-to."""
+        tag = method.consumer_tag
+        if tag and tag in self.consumers:
+            raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
+        if self._reply_tag is not None:
+            raise PreconditionFailed("reply consumer already set")
+        if not method.no_ack:
+            raise PreconditionFailed("reply consumer cannot acknowledge")
+        self._reply_tag = tag or self._new_tag()
+        self._reply_name = self._reply_name or direct_reply_to.new_name()
+        self.vhost.reply_consumers[self._reply_name] = self
+        self._reply(method, BasicConsumeOk(self._reply_tag))
+
+    def _end_replies(self) -> None:
+        """Let no more answers come."""
+        self._reply_tag = None
+        self.vhost.reply_consumers.pop(self._reply_name, None)
+
     def _basic_cancel(self, method: BasicCancel, now: float) -> None:
+        if method.consumer_tag == self._reply_tag:
+            self._end_replies()
         consumer = self.consumers.pop(method.consumer_tag, None)
         self._reply(method, BasicCancelOk(method.consumer_tag))
         if consumer is not None:
@@ -398,6 +574,7 @@ class ServerChannel:
         """A client's answer to a notice that needed none."""
 
     def _basic_get(self, method: BasicGet, now: float) -> None:
+        self._check(READ, "queue", self._queue_name(method.queue))
         queue = self._queue(method.queue)
         entry = queue.get(now)
         if entry is None:
@@ -440,8 +617,8 @@ class ServerChannel:
         self._check_transactional()
         publishes, self._pending_publishes = self._pending_publishes, []
         acks, self._pending_acks = self._pending_acks, []
-        for publish, message in publishes:
-            self._route(publish, message, now)
+        for publish, message, queues in publishes:
+            self._enqueue(publish, message, tuple(queue for queue in queues if not queue.is_deleted), now)
         for settled, outcome in acks:
             self._apply(settled, outcome, now)
         self._reply(method, TxCommitOk())
@@ -458,6 +635,20 @@ class ServerChannel:
     def _check_transactional(self) -> None:
         if not self.is_transactional:
             raise PreconditionFailed("channel is not transactional")
+
+
+def stripped(name: str) -> str:
+    """A name as RabbitMQ takes it: without line ends."""
+    return name.translate(_LINE_ENDS) if "\n" in name or "\r" in name else name
+
+
+_LINE_ENDS = dict.fromkeys(map(ord, "\r\n"))
+
+
+def check_not_default(exchange: str) -> None:
+    """403 for the default exchange, with which nothing can be done but publish to it."""
+    if not exchange:
+        raise AccessRefused("operation not permitted on the default exchange")
 
 
 _HANDLERS: dict[type[Method], Callable[[ServerChannel, Any, float], None]] = {

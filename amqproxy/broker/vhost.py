@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
+import itertools
+import math
 import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -14,14 +17,19 @@ from amqproxy.amqp091.errors import (
     ResourceLocked,
 )
 from amqproxy.amqp091.wire import Table
+from amqproxy.broker.arguments import check_equivalent, check_same, in_order
 from amqproxy.broker.dead_letters import dead_lettered
+from amqproxy.broker.events import Events
 from amqproxy.broker.exchange import Binding, Exchange
 from amqproxy.broker.exchanges import TYPES
+from amqproxy.broker.exchanges.delayed import released
 from amqproxy.broker.message import Message
+from amqproxy.broker.policies import Effect, Policy, effect
 from amqproxy.broker.queue import Entry, Queue
 
 if TYPE_CHECKING:
     from amqproxy.broker.link import Link
+    from amqproxy.broker.server_channel import ServerChannel
 
 MAX_ROUTES = 65_536
 """Routes remembered; beyond, all are forgotten and found again."""
@@ -40,8 +48,16 @@ PREDECLARED = {
 class VirtualHost:
     """All that one name space holds. Errors are `ProtocolError`s with RabbitMQ's codes and texts."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, events: Events | None = None) -> None:
         self.name = name
+        self.events = events or Events()
+        self.description = ""
+        self.tags: list[str] = []
+        self.limits: dict[str, int] = {}
+        self.is_traced = False
+        self.reply_consumers: dict[str, ServerChannel] = {}
+        self.policies: dict[str, Policy] = {}
+        self.operator_policies: dict[str, Policy] = {}
         self.queues: dict[str, Queue] = {}
         self.exchanges: dict[str, Exchange] = {
             exchange: TYPES[type_](exchange, durable=True, internal=exchange == "amq.rabbitmq.trace")
@@ -49,6 +65,9 @@ class VirtualHost:
         }
         self.deleted: Callable[[Queue], None] = lambda queue: None
         self._routes: dict[tuple[str, str], tuple[Queue, ...]] = {}
+        self._bound: dict[Queue | Exchange, dict[tuple[Exchange, Binding], None]] = {}
+        self._held: list[tuple[float, int, Exchange, Message]] = []
+        self._holds = itertools.count()
 
     # --- finding
 
@@ -76,8 +95,7 @@ class VirtualHost:
     def declare_exchange(
         self, name: str, type_: str, *, durable: bool, auto_delete: bool, internal: bool, arguments: Table
     ) -> Exchange:
-        if type_ not in TYPES:
-            raise CommandInvalid(f"unknown exchange type '{type_}'")
+        self.check_exchange_type(type_)
         exchange = self.exchanges.get(name)
         if exchange is not None:
             self._check_equivalent(
@@ -92,28 +110,58 @@ class VirtualHost:
             self._check_arguments(f"exchange '{name}'", ("alternate-exchange",), arguments, exchange.arguments)
             return exchange
         self._check_name("exchange", name)
+        TYPES[type_].check(f"exchange '{name}' in vhost '{self.name}'", arguments)
         exchange = TYPES[type_](name, durable=durable, auto_delete=auto_delete, internal=internal, arguments=arguments)
         self.exchanges[name] = exchange
+        exchange.policy, *names = self._effect("exchanges", name)
+        exchange.policy_names = (names[0], names[1])
         self._forget_routes()
+        if self.events.observers:
+            self.events.report("exchange.created", self.name, exchange)
         return exchange
 
+    def check_exchange_type(self, type_: str) -> None:
+        """503 for a type that there is not."""
+        if type_ not in TYPES:
+            raise CommandInvalid(f"{'unknown' if type_ else 'invalid'} exchange type '{type_}'")
+
     def delete_exchange(self, name: str, *, if_unused: bool = False) -> None:
+        """Delete an exchange that may be there."""
         exchange = self.exchanges.get(name)
-        if name.startswith("amq.") or name == "":
-            raise AccessRefused(
-                "operation not permitted on the default exchange"
-                if name == ""
-                else f"exchange name '{name}' contains reserved prefix 'amq.*'"
-            )
         if exchange is None:
             return
         if if_unused and exchange.bindings:
             raise PreconditionFailed(f"exchange '{name}' in vhost '{self.name}' in use")
-        del self.exchanges[name]
-        self._unbind_all(exchange)
+        self._remove_exchange(exchange)
+
+    def _remove_exchange(self, exchange: Exchange) -> None:
+        del self.exchanges[exchange.name]
+        for binding in list(exchange.bindings.values()):
+            self._unbind(exchange, binding)
+        self._held = [held for held in self._held if held[2] is not exchange]
+        heapq.heapify(self._held)
         self._forget_routes()
+        if self.events.observers:
+            self.events.report("exchange.deleted", self.name, exchange)
+        self._unbind_all(exchange)
 
     # --- queues
+
+    def new_queue_name(self) -> str:
+        """A name for a queue that its client does not name."""
+        return "amq.gen-" + secrets.token_urlsafe(16)
+
+    def check_queue_name(self, name: str) -> None:
+        """403 for a name that is the broker's to give, even where a queue has it."""
+        self._check_name("queue", name)
+
+    def check_queue_limit(self, name: str) -> None:
+        """406 when the virtual host may have no further queue."""
+        limit = self.limits.get("max-queues", -1)
+        if 0 <= limit <= len(self.queues):
+            raise PreconditionFailed(
+                f"cannot declare queue '{name}': queue limit in vhost '{self.name}' ({limit}) is reached"
+            )
 
     def declare_queue(
         self, name: str, link: Link, *, durable: bool, exclusive: bool, auto_delete: bool, arguments: Table, now: float
@@ -132,10 +180,7 @@ class VirtualHost:
             self._check_arguments(f"queue '{name}'", QUEUE_ARGUMENTS, arguments, existing.arguments)
             existing.touch(now)
             return existing
-        if name:
-            self._check_name("queue", name)
-        else:
-            name = "amq.gen-" + secrets.token_urlsafe(16)
+        name = name or self.new_queue_name()
         queue = Queue(
             name,
             self,
@@ -167,6 +212,8 @@ class VirtualHost:
         queue.is_deleted = True
         count = queue.message_count
         del self.queues[queue.name]
+        if queue.exclusive_to is not None:
+            queue.exclusive_to.exclusive_queues.pop(queue, None)
         self._unbind_all(queue)
         self._forget_routes()
         for consumer in list(queue.consumers):
@@ -181,57 +228,84 @@ class VirtualHost:
     # --- bindings
 
     def bind(self, source: Exchange, destination: Queue | Exchange, routing_key: str, arguments: Table) -> None:
-        if source.name == "" or destination.name == "":
-            raise AccessRefused("operation not permitted on the default exchange")
-        source.bind(Binding(destination, routing_key, arguments))
-        self._forget_routes()
+        """Add a binding that may be there already."""
+        binding = Binding(destination, routing_key, in_order(arguments))
+        if source.bind(binding):
+            self._bound.setdefault(destination, {})[source, binding] = None
+            self._forget_routes()
+            if self.events.observers:
+                self.events.report("binding.created", self.name, binding, source=source)
 
     def unbind(self, source: Exchange, destination: Queue | Exchange, routing_key: str, arguments: Table) -> None:
-        if source.name == "" or destination.name == "":
-            raise AccessRefused("operation not permitted on the default exchange")
-        if source.unbind(Binding(destination, routing_key, arguments)):
-            self._forget_routes()
+        """Remove a binding that may be there."""
+        if self._unbind(source, Binding(destination, routing_key, in_order(arguments))):
             self._delete_if_unused(source)
 
+    def bindings_to(self, destination: Queue | Exchange) -> list[tuple[Exchange, Binding]]:
+        """What leads to a queue or exchange, and from where."""
+        return list(self._bound.get(destination, ()))
+
+    def _unbind(self, source: Exchange, binding: Binding) -> bool:
+        if not source.unbind(binding):
+            return False
+        bound = self._bound[binding.destination]
+        del bound[source, binding]
+        if not bound:
+            del self._bound[binding.destination]
+        self._forget_routes()
+        if self.events.observers:
+            self.events.report("binding.deleted", self.name, binding, source=source)
+        return True
+
     def _unbind_all(self, destination: Queue | Exchange) -> None:
-        for exchange in list(self.exchanges.values()):
-            bound = [binding for binding in exchange.bindings.values() if binding.destination is destination]
-            for binding in bound:
-                exchange.unbind(binding)
-            if bound:
-                self._delete_if_unused(exchange)
+        sources: dict[Exchange, None] = {}
+        for source, binding in self.bindings_to(destination):
+            self._unbind(source, binding)
+            sources[source] = None
+        for source in sources:
+            self._delete_if_unused(source)
 
     def _delete_if_unused(self, exchange: Exchange) -> None:
-        if exchange.auto_delete and not exchange.bindings and exchange.name in self.exchanges:
-            del self.exchanges[exchange.name]
-            self._unbind_all(exchange)
+        if exchange.auto_delete and not exchange.bindings and self.exchanges.get(exchange.name) is exchange:
+            self._remove_exchange(exchange)
 
     # --- routing
 
-    def route(self, exchange: Exchange, message: Message) -> tuple[Queue, ...]:
+    def route(self, exchange: Exchange, message: Message, now: float) -> tuple[Queue, ...]:
         """The queues that a message goes to from an exchange, each once."""
+        if message.more_keys:
+            return self._find_route(exchange, message, now)[0]
         key = (exchange.name, message.routing_key)
         queues = self._routes.get(key)
         if queues is None:
-            queues, may_remember = self._find_route(exchange, message)
+            queues, may_remember = self._find_route(exchange, message, now)
             if may_remember:
                 if len(self._routes) >= MAX_ROUTES:
                     self._routes.clear()
                 self._routes[key] = queues
         return queues
 
-    def _find_route(self, first: Exchange, message: Message) -> tuple[tuple[Queue, ...], bool]:
-        if first.name == "":
-            queue = self.queues.get(message.routing_key)
-            return (() if queue is None else (queue,)), True
+    def publish(self, exchange: Exchange, message: Message, now: float) -> None:
+        """Publish a message of the broker's own: nobody may be refused, and nobody waits for a confirm."""
+        for queue in self.route(exchange, message, now):
+            queue.publish(message, now)
+
+    def _find_route(self, first: Exchange, message: Message, now: float) -> tuple[tuple[Queue, ...], bool]:
+        keys = (message.routing_key, *message.more_keys)
         found: dict[Queue, None] = {}
+        if first.name == "":
+            found = {self.queues[key]: None for key in keys if key in self.queues}
+            return tuple(found), True
         seen = {first}
         waiting = [first]
         may_remember = True
         while waiting:
             exchange = waiting.pop()
             may_remember = may_remember and exchange.routes_by_key_only
-            destinations = list(exchange.route(message.routing_key, message))
+            if delay := exchange.delay(message):
+                heapq.heappush(self._held, (now + delay / 1000, next(self._holds), exchange, message))
+                continue
+            destinations = [place for key in keys for place in exchange.route(key, message)]
             if not destinations and exchange.alternate in self.exchanges:
                 destinations = [self.exchanges[exchange.alternate]]
             for destination in destinations:
@@ -243,7 +317,56 @@ class VirtualHost:
         return tuple(found), may_remember
 
     def _forget_routes(self) -> None:
-        self._routes.clear()
+        if self._routes:
+            self._routes = {}
+
+    # --- messages that are held back for a while
+
+    @property
+    def held(self) -> list[tuple[float, Exchange, Message]]:
+        """What delayed exchanges hold, and when each is due; the next one first."""
+        return [
+            (when, exchange, message) for when, _, exchange, message in sorted(self._held, key=lambda each: each[:2])
+        ]
+
+    def hold(self, when: float, exchange: Exchange, message: Message) -> None:
+        """Hold a message for a delayed exchange until `when`: for a store that brings it back."""
+        heapq.heappush(self._held, (when, next(self._holds), exchange, message))
+
+    @property
+    def next_release(self) -> float:
+        """When `release` will next have something to do."""
+        return self._held[0][0] if self._held else math.inf
+
+    def release(self, now: float) -> None:
+        """Let the messages go on that have been held for long enough."""
+        while self._held and self._held[0][0] <= now:
+            _, _, exchange, message = heapq.heappop(self._held)
+            self.publish(exchange, released(message), now)
+
+    # --- policies
+
+    def set_policy(self, policy: Policy, now: float, *, is_operator: bool = False) -> None:
+        """Lay a policy over all it matches, in place of one of the same name."""
+        (self.operator_policies if is_operator else self.policies)[policy.name] = policy
+        self._apply_policies(now)
+
+    def clear_policy(self, name: str, now: float, *, is_operator: bool = False) -> bool:
+        """Take a policy off again; False when there is none of that name."""
+        found = (self.operator_policies if is_operator else self.policies).pop(name, None)
+        self._apply_policies(now)
+        return found is not None
+
+    def _effect(self, kind: str, name: str) -> Effect:
+        return effect(kind, name, self.policies.values(), self.operator_policies.values())
+
+    def _apply_policies(self, now: float) -> None:
+        for exchange in self.exchanges.values():
+            exchange.policy, *names = self._effect("exchanges", exchange.name)
+            exchange.policy_names = (names[0], names[1])
+        self._forget_routes()
+
+    # --- dead letters
 
     def dead_letter(self, queue: Queue, entry: Entry, reason: str, now: float) -> None:
         """Publish what a queue has let go to its dead-letter exchange, if it has one."""
@@ -252,7 +375,7 @@ class VirtualHost:
         if exchange is None:
             return
         message = dead_lettered(queue, entry.message, reason, now, exchange.name)
-        for target in self.route(exchange, message):
+        for target in self.route(exchange, message, now):
             target.publish(message, now)
 
     # --- checking
@@ -262,20 +385,10 @@ class VirtualHost:
             raise AccessRefused(f"{kind} name '{name}' contains reserved prefix 'amq.*'")
 
     def _check_equivalent(self, what: str, pairs: list[tuple[str, object, object]]) -> None:
-        for name, received, current in pairs:
-            if received != current:
-                raise PreconditionFailed(
-                    f"inequivalent arg '{name}' for {what} in vhost '{self.name}': "
-                    f"received '{_erlang(received)}' but current is '{_erlang(current)}'"
-                )
+        check_same(what, self.name, {name: (received, current) for name, received, current in pairs})
 
     def _check_arguments(self, what: str, names: tuple[str, ...], received: Table, current: Table) -> None:
-        for name in names:
-            if received.get(name) != current.get(name):
-                raise PreconditionFailed(
-                    f"inequivalent arg '{name}' for {what} in vhost '{self.name}': "
-                    f"received {_described(received, name)} but current is {_described(current, name)}"
-                )
+        check_equivalent(what, self.name, names, received, current)
 
 
 QUEUE_ARGUMENTS = (
@@ -291,30 +404,3 @@ QUEUE_ARGUMENTS = (
     "x-queue-type",
     "x-single-active-consumer",
 )
-
-
-def _erlang(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-_TYPE_NAMES = {
-    "t": "bool",
-    "b": "byte",
-    "B": "unsignedbyte",
-    "s": "short",
-    "u": "unsignedshort",
-    "I": "signedint",
-    "i": "unsignedint",
-    "l": "long",
-    "S": "longstr",
-    "d": "double",
-    "f": "float",
-    "T": "timestamp",
-}
-
-
-def _described(table: Table, name: str) -> str:
-    for field in table.fields:
-        if field.name == name:
-            return f"the value '{_erlang(field.value)}' of type '{_TYPE_NAMES.get(field.type, field.type)}'"
-    return "none"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from amqproxy.broker.exchange import Binding, Exchange
+from amqproxy.broker.exchange import Binding, Destinations, Exchange
 
 if TYPE_CHECKING:
     from amqproxy.broker.message import Message
@@ -17,14 +17,14 @@ class Direct(Exchange):
 
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__(name, **options)
-        self._by_key: dict[str, list[Queue | Exchange]] = {}
+        self._by_key: dict[str, Destinations] = {}
 
     def added(self, binding: Binding) -> None:
-        self._by_key.setdefault(binding.routing_key, []).append(binding.destination)
+        self._by_key.setdefault(binding.routing_key, Destinations()).add(binding.destination)
 
     def removed(self, binding: Binding) -> None:
         destinations = self._by_key[binding.routing_key]
-        destinations.remove(binding.destination)
+        destinations.drop(binding.destination)
         if not destinations:
             del self._by_key[binding.routing_key]
 

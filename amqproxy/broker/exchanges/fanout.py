@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from amqproxy.broker.exchange import Exchange
+from amqproxy.broker.exchange import Binding, Destinations, Exchange
 
 if TYPE_CHECKING:
     from amqproxy.broker.message import Message
@@ -15,5 +15,15 @@ if TYPE_CHECKING:
 class Fanout(Exchange):
     type = "fanout"
 
+    def __init__(self, name: str, **options: Any) -> None:
+        super().__init__(name, **options)
+        self._destinations = Destinations()
+
+    def added(self, binding: Binding) -> None:
+        self._destinations.add(binding.destination)
+
+    def removed(self, binding: Binding) -> None:
+        self._destinations.drop(binding.destination)
+
     def route(self, routing_key: str, message: Message) -> Iterable[Queue | Exchange]:
-        return [binding.destination for binding in self.bindings.values()]
+        return self._destinations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from amqproxy.broker.exchange import Binding, Exchange
+from amqproxy.broker.exchange import Binding, Destinations, Exchange
 
 if TYPE_CHECKING:
     from amqproxy.broker.message import Message
@@ -19,7 +19,7 @@ class _Node:
 
     def __init__(self) -> None:
         self.children: dict[str, _Node] = {}
-        self.destinations: list[Queue | Exchange] = []
+        self.destinations = Destinations()
 
 
 class Topic(Exchange):
@@ -33,16 +33,16 @@ class Topic(Exchange):
 
     def added(self, binding: Binding) -> None:
         node = self._root
-        for word in binding.routing_key.split("."):
+        for word in words_of(binding.routing_key):
             node = node.children.setdefault(word, _Node())
-        node.destinations.append(binding.destination)
+        node.destinations.add(binding.destination)
 
     def removed(self, binding: Binding) -> None:
         path = [self._root]
-        words = binding.routing_key.split(".")
+        words = words_of(binding.routing_key)
         for word in words:
             path.append(path[-1].children[word])
-        path[-1].destinations.remove(binding.destination)
+        path[-1].destinations.drop(binding.destination)
         for parent, word in zip(path[-2::-1], words[::-1], strict=True):
             child = parent.children[word]
             if child.children or child.destinations:
@@ -50,7 +50,7 @@ class Topic(Exchange):
             del parent.children[word]
 
     def route(self, routing_key: str, message: Message) -> Iterable[Queue | Exchange]:
-        words = routing_key.split(".")
+        words = words_of(routing_key)
         found: list[Queue | Exchange] = []
         # A place is a node and how many words of the key are behind it. Each is visited once, or a pattern with many
         # `#` would be walked in as many ways as they can share the words among them.
@@ -73,3 +73,8 @@ class Topic(Exchange):
                 if child is not None and word != "#":
                     places.append((child, position + 1))
         return found
+
+
+def words_of(key: str) -> list[str]:
+    """An empty key has no words; between, before and after dots there is always one, which may be empty."""
+    return key.split(".") if key else []

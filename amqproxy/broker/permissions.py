@@ -1,0 +1,59 @@
+"""What a user may do: patterns of names, for each virtual host, and of routing keys for topic exchanges."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from amqproxy.amqp091.errors import AccessRefused
+
+if TYPE_CHECKING:
+    from amqproxy.broker.exchange import Exchange
+    from amqproxy.broker.users import User
+
+CONFIGURE, WRITE, READ = "configure", "write", "read"
+
+
+class Permission(NamedTuple):
+    """Patterns of the names that a user may configure, write to and read from; an empty one fits no name."""
+
+    configure: str
+    write: str
+    read: str
+
+
+class TopicPermission(NamedTuple):
+    """Patterns of routing keys; {username} and {vhost} stand for the user's own."""
+
+    write: str
+    read: str
+
+
+def fits(pattern: str, text: str) -> bool:
+    """Does the pattern fit anywhere in the text?"""
+    return _compiled(pattern or "^$").search(text) is not None
+
+
+@lru_cache(1024)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+def check(user: User, vhost: str, operation: str, kind: str, name: str) -> None:
+    """403 unless the user may do it; `operation` is CONFIGURE, WRITE or READ, `kind` "queue" or "exchange"."""
+    if kind == "exchange" and not name:
+        name = "amq.default"
+    if not user.may(vhost, operation, name):
+        raise AccessRefused(f"access to {kind} '{name}' in vhost '{vhost}' refused for user '{user.name}'")
+
+
+def check_topic(user: User, vhost: str, operation: str, exchange: Exchange, routing_key: str) -> None:
+    """403 unless the user may use this key; only topic exchanges ask."""
+    if not user.topic_permissions or exchange.type != "topic":
+        return
+    if not user.may_use_topic(vhost, operation, exchange.name, routing_key):
+        raise AccessRefused(
+            f"access to topic '{routing_key}' in exchange '{exchange.name}' in vhost '{vhost}' "
+            f"refused for user '{user.name}'"
+        )

@@ -1,0 +1,158 @@
+"""Policies: settings that an operator lays over queues and exchanges whose names match, and may take off again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+APPLY_TO = ("all", "queues", "exchanges")
+
+
+class Policy(NamedTuple):
+    """Of the policies that match, the one of highest priority holds. `apply_to` is one of APPLY_TO."""
+
+    name: str
+    pattern: re.Pattern[str]
+    definition: Mapping[str, Any]
+    priority: int = 0
+    apply_to: str = "all"
+
+    def matches(self, kind: str, name: str) -> bool:
+        """`kind` is "queues" or "exchanges"."""
+        return self.apply_to in ("all", kind) and self.pattern.search(name) is not None
+
+
+class Effect(NamedTuple):
+    """What holds for one queue or exchange: the settings, and the names of the two policies they come from."""
+
+    definition: Mapping[str, Any]
+    policy: str | None
+    operator_policy: str | None
+
+
+NO_EFFECT = Effect({}, None, None)
+
+
+def make_policy(
+    name: str,
+    pattern: str,
+    definition: Mapping[str, Any],
+    priority: int = 0,
+    apply_to: str = "all",
+    *,
+    is_operator: bool = False,
+) -> Policy:
+    """A policy, once checked; `ValueError` in RabbitMQ's words when it cannot be."""
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"pattern should be regular expression but is invalid: {error}") from None
+    if apply_to not in APPLY_TO:
+        raise ValueError(f"apply-to '{apply_to}' unrecognised; should be one of: 'queues', 'exchanges', 'all'")
+    if type(priority) is not int:
+        raise ValueError(f"priority should be number, actually was {priority!r}")
+    if not definition:
+        raise ValueError("no policy provided")
+    known = OPERATOR_SETTINGS if is_operator else SETTINGS
+    strange = {key: value for key, value in definition.items() if key not in known and not key.startswith("ha-")}
+    if strange:
+        listed = ",".join(f'{{<<"{key}">>,{_erlang(value)}}}' for key, value in strange.items())
+        raise ValueError(f"[{listed}] are not recognised policy settings")
+    for key, value in definition.items():
+        takes, what = SETTINGS.get(key, (_anything, ""))
+        if not takes(value):
+            raise ValueError(f"{_erlang(value)} is not a valid {what}")
+    return Policy(name, compiled, dict(definition), priority, apply_to)
+
+
+def effect(kind: str, name: str, policies: Iterable[Policy], operator_policies: Iterable[Policy]) -> Effect:
+    """What the policies make of one queue or exchange: the lower of two numbers, else the operator's word."""
+    policy = _highest(kind, name, policies)
+    operator = _highest(kind, name, operator_policies)
+    if policy is None and operator is None:
+        return NO_EFFECT
+    definition = dict(policy.definition) if policy else {}
+    for key, value in operator.definition.items() if operator else ():
+        definition[key] = min(value, definition.get(key, value)) if key in LOWER_WINS else value
+    return Effect(definition, policy and policy.name, operator and operator.name)
+
+
+def effective_arguments(arguments: Mapping[str, Any], definition: Mapping[str, Any]) -> dict[str, Any]:
+    """A queue's arguments with its policy's settings laid under them: of two numbers the lower holds, else its own."""
+    merged = dict(arguments)
+    for key, value in definition.items():
+        name = f"x-{key}"
+        own = merged.get(name)
+        if own is None:
+            merged[name] = value
+        elif key in LOWER_WINS and isinstance(own, int):
+            merged[name] = min(own, value)
+    return merged
+
+
+def _highest(kind: str, name: str, policies: Iterable[Policy]) -> Policy | None:
+    matching = [policy for policy in policies if policy.matches(kind, name)]
+    return max(matching, key=lambda policy: policy.priority, default=None)
+
+
+def _integer(least: int) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _one_of(*values: object) -> Callable[[Any], bool]:
+    return lambda value: value in values
+
+
+def _anything(value: Any) -> bool:
+    return True
+
+
+def _erlang(value: Any) -> str:
+    return f'<<"{value}">>' if isinstance(value, str) else str(value)
+
+
+LOWER_WINS = frozenset(
+    {
+        "delivery-limit",
+        "expires",
+        "max-in-memory-bytes",
+        "max-in-memory-length",
+        "max-length",
+        "max-length-bytes",
+        "message-ttl",
+    }
+)
+"""Numbers of which the lower holds, whoever set it."""
+
+OPERATOR_SETTINGS = LOWER_WINS | {"queue-version"}
+"""What an operator policy may set."""
+
+SETTINGS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "alternate-exchange": (_text, "alternate exchange name"),
+    "dead-letter-exchange": (_text, "dead letter exchange name"),
+    "dead-letter-routing-key": (_text, "dead letter routing key"),
+    "dead-letter-strategy": (_one_of("at-most-once", "at-least-once"), "dead letter strategy"),
+    "delivery-limit": (_integer(0), "delivery limit"),
+    "expires": (_integer(1), "queue expiry"),
+    "federation-upstream": (_text, "federation upstream name"),
+    "federation-upstream-set": (_text, "federation upstream set name"),
+    "initial-cluster-size": (_integer(0), "cluster size"),
+    "max-age": (lambda value: isinstance(value, str) and re.fullmatch(r"\d+[YMDhms]", value) is not None, "max age"),
+    "max-in-memory-bytes": (_integer(0), "maximum memory in bytes"),
+    "max-in-memory-length": (_integer(0), "maximum memory in messages"),
+    "max-length": (_integer(0), "maximum length"),
+    "max-length-bytes": (_integer(0), "maximum length in bytes"),
+    "message-ttl": (_integer(0), "message TTL"),
+    "overflow": (_one_of("drop-head", "reject-publish", "reject-publish-dlx"), "overflow value"),
+    "queue-leader-locator": (_one_of("client-local", "balanced", "random", "least-leaders"), "queue leader locator"),
+    "queue-master-locator": (_text, "queue master locator"),
+    "queue-mode": (_one_of("default", "lazy"), "queue-mode value"),
+    "queue-version": (_one_of(1, 2), "queue version"),
+    "stream-max-segment-size-bytes": (_integer(0), "segment size"),
+}
+"""What a policy may set: which values, and what RabbitMQ calls them when it refuses others."""

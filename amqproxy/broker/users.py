@@ -1,0 +1,115 @@
+"""Users: names, passwords as RabbitMQ keeps them, tags, and what each may do."""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import hmac
+import secrets
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from amqproxy.broker.permissions import Permission, TopicPermission, fits
+
+ALGORITHMS: dict[str, Callable[[bytes], Any]] = {
+    "rabbit_password_hashing_sha256": hashlib.sha256,
+    "rabbit_password_hashing_sha512": hashlib.sha512,
+    "rabbit_password_hashing_md5": hashlib.md5,
+}
+"""RabbitMQ's names of how passwords are hashed."""
+
+USUAL_ALGORITHM = "rabbit_password_hashing_sha256"
+SALT = 4
+"""Octets of salt before a hash."""
+
+MAX_VERDICTS = 1024
+
+
+def hash_password(password: str, algorithm: str = USUAL_ALGORITHM, salt: bytes | None = None) -> str:
+    """A password as definitions.json holds it: base64 of the salt, then the hash of both."""
+    salt = secrets.token_bytes(SALT) if salt is None else salt
+    return b64encode(salt + ALGORITHMS[algorithm](salt + password.encode()).digest()).decode()
+
+
+class User:
+    """Somebody who may log in. `only_from_loopback` is RabbitMQ's rule for guest.
+
+    Without a hash (an empty one) no password is right. `permissions` are by virtual host, `topic_permissions` by
+    virtual host and exchange; change them through `permit` and `permit_topic`. `limits` are RabbitMQ's
+    max-connections and max-channels.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        password_hash: str,
+        hashing_algorithm: str = USUAL_ALGORITHM,
+        tags: Iterable[str] = (),
+        *,
+        only_from_loopback: bool = False,
+    ) -> None:
+        if hashing_algorithm not in ALGORITHMS:
+            raise ValueError(f"unknown hashing algorithm '{hashing_algorithm}'")
+        self.name = name
+        self.password_hash = password_hash
+        self.hashing_algorithm = hashing_algorithm
+        self.tags = tuple(tags)
+        self.only_from_loopback = only_from_loopback
+        self.permissions: dict[str, Permission] = {}
+        self.topic_permissions: dict[tuple[str, str], TopicPermission] = {}
+        self.limits: dict[str, int] = {}
+        self._verdicts: dict[tuple[str, str, str], bool] = {}
+
+    @classmethod
+    def with_password(cls, name: str, password: str, tags: Iterable[str] = (), **options: Any) -> User:
+        return cls(name, hash_password(password), tags=tags, **options)
+
+    def accepts(self, password: str) -> bool:
+        """Is this the password? Takes as long for every wrong one."""
+        try:
+            octets = b64decode(self.password_hash, validate=True)
+        except binascii.Error:
+            return False
+        salt, expected = octets[:SALT], octets[SALT:]
+        found = ALGORITHMS[self.hashing_algorithm](salt + password.encode("utf-8", "surrogateescape")).digest()
+        return bool(expected) and hmac.compare_digest(expected, found)
+
+    def change_password(self, password: str) -> None:
+        self.hashing_algorithm = USUAL_ALGORITHM
+        self.password_hash = hash_password(password)
+
+    def permit(self, vhost: str, permission: Permission | None) -> None:
+        """Set, or with None take away, what the user may do in a virtual host."""
+        self._verdicts.clear()
+        if permission is None:
+            self.permissions.pop(vhost, None)
+        else:
+            self.permissions[vhost] = permission
+
+    def permit_topic(self, vhost: str, exchange: str, permission: TopicPermission | None) -> None:
+        """Set, or with None take away, which keys the user may use on a topic exchange."""
+        if permission is None:
+            self.topic_permissions.pop((vhost, exchange), None)
+        else:
+            self.topic_permissions[vhost, exchange] = permission
+
+    def may(self, vhost: str, operation: str, name: str) -> bool:
+        """May the user do this to what bears the name?"""
+        key = (vhost, operation, name)
+        verdict = self._verdicts.get(key)
+        if verdict is None:
+            permission = self.permissions.get(vhost)
+            verdict = permission is not None and fits(getattr(permission, operation), name)
+            if len(self._verdicts) >= MAX_VERDICTS:
+                self._verdicts.clear()
+            self._verdicts[key] = verdict
+        return verdict
+
+    def may_use_topic(self, vhost: str, operation: str, exchange: str, routing_key: str) -> bool:
+        """May the user use this key on a topic exchange? Yes where nothing is set for the exchange."""
+        permission = self.topic_permissions.get((vhost, exchange))
+        if permission is None:
+            return True
+        pattern: str = getattr(permission, operation)
+        return fits(pattern.replace("{username}", self.name).replace("{vhost}", vhost), routing_key)

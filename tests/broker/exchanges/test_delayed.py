@@ -1,0 +1,58 @@
+"""x-delayed-message: held until the time has come, then routed by the type it stands for."""
+
+import pytest
+
+from amqproxy.amqp091.methods import BasicGet, ExchangeDeclare, ExchangeDelete
+from amqproxy.amqp091.wire import Item, Table
+from tests.broker.client import Client, connected
+
+
+@pytest.fixture
+def client() -> Client:
+    client = connected()
+    client.ask(ExchangeDeclare(exchange="x", type="x-delayed-message", arguments=Table({"x-delayed-type": "topic"})))
+    client.declare("q")
+    client.bind("q", "x", "a.*")
+    return client
+
+
+@pytest.mark.parametrize("kind", [None, 1, "carousel", "x-delayed-message"])
+def test_the_type_it_stands_for_must_be_one(kind: object) -> None:
+    arguments = Table({} if kind is None else {"x-delayed-type": kind})
+    expected = (
+        "channel 406 exchange.declare PRECONDITION_FAILED - "
+        "Invalid argument, 'x-delayed-type' must be an existing exchange type"
+    )
+    assert connected().answers(ExchangeDeclare(exchange="x", type="x-delayed-message", arguments=arguments)) == expected
+
+
+@pytest.mark.parametrize("headers", [None, {"x-delay": 0}, {"x-delay": -5}, {"x-delay": "5"}, {"other": 1}])
+def test_what_has_no_delay_goes_at_once(client: Client, headers: dict[str, object] | None) -> None:
+    client.publish("x", "a.b", headers=headers)
+    assert client.depth("q") == 1
+
+
+def test_each_goes_when_it_is_due(client: Client) -> None:
+    for delay in (3000, 1000, 2000):
+        client.publish("x", "a.b", str(delay).encode(), headers={"x-delay": Item("l", delay), "z": 1})
+    client.publish("x", "b", headers={"x-delay": 5})
+    broker = client.broker
+    assert client.depth("q") == 0
+    assert broker.next_deadline() == client.now + 0.005
+    broker.tick(client.now + 1.0)
+    assert client.depth("q") == 1
+    assert broker.next_deadline() == client.now + 2
+    broker.tick(client.now + 5)
+    got = []
+    for _ in range(3):
+        client.say(1, BasicGet(queue="q", no_ack=True))
+        got.append(client.receive()[0])
+    assert [each.body for each in got] == [b"1000", b"2000", b"3000"]
+    assert got[0].properties.headers == {"x-delay": -1000, "z": 1}
+
+
+def test_what_is_held_goes_with_its_exchange(client: Client) -> None:
+    client.publish("x", "a.b", headers={"x-delay": 1000})
+    assert [when for when, _, _ in client.broker.vhosts["/"].held] == [client.now + 1]
+    client.ask(ExchangeDelete(exchange="x"))
+    assert client.broker.vhosts["/"].held == []
