@@ -18,8 +18,10 @@ COMPILED = (
     "amqproxy/amqp091/wire.py",
     "amqproxy/amqp091/frames.py",
     "amqproxy/amqp091/commands.py",
+    "amqproxy/capture/finder.py",
     "amqproxy/capture/packets.py",
     "amqproxy/capture/reassembly.py",
+    "amqproxy/capture/talk.py",
 )
 
 # The sources check every bound themselves, since they have to name the offset of what is wrong.

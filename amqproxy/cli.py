@@ -106,17 +106,25 @@ def decode(*files: Path, json: Annotated[bool, Parameter(negative="")] = False) 
     json
         One JSON object a line for each frame, instead of text.
     """
-    from amqproxy.capture.decode import decode as decode_capture
-    from amqproxy.capture.notices import CaptureError
+    from amqproxy.capture.decode import read_records
+    from amqproxy.capture.notices import CaptureError, Notice, NoticeKind
 
     if not files:
         raise Failure("decode: name a capture, or - for standard input", MISUSED)
     render = _renderer(json)
     write = sys.stdout.write
+    count = 0
+
+    def notify(notice: Notice) -> None:
+        if notice.kind is not NoticeKind.IGNORED or not count:
+            print(f"amqproxy: {notice}", file=sys.stderr)
+
     for file in files:
+        count = 0
         try:
-            for record in decode_capture(file):
+            for record in read_records(file, notify):
                 write(render(record) + "\n")
+                count += 1
         except CaptureError as error:
             sys.stdout.flush()
             raise Failure(str(error)) from None

@@ -87,7 +87,3 @@ def read_passed(source: str | os.PathLike[str] | BinaryIO, notify: Notify = unhe
 def read_records(source: str | os.PathLike[str] | BinaryIO, notify: Notify = unheard) -> Iterator[Record]:
     """The records of a capture, one a frame: what `decode --json` prints."""
     return chain.from_iterable(map(records_of, read_passed(source, notify)))
-
-
-decode = read_records
-"""What the command is called."""
