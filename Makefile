@@ -19,7 +19,6 @@ help: ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 demo: $(VENV)/.demo ## start the proxy in front of a broker, send it real traffic, and stay up until Ctrl-C
-	-@tests/install_system.sh rabbitmq-server
 	@$(BIN)/python examples/demo.py
 
 test: export AMQPROXY_COMPILE = 1

@@ -5,21 +5,25 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 
 import prometheus_client
 import structlog
 import trio
 
-from amqproxy.config import Config, join_address, split_address
+from amqproxy import __version__
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.integrated import Integrated
+from amqproxy.broker.server import serve
+from amqproxy.config import Config, Upstream, join_address, split_address
 from amqproxy.proxy.listener import Server, listen
 from amqproxy.proxy.tls import server_context
+from amqproxy.proxy.transport import SocketTransport, Transport
 from amqproxy.proxy.upstream import Dialer
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.printer import Printer
 from amqproxy.taps.record import Record
-
 
 PATIENCE = 1.0
 """Seconds that the last records may take to be printed."""
@@ -39,23 +43,28 @@ async def run(config: Config, render: Callable[[Record], str] | None = None) -> 
     """
     metrics = Metrics()
     contexts = [server_context(listener.tls) if listener.tls else None for listener in config.listen]
-    dial = Dialer(config.upstream, config.limits.connect_timeout)
+    integrated = Integrated(Broker(__version__)) if config.upstream == "broker" else None
+    dial = _dialer(config, integrated)
     printing = _Printing(render, config.limits.print_backlog, metrics) if render else None
     log = structlog.get_logger()
+    upstream = config.upstream if isinstance(config.upstream, str) else config.upstream.address
     drain = trio.Event()
     is_done = False
     async with AsyncExitStack() as stack:
         stack.enter_context(_metrics_endpoint(config, metrics))
+        signals = stack.enter_context(trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT))
         listeners = []
         for listener, context in zip(config.listen, contexts, strict=True):
             for opened in await _listen(listener.address):
                 await stack.enter_async_context(opened)
                 address = join_address(*opened.socket.getsockname()[:2])
-                log.info("listening", address=address, tls=context is not None, upstream=dial.address)
+                log.info("listening", address=address, tls=context is not None, upstream=upstream)
                 listeners.append((opened, context))
         server = Server(dial, config.limits, metrics, printing.printer if printing else None)
         async with trio.open_nursery() as nursery:
-            await nursery.start(_await_signals, drain, nursery.cancel_scope)
+            nursery.start_soon(_obey, signals, drain, nursery.cancel_scope)
+            if integrated:
+                await nursery.start(integrated.run)
             if printing:
                 nursery.start_soon(printing.run, drain)
             await server.serve(listeners, drain)
@@ -70,6 +79,32 @@ async def run(config: Config, render: Callable[[Record], str] | None = None) -> 
         raise BrokenPipeError
 
 
+async def run_broker(address: str) -> None:
+    """Run the broker alone, on HOST:PORT, until SIGTERM or SIGINT. `Unavailable` when that cannot be had."""
+    log = structlog.get_logger()
+    host, port = split_address(address)
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        try:
+            async with serve(Broker(__version__), host, port) as bound:
+                log.info("listening", address=join_address(host, bound))
+                await anext(signals)
+        except OSError as error:
+            raise Unavailable(f"cannot listen on {address}: {error.strerror or error}") from None
+    log.info("stopped")
+
+
+def _dialer(config: Config, integrated: Integrated | None) -> Callable[[], Awaitable[Transport]]:
+    """What opens a session's way to the broker."""
+    if isinstance(config.upstream, Upstream):
+        return Dialer(config.upstream, config.limits.connect_timeout)
+    assert integrated is not None
+
+    async def dial() -> Transport:
+        return SocketTransport(integrated.open())
+
+    return dial
+
+
 async def _listen(address: str) -> list[trio.SocketListener]:
     try:
         return await listen(address)
@@ -77,17 +112,12 @@ async def _listen(address: str) -> list[trio.SocketListener]:
         raise Unavailable(f"cannot listen on {address}: {error.strerror or error}") from None
 
 
-async def _await_signals(
-    drain: trio.Event,
-    scope: trio.CancelScope,
-    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        task_status.started()
-        async for _ in signals:
-            if drain.is_set():
-                scope.cancel()
-            drain.set()
+async def _obey(signals: AsyncIterator[int], drain: trio.Event, scope: trio.CancelScope) -> None:
+    """Drain at the first signal, and end everything at the second."""
+    async for _ in signals:
+        if drain.is_set():
+            scope.cancel()
+        drain.set()
 
 
 @contextmanager

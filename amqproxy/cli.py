@@ -17,7 +17,7 @@ import msgspec
 from cyclopts import Parameter
 
 from amqproxy import __version__, _pure
-from amqproxy.config import Config, ConfigError, Listener, Metrics, Upstream, dump, explained, load, schema
+from amqproxy.config import Config, ConfigError, Listener, Log, Metrics, Upstream, dump, explained, load, schema
 
 if TYPE_CHECKING:
     from amqproxy.taps.record import Record
@@ -68,7 +68,7 @@ def run(
     listen
         HOST:PORT where clients connect [127.0.0.1:5673]. Port 0 takes a free one.
     upstream
-        HOST:PORT of the broker [127.0.0.1:5672].
+        HOST:PORT of the broker [127.0.0.1:5672], or "broker" for the integrated one.
     metrics
         HOST:PORT for Prometheus, at /metrics. Off unless given.
     print_
@@ -91,6 +91,37 @@ def run(
     log.start(settings.log)
     try:
         trio.run(root.run, settings, _renderer(json) if print_ or json else None)
+    except root.Unavailable as error:
+        raise Failure(str(error)) from None
+
+
+@app.command
+def broker(
+    *,
+    listen: str = "127.0.0.1:5672",
+    log_format: Literal["text", "json"] = "text",
+    log_level: Literal["debug", "info", "warning", "error"] = "info",
+) -> None:
+    """Be an AMQP broker, all in memory, until SIGTERM or Ctrl-C.
+
+    Parameters
+    ----------
+    listen
+        HOST:PORT where clients connect. Port 0 takes a free one.
+    log_format
+        How the log on standard error is written.
+    log_level
+        The least important events to log.
+    """
+    import trio
+
+    from amqproxy import app as root
+    from amqproxy import log
+
+    _from_flag("--listen", Listener, {"address": listen})
+    log.start(Log(format=log_format, level=log_level))
+    try:
+        trio.run(root.run_broker, listen)
     except root.Unavailable as error:
         raise Failure(str(error)) from None
 
@@ -194,9 +225,12 @@ def _merged(
     changes: dict[str, object] = {}
     if listen:
         changes["listen"] = (_from_flag("--listen", Listener, {"address": listen}),)
-    if upstream:
-        tls = msgspec.to_builtins(config.upstream.tls)
-        changes["upstream"] = _from_flag("--upstream", Upstream, {"address": upstream, "tls": tls})
+    if upstream == "broker":
+        changes["upstream"] = upstream
+    elif upstream:
+        tls = config.upstream.tls if isinstance(config.upstream, Upstream) else None
+        flags = {"address": upstream, "tls": msgspec.to_builtins(tls)}
+        changes["upstream"] = _from_flag("--upstream", Upstream, flags)
     if metrics:
         changes["metrics"] = _from_flag("--metrics", Metrics, {"address": metrics})
     if log_format or log_level:
@@ -209,7 +243,7 @@ def _from_flag(flag: str, kind: type[msgspec.Struct], values: dict[str, object])
     try:
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{flag} {values['address']}: {explained(error)}") from None
+        raise ConfigError(f"{flag} {values['address']}: {explained(error).removeprefix('address: ')}") from None
 
 
 def _renderer(json: bool) -> Callable[[Record], str]:
@@ -227,7 +261,7 @@ def main() -> None:
 
 def _exit_code() -> int:
     try:
-        app()
+        app(sys.argv[1:])
         sys.stdout.flush()
     except cyclopts.CycloptsError:
         return MISUSED

@@ -127,7 +127,8 @@ class Config(Strict, frozen=True):
     """All there is to configure."""
 
     listen: tuple[Listener, ...] = (Listener(),)
-    upstream: Upstream = Upstream()
+    upstream: Upstream | Literal["broker"] = Upstream()
+    """Where connections go; "broker" is the integrated one, in this process."""
     metrics: Metrics | None = None
     log: Log = Log()
     limits: Limits = Limits()

@@ -1,52 +1,23 @@
-"""`make demo`: a broker, the proxy in front of it, real clients through it, and what it saw of them.
+"""`make demo`: the proxy in front of a broker, a real client through it, and what it saw of it.
 
-Stays up until Ctrl-C, so that you can send your own client through it. AMQPROXY_UPSTREAM=HOST:PORT
-names a broker of yours to use; without it, a private RabbitMQ is started if there is one installed.
+Stays up until Ctrl-C, so that you can send your own client through it. The broker is the integrated
+one, or yours with AMQPROXY_UPSTREAM=HOST:PORT.
 """
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import pika
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 
 def say(text: str = "") -> None:
     print(text, flush=True)
-
-
-@contextmanager
-def broker() -> Iterator[str]:
-    """HOST:PORT of a broker for the while."""
-    named = os.environ.get("AMQPROXY_UPSTREAM")
-    if named:
-        yield named
-        return
-    if not (shutil.which("rabbitmqctl") or Path("/usr/lib/rabbitmq/bin").exists()):
-        sys.exit(
-            "demo: there is no RabbitMQ here, and it could not be installed.\n"
-            "As root: apt-get install rabbitmq-server; or name a broker: AMQPROXY_UPSTREAM=HOST:PORT make demo"
-        )
-    from tests.real.rabbitmq import RabbitMQ
-
-    say("Starting a private RabbitMQ (about ten seconds) …")
-    with tempfile.TemporaryDirectory(prefix="amqproxy-demo-") as directory:
-        node = RabbitMQ(Path(directory))
-        try:
-            node.start()
-            yield f"127.0.0.1:{node.port}"
-        finally:
-            node.stop()
 
 
 @contextmanager
@@ -110,9 +81,11 @@ def main() -> None:
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    with broker() as upstream, proxy(upstream) as addresses:
+    upstream = os.environ.get("AMQPROXY_UPSTREAM", "broker")
+    with proxy(upstream) as addresses:
         address = addresses["listening"]
-        say(f"The proxy listens on {address}, in front of {upstream}. A client's day through it:\n")
+        name = "the integrated broker" if upstream == "broker" else upstream
+        say(f"The proxy listens on {address}, in front of {name}. A client's day through it:\n")
         send_traffic(address)
         stop.wait(0.5)  # for the last lines
         say(f"""
