@@ -1,0 +1,85 @@
+"""What Prometheus is told: names, labels that cannot grow, and a text that its own parser takes."""
+
+import math
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from amqproxy.amqp091.errors import BY_CODE
+from amqproxy.amqp091.frames import KINDS, FrameReader
+from amqproxy.amqp091.grammar import CLIENT, SERVER
+from amqproxy.amqp091.methods import BY_INDEX
+from amqproxy.taps.metrics import LATENCY_BUCKETS, Metrics, code_label, kind_labels
+from tests.proxy.words import octets
+
+
+def exposed(metrics: Metrics) -> dict[str, Metric]:
+    """The families by name, as a scraper reads them."""
+    text = generate_latest(metrics.registry).decode()
+    return {family.name: family for family in text_string_to_metric_families(text)}
+
+
+@pytest.mark.parametrize(
+    ("code", "label"), [(200, "200"), (320, "320"), (541, "541"), (0, "other"), (999, "other"), (65535, "other")]
+)
+def test_codes_that_are_no_codes_share_a_label(code: int, label: str) -> None:
+    assert code_label(code) == label
+
+
+def test_there_are_as_many_labels_as_codes() -> None:
+    assert {code_label(code) for code in range(65536)} == {"200", "other", *map(str, BY_CODE)}
+
+
+def test_each_kind_of_frame_has_its_own_labels() -> None:
+    labels = [kind_labels(slot) for slot in range(KINDS) if slot not in range(3 * len(BY_INDEX) + 2, KINDS - 1)]
+    assert len(set(labels)) == len(labels)
+    assert kind_labels(KINDS - 1) == ("heartbeat", "")
+    assert {kind for kind, _ in labels} == {"method", "header", "body", "heartbeat"}
+
+
+def test_frames_and_octets_by_method() -> None:
+    metrics = Metrics()
+    said = octets("1: basic.publish, 1: header 5, 1: body 5")
+    for peer, count in ((CLIENT, 2), (SERVER, 1)):
+        reader = FrameReader(metrics.tallies[peer])
+        reader.open_lane(1)
+        for _ in range(count):
+            reader.feed(said)
+    frames = {
+        (sample.labels["sender"], sample.labels["type"], sample.labels["method"]): sample.value
+        for sample in exposed(metrics)["amqproxy_frames"].samples
+    }
+    assert frames == {
+        **{("client", kind, "basic.publish"): 2 for kind in ("method", "header", "body")},
+        **{("server", kind, "basic.publish"): 1 for kind in ("method", "header", "body")},
+    }
+    volume = sum(sample.value for sample in exposed(metrics)["amqproxy_frame_bytes"].samples)
+    assert volume == 3 * len(said)
+
+
+def test_the_histogram_of_latencies() -> None:
+    metrics = Metrics()
+    for seconds in (5e-6, 10e-6, 20e-6, 0.5, 3.0):
+        metrics.latency.observe(seconds)
+    family = exposed(metrics)["amqproxy_relay_seconds"]
+    assert family.type == "histogram"
+    buckets = {float(sample.labels["le"]): sample.value for sample in family.samples if sample.name.endswith("_bucket")}
+    assert list(buckets) == [*LATENCY_BUCKETS, math.inf]
+    assert (buckets[10e-6], buckets[25e-6], buckets[1.0], buckets[math.inf]) == (2, 3, 4, 5)
+    values = {sample.name: sample.value for sample in family.samples if not sample.labels}
+    assert values["amqproxy_relay_seconds_count"] == 5
+    assert values["amqproxy_relay_seconds_sum"] == pytest.approx(3.500035)
+
+
+def test_everything_has_a_name_of_ours_and_a_help() -> None:
+    for family in exposed(Metrics()).values():
+        assert family.name.startswith("amqproxy_")
+        assert family.documentation
+
+
+def test_two_proxies_count_apart() -> None:
+    one, other = Metrics(), Metrics()
+    one.accepted.inc()
+    assert other.registry.get_sample_value("amqproxy_connections_accepted_total") == 0

@@ -1,0 +1,68 @@
+"""The line of records that wait to be printed: its order, and its bound."""
+
+from dataclasses import dataclass
+
+from amqproxy.amqp091.errors import FrameError
+from amqproxy.amqp091.frames import Frame
+from amqproxy.amqp091.grammar import CLIENT, SERVER
+from amqproxy.amqp091.protocol_header import HEADER
+from amqproxy.taps.metrics import Metrics
+from amqproxy.taps.printer import Printer
+from tests.proxy.words import method
+
+
+@dataclass
+class Session:
+    number: int = 7
+    name: str = "c:1-p:2"
+
+
+class Bell:
+    rings = 0
+
+    def __call__(self) -> None:
+        self.rings += 1
+
+
+FRAMES = [Frame(method(name, 1)) for name in ("tx.select", "tx.commit", "tx.rollback")]
+
+
+def dropped(metrics: Metrics) -> float:
+    return metrics.registry.get_sample_value("amqproxy_records_dropped_total", {"tap": "print"}) or 0
+
+
+def test_records_in_order() -> None:
+    bell = Bell()
+    printer = Printer(100, Metrics(), bell)
+    printer.saw_protocol_header(Session(), HEADER)
+    printer.saw_frames(Session(), SERVER, FRAMES)
+    printer.saw_violation(Session(), CLIENT, FrameError("too large", offset=9))
+    records, lost = printer.take()
+    assert [record.method or record.type for record in records] == [
+        "protocol-header",
+        "tx.select",
+        "tx.commit",
+        "tx.rollback",
+        "error",
+    ]
+    assert [record.sender for record in records] == ["client", "server", "server", "server", "client"]
+    assert {(record.stream, record.connection) for record in records} == {(7, "c:1-p:2")}
+    assert lost == 0
+    assert bell.rings == 3
+    assert printer.take() == (type(records)(), 0)
+
+
+def test_what_there_is_no_room_for_is_counted() -> None:
+    metrics = Metrics()
+    printer = Printer(4, metrics, Bell())
+    for _ in range(3):
+        printer.saw_frames(Session(), CLIENT, FRAMES)
+    printer.saw_protocol_header(Session(), HEADER)
+    printer.saw_violation(Session(), CLIENT, FrameError("too large"))
+    records, lost = printer.take()
+    assert [record.method for record in records] == ["tx.select", "tx.commit", "tx.rollback", "tx.select"]
+    assert lost == dropped(metrics) == 7
+    printer.saw_frames(Session(), CLIENT, FRAMES)
+    records, lost = printer.take()
+    assert (len(records), lost) == (3, 0)
+    assert dropped(metrics) == 7

@@ -1,0 +1,297 @@
+"""The command: what goes to which stream, and with which code it ends."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import jsonschema
+import msgspec
+import pytest
+import structlog
+import yaml
+
+from amqproxy import __version__, cli
+from amqproxy.config import Config, load, parse
+
+COMMAND = [sys.executable, "-m", "amqproxy"]
+DEADLINE = 30.0
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Amqproxy = Callable[..., Outcome]
+
+
+@pytest.fixture
+def amqproxy(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Amqproxy]:
+    """Runs the command in this process."""
+
+    def run(*arguments: str) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["amqproxy", *arguments])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert isinstance(ended.value.code, int)
+        return Outcome(ended.value.code, *capsys.readouterr())
+
+    yield run
+    structlog.reset_defaults()
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--help"], ["run", "--help"], ["decode", "--help"], ["config"], ["config", "check", "--help"]]
+)
+def test_help(arguments: list[str], amqproxy: Amqproxy) -> None:
+    code, out, err = amqproxy(*arguments)
+    assert (code, err) == (0, "")
+    assert out.startswith("Usage: amqproxy")
+
+
+def test_help_tells_the_exit_codes(amqproxy: Amqproxy) -> None:
+    out = amqproxy("--help").out
+    for code in (0, cli.FAILED, cli.MISUSED, cli.INTERRUPTED, cli.UNHEARD):
+        assert f"{code} " in out
+    for command in ("run", "decode", "config", "version", "completion"):
+        assert command in out
+
+
+def test_help_names_every_flag(amqproxy: Amqproxy) -> None:
+    out = amqproxy("run", "--help").out
+    for flag in ("listen", "upstream", "metrics", "print", "json", "log-format", "log-level", "config"):
+        assert f"--{flag}" in out
+
+
+def test_version(amqproxy: Amqproxy) -> None:
+    assert amqproxy("--version").out == f"{__version__}\n"
+    assert amqproxy("version").out in (f"amqproxy {__version__} (compiled)\n", f"amqproxy {__version__} (plain)\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nope"], "nope"),
+        (["run", "--nope"], "--nope"),
+        (["run", "extra"], "extra"),
+        (["run", "--log-level", "loud"], "--log-level"),
+        (["run", "--listen", "nowhere"], "--listen nowhere: not of the form HOST:PORT, e.g. "),
+        (["run", "--listen", "a:65536"], "port above 65535"),
+        (["run", "--upstream", ":5672"], "--upstream :5672: address :5672 leaves open which broker is meant"),
+        (["run", "--metrics", "9419"], "--metrics 9419: not of the form HOST:PORT"),
+        (["run", "--config", "missing.yaml"], "missing.yaml: cannot be read"),
+        (["config", "show", "missing.yaml"], "missing.yaml: cannot be read"),
+        (["config", "check"], "name a file"),
+        (["decode"], "name a capture"),
+        (["completion", "tcsh"], "tcsh"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], said: str, amqproxy: Amqproxy) -> None:
+    code, out, err = amqproxy(*arguments)
+    assert (code, out) == (cli.MISUSED, "")
+    assert said in err
+    assert "Traceback" not in err
+
+
+def test_an_address_that_cannot_be_had(amqproxy: Amqproxy) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        listening = amqproxy("run", "--listen", address)
+        scraped = amqproxy("run", "--listen", "127.0.0.1:0", "--metrics", address)
+    assert (listening.code, scraped.code) == (cli.FAILED, cli.FAILED)
+    assert listening.err.endswith(f"amqproxy: cannot listen on {address}: Address already in use\n")
+    assert scraped.err.endswith(f"amqproxy: cannot serve metrics on {address}: Address already in use\n")
+
+
+def test_a_capture_that_cannot_be_read(amqproxy: Amqproxy, tmp_path: Path) -> None:
+    code, out, err = amqproxy("decode", str(tmp_path / "missing.pcap"))
+    assert (code, out) == (cli.FAILED, "")
+    assert "missing.pcap" in err
+
+
+def test_config_check(amqproxy: Amqproxy, tmp_path: Path) -> None:
+    right, wrong = tmp_path / "right.yaml", tmp_path / "wrong.toml"
+    right.write_text("limits: {connections: 5}")
+    wrong.write_text("[limits]\nconections = 5\n")
+    assert amqproxy("config", "check", str(right)) == (0, "", f"{right}: fine\n")
+    code, out, err = amqproxy("config", "check", str(right), str(wrong))
+    assert (code, out) == (cli.MISUSED, "")
+    assert err == f"{right}: fine\namqproxy: {wrong}: limits: unknown key `conections`\n"
+
+
+def test_config_show_is_a_config_file_that_the_schema_takes(amqproxy: Amqproxy, tmp_path: Path) -> None:
+    shown = amqproxy("config", "show").out
+    assert parse(shown, Path("shown.yaml")) == Config()
+    path = tmp_path / "some.toml"
+    path.write_text('[metrics]\naddress = ":9419"\n[log]\nlevel = "debug"\n')
+    again = amqproxy("config", "show", str(path)).out
+    assert parse(again, Path("shown.yaml")) == load(path)
+    schema = msgspec.json.decode(amqproxy("config", "schema").out)
+    for text in (shown, again):
+        jsonschema.validate(yaml.safe_load(text), schema)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell: str, amqproxy: Amqproxy) -> None:
+    code, out, err = amqproxy("completion", shell)
+    assert (code, err) == (0, "")
+    assert "amqproxy" in out
+    assert "decode" in out
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=out, text=True, check=True)
+
+
+def test_flags_go_before_the_file(tmp_path: Path) -> None:
+    config = parse(
+        "upstream: {address: 'a:1', tls: {verify: false}}\nlog: {level: error}\nlisten: [{address: 'b:2'}]",
+        Path("a.yaml"),
+    )
+    merged = cli._merged(config, "c:3", "d:4", ":5", "json", None)
+    assert [each.address for each in merged.listen] == ["c:3"]
+    assert merged.upstream.address == "d:4"
+    assert merged.upstream.tls == config.upstream.tls
+    assert merged.metrics is not None
+    assert merged.metrics.address == ":5"
+    assert (merged.log.format, merged.log.level) == ("json", "error")
+    assert cli._merged(config, None, None, None, None, None) == config
+
+
+# ------------------------------------------------------------------------------------ as a process of its own
+
+
+def start(*arguments: str, stdout: int = subprocess.PIPE) -> subprocess.Popen[str]:
+    return subprocess.Popen([*COMMAND, *arguments], stdout=stdout, stderr=subprocess.PIPE, text=True)
+
+
+def until(process: subprocess.Popen[str], said: str) -> str:
+    """The line of the log that says it."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if said in line:
+            return line
+    pytest.fail(f"it ended without saying {said!r}")
+
+
+def port_in(line: str) -> int:
+    return int(line.split("address=127.0.0.1:")[1].split()[0])
+
+
+@pytest.mark.parametrize("command", [["version"], ["config", "show"], ["config", "schema"], ["completion", "bash"]])
+def test_nobody_reads_the_output(command: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with start(*command, stdout=writing) as process:
+        os.close(writing)
+        _, err = process.communicate(timeout=DEADLINE)
+    assert (process.returncode, err) == (cli.UNHEARD, "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_drains(number: signal.Signals) -> None:
+    with start("run", "--listen", "127.0.0.1:0") as process:
+        until(process, "listening")
+        process.send_signal(number)
+        out, err = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 0
+    assert out == ""
+    assert "draining" in err
+    assert "stopped" in err
+
+
+def test_a_second_signal_ends_it_at_once() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as broker,
+        start("run", "--listen", "127.0.0.1:0", "--upstream", f"127.0.0.1:{broker.getsockname()[1]}") as process,
+    ):
+        port = port_in(until(process, "listening"))
+        with opened(port, broker) as client:
+            client.sendall(b"\1\0\1\0\0\0\5\0\x14\0\x0a\0\xce\1\0\1\0\0\0\x0d\0<\0(\0\0\0\3key\0\xce")
+            process.send_signal(signal.SIGINT)
+            until(process, "draining")
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=5)
+    assert process.returncode == cli.INTERRUPTED
+
+
+def test_printing_until_the_reader_goes_away() -> None:
+    """Its going away drains the proxy, without a word about it on standard error."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as broker,
+        start(
+            *("run", "--print", "--listen", "127.0.0.1:0"), *("--upstream", f"127.0.0.1:{broker.getsockname()[1]}")
+        ) as process,
+    ):
+        assert process.stdout is not None
+        port = port_in(until(process, "listening"))
+        with opened(port, broker) as client:
+            lines = [process.stdout.readline() for _ in range(7)]
+            assert "protocol header: 0-9-1" in lines[0]
+            assert [line.split()[3] for line in lines[1:]] == ["ch"] * 6
+            assert "connection.open-ok" in lines[-1]
+            process.stdout.close()
+            client.sendall(b"\x08\0\0\0\0\0\0\xce")
+            until(process, "draining")
+            client.sendall(b"\1\0\0\0\0\0\4\0\x0a\0\x33\xce")
+        assert process.stderr is not None
+        rest = process.stderr.read()
+        assert process.wait(DEADLINE) == cli.UNHEARD
+    assert "Traceback" not in rest
+    assert "Broken" not in rest
+
+
+def test_a_reader_that_stops_reading_does_not_keep_it_from_ending() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as broker,
+        start(
+            *("run", "--print", "--json", "--listen", "127.0.0.1:0"),
+            *("--upstream", f"127.0.0.1:{broker.getsockname()[1]}"),
+        ) as process,
+    ):
+        port = port_in(until(process, "listening"))
+        with opened(port, broker) as client:
+            client.sendall(b"\x08\0\0\0\0\0\0\xce" * 5_000)
+            client.shutdown(socket.SHUT_WR)
+            until(process, "connection closed")
+            process.terminate()
+            assert process.stderr is not None
+            process.stderr.read()
+            assert process.wait(DEADLINE) == 0
+
+
+def opened(port: int, listener: socket.socket) -> socket.socket:
+    """A client with an open connection; its broker says no more than it has to, and goes with its end."""
+    from tests.proxy.stage import HANDSHAKE
+    from tests.proxy.words import octets
+
+    client = socket.create_connection(("127.0.0.1", port), timeout=DEADLINE)
+    broker: socket.socket | None = None
+    for line in HANDSHAKE.strip().splitlines():
+        arrow, _, said = line.strip().partition(" ")
+        if arrow == ">>":
+            client.sendall(octets(said))
+        broker = broker or listener.accept()[0]
+        hears = broker if arrow == ">>" else client
+        if arrow == "<<":
+            broker.sendall(octets(said))
+        assert hears.recv(len(octets(said)), socket.MSG_WAITALL) == octets(said)
+    assert broker is not None
+    _BROKERS.append(broker)
+    return client
+
+
+_BROKERS: list[socket.socket] = []
+
+
+@pytest.fixture(autouse=True)
+def _close_brokers() -> Iterator[None]:
+    yield
+    while _BROKERS:
+        _BROKERS.pop().close()

@@ -1,0 +1,161 @@
+"""Config files: what is read, and how what is wrong is said, with its place and the remedy."""
+
+import tomllib
+from pathlib import Path
+
+import jsonschema
+import msgspec
+import pytest
+import yaml
+
+from amqproxy.config import (
+    ClientTLS,
+    Config,
+    ConfigError,
+    Limits,
+    Listener,
+    Log,
+    Metrics,
+    ServerTLS,
+    Upstream,
+    dump,
+    join_address,
+    load,
+    parse,
+    schema,
+    split_address,
+)
+
+YAML = """
+listen:
+  - address: 0.0.0.0:5672
+  - address: "[::]:5671"
+    tls: {certificate: server.pem, key: server.key, client_ca: ca.pem}
+upstream:
+  address: rabbit.internal:5671
+  tls: {ca: ca.pem, server_name: rabbit}
+metrics: {address: ":9419"}
+log: {format: json, level: warning}
+limits: {connections: 5, drain_timeout: 2.5}
+"""
+TOML = """
+[[listen]]
+address = "0.0.0.0:5672"
+[[listen]]
+address = "[::]:5671"
+tls = {certificate = "server.pem", key = "server.key", client_ca = "ca.pem"}
+[upstream]
+address = "rabbit.internal:5671"
+tls = {ca = "ca.pem", server_name = "rabbit"}
+[metrics]
+address = ":9419"
+[log]
+format = "json"
+level = "warning"
+[limits]
+connections = 5
+drain_timeout = 2.5
+"""
+WHOLE = Config(
+    listen=(
+        Listener(address="0.0.0.0:5672"),
+        Listener(address="[::]:5671", tls=ServerTLS(certificate="server.pem", key="server.key", client_ca="ca.pem")),
+    ),
+    upstream=Upstream(address="rabbit.internal:5671", tls=ClientTLS(ca="ca.pem", server_name="rabbit")),
+    metrics=Metrics(address=":9419"),
+    log=Log(format="json", level="warning"),
+    limits=Limits(connections=5, drain_timeout=2.5),
+)
+
+
+@pytest.mark.parametrize(("name", "text"), [("a.yaml", YAML), ("a.yml", YAML), ("a.toml", TOML)])
+def test_files_of_either_kind(name: str, text: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    assert load(path) == WHOLE
+
+
+@pytest.mark.parametrize("name", ["a.yaml", "a.toml"])
+def test_an_empty_file_is_the_defaults(name: str) -> None:
+    assert parse("", Path(name)) == Config()
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "what"),
+    [
+        ("limts: {}", "", "unknown key `limts`"),
+        ("limits: {conections: 5}", "limits", "unknown key `conections`"),
+        ("limits: {connections: 0}", "limits.connections", "Expected `int` >= 1"),
+        ("limits: {connections: many}", "limits.connections", "Expected `int`, got `str`"),
+        ("limits: {close_timeout: 0}", "limits.close_timeout", "Expected `float` > 0.0"),
+        ("limits: {close_timeout: .nan}", "limits.close_timeout", "Expected `float` > 0.0"),
+        ("limits: {frame_max: 1}", "limits.frame_max", "Expected `int` >= 4096"),
+        ("listen: []", "listen", "at least one"),
+        ("listen: {address: 'a:1'}", "listen", "Expected `array`, got `object`"),
+        ("listen: [{address: 'a:1'}, {address: b}]", "listen[1].address", "not of the form HOST:PORT, e.g. "),
+        ("listen: [{address: 'a:65536'}]", "listen[0]", "address a:65536 has a port above 65535"),
+        ("listen: [{tls: {certificate: a.pem}}]", "listen[0].tls", "missing key `key`"),
+        ("metrics: {}", "metrics", "missing key `address`"),
+        ("metrics: {address: 'a:65536'}", "metrics", "port above 65535"),
+        ("upstream: {address: '::1:5672'}", "upstream.address", "[::1]:5672"),
+        ("upstream: {address: ':5672'}", "upstream", "name its host and its port"),
+        ("upstream: {address: 'rabbit:0'}", "upstream", "name its host and its port"),
+        ("upstream: {tls: {key: a.key}}", "upstream.tls", "a key needs the certificate"),
+        ("log: {level: loud}", "log.level", "'loud'"),
+        ("[]", "", "Expected `object`, got `array`"),
+        ("listen: [", "", "line 1"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(text: str, place: str, what: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse(text, Path("a.yaml"))
+    assert str(raised.value).startswith(f"a.yaml: {place}: " if place else "a.yaml: ")
+    assert what in str(raised.value)
+
+
+def test_toml_that_is_none() -> None:
+    with pytest.raises(ConfigError, match=r"^a\.toml: .*line 2"):
+        parse("[listen]\nx y", Path("a.toml"))
+
+
+def test_names_that_do_not_say_which_kind() -> None:
+    with pytest.raises(ConfigError, match=r"^a\.json: the name must end in \.toml, \.yaml or \.yml"):
+        parse("{}", Path("a.json"))
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.yaml: cannot be read: .*No such file"):
+        load(tmp_path / "none.yaml")
+    (tmp_path / "latin.yaml").write_bytes(b"\xe9")
+    with pytest.raises(ConfigError, match=r"latin\.yaml: cannot be read: .*utf-8"):
+        load(tmp_path / "latin.yaml")
+
+
+@pytest.mark.parametrize("config", [Config(), WHOLE])
+def test_what_is_shown_is_a_config_file(config: Config) -> None:
+    assert parse(dump(config), Path("a.yaml")) == config
+
+
+@pytest.mark.parametrize("shown", [dump(Config()), dump(WHOLE), YAML, "{}"])
+def test_the_schema_takes_what_is_right(shown: str) -> None:
+    jsonschema.validate(yaml.safe_load(shown), schema())
+    jsonschema.validate(tomllib.loads(TOML), schema())
+
+
+@pytest.mark.parametrize("text", ["limts: {}", "limits: {connections: 0}", "upstream: {address: b}", "metrics: {}"])
+def test_the_schema_refuses_what_is_wrong(text: str) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(yaml.safe_load(text), schema())
+
+
+def test_every_bound_has_a_name_and_a_default() -> None:
+    assert msgspec.structs.asdict(Limits()).keys() == schema()["$defs"]["Limits"]["properties"].keys()
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "port"),
+    [("a:1", "a", 1), ("[::1]:5672", "::1", 5672), (":0", "", 0), ("127.0.0.1:65535", "127.0.0.1", 65535)],
+)
+def test_addresses_apart_and_together(address: str, host: str, port: int) -> None:
+    assert split_address(address) == (host, port)
+    assert join_address(host, port) == address

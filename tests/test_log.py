@@ -1,0 +1,66 @@
+"""The log's two forms, on standard error."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from amqproxy import log
+from amqproxy.config import Log
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
+
+
+def test_text(capsys: pytest.CaptureFixture[str]) -> None:
+    log.start(Log())
+    structlog.get_logger().bind(session=1).warning("connection closed", reason="gone away", code=None)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert "[warning  ] connection closed" in err
+    assert "reason='gone away'" in err
+    assert "code" not in err
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    log.start(Log(format="json"))
+    structlog.get_logger().info("listening", address="[::1]:5673", tls=False)
+    line = json.loads(capsys.readouterr().err)
+    assert line.pop("timestamp").endswith("Z")
+    assert line == {"event": "listening", "address": "[::1]:5673", "tls": False, "level": "info"}
+
+
+@pytest.mark.parametrize(("level", "events"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
+def test_the_least_important_events(level: str, events: int, capsys: pytest.CaptureFixture[str]) -> None:
+    log.start(Log(level=level))  # type: ignore[arg-type]
+    logger = structlog.get_logger()
+    for say in (logger.debug, logger.info, logger.warning, logger.error):
+        say("said")
+    assert capsys.readouterr().err.count("said") == events
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_what_peers_say_stays_on_its_line(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    log.start(Log(format=form))  # type: ignore[arg-type]
+    structlog.get_logger().warning("closed", reason="a\n2030-01-01 [info] forged\x1b[2J\x9b2J\udcff", by="é")
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert not set(err) & set("\x1b\x9b\udcff")
+    assert "forged" in err
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_failures_have_their_traceback(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    log.start(Log(format=form))  # type: ignore[arg-type]
+    try:
+        raise ZeroDivisionError("by what?")
+    except ZeroDivisionError:
+        structlog.get_logger().exception("session failed", session=3)
+    err = capsys.readouterr().err
+    assert "Traceback" in err
+    assert "ZeroDivisionError: by what?" in err
