@@ -354,7 +354,7 @@ class Channel:
         if isinstance(received.method, ChannelClose) and type_ is not ChannelClose:
             raise Closed(received.method)
         assert isinstance(received.method, type_), f"{received} instead of {type_.name}"
-        assert {name: getattr(received.method, name) for name in fields} == fields
+        assert {name: getattr(received.method, name) for name in fields} == fields, f"{received.method}, not {fields}"
         return received
 
     def deliveries(self, count: int) -> list[Received]:
@@ -370,7 +370,8 @@ class Channel:
 
         A channel's number can be used again.
         """
-        assert self.refusal() == expected
+        actual = self.refusal()
+        assert actual == expected, f"{actual!r}\ninstead of\n{expected!r}"
 
     def refusal(self) -> str:
         """How the broker closes, in `Closed`'s words; the channel is opened again."""

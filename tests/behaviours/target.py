@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,12 @@ class Target:
         raise NotImplementedError
 
     def connect(self, vhost: str, user: str = "guest", password: str = "guest", **options: Any) -> Client:
-        return Client(self.port).open(vhost, user, password, **options)
+        client = Client(self.port)
+        try:
+            return client.open(vhost, user, password, **options)
+        except BaseException:
+            client.abandon()
+            raise
 
     # --- definitions
 
@@ -57,11 +62,12 @@ class Target:
 
     # --- single settings
 
-    def delete_vhost(self, vhost: str) -> None:
-        self.control("delete_vhost", vhost)
-
-    def delete_user(self, user: str) -> None:
-        self.control("delete_user", user)
+    def forget(self, *, vhosts: Iterable[str] = (), users: Iterable[str] = ()) -> None:
+        """Delete these."""
+        for vhost in vhosts:
+            self.control("delete_vhost", vhost)
+        for user in users:
+            self.control("delete_user", user)
 
     def change_password(self, user: str, password: str) -> None:
         self.control("change_password", user, password)
@@ -120,8 +126,13 @@ class RabbitMQTarget(Target):
 
     def stop(self) -> None:
         """The node is as it was found."""
-        for vhost in self.vhosts:
-            self.delete_vhost(vhost)
+        self.forget(vhosts=self.vhosts)
+
+    def forget(self, *, vhosts: Iterable[str] = (), users: Iterable[str] = ()) -> None:
+        """All in one go, because rabbitmqctl takes its time to start."""
+        deletions = [f'rabbit_vhost:delete(<<"{vhost}">>, <<"tests">>)' for vhost in vhosts]
+        deletions += [f'rabbit_auth_backend_internal:delete_user(<<"{user}">>, <<"tests">>)' for user in users]
+        self.control("eval", f"{', '.join(deletions)}.")
 
     @contextmanager
     def plugins(self, *names: str) -> Iterator[None]:

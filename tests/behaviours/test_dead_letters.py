@@ -1,0 +1,341 @@
+"""Dead letters: why a message becomes one, where it goes, and what it then says of its past."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from amqproxy.amqp091.methods import BasicAck, QueueDelete, QueuePurge
+from tests.behaviours.client import Channel, Received, until
+from tests.behaviours.scene import Scene
+
+pytestmark = pytest.mark.real
+
+
+class Mortuary:
+    """A queue whose dead letters go through `exchange` to another queue."""
+
+    def __init__(self, scene: Scene, **arguments: Any) -> None:
+        self.ch = scene.ch
+        self.exchange = self.ch.exchange(scene.x, "topic", auto_delete=True)
+        self.letters = self.ch.declare(scene.q2, exclusive=True)
+        self.ch.bind(self.letters, self.exchange, "#")
+        named = {name.replace("_", "-"): value for name, value in arguments.items()}
+        self.queue = self.ch.declare(scene.q, arguments={"x-dead-letter-exchange": self.exchange, **named})
+        scene.stack.callback(lambda: scene.channel().call(QueueDelete(queue=self.queue)))
+
+    def die(self, body: bytes = b"x", **properties: Any) -> Received:
+        """Publish and reject a message; the letter that comes of it."""
+        self.ch.publish("", self.queue, body, **properties)
+        received = self.ch.get(self.queue, no_ack=False)
+        assert received
+        self.ch.reject(received)
+        return self.letter()
+
+    def letter(self) -> Received:
+        return until(lambda: self.ch.get(self.letters), "a dead letter")  # type: ignore[no-any-return]
+
+
+# ------------------------------------------------------------------------------------------------------------ reasons
+
+
+def rejected(m: Mortuary) -> None:
+    m.ch.publish("", m.queue)
+    received = m.ch.get(m.queue, no_ack=False)
+    assert received
+    m.ch.reject(received)
+
+
+def nacked(m: Mortuary) -> None:
+    m.ch.publish("", m.queue)
+    assert m.ch.get(m.queue, no_ack=False)
+    m.ch.nack(0, multiple=True, requeue=False)
+
+
+def published(m: Mortuary) -> None:
+    m.ch.publish("", m.queue)
+
+
+def expiring(m: Mortuary) -> None:
+    m.ch.publish("", m.queue, expiration="20")
+
+
+@pytest.mark.parametrize(
+    ("reason", "arguments", "kill"),
+    [
+        ("rejected", {}, rejected),
+        ("rejected", {}, nacked),
+        ("expired", {"x_message_ttl": 20}, published),
+        ("expired", {}, expiring),
+        ("maxlen", {"x_max_length": 0}, published),
+        ("maxlen", {"x_max_length": 0, "x_overflow": "reject-publish-dlx"}, published),
+    ],
+    ids=["reject", "nack", "queue's TTL", "message's TTL", "drop-head", "reject-publish-dlx"],
+)
+def test_reasons(scene: Scene, reason: str, arguments: dict[str, Any], kill: Callable[[Mortuary], None]) -> None:
+    m = Mortuary(scene, **arguments)
+    kill(m)
+    headers = m.letter().headers
+    (death,) = headers["x-death"]
+    assert isinstance(death.pop("time"), int)
+    if "original-expiration" in death:
+        assert death.pop("original-expiration") == "20"
+    assert death == {"count": 1, "reason": reason, "queue": m.queue, "exchange": "", "routing-keys": [m.queue]}
+    assert headers["x-first-death-reason"] == reason
+    assert headers["x-first-death-queue"] == m.queue
+    assert headers["x-first-death-exchange"] == ""
+
+
+@pytest.mark.parametrize("end", ["purge", "delete", "ack"])
+def test_no_death(scene: Scene, end: str) -> None:
+    m = Mortuary(scene)
+    m.ch.publish("", m.queue)
+    if end == "purge":
+        m.ch.call(QueuePurge(queue=m.queue))
+    elif end == "delete":
+        m.ch.call(QueueDelete(queue=m.queue))
+    else:
+        received = m.ch.get(m.queue, no_ack=False)
+        assert received
+        m.ch.ack(received)
+    m.ch.expect_nothing(m.letters)
+    assert m.ch.drain(m.letters) == []
+
+
+def test_wire_types_of_a_death(scene: Scene) -> None:
+    headers = Mortuary(scene).die(expiration="60000").properties.headers
+    assert headers is not None
+    death = headers["x-death"].items[0].value
+    assert [(field.name, field.type) for field in death.fields] == [
+        ("count", "l"),
+        ("reason", "S"),
+        ("queue", "S"),
+        ("time", "T"),
+        ("exchange", "S"),
+        ("routing-keys", "A"),
+        ("original-expiration", "S"),
+    ]
+    assert [field.name for field in headers.fields] == [
+        "x-death",
+        "x-first-death-exchange",
+        "x-first-death-queue",
+        "x-first-death-reason",
+    ]
+
+
+# --------------------------------------------------------------------------------------------------- what it is like
+
+
+def test_body_and_properties_stay(scene: Scene) -> None:
+    letter = Mortuary(scene).die(b"body", message_id="m", delivery_mode=2, headers={"mine": 1})
+    assert letter.body == b"body"
+    assert (letter.properties.message_id, letter.properties.delivery_mode) == ("m", 2)
+    assert letter.headers["mine"] == 1
+
+
+def test_it_is_a_new_message(scene: Scene) -> None:
+    m = Mortuary(scene)
+    letter = m.die()
+    assert (letter.method.exchange, letter.method.routing_key) == (m.exchange, m.queue)
+    assert letter.method.redelivered is False
+
+
+def test_a_routing_key_of_its_own(scene: Scene) -> None:
+    m = Mortuary(scene, x_dead_letter_routing_key="grave")
+    letter = m.die()
+    assert letter.method.routing_key == "grave"
+    assert letter.headers["x-death"][0]["routing-keys"] == [m.queue]
+
+
+def test_expiration_is_taken_off(scene: Scene) -> None:
+    """So that it does not expire in its next queue too."""
+    m = Mortuary(scene)
+    m.ch.publish("", m.queue, expiration="20")
+    letter = m.letter()
+    assert letter.properties.expiration is None
+    assert letter.headers["x-death"][0]["original-expiration"] == "20"
+
+
+def test_expiration_is_taken_off_whatever_the_reason(scene: Scene) -> None:
+    letter = Mortuary(scene).die(expiration="60000")
+    assert letter.properties.expiration is None
+    assert letter.headers["x-death"][0]["original-expiration"] == "60000"
+
+
+def test_copies_are_not_made_again_under_a_key_of_its_own(scene: Scene) -> None:
+    """With a dead-letter routing key, CC is taken off; without one, the copies' keys count too."""
+    m = Mortuary(scene, x_dead_letter_routing_key="grave")
+    letter = m.die(headers={"CC": ["elsewhere"]})
+    assert "CC" not in letter.headers
+    assert letter.headers["x-death"][0]["routing-keys"] == [m.queue, "elsewhere"]
+
+
+def test_copies_keep_their_keys(scene: Scene) -> None:
+    m = Mortuary(scene)
+    letter = m.die(headers={"CC": ["elsewhere"]})
+    assert letter.headers["CC"] == ["elsewhere"]
+    assert letter.headers["x-death"][0]["routing-keys"] == [m.queue, "elsewhere"]
+
+
+def test_bcc_leaves_no_trace(scene: Scene) -> None:
+    m = Mortuary(scene)
+    letter = m.die(headers={"BCC": ["elsewhere"]})
+    assert "BCC" not in letter.headers
+    assert letter.headers["x-death"][0]["routing-keys"] == [m.queue]
+
+
+def test_order_is_kept(scene: Scene) -> None:
+    m = Mortuary(scene)
+    for number in range(5):
+        m.ch.publish("", m.queue, b"%d" % number)
+        assert m.ch.get(m.queue, no_ack=False)
+    m.ch.nack(0, multiple=True, requeue=False)
+    assert [m.letter().body for _ in range(5)] == [b"0", b"1", b"2", b"3", b"4"]
+
+
+# ------------------------------------------------------------------------------------------------- deaths add up
+
+
+def test_a_second_death_counts(scene: Scene) -> None:
+    """Deaths in the same queue for the same reason are one entry."""
+    m = Mortuary(scene)
+    first = m.die()
+    second = m.die(headers=first.headers)
+    (death,) = second.headers["x-death"]
+    assert death["count"] == 2
+    assert death["time"] >= first.headers["x-death"][0]["time"]
+
+
+def test_another_reason_is_another_entry(scene: Scene) -> None:
+    m = Mortuary(scene)
+    first = m.die()
+    m.ch.publish("", m.queue, headers=first.headers, expiration="10")
+    headers = m.letter().headers
+    assert [(death["reason"], death["count"]) for death in headers["x-death"]] == [("expired", 1), ("rejected", 1)]
+    assert headers["x-first-death-reason"] == "rejected"
+
+
+def test_the_latest_death_comes_first(scene: Scene) -> None:
+    """An entry that counts again moves to the front."""
+    m = Mortuary(scene)
+    first = m.die()
+    m.ch.publish("", m.queue, headers=first.headers, expiration="10")
+    third = m.die(headers=m.letter().headers)
+    assert [(death["reason"], death["count"]) for death in third.headers["x-death"]] == [
+        ("rejected", 2),
+        ("expired", 1),
+    ]
+
+
+def test_deaths_in_a_row_of_queues(scene: Scene, ch: Channel) -> None:
+    m = Mortuary(scene)
+    ch.exchange(scene.x2, "fanout")
+    last = ch.declare(exclusive=True)
+    ch.bind(last, scene.x2)
+    middle = ch.declare(exclusive=True, arguments={"x-dead-letter-exchange": scene.x2, "x-message-ttl": 10})
+    ch.bind(middle, m.exchange, "#")
+    m.die()
+    letter = until(lambda: ch.get(last), "the last letter")
+    assert [(death["queue"], death["reason"], death["exchange"]) for death in letter.headers["x-death"]] == [
+        (middle, "expired", m.exchange),
+        (m.queue, "rejected", ""),
+    ]
+    assert letter.headers["x-first-death-queue"] == m.queue
+
+
+# --------------------------------------------------------------------------------------------------------- whereto
+
+
+def test_no_such_exchange(ch: Channel) -> None:
+    queue = ch.declare(exclusive=True, arguments={"x-dead-letter-exchange": "nowhere"})
+    ch.publish("", queue)
+    received = ch.get(queue, no_ack=False)
+    assert received
+    ch.reject(received)
+    ch.expect_nothing(queue)
+    assert ch.depth(queue) == 0
+
+
+def test_the_default_exchange(ch: Channel, q: str) -> None:
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": q}
+    queue = ch.declare(exclusive=True, arguments=arguments)
+    ch.publish("", queue, b"over")
+    received = ch.get(queue, no_ack=False)
+    assert received
+    ch.reject(received)
+    until(lambda: ch.depth(q) == 1, "the letter")
+    assert ch.drain(q) == [b"over"]
+
+
+def test_nowhere_to_go_is_the_end_though_mandatory(scene: Scene, ch: Channel) -> None:
+    queue = ch.declare(exclusive=True, arguments={"x-dead-letter-exchange": "amq.direct"})
+    ch.publish("", queue, mandatory=True)
+    received = ch.get(queue, no_ack=False)
+    assert received
+    ch.reject(received)
+    ch.expect_nothing(queue)
+
+
+def test_an_alternate_exchange_takes_letters_too(scene: Scene, ch: Channel, q: str) -> None:
+    ch.exchange(scene.x2, "fanout")
+    ch.bind(q, scene.x2)
+    ch.exchange(scene.x, arguments={"alternate-exchange": scene.x2})
+    queue = ch.declare(exclusive=True, arguments={"x-dead-letter-exchange": scene.x, "x-max-length": 0})
+    ch.publish("", queue, b"x")
+    until(lambda: ch.depth(q) == 1, "the letter")
+
+
+# ---------------------------------------------------------------------------------------------------------- circles
+
+
+def test_a_circle_without_a_reject_is_cut(ch: Channel) -> None:
+    """A message that would come back by itself to a queue in which it died is dropped."""
+    queue = ch.declare(exclusive=True, arguments={"x-dead-letter-exchange": "", "x-message-ttl": 20})
+    ch.publish("", queue)
+    until(lambda: ch.depth(queue) == 0, "the message to expire")
+    ch.expect_nothing(queue)
+    assert ch.depth(queue) == 0
+
+
+def test_a_circle_of_two_is_cut(scene: Scene, ch: Channel) -> None:
+    first, second = scene.q, scene.q2
+    letters = ch.declare(exclusive=True)
+    for queue, other in ((first, second), (second, first)):
+        arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": other, "x-message-ttl": 20}
+        ch.declare(queue, exclusive=True, arguments=arguments)
+    ch.publish("", first)
+    until(lambda: ch.depth(first) + ch.depth(second) == 0, "the message to be dropped")
+    assert ch.depth(letters) == 0
+
+
+def test_a_circle_with_a_reject_goes_on(ch: Channel) -> None:
+    queue = ch.declare(exclusive=True, arguments={"x-dead-letter-exchange": ""})
+    ch.publish("", queue)
+    for count in range(3):
+        received = until(lambda: ch.get(queue, no_ack=False), "the message to come back")
+        assert [death["count"] for death in received.headers.get("x-death", [])] == ([count] if count else [])
+        ch.reject(received)
+
+
+# ------------------------------------------------------------------------------------------------ with the others
+
+
+def test_a_publisher_is_confirmed_whatever_becomes_of_the_message(scene: Scene) -> None:
+    m = Mortuary(scene, x_max_length=0)
+    m.ch.confirms()
+    m.ch.publish("", m.queue)
+    m.ch.expect(BasicAck, delivery_tag=1)
+    assert m.letter().headers["x-death"][0]["reason"] == "maxlen"
+
+
+def test_requeue_is_no_death(scene: Scene) -> None:
+    m = Mortuary(scene)
+    m.ch.publish("", m.queue)
+    received = m.ch.get(m.queue, no_ack=False)
+    assert received
+    m.ch.reject(received, requeue=True)
+    again = m.ch.get(m.queue)
+    assert again
+    assert "x-death" not in again.headers

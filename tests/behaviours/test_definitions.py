@@ -1,0 +1,249 @@
+"""definitions.json: what is exported, and what an import makes."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from amqproxy.amqp091.methods import ConnectionTune, ExchangeDeclare, QueueDeclare
+from amqproxy.amqp091.wire import Table
+from tests.behaviours.client import Channel, login
+from tests.behaviours.scene import Scene
+from tests.behaviours.target import Target
+
+pytestmark = pytest.mark.real
+
+VHOST = "defined"
+SALT = b"salt"
+
+
+def hashed(password: str) -> str:
+    """A password as RabbitMQ keeps it: four octets of salt, then SHA-256 of both."""
+    return base64.b64encode(SALT + hashlib.sha256(SALT + password.encode()).digest()).decode()
+
+
+IMPORTED: dict[str, Any] = {
+    "vhosts": [{"name": VHOST}],
+    "users": [
+        {
+            "name": "hashed",
+            "password_hash": hashed("secret"),
+            "hashing_algorithm": "rabbit_password_hashing_sha256",
+            "tags": ["monitoring"],
+            "limits": {},
+        },
+        {"name": "plain", "password": "secret", "tags": "management,policymaker"},
+    ],
+    "permissions": [
+        {"user": "hashed", "vhost": VHOST, "configure": ".*", "write": ".*", "read": ".*"},
+        {"user": "guest", "vhost": VHOST, "configure": ".*", "write": ".*", "read": ".*"},
+    ],
+    "topic_permissions": [
+        {"user": "hashed", "vhost": VHOST, "exchange": "amq.topic", "write": "^a", "read": ".*"},
+    ],
+    "parameters": [],
+    "policies": [
+        {
+            "vhost": VHOST,
+            "name": "short",
+            "pattern": "^q",
+            "apply-to": "queues",
+            "definition": {"max-length": 1},
+            "priority": 7,
+        }
+    ],
+    "queues": [
+        {"name": "q", "vhost": VHOST, "durable": True, "auto_delete": False, "arguments": {"x-message-ttl": 60000}},
+        {
+            "name": "quorum",
+            "vhost": VHOST,
+            "durable": True,
+            "auto_delete": False,
+            "arguments": {"x-queue-type": "quorum"},
+        },
+    ],
+    "exchanges": [
+        {
+            "name": "x",
+            "vhost": VHOST,
+            "type": "topic",
+            "durable": True,
+            "auto_delete": False,
+            "internal": False,
+            "arguments": {"alternate-exchange": "amq.fanout"},
+        },
+        {
+            "name": "inner",
+            "vhost": VHOST,
+            "type": "fanout",
+            "durable": True,
+            "auto_delete": False,
+            "internal": True,
+            "arguments": {},
+        },
+    ],
+    "bindings": [
+        {
+            "source": "x",
+            "vhost": VHOST,
+            "destination": "q",
+            "destination_type": "queue",
+            "routing_key": "a.#",
+            "arguments": {"note": "kept"},
+        },
+        {
+            "source": "x",
+            "vhost": VHOST,
+            "destination": "inner",
+            "destination_type": "exchange",
+            "routing_key": "b",
+            "arguments": {},
+        },
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def imported(broker: Target) -> Iterator[Target]:
+    broker.define(**IMPORTED)
+    yield broker
+    broker.forget(vhosts=[VHOST], users=["hashed", "plain"])
+
+
+@pytest.fixture(scope="module")
+def exported(imported: Target) -> dict[str, Any]:
+    """What comes out again, once transient things of all kinds were made beside."""
+    client = imported.connect(VHOST)
+    ch = client.channel()
+    ch.declare("transient-q", auto_delete=True)
+    ch.declare("exclusive-q", durable=True, exclusive=True)
+    ch.declare("durable-q", durable=True)
+    ch.exchange("transient-x")
+    ch.bind("durable-q", "amq.direct", "k")
+    ch.bind("transient-q", "amq.direct", "k")
+    ch.bind("exclusive-q", "amq.direct", "k")
+    definitions = imported.definitions()
+    client.close()
+    return definitions
+
+
+@pytest.fixture
+def ch(imported: Target, scene: Scene) -> Channel:
+    return scene.channel(vhost=VHOST)
+
+
+# --------------------------------------------------------------------------------------------------- what is made
+
+
+@pytest.mark.parametrize("user", ["hashed", "plain"])
+def test_users_can_log_in(imported: Target, scene: Scene, user: str) -> None:
+    client = scene.bare()
+    client.greet()
+    client.start_ok(login(user, "secret"))
+    client.zero.expect(ConnectionTune)
+
+
+def test_permissions_hold(imported: Target, scene: Scene) -> None:
+    ch = scene.channel(vhost=VHOST, user="hashed", password="secret")
+    ch.publish("amq.topic", "b")
+    assert ch.refusal().startswith("channel 403 basic.publish ACCESS_REFUSED - access to topic 'b'")
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        QueueDeclare(queue="q", durable=True, arguments=Table({"x-message-ttl": 60000})),
+        QueueDeclare(queue="quorum", durable=True, arguments=Table({"x-queue-type": "quorum"})),
+        ExchangeDeclare(
+            exchange="x", type="topic", durable=True, arguments=Table({"alternate-exchange": "amq.fanout"})
+        ),
+        ExchangeDeclare(exchange="inner", type="fanout", durable=True, internal=True),
+    ],
+    ids=["a queue", "a quorum queue", "an exchange", "an internal exchange"],
+)
+def test_what_was_imported_is_there_as_described(ch: Channel, method: Any) -> None:
+    ch.call(method)
+
+
+def test_bindings_and_policies_hold(ch: Channel) -> None:
+    for body in (b"1", b"2"):
+        ch.publish("x", "a.b", body)
+    ch.settle("q")
+    assert ch.drain("q") == [b"2"]
+
+
+def test_an_import_again_changes_nothing(imported: Target, ch: Channel) -> None:
+    ch.publish("", "q", b"kept")
+    imported.define(**IMPORTED)
+    assert ch.drain("q") == [b"kept"]
+
+
+# ------------------------------------------------------------------------------------------------ what comes out
+
+
+def test_the_parts(exported: dict[str, Any]) -> None:
+    assert {
+        "rabbit_version",
+        "rabbitmq_version",
+        "users",
+        "vhosts",
+        "permissions",
+        "topic_permissions",
+        "parameters",
+        "global_parameters",
+        "policies",
+        "queues",
+        "exchanges",
+        "bindings",
+    } <= set(exported)
+
+
+@pytest.mark.parametrize("part", ["permissions", "topic_permissions", "policies", "bindings"])
+def test_what_went_in_comes_out(exported: dict[str, Any], part: str) -> None:
+    for entry in IMPORTED[part]:
+        assert entry in exported[part]
+
+
+def test_queues_say_their_type(exported: dict[str, Any]) -> None:
+    for entry, type_ in zip(IMPORTED["queues"], ("classic", "quorum"), strict=True):
+        assert {**entry, "type": type_} in exported["queues"]
+
+
+def test_exchanges_leave_out_that_they_are_not_internal(exported: dict[str, Any]) -> None:
+    entry = {name: value for name, value in IMPORTED["exchanges"][0].items() if name != "internal"}
+    assert entry in exported["exchanges"]
+
+
+def test_users(exported: dict[str, Any]) -> None:
+    users = {user["name"]: user for user in exported["users"]}
+    assert users["hashed"] == IMPORTED["users"][0]
+    assert set(users["plain"]) == {"name", "password_hash", "hashing_algorithm", "tags", "limits"}
+    assert users["plain"]["tags"] == ["management", "policymaker"]
+    assert (
+        base64.b64decode(users["plain"]["password_hash"])[4:]
+        == hashlib.sha256(base64.b64decode(users["plain"]["password_hash"])[:4] + b"secret").digest()
+    )
+
+
+def test_what_is_left_out(exported: dict[str, Any]) -> None:
+    """The broker's own, what is exclusive, and internal exchanges; but not what is transient, nor any binding."""
+    queues = {queue["name"] for queue in exported["queues"] if queue["vhost"] == VHOST}
+    exchanges = {exchange["name"] for exchange in exported["exchanges"] if exchange["vhost"] == VHOST}
+    bindings = {(each["source"], each["destination"]) for each in exported["bindings"] if each["vhost"] == VHOST}
+    assert queues == {"q", "quorum", "durable-q", "transient-q"}
+    assert exchanges == {"x", "transient-x"}
+    assert bindings == {
+        ("x", "q"),
+        ("x", "inner"),
+        ("amq.direct", "durable-q"),
+        ("amq.direct", "transient-q"),
+        ("amq.direct", "exclusive-q"),
+    }
+
+
+def test_virtual_hosts(exported: dict[str, Any]) -> None:
+    assert VHOST in {vhost["name"] for vhost in exported["vhosts"]}
