@@ -1,0 +1,175 @@
+"""The whole proxy in one process: what it listens on, serves, prints, and leaves behind."""
+
+import signal
+import socket
+import urllib.request
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+from prometheus_client.parser import text_string_to_metric_families
+from structlog.testing import capture_logs
+from structlog.typing import EventDict
+
+from amqproxy import app
+from amqproxy.config import Config, ConfigError, Limits, Listener, Metrics, ServerTLS, Upstream
+from amqproxy.taps.record import Record
+from tests.proxy.stage import HANDSHAKE
+from tests.proxy.words import method, octets
+
+SHUTDOWN = method("connection.close", reply_code=320, reply_text="CONNECTION_FORCED - the proxy is shutting down")
+ANYWHERE = Listener(address="127.0.0.1:0")
+
+
+class Running:
+    """The proxy, and the broker's listening socket."""
+
+    def __init__(self, broker: socket.socket, log: list[EventDict]) -> None:
+        self.broker = broker
+        self.log = log
+        self.is_over = trio.Event()
+
+    async def says(self, event: str, times: int = 1) -> None:
+        """Wait until it is in the log."""
+        while [each["event"] for each in self.log].count(event) < times:  # noqa: ASYNC110
+            await trio.sleep(0.01)
+
+    def ports(self, event: str = "listening") -> list[int]:
+        return [int(each["address"].rpartition(":")[2]) for each in self.log if each["event"] == event]
+
+    async def opened(self) -> tuple[trio.SocketStream, trio.SocketStream]:
+        """A client and its broker's end, with an open connection."""
+        client = await trio.open_tcp_stream("127.0.0.1", self.ports()[0])
+        broker: trio.SocketStream | None = None
+        for line in HANDSHAKE.strip().splitlines():
+            arrow, _, said = line.strip().partition(" ")
+            if arrow == ">>":
+                await client.send_all(octets(said))
+            if broker is None:
+                accepted, _ = await trio.to_thread.run_sync(self.broker.accept)
+                broker = trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
+            if arrow == "<<":
+                await broker.send_all(octets(said))
+            await receive(broker if arrow == ">>" else client, len(octets(said)))
+        assert broker is not None
+        return client, broker
+
+
+async def receive(stream: trio.SocketStream, count: int) -> bytes:
+    data = b""
+    with trio.fail_after(5):
+        while len(data) < count:
+            data += await stream.receive_some(count - len(data)) or pytest.fail("closed")
+    return data
+
+
+@asynccontextmanager
+async def running(render: Callable[[Record], str] | None = None, **changes: Any) -> AsyncIterator[Running]:
+    """The proxy from its first word to its last; it is drained at the end of the block."""
+    with socket.create_server(("127.0.0.1", 0)) as broker, capture_logs() as log:
+        upstream = Upstream(address=f"127.0.0.1:{broker.getsockname()[1]}")
+        limits = Limits(drain_timeout=1.0, close_timeout=1.0)
+        config = Config(**{"listen": (ANYWHERE,), "upstream": upstream, "limits": limits, **changes})
+        proxy = Running(broker, log)
+
+        async def run() -> None:
+            await app.run(config, render)
+            proxy.is_over.set()
+
+        with trio.fail_after(20):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(run)
+                await proxy.says("listening")
+                yield proxy
+                if not proxy.is_over.is_set():
+                    signal.raise_signal(signal.SIGTERM)
+
+
+async def test_from_the_first_word_to_the_last() -> None:
+    async with running() as proxy:
+        client, broker = await proxy.opened()
+        signal.raise_signal(signal.SIGTERM)
+        assert await receive(client, len(SHUTDOWN)) == SHUTDOWN
+        await client.send_all(octets("connection.close-ok"))
+        assert await receive(broker, len(SHUTDOWN)) == SHUTDOWN
+        await broker.send_all(octets("connection.close-ok"))
+        await proxy.is_over.wait()
+        for stream in (client, broker):
+            await stream.aclose()
+    events = [event["event"] for event in proxy.log]
+    assert events == ["listening", "connection open", "draining", "connection closed", "stopped"]
+
+
+async def test_a_second_signal() -> None:
+    with pytest.RaisesGroup(KeyboardInterrupt):
+        async with running(limits=Limits(drain_timeout=60.0, close_timeout=60.0)) as proxy:
+            client, broker = await proxy.opened()
+            signal.raise_signal(signal.SIGINT)
+            await receive(client, len(SHUTDOWN))  # which the client does not answer
+            signal.raise_signal(signal.SIGINT)
+            for stream in (client, broker):
+                assert await stream.receive_some() == b""
+                await stream.aclose()
+            proxy.is_over.set()
+
+
+async def test_several_listeners() -> None:
+    async with running(listen=(ANYWHERE, ANYWHERE)) as proxy:
+        await proxy.says("listening", times=2)
+        assert len(set(proxy.ports())) == 2
+        for port in proxy.ports():
+            await (await trio.open_tcp_stream("127.0.0.1", port)).aclose()
+
+
+async def test_metrics_are_served() -> None:
+    async with running(metrics=Metrics(address="127.0.0.1:0")) as proxy:
+        (port,) = proxy.ports("metrics")
+        client, broker = await proxy.opened()
+        text = await trio.to_thread.run_sync(scraped, f"http://127.0.0.1:{port}/metrics")
+        values = {
+            (sample.name, sample.labels.get("method")): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+        assert values["amqproxy_connections", None] == 1
+        assert values["amqproxy_frames_total", "connection.open-ok"] == 1
+        for stream in (client, broker):
+            await stream.aclose()
+
+
+def scraped(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=5) as answer:
+        return str(answer.read().decode())
+
+
+async def test_what_passes_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    async with running(lambda record: f"{record.sender} {record.method or record.type}") as proxy:
+        client, broker = await proxy.opened()
+        for stream in (client, broker):
+            await stream.aclose()
+    assert capfd.readouterr().out.splitlines() == [
+        "client protocol-header",
+        "server connection.start",
+        "client connection.start-ok",
+        "server connection.tune",
+        "client connection.tune-ok",
+        "client connection.open",
+        "server connection.open-ok",
+    ]
+
+
+async def test_addresses_that_are_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(app.Unavailable, match=f"^cannot listen on {address}: Address already in use$"):
+            await app.run(Config(listen=(ANYWHERE, Listener(address=address)), metrics=Metrics(address="127.0.0.1:0")))
+        with pytest.raises(app.Unavailable, match=f"^cannot serve metrics on {address}: Address already in use$"):
+            await app.run(Config(listen=(ANYWHERE,), metrics=Metrics(address=address)))
+
+
+async def test_files_that_are_not_there() -> None:
+    tls = ServerTLS(certificate="missing.pem", key="missing.key")
+    with pytest.raises(ConfigError, match=r"missing\.pem"):
+        await app.run(Config(listen=(Listener(address="127.0.0.1:0", tls=tls),)))
