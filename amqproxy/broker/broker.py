@@ -144,14 +144,14 @@ class Broker:
             link.close(reason, now)
         return len(links)
 
-    def measure(self, *, memory: int | None = None, disk_free: int | None = None) -> None:
+    def measure(self, now: float, *, memory: int | None = None, disk_free: int | None = None) -> None:
         """Hold the octets in use, and those free on the disk, against the limits."""
         if memory is not None and self.memory_limit is not None:
-            self.set_alarm("memory", memory > self.memory_limit)
+            self.set_alarm("memory", memory > self.memory_limit, now)
         if disk_free is not None and self.disk_free_limit is not None:
-            self.set_alarm("disk", disk_free < self.disk_free_limit)
+            self.set_alarm("disk", disk_free < self.disk_free_limit, now)
 
-    def set_alarm(self, resource: str, is_on: bool) -> None:
+    def set_alarm(self, resource: str, is_on: bool, now: float) -> None:
         """`resource` ("memory" or "disk") is short, or is not any more: publishers are held up for as long."""
         if is_on == (resource in self.alarms):
             return
@@ -161,7 +161,7 @@ class Broker:
             self.alarms.remove(resource)
         self.events.report("alarm.set" if is_on else "alarm.cleared", "", resource)
         for link in list(self.links):
-            link.alarms_changed()
+            link.alarms_changed(now)
 
     # --- the log
 

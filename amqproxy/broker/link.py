@@ -36,7 +36,7 @@ from amqproxy.broker import sasl
 from amqproxy.broker.broker import Broker, limit
 from amqproxy.broker.server_channel import ServerChannel
 from amqproxy.broker.users import User
-from amqproxy.broker.wording import reworded
+from amqproxy.broker.wording import reworded, reworded_reading
 
 if TYPE_CHECKING:
     from amqproxy.broker.queue import Queue
@@ -99,6 +99,8 @@ class Link:
         self._is_loopback = is_loopback
         self._wake = wake
         self._is_deaf = False
+        self._fault: ProtocolError | None = None
+        self._unread: list[Frame] = []
         self._greeting = b""
         self._output: list[bytes] = []
         self._waiting = 0
@@ -127,9 +129,25 @@ class Link:
         if not data or self._is_deaf:
             return
         reader = self.connection.readers[CLIENT]
+        frames = reader.feed(data)
+        if reader.error is not None:
+            self._is_deaf = True
+            assert isinstance(reader.taken, memoryview)
+            octets = bytes(reader.taken.obj)[len(reader.taken) :]
+            self._fault = reworded_reading(reader.error, octets, reader.frame_max)
+        if self._unread:
+            self._unread += frames
+        else:
+            self._take(frames, now)
+
+    def _take(self, frames: list[Frame], now: float) -> None:
+        """Do what the frames ask for, in their order; a client that is blocked waits at its next publish."""
         channels = self.channels
-        for frame in reader.feed(data):
+        for place, frame in enumerate(frames):
             try:
+                if frame.index == PUBLISH and self.broker.alarms and self._must_wait():
+                    self._unread = frames[place:]
+                    break
                 channel = channels.get(frame.channel)
                 if channel is not None and frame.is_in_order and (frame.kind != METHOD or frame.index == PUBLISH):
                     channel.receive_content(frame, now)
@@ -137,15 +155,14 @@ class Link:
                     self._receive(frame, now)
             except ProtocolError as error:
                 self._refuse(frame, error, now)
-            if self._has_ended():
+            if self.is_over:
                 return
         if self._confirming:
             for channel in self._confirming:
                 channel.confirm()
             self._confirming = {}
-        if reader.error is not None:
-            self._is_deaf = True
-            self._close(reader.error, now)
+        if self._fault is not None and not self._unread:
+            self._close(self._fault, now)
 
     def _has_ended(self) -> bool:
         return self.is_over
@@ -199,21 +216,25 @@ class Link:
         """Confirm the channel's publishes once all that came with them is done."""
         self._confirming[channel] = None
 
-    def published(self) -> None:
-        """A publish has come: while the broker is short of something, it is the last one to be read for now."""
-        if self.broker.alarms and not self.is_blocked:
-            self.is_blocked = True
-            if self._takes_blocked:
-                self.say(0, ConnectionBlocked("low on " + " & ".join(sorted(self.broker.alarms, reverse=True))))
-            self._wake()
+    def _must_wait(self) -> bool:
+        """The broker is short of something, and a publish has come: it waits, and so does all that comes after it."""
+        if self.connection.state is not State.OPEN:
+            return False
+        self.is_blocked = True
+        if self._takes_blocked:
+            self.say(0, ConnectionBlocked("low on " + " & ".join(sorted(self.broker.alarms, reverse=True))))
+        return True
 
-    def alarms_changed(self) -> None:
+    def alarms_changed(self, now: float) -> None:
         """Let the client go on, if nothing is short any more."""
-        if self.is_blocked and not self.broker.alarms:
-            self.is_blocked = False
-            if self._takes_blocked and self.connection.state is State.OPEN:
-                self.say(0, ConnectionUnblocked())
-            self._wake()
+        if not self.is_blocked or self.broker.alarms:
+            return
+        self.is_blocked = False
+        if self._takes_blocked and self.connection.state is State.OPEN:
+            self.say(0, ConnectionUnblocked())
+        frames, self._unread = self._unread, []
+        self._take(frames, now)
+        self._wake()
 
     # --- methods
 
@@ -224,7 +245,7 @@ class Link:
             if not self.connection.receive(CLIENT, frame) or frame.kind != METHOD:
                 return
         except ProtocolError as error:
-            self._refuse_as(frame, reworded(error, frame), now)
+            self._refuse_as(frame, reworded(error, frame, self.connection.state), now)
             return
         method: Method = frame.method
         if frame.channel == 0:
@@ -397,7 +418,7 @@ class Link:
     def _close(self, error: ProtocolError, now: float) -> None:
         self._lose_channels(now)
         state = self.connection.state
-        if state in (State.OPENING, State.OPEN):
+        if state in (State.AGREED, State.OPENING, State.OPEN):
             self._say_close(error.code, _text(error), error.class_id, error.method_id, now)
         elif state not in CONNECTION_CLOSING:
             self._end()
@@ -405,6 +426,7 @@ class Link:
     def _say_close(self, code: int, text: str, class_id: int, method_id: int, now: float) -> None:
         self.say(0, ConnectionClose(code, text, class_id, method_id))
         self.is_blocked = False
+        self._unread = []
         self._end_by(now + CLOSING_TIME)
 
     def _end(self) -> None:

@@ -161,7 +161,7 @@ class ServerChannel:
         if message.has_properties:
             message = self._with_properties_checked(message, properties)
         queues = vhost.route(exchange, message, now)
-        if not exchange.name and message.routing_key.startswith("amq."):
+        if not exchange.name and (message.more_keys or message.routing_key.startswith("amq.")):
             self._answer(message)
         if vhost.is_traced:
             # The default exchange finds each name, whether a queue has it or not.
@@ -173,7 +173,6 @@ class ServerChannel:
             self._pending_publishes.append((publish, message, queues))
         else:
             self._enqueue(publish, message, queues, now)
-        self.link.published()
 
     def _with_properties_checked(self, message: Message, properties: Properties) -> Message:
         publishing.check(properties, self.user)

@@ -1,16 +1,21 @@
-"""What RabbitMQ says of frames that may not come: the texts of its closes, where the codec's own say more.
+"""What RabbitMQ says of octets that may not come: the texts of its closes, where the codec's own say more.
 
-The codec's texts name the octet and the cause, which a tap wants; a client is answered as it would be by RabbitMQ.
+The codec's texts name the place and the cause, which a tap wants; a client is answered as it would be by RabbitMQ.
 """
 
 from __future__ import annotations
 
+import struct
+
 from amqproxy.amqp091.errors import ChannelError, CommandInvalid, FrameError, ProtocolError, UnexpectedFrame
-from amqproxy.amqp091.frames import BODY, HEADER, METHOD, Frame
+from amqproxy.amqp091.frames import FRAME_END, HEADER, HEARTBEAT, METHOD, OVERHEAD, Frame
+from amqproxy.amqp091.grammar import HAS_CHANNELS, State
+
+HEAD = struct.Struct(">BHI")
 
 
-def reworded(error: ProtocolError, frame: Frame) -> ProtocolError:
-    """The error as RabbitMQ words it, when the codec raised it for `frame`; changed in place."""
+def reworded(error: ProtocolError, frame: Frame, state: State) -> ProtocolError:
+    """What the connection says of a frame, as RabbitMQ says it; changed in place."""
     if isinstance(error, ChannelError):
         if frame.channel == 0:
             error.text = "unexpected method in connection state running"
@@ -19,35 +24,73 @@ def reworded(error: ProtocolError, frame: Frame) -> ProtocolError:
     elif isinstance(error, CommandInvalid) and frame.kind == METHOD:
         error.text = "unimplemented method"
     elif isinstance(error, UnexpectedFrame):
-        error.text = _unexpected(error, frame)
+        if frame.channel == 0 or state not in HAS_CHANNELS:
+            error.text = f"type {frame.kind}, all octets = {shown(frame.payload)}"
+            error.class_id = error.method_id = 0
+        else:
+            error.text = _out_of_order(error, frame.kind, frame.payload)
     elif isinstance(error, FrameError) and frame.kind == METHOD:
         if "UTF-8" in error.text:
             error.text = "Malformed UTF-8 in shortstr"
             error.class_id = error.method_id = 0
         else:
-            error.text = f"cannot decode {binary(frame.payload[4:])}"
+            error.text = f"cannot decode {numbers(frame.payload[4:])}"
     return error
 
 
-def _unexpected(error: ProtocolError, frame: Frame) -> str:
-    if frame.channel == 0:
-        return f"type {frame.kind}, all octets = {binary(frame.payload)}"
+def reworded_reading(error: ProtocolError, octets: bytes, frame_max: int) -> ProtocolError:
+    """What a reader says of the frame that `octets` begin with, as RabbitMQ says it; changed in place."""
+    kind, _, size = HEAD.unpack_from(octets)
+    payload = octets[HEAD.size : HEAD.size + size]
+    everything = f"type {kind}, all octets = {shown(payload)}"
+    if frame_max and size > frame_max:
+        error.text = f"type {kind}, all octets = <<>>: {{frame_too_large,{size},{frame_max - OVERHEAD}}}"
+    elif isinstance(error, UnexpectedFrame):
+        error.text = everything if kind == HEARTBEAT else _out_of_order(error, kind, payload)
+    elif isinstance(error, CommandInvalid) or "goes past" in error.text:
+        pass  # RabbitMQ says nothing at all
+    elif len(octets) > HEAD.size + size and octets[HEAD.size + size] != FRAME_END:
+        error.text = f"{everything}: {{invalid_frame_end_marker,{octets[HEAD.size + size]}}}"
+    else:
+        error.text = f"{everything}: unknown_frame"
+        error.class_id = error.method_id = 0
+    return error
+
+
+def _out_of_order(error: ProtocolError, kind: int, payload: bytes) -> str:
     if not error.class_id:
         return "expected method frame, got non method frame instead"
     if "expected a content body" in error.text:
         return "expected content body, got non content body frame instead"
     expected = f"expected content header for class {error.class_id}"
-    if frame.kind == HEADER and "class" in error.text:
-        class_id = int.from_bytes(frame.payload[:2])
-        if class_id != error.class_id:
-            return f"{expected}, got one for class {class_id} instead"
-    assert frame.kind in (METHOD, HEADER, BODY)
+    class_id = int.from_bytes(payload[:2])
+    if kind == HEADER and class_id != error.class_id:
+        return f"{expected}, got one for class {class_id} instead"
     return f"{expected}, got non content header frame instead"
 
 
-def binary(octets: bytes) -> str:
-    """Octets as Erlang prints them: as text where all of them can be, else as numbers."""
-    if octets and all(32 <= octet < 127 or octet in b"\t\n\r" for octet in octets):
-        text = octets.decode().replace("\\", "\\\\").replace('"', '\\"')
-        return f'<<"{text}">>'
+def shown(octets: bytes) -> str:
+    """Octets as Erlang shows them: as text where all of them can be, else as numbers."""
+    if octets and all(32 <= octet < 127 or octet in b"\b\t\n\v\f\r\x1b" for octet in octets):
+        return f'<<"{octets.decode().translate(_ESCAPES)}">>'
+    return numbers(octets)
+
+
+def numbers(octets: bytes) -> str:
+    """Octets as Erlang writes them."""
     return f"<<{','.join(map(str, octets))}>>"
+
+
+_ESCAPES = str.maketrans(
+    {
+        '"': r"\"",
+        "\\": r"\\",
+        "\b": r"\b",
+        "\t": r"\t",
+        "\n": r"\n",
+        "\v": r"\v",
+        "\f": r"\f",
+        "\r": r"\r",
+        "\x1b": r"\e",
+    }
+)

@@ -111,7 +111,8 @@ class Client:
     def receive(self) -> list[Received]:
         """All that the broker has sent since the last time."""
         octets = self.link.take_output()
-        self.link.sent(self.now)
+        if octets:
+            self.link.sent(self.now)
         if octets == HEADER:
             raise Refused("header")
         received = []

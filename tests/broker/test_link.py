@@ -1,0 +1,411 @@
+"""A connection from its first octet to its last: each answer is RabbitMQ 3.10's."""
+
+from collections.abc import Callable
+
+import pytest
+
+from amqproxy.amqp091.frames import HEARTBEAT_FRAME
+from amqproxy.amqp091.methods import (
+    BasicConsume,
+    BasicPublish,
+    BasicQos,
+    ChannelClose,
+    ChannelOpen,
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionOpen,
+    ConnectionStart,
+    ConnectionTuneOk,
+    ConnectionUpdateSecret,
+    Method,
+)
+from amqproxy.amqp091.protocol_header import HEADER
+from amqproxy.amqp091.wire import Table
+from amqproxy.broker.broker import CAPABILITIES, EVERYTHING, Broker
+from amqproxy.broker.link import CLOSING_TIME, HANDSHAKE_TIME
+from amqproxy.broker.users import User
+from tests.broker.client import Client, Refused, connected
+from tests.real import raw
+from tests.real.malformed import FOREIGN, MALFORMED, Case
+
+REFUSED = "Login was refused using authentication mechanism {}. For details see the broker logfile."
+
+STRICTER = {
+    "method: unknown class 99": "503",
+    "method: unknown class 99 on channel 0": "503",
+    "method: unknown method basic.99": "503",
+    "method: one only a server sends (basic.deliver)": "503",
+    "content: body larger than announced": "501",
+    "content: body larger than announced, then a method": "501",
+    "arguments: table shorter than its entry": "501",
+    "arguments: table with half an entry": "501",
+    "arguments: table of an unknown type z": "502",
+    "arguments: table with an array that overruns": "501",
+    "arguments: table nested 200 deep": "502",
+    "arguments: table nested 5000 deep": "502",
+}
+"""Where RabbitMQ's reader crashes or waits for ever, and we say what is wrong."""
+
+
+def advanced(case: Case) -> Client:
+    """A client as far as the case needs it."""
+    client = Client(Broker())
+    stages = [
+        ("start", [raw.PROTOCOL_HEADER]),
+        ("tune", [raw.start_ok()]),
+        ("channel", [raw.tune_ok() + raw.connection_open(), raw.channel_open(1), raw.channel_open(2)]),
+    ]
+    for stage, octets in stages if case.after != "connected" else ():
+        for each in octets:
+            client.feed(each)
+            client.receive()
+        if stage == case.after:
+            break
+    return client
+
+
+@pytest.mark.parametrize("case", [*FOREIGN, *MALFORMED], ids=lambda case: case.name)
+def test_malformed(case: Case) -> None:
+    client = advanced(case)
+    try:
+        client.feed(case.octets)
+        if case.after == "channel":
+            client.feed(raw.method(2, 60, 10, bytes(7)))
+        answer = client.told()
+    except Refused as refused:
+        answer = str(refused)
+    expected = STRICTER.get(case.name, case.rabbitmq)
+    if case.name == "handshake: heartbeat before start-ok":
+        client.broker.tick(client.now + HANDSHAKE_TIME)
+        answer = client.told()
+    if expected == "carries on":
+        assert "qos-ok" in answer or "close-ok" in answer
+        assert "connection 5" not in answer
+    elif expected.isdigit():
+        assert answer.startswith(f"connection {expected} ")
+    else:
+        assert expected in answer
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 7, 1000])
+def test_however_the_octets_come(chunk: int) -> None:
+    client = Client(Broker())
+    octets = raw.PROTOCOL_HEADER + raw.start_ok() + raw.tune_ok() + raw.connection_open() + raw.channel_open(1)
+    for start in range(0, len(octets), chunk):
+        client.feed(octets[start : start + chunk])
+    names = [each.method.name for each in client.receive()]
+    assert names == ["connection.start", "connection.tune", "connection.open-ok", "channel.open-ok"]
+
+
+def test_start_says_what_rabbitmq_says() -> None:
+    client = Client(Broker("1.0"))
+    client.feed(HEADER)
+    (received,) = client.receive()
+    start = received.method
+    assert isinstance(start, ConnectionStart)
+    assert (start.version_major, start.version_minor, start.locales) == (0, 9, b"en_US")
+    assert start.mechanisms == b"PLAIN AMQPLAIN"
+    assert start.server_properties["product"] == "RabbitMQ"
+    assert start.server_properties["capabilities"] == dict.fromkeys(CAPABILITIES, True)
+    assert set(start.server_properties) == {
+        "capabilities",
+        "cluster_name",
+        "copyright",
+        "information",
+        "platform",
+        "product",
+        "version",
+    }
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "response", "expected"),
+    [
+        ("PLAIN", b"\0guest\0guest", "connection.tune"),
+        ("AMQPLAIN", Table({"LOGIN": "guest", "PASSWORD": "guest"}).octets, "connection.tune"),
+        ("PLAIN", b"\0guest\0wrong", f"connection 403 0.0 ACCESS_REFUSED - {REFUSED.format('PLAIN')}"),
+        ("PLAIN", b"\0\xff\0\xff", f"connection 403 0.0 ACCESS_REFUSED - {REFUSED.format('PLAIN')}"),
+        ("PLAIN", b"\0nobody\0guest", f"connection 403 0.0 ACCESS_REFUSED - {REFUSED.format('PLAIN')}"),
+        (
+            "AMQPLAIN",
+            Table({"LOGIN": "guest", "PASSWORD": "no"}).octets,
+            f"connection 403 0.0 ACCESS_REFUSED - {REFUSED.format('AMQPLAIN')}",
+        ),
+        ("PLAIN", b"guest", "closed"),
+        ("PLAIN", b"other\0guest\0guest", "closed"),
+        ("AMQPLAIN", b"zz", "closed"),
+        ("AMQPLAIN", Table({"LOGIN": "guest"}).octets, "closed"),
+        ("EXTERNAL", b"", "closed"),
+        ("plain", b"\0guest\0guest", "closed"),
+    ],
+)
+def test_logging_in(mechanism: str, response: bytes, expected: str) -> None:
+    client = Client(Broker())
+    client.feed(HEADER)
+    client.receive()
+    client.say(0, client.start_ok(response, mechanism))
+    assert client.told() == expected
+
+
+def test_a_client_that_would_not_understand_is_told_nothing() -> None:
+    client = Client(Broker())
+    client.feed(HEADER)
+    client.receive()
+    client.say(0, client.start_ok(b"\0guest\0wrong", capabilities={}))
+    assert client.told() == "closed"
+
+
+def test_guest_comes_from_nearby() -> None:
+    with pytest.raises(Refused, match="403"):
+        Client(Broker(), is_loopback=False).open()
+
+
+def test_a_certificate_logs_in() -> None:
+    broker = Broker()
+    user = User("CN=client", "")
+    user.permit("/", EVERYTHING)
+    broker.add_user(user)
+    for name, expected in (("CN=client", "connection.tune"), ("CN=other", "connection 403 0.0")):
+        client = Client(broker, certificate_name=name)
+        client.feed(HEADER)
+        (start,) = client.receive()
+        assert start.method.mechanisms == b"PLAIN AMQPLAIN EXTERNAL"
+        client.say(0, client.start_ok(b"", "EXTERNAL"))
+        assert client.told().startswith(expected)
+
+
+def test_a_user_without_a_password_cannot_use_one() -> None:
+    broker = Broker()
+    broker.add_user(User("nobody", ""))
+    with pytest.raises(Refused, match="403"):
+        Client(broker).open(user="nobody", password="")
+
+
+def test_something_else_before_open() -> None:
+    client = Client(Broker())
+    client.feed(HEADER)
+    client.say(0, client.start_ok(b"\0guest\0guest"))
+    client.say(0, ConnectionTuneOk(2047, 131072, 0))
+    client.receive()
+    client.say(1, ChannelOpen())
+    assert client.told() == "connection 505 0.0 UNEXPECTED_FRAME - type 1, all octets = <<0,20,0,10,0>>"
+
+
+@pytest.mark.parametrize(
+    ("vhost", "limits", "expected"),
+    [
+        ("nowhere", {}, "vhost nowhere not found"),
+        ("closed", {}, "access to vhost 'closed' refused for user 'u'"),
+        ("open", {"vhost": 0}, "access to vhost 'open' refused for user 'u': connection limit (0) is reached"),
+        ("open", {"vhost": 1}, "access to vhost 'open' refused for user 'u': connection limit (1) is reached"),
+        ("open", {"user": 1}, "connection refused for user 'u': user connection limit (1) is reached"),
+        ("open", {"user": 2, "vhost": 2}, ""),
+        ("open", {"user": -1, "vhost": -1}, ""),
+    ],
+)
+def test_entering_a_virtual_host(vhost: str, limits: dict[str, int], expected: str) -> None:
+    broker = Broker()
+    user = User.with_password("u", "p")
+    user.permit("open", EVERYTHING)
+    broker.add_user(user)
+    broker.add_vhost("closed")
+    broker.add_vhost("open")
+    Client(broker).open("open", "u", "p")
+    if "vhost" in limits:
+        broker.vhosts["open"].limits["max-connections"] = limits["vhost"]
+    if "user" in limits:
+        user.limits["max-connections"] = limits["user"]
+    try:
+        Client(broker).open(vhost, "u", "p")
+        answer = ""
+    except Refused as refused:
+        answer = str(refused)
+    assert answer == (expected and f"connection 530 connection.open NOT_ALLOWED - {expected}")
+
+
+def test_one_channel_too_many() -> None:
+    client = Client(Broker()).open(channel_max=2)
+    client.channel(1)
+    client.channel(9)
+    client.say(3, ChannelOpen())
+    assert client.told() == (
+        "connection 530 0.0 NOT_ALLOWED - number of channels opened (2) has reached the negotiated channel_max (2)"
+    )
+
+
+def test_a_users_channels_count_on_all_its_connections() -> None:
+    broker = Broker()
+    broker.users["guest"].limits["max-channels"] = 2
+    connected(broker)
+    client = connected(broker)
+    client.say(2, ChannelOpen())
+    assert client.told() == (
+        "connection 530 0.0 NOT_ALLOWED - "
+        "number of channels opened for user 'guest' has reached the maximum allowed user limit of (2)"
+    )
+
+
+def test_a_channel_may_be_closed_and_opened_again() -> None:
+    client = connected(channel_max=1)
+    assert client.answers(ChannelClose()) == "channel.close-ok"
+    client.channel(7)
+
+
+def test_update_secret() -> None:
+    client = connected()
+    client.say(0, ConnectionUpdateSecret(b"new", "for a reason"))
+    assert client.told() == "connection.update-secret-ok"
+
+
+def test_close() -> None:
+    client = connected()
+    client.say(0, ConnectionClose(200, "bye"))
+    assert client.told() == "connection.close-ok"
+    assert client.link.is_over
+
+
+@pytest.mark.parametrize(
+    ("act", "reason"),
+    [
+        (lambda broker: broker.close_connections("because", 1000.0, "v"), "because"),
+        (lambda broker: broker.delete_vhost("v", 1000.0), "vhost 'v' is deleted"),
+        (lambda broker: broker.delete_user("guest", 1000.0), "user 'guest' is deleted"),
+    ],
+)
+def test_closed_by_an_operator(act: Callable[[Broker], object], reason: str) -> None:
+    broker = Broker()
+    broker.add_vhost("v")
+    broker.users["guest"].permit("v", EVERYTHING)
+    client = Client(broker).open("v")
+    client.channel()
+    client.declare("mine", exclusive=True)
+    act(broker)
+    assert client.told() == f"connection 320 0.0 CONNECTION_FORCED - {reason}"
+    client.say(1, BasicQos())
+    assert not client.link.is_over
+    client.say(0, ConnectionCloseOk())
+    assert client.link.is_over
+
+
+def test_exclusive_queues_go_with_their_connection() -> None:
+    broker = Broker()
+    client, other = connected(broker), connected(broker)
+    client.declare("mine", exclusive=True)
+    other.declare("ours")
+    client.link.lose(client.now)
+    assert list(broker.vhosts["/"].queues) == ["ours"]
+    assert list(broker.links) == [other.link]
+
+
+# --- time
+
+
+def test_who_takes_too_long_for_the_handshake_is_cut() -> None:
+    client = Client(Broker())
+    client.feed(HEADER)
+    client.receive()
+    client.broker.tick(client.now + HANDSHAKE_TIME - 1)
+    assert not client.link.is_over
+    assert client.broker.next_deadline() == client.now + HANDSHAKE_TIME
+    client.broker.tick(client.now + HANDSHAKE_TIME)
+    assert client.link.is_over
+
+
+def test_who_does_not_answer_close_is_cut() -> None:
+    client = connected()
+    client.broker.close_connections("because", client.now)
+    client.broker.tick(client.now + CLOSING_TIME)
+    assert client.link.is_over
+
+
+def test_heartbeats() -> None:
+    client = connected(heartbeat=10)
+    broker, start = client.broker, client.now
+    for second in range(1, 60):
+        client.now = start + second
+        if second < 40:
+            client.feed(HEARTBEAT_FRAME)
+        broker.tick(client.now)
+        client.receive()
+        if second == 39:
+            assert 39 // 10 <= client.heartbeats <= 8
+        if client.link.is_over:
+            break
+    assert 39 + 20 <= second <= 39 + 25
+
+
+def test_without_heartbeats_nobody_is_looked_after() -> None:
+    client = connected(heartbeat=0)
+    assert client.broker.next_deadline() == float("inf")
+
+
+# --- alarms
+
+
+def publishing(broker: Broker) -> Client:
+    client = connected(broker)
+    client.declare("q")
+    return client
+
+
+def test_a_publisher_waits_while_something_is_short() -> None:
+    broker = Broker(memory_limit=1000)
+    publisher, consumer = publishing(broker), connected(broker)
+    broker.measure(publisher.now, memory=1001)
+    assert not publisher.link.is_blocked
+    assert publisher.publish("", "q") == "connection.blocked"
+    assert publisher.link.is_blocked
+    assert consumer.depth("q") == 0
+    broker.measure(publisher.now, memory=1000)
+    assert publisher.told() == "connection.unblocked"
+    assert not publisher.link.is_blocked
+    assert consumer.depth("q") == 1
+    assert consumer.told() == ""
+
+
+@pytest.mark.parametrize(
+    ("alarms", "reason"),
+    [(["memory"], "low on memory"), (["disk"], "low on disk"), (["disk", "memory"], "low on memory & disk")],
+)
+def test_why(alarms: list[str], reason: str) -> None:
+    broker = Broker()
+    client = publishing(broker)
+    for alarm in alarms:
+        broker.set_alarm(alarm, True, client.now)
+    client.say(1, BasicPublish(routing_key="q"))
+    (blocked,) = client.receive()
+    assert blocked.method.reason == reason
+    for alarm in alarms:
+        assert client.link.is_blocked
+        broker.set_alarm(alarm, False, client.now)
+    assert not client.link.is_blocked
+
+
+def test_what_follows_a_publish_waits_in_its_order() -> None:
+    broker = Broker()
+    client = publishing(broker)
+    broker.set_alarm("disk", True, client.now)
+    for _ in range(2):
+        client.publish("", "q", b"x" * 5000)
+    client.say(1, BasicConsume(queue="q", no_ack=True, consumer_tag="c"))
+    assert client.told() == ""
+    broker.set_alarm("disk", False, client.now)
+    assert client.told() == "connection.unblocked · basic.consume-ok · basic.deliver · basic.deliver"
+
+
+def test_a_blocked_client_can_be_closed() -> None:
+    broker = Broker()
+    client = publishing(broker)
+    broker.set_alarm("disk", True, client.now)
+    client.publish("", "q")
+    broker.close_connections("because", client.now)
+    assert not client.link.is_blocked
+    assert "320" in client.told()
+
+
+@pytest.mark.parametrize("method", [ConnectionOpen(), ConnectionTuneOk()])
+def test_a_connections_methods_out_of_their_time(method: Method) -> None:
+    client = connected()
+    client.say(0, method)
+    expected = f"connection 504 {method.name} CHANNEL_ERROR - unexpected method in connection state running"
+    assert client.told() == expected
