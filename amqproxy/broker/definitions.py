@@ -1,0 +1,348 @@
+"""definitions.json: users, virtual hosts, permissions, policies, queues, exchanges and bindings, as RabbitMQ writes it.
+
+What is there already stays; users and permissions are replaced. Messages are no definitions.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.wire import Array, Field, Item, Table
+from amqproxy.broker.broker import RABBITMQ_VERSION, Broker
+from amqproxy.broker.permissions import Permission, TopicPermission
+from amqproxy.broker.policies import Policy, make_policy
+from amqproxy.broker.users import USUAL_ALGORITHM, User, hash_password
+
+if TYPE_CHECKING:
+    from amqproxy.broker.exchange import Exchange
+    from amqproxy.broker.queue import Queue
+    from amqproxy.broker.vhost import VirtualHost
+
+Entry = Mapping[str, Any]
+
+
+class DefinitionError(ValueError):
+    """An entry that cannot be: which one, and why."""
+
+
+# --- import
+
+
+def load(broker: Broker, definitions: Entry, now: float, vhost: str | None = None) -> None:
+    """Make all that `definitions` list; `vhost` is where things go that do not say.
+
+    `DefinitionError` at the first entry that cannot be; those before it, in the order below, are made.
+    """
+    for section, make in _SECTIONS.items():
+        for number, entry in enumerate(definitions.get(section) or ()):
+            place = f"{section}[{number}]"
+            if not isinstance(entry, Mapping):
+                raise DefinitionError(f"{place}: not an object")
+            try:
+                make(broker, entry if vhost is None else {"vhost": vhost, **entry}, now)
+            except KeyError as error:
+                raise DefinitionError(f"{place}: {error.args[0]!r} is missing") from None
+            except ProtocolError as error:
+                raise DefinitionError(f"{place}: {error.text}") from None
+            except (TypeError, ValueError, AttributeError) as error:
+                raise DefinitionError(f"{place}: {error}") from None
+
+
+def _load_user(broker: Broker, entry: Entry, now: float) -> None:
+    algorithm = entry.get("hashing_algorithm") or USUAL_ALGORITHM
+    hashed = entry.get("password_hash")
+    if hashed is None:
+        password = entry.get("password")
+        hashed = "" if password is None else hash_password(password, algorithm)
+    tags = entry.get("tags") or ()
+    names = [tag.strip() for tag in tags.split(",")] if isinstance(tags, str) else tags
+    old = broker.users.get(entry["name"])
+    user = User(entry["name"], hashed, algorithm, [name for name in names if name])
+    user.limits = dict(entry.get("limits") or {})
+    if old is not None:
+        user.only_from_loopback = old.only_from_loopback
+        user.permissions, user.topic_permissions = old.permissions, old.topic_permissions
+    broker.add_user(user)
+
+
+def _load_vhost(broker: Broker, entry: Entry, now: float) -> None:
+    vhost = broker.add_vhost(entry["name"])
+    metadata = entry.get("metadata") or {}
+    vhost.description = metadata.get("description") or vhost.description
+    tags = metadata.get("tags") or entry.get("tags") or []
+    vhost.tags = [tag for tag in tags.split(",") if tag] if isinstance(tags, str) else list(tags)
+    vhost.limits.update(dict(entry.get("limits") or ()))
+
+
+def _load_permission(broker: Broker, entry: Entry, now: float) -> None:
+    vhost = _vhost(broker, entry)
+    _user(broker, entry).permit(vhost.name, Permission(entry["configure"], entry["write"], entry["read"]))
+
+
+def _load_topic_permission(broker: Broker, entry: Entry, now: float) -> None:
+    vhost = _vhost(broker, entry)
+    permission = TopicPermission(entry["write"], entry["read"])
+    _user(broker, entry).permit_topic(vhost.name, entry["exchange"], permission)
+
+
+def _load_parameter(broker: Broker, entry: Entry, now: float) -> None:
+    vhost, value = _vhost(broker, entry), entry["value"]
+    if entry["component"] == "vhost-limits":
+        vhost.limits = dict(value)
+    elif entry["component"] == "operator_policy":
+        vhost.set_policy(_policy({**value, "name": entry["name"]}, is_operator=True), now, is_operator=True)
+    else:
+        same = ("component", "name", "vhost")
+        others = [each for each in broker.parameters if any(each[key] != entry[key] for key in same)]
+        broker.parameters = [*others, dict(entry)]
+
+
+def _load_global_parameter(broker: Broker, entry: Entry, now: float) -> None:
+    others = [each for each in broker.global_parameters if each["name"] != entry["name"]]
+    broker.global_parameters = [*others, dict(entry)]
+
+
+def _load_policy(broker: Broker, entry: Entry, now: float) -> None:
+    _vhost(broker, entry).set_policy(_policy(entry), now)
+
+
+def _policy(entry: Entry, *, is_operator: bool = False) -> Policy:
+    return make_policy(
+        entry["name"],
+        entry["pattern"],
+        dict(entry["definition"]),
+        entry.get("priority", 0),
+        entry.get("apply-to", "all"),
+        is_operator=is_operator,
+    )
+
+
+def _load_queue(broker: Broker, entry: Entry, now: float) -> None:
+    vhost = _vhost(broker, entry)
+    if entry["name"] not in vhost.queues:
+        vhost.declare_queue(
+            entry["name"],
+            None,
+            durable=entry.get("durable", True),
+            exclusive=False,
+            auto_delete=entry.get("auto_delete", False),
+            arguments=arguments_of(entry.get("arguments") or {}),
+            now=now,
+        )
+
+
+def _load_exchange(broker: Broker, entry: Entry, now: float) -> None:
+    vhost = _vhost(broker, entry)
+    if entry["name"] not in vhost.exchanges:
+        vhost.declare_exchange(
+            entry["name"],
+            entry["type"],
+            durable=entry.get("durable", True),
+            auto_delete=entry.get("auto_delete", False),
+            internal=entry.get("internal", False),
+            arguments=arguments_of(entry.get("arguments") or {}),
+        )
+
+
+def _load_binding(broker: Broker, entry: Entry, now: float) -> None:
+    vhost, name = _vhost(broker, entry), entry["destination"]
+    destination: Queue | Exchange
+    if entry.get("destination_type", "queue") == "queue":
+        destination = vhost.queue(name, vhost.queues[name].exclusive_to if name in vhost.queues else None)
+    else:
+        destination = vhost.exchange(name)
+    arguments = arguments_of(entry.get("arguments") or {})
+    vhost.bind(vhost.exchange(entry["source"]), destination, entry["routing_key"], arguments)
+
+
+def _vhost(broker: Broker, entry: Entry) -> VirtualHost:
+    vhost = broker.vhosts.get(entry["vhost"])
+    if vhost is None:
+        raise DefinitionError(f"virtual host '{entry['vhost']}' does not exist")
+    return vhost
+
+
+def _user(broker: Broker, entry: Entry) -> User:
+    user = broker.users.get(entry["user"])
+    if user is None:
+        raise DefinitionError(f"user '{entry['user']}' does not exist")
+    return user
+
+
+_SECTIONS: dict[str, Callable[[Broker, Entry, float], None]] = {
+    "users": _load_user,
+    "vhosts": _load_vhost,
+    "permissions": _load_permission,
+    "topic_permissions": _load_topic_permission,
+    "parameters": _load_parameter,
+    "global_parameters": _load_global_parameter,
+    "policies": _load_policy,
+    "queues": _load_queue,
+    "exchanges": _load_exchange,
+    "bindings": _load_binding,
+}
+"""What is made of each section, in the order in which they are made."""
+
+
+# --- export
+
+
+def export(broker: Broker) -> dict[str, Any]:
+    """All there is, but for exclusive queues, which are their connections'."""
+    vhosts = list(broker.vhosts.values())
+    return {
+        "rabbit_version": RABBITMQ_VERSION,
+        "rabbitmq_version": RABBITMQ_VERSION,
+        "product_name": "RabbitMQ",
+        "product_version": RABBITMQ_VERSION,
+        "users": [_user_entry(user) for user in broker.users.values()],
+        "vhosts": [_vhost_entry(vhost) for vhost in vhosts],
+        "permissions": [
+            {"user": user.name, "vhost": vhost, **permission._asdict()}
+            for user in broker.users.values()
+            for vhost, permission in user.permissions.items()
+        ],
+        "topic_permissions": [
+            {"user": user.name, "vhost": vhost, "exchange": exchange, **permission._asdict()}
+            for user in broker.users.values()
+            for (vhost, exchange), permission in user.topic_permissions.items()
+        ],
+        "parameters": [*broker.parameters, *(entry for vhost in vhosts for entry in _parameters(vhost))],
+        "global_parameters": list(broker.global_parameters),
+        "policies": [
+            {"vhost": vhost.name, "name": policy.name, **_policy_value(policy)}
+            for vhost in vhosts
+            for policy in vhost.policies.values()
+        ],
+        "queues": [_queue_entry(vhost, queue) for vhost in vhosts for queue in _lasting(vhost.queues.values())],
+        "exchanges": [
+            _exchange_entry(vhost, exchange)
+            for vhost in vhosts
+            for exchange in vhost.exchanges.values()
+            if exchange.name and not exchange.name.startswith("amq.")
+        ],
+        "bindings": [entry for vhost in vhosts for entry in _binding_entries(vhost)],
+    }
+
+
+def _user_entry(user: User) -> dict[str, Any]:
+    return {
+        "name": user.name,
+        "password_hash": user.password_hash,
+        "hashing_algorithm": user.hashing_algorithm,
+        "tags": list(user.tags),
+        "limits": dict(user.limits),
+    }
+
+
+def _vhost_entry(vhost: VirtualHost) -> dict[str, Any]:
+    metadata = {"description": vhost.description, "tags": list(vhost.tags)}
+    return {"name": vhost.name, "limits": [list(each) for each in vhost.limits.items()], "metadata": metadata}
+
+
+def _parameters(vhost: VirtualHost) -> Iterable[dict[str, Any]]:
+    if vhost.limits:
+        yield {"vhost": vhost.name, "component": "vhost-limits", "name": "limits", "value": dict(vhost.limits)}
+    for policy in vhost.operator_policies.values():
+        value = _policy_value(policy)
+        yield {"vhost": vhost.name, "component": "operator_policy", "name": policy.name, "value": value}
+
+
+def _policy_value(policy: Policy) -> dict[str, Any]:
+    return {
+        "pattern": policy.pattern.pattern,
+        "apply-to": policy.apply_to,
+        "definition": dict(policy.definition),
+        "priority": policy.priority,
+    }
+
+
+def _lasting(queues: Iterable[Queue]) -> Iterable[Queue]:
+    return (queue for queue in queues if queue.exclusive_to is None)
+
+
+def _queue_entry(vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
+    return {
+        "name": queue.name,
+        "vhost": vhost.name,
+        "type": queue.arguments.get("x-queue-type", "classic"),
+        "durable": queue.durable,
+        "auto_delete": queue.auto_delete,
+        "arguments": plain(queue.arguments),
+    }
+
+
+def _exchange_entry(vhost: VirtualHost, exchange: Exchange) -> dict[str, Any]:
+    return {
+        "name": exchange.name,
+        "vhost": vhost.name,
+        "type": exchange.type,
+        "durable": exchange.durable,
+        "auto_delete": exchange.auto_delete,
+        "internal": exchange.internal,
+        "arguments": plain(exchange.arguments),
+    }
+
+
+def _binding_entries(vhost: VirtualHost) -> Iterable[dict[str, Any]]:
+    for source in vhost.exchanges.values():
+        for binding in source.bindings.values():
+            destination = binding.destination
+            is_exchange = vhost.exchanges.get(destination.name) is destination
+            if getattr(destination, "exclusive_to", None) is None:
+                yield {
+                    "source": source.name,
+                    "vhost": vhost.name,
+                    "destination": destination.name,
+                    "destination_type": "exchange" if is_exchange else "queue",
+                    "routing_key": binding.routing_key,
+                    "arguments": plain(binding.arguments),
+                }
+
+
+# --- arguments in JSON
+
+
+def arguments_of(value: Mapping[str, Any]) -> Table:
+    """Arguments from JSON, with the wire types that RabbitMQ gives them: every whole number is a long."""
+    return Table([Field(name, *_typed(each)) for name, each in value.items()])
+
+
+def _typed(value: Any) -> tuple[str, Any]:
+    if isinstance(value, bool):
+        return "t", value
+    if isinstance(value, int):
+        return "l", value
+    if isinstance(value, float):
+        return "d", value
+    if isinstance(value, str):
+        return "S", value
+    if value is None:
+        return "V", None
+    if isinstance(value, Mapping):
+        return "F", arguments_of(value)
+    return "A", Array([Item(*_typed(each)) for each in value])
+
+
+def plain(value: Any) -> Any:
+    """A table's value as JSON has it; octets that are no text, in base64."""
+    if isinstance(value, Mapping):
+        return {_text(name): plain(each) for name, each in value.items()}
+    if isinstance(value, Array):
+        return [plain(each) for each in value]
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return b64encode(value).decode()
+    if isinstance(value, str):
+        return _text(value)
+    return value if isinstance(value, (int, float)) or value is None else float(value)
+
+
+def _text(value: str) -> str:
+    """Text that JSON can hold: what was no UTF-8 is replaced."""
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
