@@ -240,6 +240,7 @@ def test_printing_until_the_reader_goes_away() -> None:
             client.sendall(b"\x08\0\0\0\0\0\0\xce")
             until(process, "draining")
             client.sendall(b"\1\0\0\0\0\0\4\0\x0a\0\x33\xce")
+            _BROKERS[-1].close()
         assert process.stderr is not None
         rest = process.stderr.read()
         assert process.wait(DEADLINE) == cli.UNHEARD
@@ -259,6 +260,7 @@ def test_a_reader_that_stops_reading_does_not_keep_it_from_ending() -> None:
         with opened(port, broker) as client:
             client.sendall(b"\x08\0\0\0\0\0\0\xce" * 5_000)
             client.shutdown(socket.SHUT_WR)
+            _BROKERS[-1].close()
             until(process, "connection closed")
             process.terminate()
             assert process.stderr is not None

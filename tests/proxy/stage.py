@@ -138,21 +138,23 @@ class Stage:
         tap: Tap | None = None,
         dial: Callable[[], Awaitable[Transport]] | None = None,
         tcp: bool = False,
+        transport: Callable[[socket.socket], Transport] = SocketTransport,
     ) -> None:
         self.limits = limits or Limits()
         self.metrics = Metrics()
         self._tcp = tcp
+        self._transport = transport
         client, accepted = connected(tcp=tcp)
         self.client = Actor(client)
-        self.session = Session(
-            1, SocketTransport(accepted), "c:1-p:2", dial or self._dial, self.limits, self.metrics, tap
-        )
+        self._ours = [accepted]
+        self.session = Session(1, transport(accepted), "c:1-p:2", dial or self._dial, self.limits, self.metrics, tap)
         self.is_over = trio.Event()
 
     async def _dial(self) -> Transport:
         broker, dialled = connected(tcp=self._tcp)
         self.broker = Actor(broker)
-        return SocketTransport(dialled)
+        self._ours.append(dialled)
+        return self._transport(dialled)
 
     async def run(self) -> None:
         await self.session.run()
@@ -176,6 +178,11 @@ class Stage:
         await wait_all_tasks_blocked(speaker.cushion)
         if not is_checked_by.startswith(("client:", "broker:")):
             await self._play(f"{hears}: {what}", "")
+
+    @property
+    def is_closed(self) -> bool:
+        """Has the proxy closed both of its sockets?"""
+        return all(end.fileno() == -1 for end in self._ours)
 
     def count(self, name: str, **labels: str) -> float:
         """The value of a metric; 0 when it has none."""
@@ -202,12 +209,13 @@ async def staged(
     tap: Tap | None = None,
     dial: Callable[[], Awaitable[Transport]] | None = None,
     tcp: bool = False,
+    transport: Callable[[socket.socket], Transport] = SocketTransport,
 ) -> AsyncIterator[Stage]:
     """A session that has come as far as the script; it must be over when the block ends, or it is cancelled.
 
     However it ends, nothing may be left of it.
     """
-    stage = Stage(limits, tap, dial, tcp)
+    stage = Stage(limits, tap, dial, tcp, transport)
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stage.run)
@@ -220,5 +228,4 @@ async def staged(
         if hasattr(stage, "broker"):
             stage.broker.socket.close()
     assert stage.count("channels") == 0
-    for leg in stage.session.legs.values():
-        assert leg.transport._socket.fileno() == -1  # type: ignore[attr-defined]
+    assert stage.is_closed
