@@ -179,23 +179,14 @@ class Broker:
 
     def next_deadline(self) -> float:
         """When `tick` will next have something to do."""
-        return min(
-            self.timed_links.next,
-            *(vhost.next_release for vhost in self.vhosts.values()),
-            *(queue.next_deadline for vhost in self.vhosts.values() for queue in vhost.queues.values()),
-        )
+        return min(self.timed_links.next, *(vhost.next_deadline for vhost in self.vhosts.values()))
 
     def tick(self, now: float) -> None:
         """Do what is due: let messages and queues expire, send heartbeats, hang up on the silent."""
         for link in self.timed_links.take(now):
             link.tick(now)
         for vhost in self.vhosts.values():
-            vhost.release(now)
-            for queue in list(vhost.queues.values()):
-                if queue.next_deadline <= now:
-                    queue.expire(now)
-                    if queue.expires_at <= now:
-                        vhost.remove_queue(queue)
+            vhost.tick(now)
 
 
 def limit(limits: Mapping[str, int], name: str) -> int | None:

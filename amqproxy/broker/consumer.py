@@ -14,13 +14,17 @@ UNLIMITED = 1 << 62
 
 
 class Consumer:
-    """`prefetch` bounds `unacked`, what it holds that is not acknowledged (UNLIMITED: no bound)."""
+    """`prefetch` bounds `unacked`, what it holds that is not acknowledged (UNLIMITED: no bound).
+
+    `is_blocked` is the queue's mark on one that was due and could not take.
+    """
 
     __slots__ = (
         "arguments",
         "channel",
         "exclusive",
         "head",
+        "is_blocked",
         "no_ack",
         "prefetch",
         "priority",
@@ -45,15 +49,16 @@ class Consumer:
         self.channel = channel
         self.no_ack = no_ack
         self.exclusive = exclusive
-        self.prefetch = prefetch or UNLIMITED
+        self.prefetch = UNLIMITED if no_ack or not prefetch else prefetch
         self.arguments = arguments
         priority = arguments.get("x-priority", 0)
         self.priority = priority if isinstance(priority, int) else 0
         self.unacked = 0
+        self.is_blocked = False
         self.head = b""
         """What every delivery's frame to it begins with; the channel's to keep."""
 
     @property
     def is_ready(self) -> bool:
         """May it be sent one more message now?"""
-        return (self.no_ack or self.unacked < self.prefetch) and self.channel.takes(self)
+        return self.unacked < self.prefetch and self.channel.takes(self)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader, Properties
-from amqproxy.amqp091.wire import decode_flagged
+from amqproxy.amqp091.wire import Field, Table, decode_flagged
 
 PERSISTENT = 2
 
@@ -50,6 +52,10 @@ class Message:
                 self._properties = NO_PROPERTIES
         return self._properties
 
+    def forget_properties(self) -> None:
+        """Keep nothing but the octets: for a message that may wait for long."""
+        self._properties = None
+
     @property
     def has_properties(self) -> bool:
         """Is there any property at all? Told without decoding them."""
@@ -62,3 +68,11 @@ class Message:
     @property
     def size(self) -> int:
         return len(self.body)
+
+
+def header_with(message: Message, field: Field) -> bytes:
+    """The message's content header with one header more, or another in its place."""
+    properties = message.properties
+    fields = [each for each in properties.headers.fields if each.name != field.name] if properties.headers else []
+    properties = msgspec.structs.replace(properties, headers=Table([*fields, field]))
+    return ContentHeader(len(message.body), properties).encode()

@@ -1,54 +1,50 @@
 """One queue: messages in their order, and the consumers that they are handed to in turn.
 
 What happens to a message that is not wanted (dead-lettering) and what a name means are the virtual host's business; it
-is told through `Owner`.
+is told through `Owner`. Publishing, delivering and settling are on the way of every message, so this is compiled.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from amqproxy.amqp091.errors import AccessRefused, PreconditionFailed
 from amqproxy.amqp091.wire import Table
-from amqproxy.broker.consumer import Consumer
+from amqproxy.broker.backlog import FLAGS, HAS_EXPIRATION, HAS_PRIORITY, NEVER, Backlog, Entry
+from amqproxy.broker.consumer import UNLIMITED, Consumer
 from amqproxy.broker.message import Message
+from amqproxy.broker.queue_arguments import Settings
+from amqproxy.broker.turns import SingleTurn, Turns
 
 if TYPE_CHECKING:
     from amqproxy.broker.link import Link
-
-NEVER = float("inf")
-
-
-class Entry:
-    """A message's place in one queue. `position` orders it; a requeued entry goes back to where it was."""
-
-    __slots__ = ("delivery_count", "expires_at", "is_redelivered", "message", "position")
-
-    def __init__(self, message: Message, position: int, expires_at: float) -> None:
-        self.message = message
-        self.position = position
-        self.expires_at = expires_at
-        self.is_redelivered = False
-        self.delivery_count = 0
 
 
 class Owner(Protocol):
     """What a queue tells its virtual host."""
 
-    def dead_letter(self, queue: Queue, entry: Entry, reason: str, now: float) -> None:
+    name: str
+
+    def dead_letter(self, queue: Queue, message: Message, reason: str, now: float) -> None:
         """The queue has no more use for a message, for the reason that x-death will name."""
 
     def became_unused(self, queue: Queue) -> None:
-        """An auto-delete queue has lost its last consumer."""
+        """The queue has lost the last consumer it was for, or was not used for as long as it may."""
+
+    def look_at(self, queue: Queue, when: float) -> None:
+        """`Queue.tick` is to be called at that time."""
 
 
 class Queue:
-    """One classic queue.
+    """One classic queue; a subclass is another type.
 
-    `exclusive_to` is the connection that alone may use it. Times are in seconds; `expires_at` of the queue itself is
-    NEVER unless it has x-expires.
+    `exclusive_to` is the connection that alone may use it. Times are in seconds. `settings` are what arguments and
+    policy come to; `policy_names` are the policy and the operator policy they come from. `unacked` counts what is
+    handed out and not settled.
     """
+
+    type: ClassVar[str] = "classic"
 
     def __init__(
         self,
@@ -66,24 +62,44 @@ class Queue:
         self.auto_delete = auto_delete
         self.exclusive_to = exclusive_to
         self.arguments = arguments
-        self.consumers: list[Consumer] = []
+        self.policy: Mapping[str, Any] = {}
+        self.policy_names: tuple[str | None, str | None] = (None, None)
+        self.consumers: dict[Consumer, None] = {}
         self.unacked = 0
+        self.octets = 0
+        """Octets of the ready messages' bodies."""
         self.is_deleted = False
         self._owner = owner
-        self._positions = 0
-        self._octets = 0
         self._count = 0
-        self._max_priority = min(_integer(arguments, "x-max-priority") or 0, 255)
-        self._ready: list[deque[Entry]] = [deque() for _ in range(self._max_priority + 1)]
-        self._turn = 0
+        self._max_priority = arguments.get("x-max-priority", 0)
+        self._lanes: list[tuple[int, Backlog]] = [(0, self._new_backlog())]
+        is_single = arguments.get("x-single-active-consumer", False)
+        self._turns = SingleTurn() if is_single else Turns()
+        self._exclusive: Consumer | None = None
         self._is_pumping = False
-        self._ttl = _integer(arguments, "x-message-ttl")
-        self._max_length = _integer(arguments, "x-max-length")
-        self._max_octets = _integer(arguments, "x-max-length-bytes")
-        self._overflow = arguments.get("x-overflow", "drop-head")
-        self._single_active = bool(arguments.get("x-single-active-consumer", False))
-        self._expires_after = _integer(arguments, "x-expires")
+        self._is_timed = False
+        self._looked_at = NEVER
         self._used_at = now
+        self.apply(Settings.of(arguments), now)
+
+    def _new_backlog(self) -> Backlog:
+        return Backlog()
+
+    def apply(self, settings: Settings, now: float) -> None:
+        """Let other settings hold; what is over a limit now goes at once."""
+        self.settings = settings
+        self._ttl = settings.message_ttl
+        self._max_length = UNLIMITED if settings.max_length is None else settings.max_length
+        self._max_octets = UNLIMITED if settings.max_octets is None else settings.max_octets
+        is_bounded = settings.max_length is not None or settings.max_octets is not None
+        self._is_refusing = is_bounded and settings.overflow != "drop-head"
+        self._is_dropping = is_bounded and settings.overflow == "drop-head"
+        if self._is_dropping:
+            self._drop_surplus(now)
+        self._look_ahead()
+
+    def __str__(self) -> str:
+        return f"queue '{self.name}' in vhost '{self._owner.name}'"
 
     # --- what is in it
 
@@ -93,175 +109,287 @@ class Queue:
         return self._count
 
     @property
-    def octets(self) -> int:
-        """Octets of the ready messages' bodies."""
-        return self._octets
+    def consumer_count(self) -> int:
+        return len(self.consumers)
+
+    def __iter__(self) -> Iterator[Message]:
+        """The ready messages, the next first."""
+        for _, lane in self._lanes:
+            yield from lane
 
     def publish(self, message: Message, now: float) -> bool:
         """Take a message; False when the queue is full and rejects what is published."""
-        if self._overflow != "drop-head" and self._is_full(message):
-            if self._overflow == "reject-publish-dlx":
-                self._owner.dead_letter(self, Entry(message, 0, NEVER), "maxlen", now)
+        if self._is_refusing and self._refuses(message, now):
             return False
-        self._positions += 1
-        entry = Entry(message, self._positions, self._expiry(message, now))
-        self._append(entry)
-        if self.consumers:
-            self.pump(now)
-        if self._max_length is not None or self._max_octets is not None:
+        flags = message.header[FLAGS]
+        expires_at = NEVER
+        if self._ttl is not None or flags & HAS_EXPIRATION:
+            expires_at = self._expiry(message, flags, now)
+        lane = self._lane(message, flags) if self._max_priority else self._lanes[0][1]
+        if not self._count:
+            consumer = self._turns.next()
+            if consumer is not None:
+                self._hand_out(lane.entry(self, message, expires_at), consumer, now)
+                return True
+        lane.add(message, expires_at)
+        self._count += 1
+        self.octets += len(message.body)
+        if self._is_dropping:
             self._drop_surplus(now)
+        if expires_at != NEVER:
+            self._is_timed = True
+            self.expire(now)
+            self._look_ahead()
         return True
 
     def get(self, now: float) -> Entry | None:
-        """Take the first ready message out."""
+        """Take the first ready message out. `ProtocolError` when this type of queue cannot be asked."""
         self._used_at = now
-        self.expire(now)
-        for ready in reversed(self._ready):
-            if ready:
-                return self._take(ready)
-        return None
+        if self._is_timed:
+            self.expire(now)
+        if not self._count:
+            return None
+        entry = self._take()
+        self._look_ahead()
+        return entry
 
     def purge(self) -> int:
         """Drop what is ready; how many that was."""
         count = self._count
-        for ready in self._ready:
-            ready.clear()
-        self._count = self._octets = 0
+        for _, lane in self._lanes:
+            lane.clear()
+        self._count = self.octets = 0
+        self._is_timed = False
         return count
+
+    def _take(self) -> Entry:
+        """The first ready message; there must be one."""
+        for _, lane in self._lanes:
+            if lane:
+                break
+        entry = lane.take(self)
+        self._count -= 1
+        self.octets -= len(entry.message.body)
+        if not self._count:
+            self._is_timed = False
+        return entry
+
+    def _lane(self, message: Message, flags: int) -> Backlog:
+        """Where messages of this one's priority wait. The lanes lie in order, the highest priority first."""
+        priority = 0
+        if flags & HAS_PRIORITY:
+            priority = min(message.properties.priority or 0, self._max_priority)
+        for each, lane in self._lanes:
+            if each == priority:
+                return lane
+        new = self._new_backlog()
+        self._lanes.append((priority, new))
+        self._lanes.sort(key=lambda lane: -lane[0])
+        return new
+
+    # --- settling: what was handed out is done with, or is not
+
+    def ack(self, entries: Iterable[Entry], now: float) -> None:
+        """What these were is done."""
+        for entry in entries:
+            self._release(entry)
+        if self._count:
+            self.pump(now)
+
+    def reject(self, entries: Iterable[Entry], now: float) -> None:
+        """Whoever had these does not want them, nor anybody else to have them."""
+        for entry in entries:
+            self._release(entry)
+            if not self.is_deleted:
+                self._owner.dead_letter(self, entry.message, "rejected", now)
+        self.pump(now)
 
     def requeue(self, entries: Iterable[Entry], now: float) -> None:
         """Put messages back to their places, to be handed out again as redelivered."""
-        for entry in sorted(entries, key=lambda entry: entry.position, reverse=True):
-            entry.is_redelivered = True
-            ready = self._ready[self._priority(entry.message)]
-            before = []
-            while ready and ready[0].position < entry.position:
-                before.append(ready.popleft())
-            ready.appendleft(entry)
-            ready.extendleft(reversed(before))
-            self._count += 1
-            self._octets += entry.message.size
-        self.pump(now)
+        for entry in entries:
+            self._release(entry)
+            if not self.is_deleted:
+                entry.is_redelivered = True
+                self._put_back(entry)
+        self._settle_down(now)
 
-    def reject(self, entry: Entry, now: float) -> None:
-        """A consumer does not want a message, nor anybody else to have it."""
-        self._owner.dead_letter(self, entry, "rejected", now)
+    def give_back(self, entries: Iterable[Entry], now: float) -> None:
+        """Put back what a channel held when it went."""
+        self.requeue(entries, now)
 
-    def _append(self, entry: Entry) -> None:
-        self._ready[self._priority(entry.message)].append(entry)
+    def _put_back(self, entry: Entry) -> None:
+        message = entry.message
+        lane = self._lane(message, message.header[FLAGS]) if self._max_priority else self._lanes[0][1]
+        lane.put_back(entry)
         self._count += 1
-        self._octets += entry.message.size
+        self.octets += len(message.body)
+        if entry.expires_at != NEVER:
+            self._is_timed = True
 
-    def _take(self, ready: deque[Entry]) -> Entry:
-        entry = ready.popleft()
-        self._count -= 1
-        self._octets -= entry.message.size
-        return entry
+    def _settle_down(self, now: float) -> None:
+        """After messages came back: drop what is too much and what is over, and hand out the rest."""
+        if self._is_dropping:
+            self._drop_surplus(now)
+        if self._is_timed:
+            self.expire(now)
+        self.pump(now)
+        self._look_ahead()
 
-    def _priority(self, message: Message) -> int:
-        if not self._max_priority:
-            return 0
-        return min(message.properties.priority or 0, self._max_priority)
+    def _release(self, entry: Entry) -> None:
+        """Whoever held a message holds it no more."""
+        self.unacked -= 1
+        consumer = entry.consumer
+        if consumer is not None:
+            consumer.unacked -= 1
+            consumer.channel.held -= 1
+            if consumer.is_blocked and consumer.is_ready:
+                self._turns.add(consumer)
 
     # --- who takes from it
 
+    def check_consumer(self, *, exclusive: bool, no_ack: bool, prefetch: int, is_limited: bool) -> None:
+        """`ProtocolError` for a consumer that cannot be; `is_limited` is whether its channel has a global prefetch."""
+        is_taken = self._exclusive is not None or (exclusive and self.consumers)
+        if is_taken or (exclusive and isinstance(self._turns, SingleTurn)):
+            raise AccessRefused(f"{self} in exclusive use")
+
+    @property
+    def active_consumer(self) -> Consumer | None:
+        """Who gets everything, where only one does."""
+        return self._turns.active if isinstance(self._turns, SingleTurn) else None
+
     def subscribe(self, consumer: Consumer, now: float) -> None:
-        """Add a consumer; those of higher priority come first."""
-        place = len(self.consumers)
-        while place and self.consumers[place - 1].priority < consumer.priority:
-            place -= 1
-        self.consumers.insert(place, consumer)
+        """Add a consumer. It is handed nothing before the next `pump`."""
+        self.consumers[consumer] = None
+        if consumer.exclusive:
+            self._exclusive = consumer
+        self._turns.add(consumer)
         self._used_at = now
 
     def unsubscribe(self, consumer: Consumer, now: float) -> None:
         """Remove a consumer; the queue goes with its last one if it is auto-delete."""
-        self.consumers.remove(consumer)
+        if self.consumers.pop(consumer, self) is self:
+            return
+        if consumer is self._exclusive:
+            self._exclusive = None
+        self._turns.remove(consumer)
         self._used_at = now
         if not self.consumers and self.auto_delete:
             self._owner.became_unused(self)
         else:
             self.pump(now)
+            self._look_ahead()
+
+    def wake(self, consumer: Consumer, now: float) -> None:
+        """A consumer may be able to take again."""
+        if consumer.is_blocked and consumer.is_ready:
+            self._turns.add(consumer)
+            self.pump(now)
 
     def pump(self, now: float) -> None:
         """Hand out what is ready, for as long as somebody takes it."""
-        if self._is_pumping or not self.consumers:
+        if self._is_pumping or not self._count:
             return
         self._is_pumping = True
         try:
             while self._count:
-                self.expire(now)
-                consumer = self._next_consumer()
+                if self._is_timed:
+                    self.expire(now)
+                    if not self._count:
+                        break
+                consumer = self._turns.next()
                 if consumer is None:
-                    return
-                entry = self.get(now)
-                if entry is None:
-                    return
-                consumer.channel.deliver(consumer, entry)
+                    break
+                self._hand_out(self._take(), consumer, now)
         finally:
             self._is_pumping = False
+        if self._is_timed:
+            self._look_ahead()
 
-    def _next_consumer(self) -> Consumer | None:
-        """Whose turn it is: the highest priority that takes any, and in it each in turn."""
-        consumers = self.consumers
-        if self._single_active:
-            return consumers[0] if consumers[0].is_ready else None
-        count = len(consumers)
-        if count == 1:
-            return consumers[0] if consumers[0].is_ready else None
-        best: Consumer | None = None
-        for step in range(count):
-            consumer = consumers[(self._turn + step) % count]
-            if (best is None or consumer.priority > best.priority) and consumer.is_ready:
-                best = consumer
-        if best is not None:
-            self._turn = (consumers.index(best) + 1) % count
-        return best
+    def _hand_out(self, entry: Entry, consumer: Consumer, now: float) -> None:
+        if not consumer.no_ack:
+            self.hold(entry, consumer)
+        consumer.channel.deliver(consumer, entry, now)
+
+    def hold(self, entry: Entry, consumer: Consumer | None) -> None:
+        """Note that somebody has a message until it is settled; nobody in particular for basic.get."""
+        self.unacked += 1
+        if consumer is not None:
+            entry.consumer = consumer
+            consumer.unacked += 1
+            consumer.channel.held += 1
 
     # --- how long, and how much
 
     def expire(self, now: float) -> None:
         """Let go of the messages at the head whose time is over. RabbitMQ looks at no others."""
-        for ready in self._ready:
-            while ready and ready[0].expires_at <= now:
-                self._owner.dead_letter(self, self._take(ready), "expired", now)
+        while self._count and self._head_expires_at() <= now:
+            self._owner.dead_letter(self, self._take().message, "expired", now)
 
-    @property
-    def next_deadline(self) -> float:
-        """When `expire` will next have something to do, or the queue itself is to go."""
-        heads = [ready[0].expires_at for ready in self._ready if ready]
-        return min([*heads, self.expires_at])
-
-    @property
-    def expires_at(self) -> float:
-        """When the queue itself is to go for want of use."""
-        if self._expires_after is None or self.consumers:
-            return NEVER
-        return self._used_at + self._expires_after / 1000
+    def tick(self, now: float) -> None:
+        """Do what is due."""
+        self._looked_at = NEVER
+        if self.is_deleted:
+            return
+        if self.expires_at <= now:
+            self._owner.became_unused(self)
+            return
+        if self._is_timed:
+            self.expire(now)
+        self._look_ahead()
 
     def touch(self, now: float) -> None:
         """Note that the queue is used."""
         self._used_at = now
 
-    def _expiry(self, message: Message, now: float) -> float:
-        milliseconds = [] if self._ttl is None else [self._ttl]
-        if message.has_properties and message.properties.expiration is not None:
-            milliseconds.append(int(message.properties.expiration))
-        return now + min(milliseconds) / 1000 if milliseconds else NEVER
+    @property
+    def expires_at(self) -> float:
+        """When the queue itself is to go for want of use."""
+        if self.settings.expires is None or self.consumers:
+            return NEVER
+        return self._used_at + self.settings.expires
 
-    def _is_full(self, message: Message) -> bool:
-        return (self._max_length is not None and self._count >= self._max_length) or (
-            self._max_octets is not None and self._octets + message.size > self._max_octets
-        )
+    @property
+    def next_deadline(self) -> float:
+        """When `tick` will next have something to do."""
+        return min(self.expires_at, self._head_expires_at() if self._is_timed else NEVER)
+
+    def _look_ahead(self) -> None:
+        """Ask for a look at the queue when something is due that was not foreseen."""
+        if self._is_timed or self.settings.expires is not None:
+            when = self.next_deadline
+            if when < self._looked_at:
+                self._looked_at = when
+                self._owner.look_at(self, when)
+
+    def _head_expires_at(self) -> float:
+        for _, lane in self._lanes:
+            if lane:
+                return lane.expires_at
+        return NEVER
+
+    def _expiry(self, message: Message, flags: int, now: float) -> float:
+        ttl = NEVER if self._ttl is None else self._ttl
+        if flags & HAS_EXPIRATION:
+            ttl = min(ttl, int(message.properties.expiration or 0) / 1000)
+        return now + ttl
+
+    def _refuses(self, message: Message, now: float) -> bool:
+        if self._count < self._max_length and self.octets + len(message.body) <= self._max_octets:
+            return False
+        if self.settings.overflow == "reject-publish-dlx":
+            self._owner.dead_letter(self, message, "maxlen", now)
+        return True
 
     def _drop_surplus(self, now: float) -> None:
-        while self._count and (
-            (self._max_length is not None and self._count > self._max_length)
-            or (self._max_octets is not None and self._octets > self._max_octets)
-        ):
-            lowest = next(ready for ready in self._ready if ready)
-            self._owner.dead_letter(self, self._take(lowest), "maxlen", now)
+        while self._count and (self._count > self._max_length or self.octets > self._max_octets):
+            self._owner.dead_letter(self, self._take().message, "maxlen", now)
 
+    # --- its end
 
-def _integer(arguments: Table, name: str) -> int | None:
-    value = arguments.get(name)
-    return value if isinstance(value, int) else None
+    def check_delete(self, *, if_unused: bool, if_empty: bool) -> None:
+        """`ProtocolError` when the queue is not as whoever deletes it thinks."""
+        if if_unused and self.consumers:
+            raise PreconditionFailed(f"{self} in use")
+        if if_empty and self._count:
+            raise PreconditionFailed(f"{self} not empty")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from ipaddress import IPv6Address, ip_address
@@ -12,9 +13,21 @@ import trio
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.link import Link
 
+_offset: trio.lowlevel.RunVar[float] = trio.lowlevel.RunVar("seconds from trio's clock to the time of day")
+
 READ = 256 * 1024
 TICK = 0.05
 """Seconds between two looks for what is due."""
+
+
+def current_time() -> float:
+    """Seconds since 1970, by a clock that never goes back."""
+    try:
+        offset = _offset.get()
+    except LookupError:
+        offset = time.time() - trio.current_time()
+        _offset.set(offset)
+    return trio.current_time() + offset
 
 
 async def serve_stream(
@@ -40,7 +53,7 @@ async def serve_stream(
         wake=wake,
         name=name,
         certificate_name=certificate_name,
-        now=trio.current_time(),
+        now=current_time(),
     )
 
     async def send(scope: trio.CancelScope) -> None:
@@ -51,7 +64,7 @@ async def serve_stream(
                 something = trio.Event()
                 while output := link.take_output():
                     await stream.send_all(output)
-                    link.sent(trio.current_time())
+                    link.sent(current_time())
                 if link.is_over:
                     break
         except (trio.BrokenResourceError, trio.ClosedResourceError):
@@ -63,7 +76,7 @@ async def serve_stream(
             nursery.start_soon(send, nursery.cancel_scope)
             try:
                 while data := await stream.receive_some(READ):
-                    link.feed(bytes(data), trio.current_time())
+                    link.feed(bytes(data), current_time())
                     if link.is_over:
                         something.set()
                     while link.is_blocked and not link.is_over:
@@ -76,7 +89,7 @@ async def serve_stream(
             else:
                 nursery.cancel_scope.cancel()
     finally:
-        link.lose(trio.current_time())
+        link.lose(current_time())
         with trio.CancelScope(shield=True):
             await trio.aclose_forcefully(stream)
 
@@ -85,7 +98,7 @@ async def keep_time(broker: Broker) -> None:
     """Let the model do what is due, for ever."""
     while True:
         await trio.sleep(TICK)
-        broker.tick(trio.current_time())
+        broker.tick(current_time())
 
 
 @asynccontextmanager

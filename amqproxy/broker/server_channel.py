@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import secrets
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from amqproxy.amqp091.errors import (
@@ -69,26 +70,25 @@ from amqproxy.broker import content_frames, direct_reply_to, firehose, permissio
 from amqproxy.broker.consumer import UNLIMITED, Consumer
 from amqproxy.broker.message import Message
 from amqproxy.broker.permissions import CONFIGURE, READ, WRITE
-from amqproxy.broker.queue import Entry, Queue
+from amqproxy.broker.queue import Queue
+from amqproxy.broker.queue_arguments import check_consume
+from amqproxy.broker.unacked import Unacked
 
 if TYPE_CHECKING:
+    from amqproxy.broker.backlog import Entry
     from amqproxy.broker.link import Link
     from amqproxy.broker.vhost import VirtualHost
 
 
-class Delivery:
-    """What was handed out under one delivery tag and is not settled yet."""
-
-    __slots__ = ("consumer", "entry", "queue")
-
-    def __init__(self, queue: Queue, entry: Entry, consumer: Consumer | None) -> None:
-        self.queue = queue
-        self.entry = entry
-        self.consumer = consumer
+ACK, REQUEUE, REJECT = "ack", "requeue", "reject"
+"""What becomes of messages that a client settles."""
 
 
 class ServerChannel:
-    """One open channel. Answers go to its `Link`; a `ProtocolError` says how it, or the link, is to be closed."""
+    """One open channel. Answers go to its `Link`; a `ProtocolError` says how it, or the link, is to be closed.
+
+    `held` counts what its consumers have and have not settled, which `global_prefetch` bounds.
+    """
 
     def __init__(self, number: int, link: Link, vhost: VirtualHost) -> None:
         self.number = number
@@ -96,7 +96,8 @@ class ServerChannel:
         self.vhost = vhost
         self.user = link.user
         self.consumers: dict[str, Consumer] = {}
-        self.unacked: dict[int, Delivery] = {}
+        self.unacked = Unacked()
+        self.held = 0
         self.last_queue = ""
         self.prefetch = 0
         self.global_prefetch = UNLIMITED
@@ -105,7 +106,6 @@ class ServerChannel:
         self._publishes = 0
         self._confirmed = 0
         self._next_tag = 0
-        self._tags = 0
         self._publish: BasicPublish | None = None
         self._header: Frame | None = None
         self._bodies: list[bytes] = []
@@ -115,7 +115,7 @@ class ServerChannel:
         self._reply_tag: str | None = None
         self._trace_place: Table | None = None
         self._pending_publishes: list[tuple[BasicPublish, Message, tuple[Queue, ...]]] = []
-        self._pending_acks: list[tuple[list[tuple[int, Delivery]], str]] = []
+        self._pending_acks: list[tuple[list[Entry], str]] = []
 
     # --- publishing
 
@@ -204,11 +204,12 @@ class ServerChannel:
         for queue in queues:
             if not queue.publish(message, now):
                 is_taken = False
+        message.forget_properties()
         if self.is_confirming:
             if is_taken:
                 self.link.to_confirm(self)
             else:
-                self.confirm()
+                self._confirm_to(self._publishes - 1)
                 self._confirmed = self._publishes
                 self.link.say(self.number, BasicNack(self._publishes, False, False))
 
@@ -248,7 +249,9 @@ class ServerChannel:
 
     def confirm(self) -> None:
         """Confirm all that was published and is not confirmed yet."""
-        last = self._publishes
+        self._confirm_to(self._publishes)
+
+    def _confirm_to(self, last: int) -> None:
         if last > self._confirmed:
             multiple = last - self._confirmed > 1
             self._confirmed = last
@@ -258,16 +261,14 @@ class ServerChannel:
 
     def takes(self, consumer: Consumer) -> bool:
         """May the channel be sent one more message?"""
-        return self.link.has_room and (consumer.no_ack or len(self.unacked) < self.global_prefetch)
+        return self.link.has_room and self.held < self.global_prefetch
 
-    def deliver(self, consumer: Consumer, entry: Entry) -> None:
+    def deliver(self, consumer: Consumer, entry: Entry, now: float) -> None:
         """Send a message to a consumer of this channel."""
         self._next_tag += 1
         tag = self._next_tag
         if not consumer.no_ack:
-            self.unacked[tag] = Delivery(consumer.queue, entry, consumer)
-            consumer.unacked += 1
-            consumer.queue.unacked += 1
+            self.unacked.add(tag, entry)
         message = entry.message
         self.link.write(
             content_frames.deliver(
@@ -277,15 +278,19 @@ class ServerChannel:
                 entry.is_redelivered,
                 message.exchange,
                 message.routing_key,
-                message.header,
+                entry.header,
                 message.body,
                 self.link.frame_max,
             )
         )
+        if self.vhost.is_traced:
+            self._trace_delivery(entry.queue, entry, now)
 
     def queue_deleted(self, consumer: Consumer) -> None:
         """The queue of a consumer is gone: it is told, if it can take it."""
-        del self.consumers[consumer.tag]
+        self.consumers.pop(consumer.tag, None)
+        if self.vhost.events.observers:
+            self.vhost.events.report("consumer.deleted", self.vhost.name, consumer)
         if self.link.takes_cancel:
             self.link.say(self.number, BasicCancel(consumer.tag, True))
 
@@ -293,59 +298,41 @@ class ServerChannel:
 
     def settle(self, method: BasicAck | BasicNack | BasicReject, now: float) -> None:
         """Take an ack, nack or reject."""
-        tag = method.delivery_tag
         multiple = not isinstance(method, BasicReject) and method.multiple
-        outcome = "ack" if isinstance(method, BasicAck) else "requeue" if method.requeue else "reject"
-        if multiple:
-            if tag and tag not in self.unacked and (tag > self._next_tag or not self._has_older(tag)):
-                raise PreconditionFailed(f"unknown delivery tag {tag}")
-            tags = [each for each in self.unacked if each <= tag or not tag]
-        elif tag not in self.unacked:
-            raise PreconditionFailed(f"unknown delivery tag {tag}")
-        else:
-            tags = [tag]
-        settled = [(each, self.unacked.pop(each)) for each in tags]
+        outcome = ACK if isinstance(method, BasicAck) else REQUEUE if method.requeue else REJECT
+        entries = self.unacked.take(method.delivery_tag, multiple)
         if self.is_transactional:
-            self._pending_acks.append((settled, outcome))
+            self._pending_acks.append((entries, outcome))
         else:
-            self._apply(settled, outcome, now)
+            self._apply(entries, outcome, now)
 
-    def _has_older(self, tag: int) -> bool:
-        return any(each <= tag for each in self.unacked)
-
-    def _apply(self, settled: list[tuple[int, Delivery]], outcome: str, now: float) -> None:
-        queues: dict[Queue, list[Entry]] = {}
-        for _, delivery in settled:
-            queue = delivery.queue
-            queue.unacked -= 1
-            if delivery.consumer is not None:
-                delivery.consumer.unacked -= 1
-            entries = queues.setdefault(queue, [])
-            if outcome == "requeue":
-                entries.append(delivery.entry)
-            elif outcome == "reject":
-                queue.reject(delivery.entry, now)
-        for queue, entries in queues.items():
-            if entries and not queue.is_deleted:
-                queue.requeue(entries, now)
+    def _apply(self, entries: list[Entry], outcome: str, now: float) -> None:
+        for queue, mine in by_queue(entries):
+            if outcome == ACK:
+                queue.ack(mine, now)
+            elif outcome == REQUEUE:
+                queue.requeue(mine, now)
             else:
-                queue.pump(now)
+                queue.reject(mine, now)
+        if self.global_prefetch != UNLIMITED:
+            self.pump(now)
 
     def pump(self, now: float) -> None:
-        """Let the queues of this channel's consumers send what waits for it."""
-        for queue in {consumer.queue for consumer in self.consumers.values()}:
-            queue.pump(now)
+        """Let the consumers of this channel be sent what waits for them."""
+        for consumer in list(self.consumers.values()):
+            if consumer.is_blocked:
+                consumer.queue.wake(consumer, now)
 
     def close(self, now: float) -> None:
         """The channel is gone: its consumers end, and what it holds goes back."""
         self._end_replies()
         consumers, self.consumers = self.consumers, {}
         for consumer in consumers.values():
-            consumer.queue.unsubscribe(consumer, now)
-        for settled, _ in self._pending_acks:
-            self.unacked.update(settled)
-        unacked, self.unacked = self.unacked, {}
-        self._apply(sorted(unacked.items()), "requeue", now)
+            self._end(consumer, now)
+        for entries, _ in self._pending_acks:
+            self.unacked.put_back(entries)
+        for queue, mine in by_queue(self.unacked.take_all()):
+            queue.give_back(mine, now)
 
     # --- everything else a client asks for
 
@@ -446,7 +433,8 @@ class ServerChannel:
             self._reply(method, QueueDeclareOk(name, 0, 1))
             return
         if method.passive:
-            queue = self._queue(name)
+            queue = self.vhost.queue(name, self.link)
+            queue.touch(now)
         else:
             self.vhost.check_queue_name(name)
             name = name or self.vhost.new_queue_name()
@@ -469,7 +457,7 @@ class ServerChannel:
         if queue.exclusive_to is self.link:
             self.link.exclusive_queues[queue] = None
         self.last_queue = queue.name
-        self._reply(method, QueueDeclareOk(queue.name, queue.message_count, len(queue.consumers)))
+        self._reply(method, QueueDeclareOk(queue.name, queue.message_count, queue.consumer_count))
 
     def _queue_bind(self, method: QueueBind, now: float) -> None:
         name, source = self._queue_name(method.queue), stripped(method.exchange)
@@ -521,8 +509,13 @@ class ServerChannel:
             raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
         queue = self._queue(method.queue)
         tag = tag or self._new_tag()
-        if (method.exclusive and queue.consumers) or any(each.exclusive for each in queue.consumers):
-            raise AccessRefused(f"queue '{queue.name}' in vhost '{self.vhost.name}' in exclusive use")
+        check_consume(str(queue), queue.type, method.arguments)
+        queue.check_consumer(
+            exclusive=method.exclusive,
+            no_ack=method.no_ack,
+            prefetch=self.prefetch,
+            is_limited=self.global_prefetch != UNLIMITED,
+        )
         consumer = Consumer(
             tag,
             queue,
@@ -536,11 +529,12 @@ class ServerChannel:
         self.consumers[tag] = consumer
         queue.subscribe(consumer, now)
         self._reply(method, BasicConsumeOk(tag))
+        if self.vhost.events.observers:
+            self.vhost.events.report("consumer.created", self.vhost.name, consumer)
         queue.pump(now)
 
     def _new_tag(self) -> str:
-        self._tags += 1
-        return f"amq.ctag-{self.link.token}-{self.number}-{self._tags}"
+        return f"amq.ctag-{secrets.token_urlsafe(16)}"
 
     def _consume_replies(self, method: BasicConsume) -> None:
         """Let answers come to this channel: direct reply-to."""
@@ -567,7 +561,12 @@ class ServerChannel:
         consumer = self.consumers.pop(method.consumer_tag, None)
         self._reply(method, BasicCancelOk(method.consumer_tag))
         if consumer is not None:
-            consumer.queue.unsubscribe(consumer, now)
+            self._end(consumer, now)
+
+    def _end(self, consumer: Consumer, now: float) -> None:
+        consumer.queue.unsubscribe(consumer, now)
+        if self.vhost.events.observers:
+            self.vhost.events.report("consumer.deleted", self.vhost.name, consumer)
 
     def _basic_cancel_ok(self, method: BasicCancelOk, now: float) -> None:
         """A client's answer to a notice that needed none."""
@@ -581,22 +580,23 @@ class ServerChannel:
             return
         self._next_tag += 1
         if not method.no_ack:
-            self.unacked[self._next_tag] = Delivery(queue, entry, None)
-            queue.unacked += 1
+            queue.hold(entry, None)
+            self.unacked.add(self._next_tag, entry)
         message = entry.message
         got = BasicGetOk(
             self._next_tag, entry.is_redelivered, message.exchange, message.routing_key, queue.message_count
         )
         self.link.say(self.number, got)
-        self.link.write(content_frames.content(self.number, message.header, message.body, self.link.frame_max))
+        self.link.write(content_frames.content(self.number, entry.header, message.body, self.link.frame_max))
+        if self.vhost.is_traced:
+            self._trace_delivery(queue, entry, now)
 
     def _basic_recover(self, method: BasicRecover | BasicRecoverAsync, now: float) -> None:
         if not method.requeue:
             raise NotImplementedByServer("requeue=false")
-        unacked, self.unacked = self.unacked, {}
         if isinstance(method, BasicRecover):
             self._reply(method, BasicRecoverOk())
-        self._apply(sorted(unacked.items()), "requeue", now)
+        self._apply(self.unacked.take_all(), REQUEUE, now)
 
     def _confirm_select(self, method: ConfirmSelect, now: float) -> None:
         if self.is_transactional:
@@ -618,17 +618,16 @@ class ServerChannel:
         acks, self._pending_acks = self._pending_acks, []
         for publish, message, queues in publishes:
             self._enqueue(publish, message, tuple(queue for queue in queues if not queue.is_deleted), now)
-        for settled, outcome in acks:
-            self._apply(settled, outcome, now)
+        for entries, outcome in acks:
+            self._apply(entries, outcome, now)
         self._reply(method, TxCommitOk())
 
     def _tx_rollback(self, method: TxRollback, now: float) -> None:
         self._check_transactional()
         self._pending_publishes = []
         acks, self._pending_acks = self._pending_acks, []
-        for settled, _ in acks:
-            self.unacked.update(settled)
-        self.unacked = dict(sorted(self.unacked.items()))
+        for entries, _ in acks:
+            self.unacked.put_back(entries)
         self._reply(method, TxRollbackOk())
 
     def _check_transactional(self) -> None:
@@ -639,6 +638,16 @@ class ServerChannel:
 def stripped(name: str) -> str:
     """A name as RabbitMQ takes it: without line ends."""
     return name.translate(_LINE_ENDS) if "\n" in name or "\r" in name else name
+
+
+def by_queue(entries: list[Entry]) -> Iterable[tuple[Queue, list[Entry]]]:
+    """Entries, each queue's together and in their order."""
+    if len(entries) == 1:
+        return ((entries[0].queue, entries),)
+    queues: dict[Queue, list[Entry]] = {}
+    for entry in entries:
+        queues.setdefault(entry.queue, []).append(entry)
+    return queues.items()
 
 
 _LINE_ENDS = dict.fromkeys(map(ord, "\r\n"))

@@ -6,6 +6,7 @@ import heapq
 import itertools
 import math
 import secrets
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -17,15 +18,19 @@ from amqproxy.amqp091.errors import (
     ResourceLocked,
 )
 from amqproxy.amqp091.wire import Table
+from amqproxy.broker import queue_types
 from amqproxy.broker.arguments import check_equivalent, check_same, in_order
-from amqproxy.broker.dead_letters import dead_lettered
+from amqproxy.broker.dead_letters import dead_lettered, without_cycles
 from amqproxy.broker.events import Events
 from amqproxy.broker.exchange import Binding, Exchange
 from amqproxy.broker.exchanges import TYPES
 from amqproxy.broker.exchanges.delayed import released
 from amqproxy.broker.message import Message
-from amqproxy.broker.policies import Effect, Policy, effect
-from amqproxy.broker.queue import Entry, Queue
+from amqproxy.broker.policies import Effect, Policy, effect, effective_arguments
+from amqproxy.broker.queue import Queue
+from amqproxy.broker.queue_arguments import Settings, check_declare, queue_type
+from amqproxy.broker.queue_arguments import check_same as check_same_queue
+from amqproxy.broker.schedule import Schedule
 
 if TYPE_CHECKING:
     from amqproxy.broker.link import Link
@@ -66,6 +71,8 @@ class VirtualHost:
         self.deleted: Callable[[Queue], None] = lambda queue: None
         self._routes: dict[tuple[str, str], tuple[Queue, ...]] = {}
         self._bound: dict[Queue | Exchange, dict[tuple[Exchange, Binding], None]] = {}
+        self.timed_queues: Schedule[Queue] = Schedule()
+        self._dead: deque[tuple[Queue, Message, str]] = deque()
         self._held: list[tuple[float, int, Exchange, Message]] = []
         self._holds = itertools.count()
 
@@ -83,11 +90,7 @@ class VirtualHost:
         if queue is None:
             raise NotFound(f"no queue '{name}' in vhost '{self.name}'")
         if queue.exclusive_to is not None and queue.exclusive_to is not link:
-            raise ResourceLocked(
-                f"cannot obtain exclusive access to locked queue '{name}' in vhost '{self.name}'. "
-                "It could be originally declared on another connection or the exclusive property value "
-                "does not match that of the original declaration."
-            )
+            raise _locked(queue)
         return queue
 
     # --- exchanges
@@ -168,20 +171,24 @@ class VirtualHost:
     ) -> Queue:
         existing = self.queues.get(name)
         if existing is not None:
-            self.queue(name, link)
-            self._check_equivalent(
-                f"queue '{name}'",
-                [
-                    ("durable", durable, existing.durable),
-                    ("auto_delete", auto_delete, existing.auto_delete),
-                    ("exclusive", exclusive, existing.exclusive_to is not None),
-                ],
-            )
-            self._check_arguments(f"queue '{name}'", QUEUE_ARGUMENTS, arguments, existing.arguments)
+            if existing.exclusive_to is not (link if exclusive else None):
+                raise _locked(existing)
+            flags = {"durable": (durable, existing.durable), "auto_delete": (auto_delete, existing.auto_delete)}
+            check_same(f"queue '{name}'", self.name, flags)
+            check_same_queue(name, self.name, existing.type, arguments, existing.arguments)
             existing.touch(now)
             return existing
+        is_named = bool(name) and not name.startswith("amq.")
         name = name or self.new_queue_name()
-        queue = Queue(
+        check_declare(
+            f"queue '{name}' in vhost '{self.name}'",
+            arguments,
+            durable=durable,
+            exclusive=exclusive,
+            auto_delete=auto_delete,
+            is_named=is_named,
+        )
+        queue = queue_types.TYPES[queue_type(arguments)](
             name,
             self,
             durable=durable,
@@ -190,8 +197,11 @@ class VirtualHost:
             arguments=arguments,
             now=now,
         )
+        self._apply_policies_to(queue, now)
         self.queues[name] = queue
         self._forget_routes()
+        if self.events.observers:
+            self.events.report("queue.created", self.name, queue)
         return queue
 
     def delete_queue(self, name: str, link: Link | None, *, if_unused: bool = False, if_empty: bool = False) -> int:
@@ -199,10 +209,7 @@ class VirtualHost:
         if name not in self.queues:
             return 0
         queue = self.queue(name, link)
-        if if_unused and queue.consumers:
-            raise PreconditionFailed(f"queue '{name}' in vhost '{self.name}' in use")
-        if if_empty and queue.message_count:
-            raise PreconditionFailed(f"queue '{name}' in vhost '{self.name}' is not empty")
+        queue.check_delete(if_unused=if_unused, if_empty=if_empty)
         return self.remove_queue(queue)
 
     def remove_queue(self, queue: Queue) -> int:
@@ -219,11 +226,30 @@ class VirtualHost:
         for consumer in list(queue.consumers):
             consumer.channel.queue_deleted(consumer)
         queue.consumers.clear()
+        self.timed_queues.drop(queue)
         self.deleted(queue)
+        if self.events.observers:
+            self.events.report("queue.deleted", self.name, queue)
         return count
+
+    # --- what queues say
 
     def became_unused(self, queue: Queue) -> None:
         self.remove_queue(queue)
+
+    def look_at(self, queue: Queue, when: float) -> None:
+        self.timed_queues.set(queue, when)
+
+    @property
+    def next_deadline(self) -> float:
+        """When `tick` will next have something to do."""
+        return min(self.timed_queues.next, self.next_release)
+
+    def tick(self, now: float) -> None:
+        """Do what is due: let messages and queues expire, and messages go on that were held."""
+        self.release(now)
+        for queue in self.timed_queues.take(now):
+            queue.tick(now)
 
     # --- bindings
 
@@ -364,19 +390,37 @@ class VirtualHost:
         for exchange in self.exchanges.values():
             exchange.policy, *names = self._effect("exchanges", exchange.name)
             exchange.policy_names = (names[0], names[1])
+        for queue in list(self.queues.values()):
+            self._apply_policies_to(queue, now)
         self._forget_routes()
+
+    def _apply_policies_to(self, queue: Queue, now: float) -> None:
+        definition, *names = self._effect("queues", queue.name)
+        if definition != queue.policy or names[0] != queue.policy_names[0] or names[1] != queue.policy_names[1]:
+            queue.policy, queue.policy_names = definition, (names[0], names[1])
+            queue.apply(Settings.of(effective_arguments(queue.arguments, definition)), now)
 
     # --- dead letters
 
-    def dead_letter(self, queue: Queue, entry: Entry, reason: str, now: float) -> None:
+    def dead_letter(self, queue: Queue, message: Message, reason: str, now: float) -> None:
         """Publish what a queue has let go to its dead-letter exchange, if it has one."""
-        name = queue.arguments.get("x-dead-letter-exchange")
-        exchange = self.exchanges.get(name) if isinstance(name, str) else None
+        if queue.settings.dead_letter_exchange is None:
+            return
+        self._dead.append((queue, message, reason))
+        if len(self._dead) > 1:
+            return  # from within the loop below: a queue that was given a dead letter has let one go itself
+        while self._dead:
+            self._bury(*self._dead[0], now)
+            self._dead.popleft()
+
+    def _bury(self, queue: Queue, message: Message, reason: str, now: float) -> None:
+        exchange = self.exchanges.get(queue.settings.dead_letter_exchange or "")
         if exchange is None:
             return
-        message = dead_lettered(queue, entry.message, reason, now, exchange.name)
-        for target in self.route(exchange, message, now):
+        message = dead_lettered(queue, message, reason, now)
+        for target in without_cycles(self.route(exchange, message, now), message, reason):
             target.publish(message, now)
+        message.forget_properties()
 
     # --- checking
 
@@ -391,16 +435,8 @@ class VirtualHost:
         check_equivalent(what, self.name, names, received, current)
 
 
-QUEUE_ARGUMENTS = (
-    "x-expires",
-    "x-message-ttl",
-    "x-dead-letter-exchange",
-    "x-dead-letter-routing-key",
-    "x-max-length",
-    "x-max-length-bytes",
-    "x-max-priority",
-    "x-overflow",
-    "x-queue-mode",
-    "x-queue-type",
-    "x-single-active-consumer",
-)
+def _locked(queue: Queue) -> ResourceLocked:
+    return ResourceLocked(
+        f"cannot obtain exclusive access to locked {queue}. It could be originally declared on another connection or "
+        "the exclusive property value does not match that of the original declaration."
+    )

@@ -1,0 +1,160 @@
+"""Quorum queues, as they are on one node: deliveries are counted, and come to an end."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from amqproxy.amqp091.errors import NotImplementedByServer, ResourceLocked
+from amqproxy.amqp091.wire import Field
+from amqproxy.broker.backlog import NEVER, Backlog, Entry
+from amqproxy.broker.message import Message, header_with
+from amqproxy.broker.queue import Queue
+from amqproxy.broker.turns import SingleTurn
+
+if TYPE_CHECKING:
+    from amqproxy.broker.consumer import Consumer
+    from amqproxy.broker.queue_arguments import Settings
+
+PREFETCH = 2000
+"""What a consumer without a prefetch may hold."""
+
+LOW_WATER = 0.8
+"""The part of its limits that a queue which refused must come down to before it takes messages again."""
+
+
+class ReturnsFirst(Backlog):
+    """What comes back waits in front of the rest, in the order it came back, or else behind the rest."""
+
+    __slots__ = ("_again", "_behind")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._again: deque[Entry] = deque()
+        self._behind: dict[int, Entry] = {}
+
+    def __len__(self) -> int:
+        return len(self._again) + len(self._fresh)
+
+    def __iter__(self) -> Iterator[Message]:
+        for entry in self._again:
+            yield entry.message
+        yield from self._fresh
+
+    def put_back(self, entry: Entry) -> None:
+        self._again.append(entry)
+
+    def put_behind(self, entry: Entry) -> None:
+        """Let a message that was taken out wait behind all others."""
+        self.add(entry.message, entry.expires_at)
+        self._behind[self._position + len(self._fresh)] = entry
+
+    def take(self, queue: Queue) -> Entry:
+        if self._again:
+            return self._again.popleft()
+        entry = super().take(queue)
+        return self._behind.pop(entry.position, entry) if self._behind else entry
+
+    @property
+    def expires_at(self) -> float:
+        if self._again:
+            return self._again[0].expires_at
+        return self._expiries[0] if self._expiries else NEVER
+
+    def clear(self) -> None:
+        super().clear()
+        self._again.clear()
+        self._behind.clear()
+
+
+class Quorum(Queue):
+    type: ClassVar[str] = "quorum"
+    _lanes: list[tuple[int, ReturnsFirst]]  # type: ignore[assignment]
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._is_full = False
+        super().__init__(*arguments, **options)
+
+    def _new_backlog(self) -> ReturnsFirst:
+        return ReturnsFirst()
+
+    def apply(self, settings: Settings, now: float) -> None:
+        if settings.overflow == "reject-publish-dlx":
+            settings = settings._replace(overflow="drop-head")
+        super().apply(settings, now)
+
+    def get(self, now: float) -> Entry | None:
+        if isinstance(self._turns, SingleTurn):
+            raise ResourceLocked(
+                f"cannot obtain access to locked {self}. basic.get operations are not supported by quorum queues "
+                "with single active consumer"
+            )
+        entry = super().get(now)
+        if entry is not None:
+            self._count_delivery(entry)
+        return entry
+
+    def requeue(self, entries: Iterable[Entry], now: float) -> None:
+        """Without a delivery limit messages go behind all others, with one before them."""
+        self._return(entries, now, is_behind=self.settings.delivery_limit is None)
+
+    def give_back(self, entries: Iterable[Entry], now: float) -> None:
+        self._return(entries, now, is_behind=False)
+
+    def _return(self, entries: Iterable[Entry], now: float, *, is_behind: bool) -> None:
+        limit = self.settings.delivery_limit
+        for entry in entries:
+            self._release(entry)
+            if self.is_deleted:
+                continue
+            entry.delivery_count += 1
+            if limit is not None and entry.delivery_count > limit:
+                self._owner.dead_letter(self, entry.message, "delivery_limit", now)
+                continue
+            entry.is_redelivered = True
+            if is_behind:
+                self._put_behind(entry)
+            else:
+                self._put_back(entry)
+        self._settle_down(now)
+
+    def _put_behind(self, entry: Entry) -> None:
+        self._lanes[0][1].put_behind(entry)
+        self._count += 1
+        self.octets += len(entry.message.body)
+        if entry.expires_at != NEVER:
+            self._is_timed = True
+
+    def check_consumer(self, *, exclusive: bool, no_ack: bool, prefetch: int, is_limited: bool) -> None:
+        if is_limited:
+            raise NotImplementedByServer(f"{self} does not support global qos")
+
+    def subscribe(self, consumer: Consumer, now: float) -> None:
+        if not consumer.no_ack:
+            consumer.prefetch = min(consumer.prefetch, PREFETCH)
+        super().subscribe(consumer, now)
+
+    def _hand_out(self, entry: Entry, consumer: Consumer, now: float) -> None:
+        if entry.delivery_count:
+            self._count_delivery(entry)
+        super()._hand_out(entry, consumer, now)
+
+    def _count_delivery(self, entry: Entry) -> None:
+        entry.header = header_with(entry.message, Field("x-delivery-count", "l", entry.delivery_count))
+
+    def _refuses(self, message: Message, now: float) -> bool:
+        """A queue is full once it is over a limit, which it thus exceeds by one message, until it is well below."""
+        if self._count > self._max_length or self.octets > self._max_octets:
+            self._is_full = True
+        elif self._count <= int(self._max_length * LOW_WATER) and self.octets <= int(self._max_octets * LOW_WATER):
+            self._is_full = False
+        return self._is_full
+
+    def check_delete(self, *, if_unused: bool, if_empty: bool) -> None:
+        for is_asked, flag in ((if_unused, "if-unused"), (if_empty, "if-empty")):
+            if is_asked:
+                raise NotImplementedByServer(
+                    f"cannot delete {self}. queue.delete operations with {flag} flag set are not supported by "
+                    "quorum queues"
+                )
