@@ -167,7 +167,15 @@ class VirtualHost:
             )
 
     def declare_queue(
-        self, name: str, link: Link | None, *, durable: bool, exclusive: bool, auto_delete: bool, arguments: Table, now: float
+        self,
+        name: str,
+        link: Link | None,
+        *,
+        durable: bool,
+        exclusive: bool,
+        auto_delete: bool,
+        arguments: Table,
+        now: float,
     ) -> Queue:
         existing = self.queues.get(name)
         if existing is not None:
