@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from amqproxy.broker.arguments import erlang
+
 APPLY_TO = ("all", "queues", "exchanges")
 
 
@@ -113,7 +115,7 @@ def _anything(value: Any) -> bool:
 
 
 def _erlang(value: Any) -> str:
-    return f'<<"{value}">>' if isinstance(value, str) else str(value)
+    return f'<<"{value}">>' if isinstance(value, str) else erlang(value)
 
 
 LOWER_WINS = frozenset(

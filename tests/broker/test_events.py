@@ -1,0 +1,77 @@
+"""All that happens is reported, to whoever listens."""
+
+from amqproxy.amqp091.methods import ExchangeDeclare, ExchangeDelete, QueueDelete, QueueUnbind
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.events import Event
+from amqproxy.broker.users import User
+from tests.broker.client import connected
+
+
+def test_what_happens() -> None:
+    broker = Broker()
+    events: list[Event] = []
+    broker.events.observers.append(events.append)
+    client = connected(broker)
+    client.declare("q")
+    client.ask(ExchangeDeclare(exchange="x", auto_delete=True))
+    client.bind("q", "x", "k")
+    client.publish("x", "k")
+    client.publish("x", "nowhere", mandatory=True)
+    client.ask(QueueUnbind(queue="q", exchange="x", routing_key="k"))
+    client.ask(ExchangeDelete(exchange="x"))
+    client.ask(QueueDelete(queue="q"))
+    client.link.lose(client.now)
+    names = [event.name for event in events]
+    wanted = [
+        "connection.created",
+        "channel.created",
+        "queue.created",
+        "exchange.created",
+        "binding.created",
+        "message.published",
+        "message.published",
+        "message.returned",
+        "binding.deleted",
+        "exchange.deleted",
+        "queue.deleted",
+        "channel.closed",
+        "connection.closed",
+    ]
+    assert [name for name in names if name in wanted] == wanted
+    assert {event.vhost for event in events} == {"/"}
+
+
+def test_a_publish_says_where_it_went() -> None:
+    broker = Broker()
+    client = connected(broker)
+    client.declare("q")
+    events: list[Event] = []
+    broker.events.observers.append(events.append)
+    client.publish("", "q", b"x")
+    (event,) = [event for event in events if event.name == "message.published"]
+    assert event.subject.body == b"x"
+    assert [queue.name for queue in event.details["queues"]] == ["q"]
+
+
+def test_what_operators_do() -> None:
+    broker = Broker()
+    events: list[Event] = []
+    broker.events.observers.append(events.append)
+    broker.add_vhost("v")
+    broker.add_vhost("v")
+    broker.add_user(User("u", ""))
+    broker.set_alarm("memory", True, 0.0)
+    broker.set_alarm("memory", True, 0.0)
+    broker.set_alarm("memory", False, 0.0)
+    assert broker.delete_user("u", 0.0)
+    assert not broker.delete_user("u", 0.0)
+    assert broker.delete_vhost("v", 0.0)
+    assert not broker.delete_vhost("v", 0.0)
+    assert [event.name for event in events] == [
+        "vhost.created",
+        "user.created",
+        "alarm.set",
+        "alarm.cleared",
+        "user.deleted",
+        "vhost.deleted",
+    ]

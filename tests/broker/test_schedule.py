@@ -1,0 +1,35 @@
+"""What is due, and when."""
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqproxy.broker.schedule import Schedule
+
+STEPS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 20) | st.just(math.inf)), max_size=200)
+
+
+@given(STEPS, st.integers(0, 20))
+def test_each_thing_once_at_its_last_time(steps: list[tuple[int, float]], now: int) -> None:
+    schedule: Schedule[int] = Schedule()
+    expected: dict[int, float] = {}
+    for thing, when in steps:
+        schedule.set(thing, when)
+        expected.pop(thing, None)
+        if when < math.inf:
+            expected[thing] = when
+    assert schedule.next == min(expected.values(), default=math.inf)
+    taken = schedule.take(now)
+    assert sorted(taken) == sorted(thing for thing, when in expected.items() if when <= now)
+    assert [expected[thing] for thing in taken] == sorted(expected[thing] for thing in taken)
+    assert len(schedule) == len(expected) - len(taken)
+
+
+def test_what_is_moved_often_takes_no_room() -> None:
+    schedule: Schedule[str] = Schedule()
+    for when in range(10_000):
+        schedule.set("one", 100_000 - when)
+    assert len(schedule._heap) < 1000
+    schedule.drop("one")
+    assert schedule.next == math.inf
