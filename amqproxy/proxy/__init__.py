@@ -4,7 +4,7 @@
 (`session`) joins the two: it holds a `Leg` (`leg`) for each, which is a `transport` and the
 `Connection` that the leg's two peers have made so far. One task a direction receives, feeds,
 decides and sends; reading waits for the write, and so a slow reader slows its own writer only.
-A `Drain` (`drain`) says what still passes while a session is being ended; hanging up on the silent
-(`watchdog`) is beside the data path.
+A `Drain` (`drain`) says what still passes while a session is being ended, an `Account` (`account`)
+what is told of it; hanging up on the silent (`watchdog`) is beside the data path.
 Imports: `amqproxy.amqp091`, `amqproxy.taps`, trio, structlog.
 """

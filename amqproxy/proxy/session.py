@@ -12,30 +12,22 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum, auto
-from typing import NamedTuple
 
-import structlog
 import trio
 
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ConnectionForced, InternalError, ProtocolError, Scope
 from amqproxy.amqp091.frames import EVERY_METHOD, METHOD, Frame
 from amqproxy.amqp091.grammar import CLIENT, CONNECTION_CLOSING, SERVER, Peer, State
-from amqproxy.amqp091.methods import (
-    BY_NAME,
-    ChannelClose,
-    ChannelOpenOk,
-    ConnectionClose,
-    ConnectionOpenOk,
-    ConnectionTuneOk,
-)
+from amqproxy.amqp091.methods import BY_NAME, ConnectionOpenOk, ConnectionTuneOk, Method
 from amqproxy.amqp091.protocol_header import HEADER, NAME, recognise
 from amqproxy.config import Limits
+from amqproxy.proxy.account import Account, End
 from amqproxy.proxy.drain import Drain
 from amqproxy.proxy.leg import TAKES_CLOSE, Leg
 from amqproxy.proxy.transport import Broken, Transport
 from amqproxy.proxy.upstream import Unreachable
-from amqproxy.taps.metrics import Metrics, code_label
+from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 
 HEADER_SIZE = len(HEADER)
@@ -58,15 +50,6 @@ all there are, need not be handed over to be relayed."""
 
 HAS_BEGUN = TAKES_CLOSE | frozenset(CONNECTION_CLOSING)
 """The states of a connection that is not just dropped when a drain begins."""
-
-
-class End(NamedTuple):
-    """Who ended a session ("client", "server" or "proxy"), with which reply code (0: none), and why."""
-
-    by: str
-    code: int
-    reason: str
-    is_abnormal: bool = True
 
 
 class Ending(Enum):
@@ -103,14 +86,11 @@ class Session:
         self._dial = dial
         self._limits = limits
         self._metrics = metrics
-        self._tap = tap
-        self._log = structlog.get_logger().bind(session=number, client=name.partition("-")[0])
+        self._account = Account(number, name, metrics, tap)
         self._scope = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
         self._drain: Drain | None = None
         self._asked: trio.Event | None = None
-        self._channel_count = 0
-        self._end: End | None = None
         self._farewells: dict[Peer, ProtocolError] = {}
 
     @property
@@ -131,15 +111,16 @@ class Session:
             with self._one_door(), self._scope:
                 await self._serve()
             if self._scope.cancelled_caught:
-                self._finish(End("proxy", 0, f"no connection.open-ok within {self._limits.handshake_timeout:g} s"))
+                self._account.finish(
+                    End("proxy", 0, f"no connection.open-ok within {self._limits.handshake_timeout:g} s")
+                )
             with self._one_door():
                 await self._say_farewells()
         finally:
-            self._count_channels(0)
-            self._note_end()
             with trio.CancelScope(shield=True):
                 for leg in self.legs.values():
                     await leg.transport.aclose()
+            self._account.close()
 
     @contextmanager
     def _one_door(self) -> Iterator[None]:
@@ -147,8 +128,7 @@ class Session:
         try:
             yield
         except* Exception:  # noqa: BLE001
-            self._log.exception("session failed")
-            self._finish(End("proxy", _FAILURE.code, "internal error"))
+            self._account.note_failure(_FAILURE.code)
             self._farewells = {CLIENT: _FAILURE, SERVER: _FAILURE}
 
     async def _serve(self) -> None:
@@ -159,12 +139,12 @@ class Session:
             transport = await self._dial()
         except Unreachable as error:
             self._metrics.upstream_failures.labels(error.kind).inc()
-            self._finish(End("proxy", 0, f"upstream {error}"))
+            self._account.finish(End("proxy", 0, f"upstream {error}"))
             return
         self.legs[SERVER] = upstream = _leg(SERVER, transport, self._limits, self._metrics)
         for leg in self.legs.values():
             leg.connection.receive_header(CLIENT, HEADER)
-            if self._tap is None:
+            if self._account.tap is None:
                 leg.reader.want(STATEFUL[leg.peer], content=False)
         with suppress(Broken):  # its own direction will say what happened
             await transport.send(HEADER)
@@ -186,17 +166,17 @@ class Session:
             except Broken as error:
                 data, reason = b"", f": {error}"
             if not data:
-                self._finish(End("client", 0, f"closed before a protocol header{reason}", is_abnormal=bool(octets)))
+                self._account.finish(
+                    End("client", 0, f"closed before a protocol header{reason}", is_abnormal=bool(octets))
+                )
                 return None
             octets += data
             protocol = recognise(octets)
-        if self._tap is not None:
-            with self._tapping():
-                self._tap.saw_protocol_header(self, octets[:HEADER_SIZE])
+        self._account.note_protocol_header(octets[:HEADER_SIZE])
         if protocol == NAME:
             return octets[HEADER_SIZE:]
         self._metrics.refused.labels("protocol").inc()
-        self._finish(End("proxy", 0, f"the client speaks {protocol}, not AMQP {NAME}"))
+        self._account.finish(End("proxy", 0, f"the client speaks {protocol}, not AMQP {NAME}"))
         await self.client.turn_away(self._limits.close_timeout)
         return None
 
@@ -221,11 +201,11 @@ class Session:
                     await self.client.transport.send_eof()
                 scope.cancel()
             return  # whatever becomes of the upstream, the client has its time to answer
-        if source.peer is SERVER and self.client.takes_close and self._end is None:
+        if source.peer is SERVER and self.client.takes_close and self._account.end is None:
             self._lose_upstream(reason)
             scope.cancel()
             return
-        self._finish(End(str(source.peer), 0, f"{source.name} {reason}"))
+        self._account.finish(End(str(source.peer), 0, f"{source.name} {reason}"))
         self._end_soon()
         with suppress(Broken):
             if ending is Ending.EOF:
@@ -242,7 +222,7 @@ class Session:
         if patience.cancelled_caught:
             if target.peer is SERVER:
                 self._lose_upstream("takes no more")
-            self._finish(End(str(target.peer), 0, f"{target.name} takes no more"))
+            self._account.finish(End(str(target.peer), 0, f"{target.name} takes no more"))
             self._end_soon(0)
 
     # --- the data path
@@ -289,19 +269,29 @@ class Session:
                         _show(target.connection, sender, frame)
                     passed.append(frame)
                 if counts and frame.kind == METHOD:
-                    self._note_method(sender, frame)
+                    self._heed(sender, frame.method)
         except ProtocolError as found:
             error = found
-        self._count_channels(len(self.client.connection.channels))
-        if self._tap is not None and passed:
-            with self._tapping():
-                self._tap.saw_frames(self, sender, passed)
+        self._account.note_channels(len(self.client.connection.channels))
+        self._account.note_frames(sender, passed)
         if self._drain is not None:
             self._ask_if_drained()
             return b"".join([frame.raw for frame in passed]), error
         if error is not reader.error:
             return memoryview(reader.taken)[: frame.offset - (reader.offset - len(reader.taken))], error
         return reader.taken, error
+
+    def _heed(self, sender: Peer, method: Method) -> None:
+        """Do what follows from a method for the session itself."""
+        if isinstance(method, ConnectionTuneOk):
+            for leg in self.legs.values():  # none takes a frame above our own limit, whatever they agreed on
+                agreed = leg.connection.frame_max or self._limits.frame_max
+                leg.reader.set_frame_max(min(agreed, self._limits.frame_max))
+        elif isinstance(method, ConnectionOpenOk):
+            self._scope.deadline = math.inf
+            self._account.note_open(self.client.connection)
+        else:
+            self._account.note_method(sender, method)
 
     def _counts(self, sender: Peer, frame: Frame) -> bool:
         """Do the legs see the frame? What a tap or a drain has handed over besides must make no difference.
@@ -340,7 +330,7 @@ class Session:
 
     def abort(self, reason: str) -> None:
         """End the session where it stands."""
-        self._finish(End("proxy", _SHUTDOWN.code, reason))
+        self._account.finish(End("proxy", _SHUTDOWN.code, reason))
         self._farewells = {CLIENT: _SHUTDOWN, SERVER: _SHUTDOWN} | self._farewells
         self._scope.cancel()
 
@@ -354,7 +344,7 @@ class Session:
             return
         if self.client.takes_close and self._drain.is_complete:
             self._asked = trio.Event()
-            self._finish(End("proxy", _SHUTDOWN.code, "drained", is_abnormal=False))
+            self._account.finish(End("proxy", _SHUTDOWN.code, "drained", is_abnormal=False))
             self._farewells[SERVER] = _SHUTDOWN
             self._end_soon()
             self._nursery.start_soon(self._ask_client_to_go, self.client.close(_SHUTDOWN), self._asked)
@@ -382,30 +372,21 @@ class Session:
         if peer is SERVER:
             self._lose_upstream("silent for too long")
         else:
-            self._finish(End("proxy", 0, "client silent for too long"))
+            self._account.finish(End("proxy", 0, "client silent for too long"))
             self._farewells[SERVER] = ConnectionForced("client silent for too long")
         self._scope.cancel()
 
     def _lose_upstream(self, reason: str) -> None:
-        if self._end is None:
+        if self._account.end is None:
             self._metrics.upstream_failures.labels("lost").inc()
-            self._finish(End("server", 0, f"upstream {reason}"))
+            self._account.finish(End("server", 0, f"upstream {reason}"))
             self._farewells[CLIENT] = ConnectionForced(f"upstream {reason}")
 
     def _refuse(self, sender: Peer, error: ProtocolError) -> None:
         """End the session because of what `sender` sent; the other side is told that it was not its fault."""
-        self._metrics.protocol_errors.labels(str(sender), str(error.code)).inc()
-        if self._tap is not None:
-            with self._tapping():
-                self._tap.saw_violation(self, sender, error)
-        self._finish(End("proxy", error.code, f"the {sender} broke the protocol: {error}"))
+        self._account.note_violation(sender, error)
         self._farewells[sender] = error
         self._farewells[sender.other] = ConnectionForced(f"the {sender} broke the protocol: {error.reply_text}")
-
-    def _finish(self, end: End) -> None:
-        """Note how the session ends; the first to say so is right."""
-        if self._end is None:
-            self._end = end
 
     def _end_soon(self, timeout: float | None = None) -> None:
         """Bound what is left of the two directions, by `limits.close_timeout` where nothing is said."""
@@ -420,53 +401,6 @@ class Session:
             for peer, error in self._farewells.items():
                 if peer in self.legs:
                     nursery.start_soon(self.legs[peer].say_goodbye, error, self._limits.close_timeout)
-
-    # --- what is told of it
-
-    @contextmanager
-    def _tapping(self) -> Iterator[None]:
-        """A tap that fails is shown no more of this session, and is no trouble to it."""
-        try:
-            yield
-        except Exception:  # noqa: BLE001
-            self._log.exception("tap failed")
-            self._tap = None
-
-    def _note_method(self, sender: Peer, frame: Frame) -> None:
-        match frame.method:
-            case ConnectionTuneOk():
-                self._bound_frames()
-            case ConnectionOpenOk():
-                self._scope.deadline = math.inf
-                self._metrics.opened.inc()
-                connection = self.client.connection
-                self._log.info("connection open", vhost=connection.virtual_host, heartbeat=connection.heartbeat)
-            case ConnectionClose() as close:
-                reason = close.reply_text or "closed"
-                self._finish(End(str(sender), close.reply_code, reason, is_abnormal=close.reply_code != 200))
-            case ChannelOpenOk():
-                self._metrics.channels_opened.inc()
-            case ChannelClose() as close:
-                self._metrics.channel_closes.labels(str(sender), code_label(close.reply_code)).inc()
-            case _:
-                pass
-
-    def _bound_frames(self) -> None:
-        """Take no frame above our own limit, whatever the peers have agreed on."""
-        for leg in self.legs.values():
-            agreed = leg.connection.frame_max or self._limits.frame_max
-            leg.reader.set_frame_max(min(agreed, self._limits.frame_max))
-
-    def _count_channels(self, count: int) -> None:
-        if count != self._channel_count:
-            self._metrics.channels.inc(count - self._channel_count)
-            self._channel_count = count
-
-    def _note_end(self) -> None:
-        end = self._end or End("proxy", 0, "cancelled")
-        self._metrics.closes.labels(end.by, code_label(end.code) if end.code else "none").inc()
-        log = self._log.warning if end.is_abnormal else self._log.info
-        log("connection closed", by=end.by, code=end.code or None, reason=end.reason)
 
 
 def _show(connection: Connection, sender: Peer, frame: Frame) -> None:

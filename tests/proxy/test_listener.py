@@ -180,7 +180,7 @@ async def test_one_client_s_trouble_is_not_another_s(
         client, broker = await built.opened()
         other, other_broker = await built.opened()
         with monkeypatch.context() as patch:
-            patch.setattr(Session, "_note_method", fail)
+            patch.setattr(Session, "_heed", fail)
             await client.send_all(octets("1: channel.open"))
             assert await receive(client, 14)
         await client.send_all(octets("connection.close-ok"))

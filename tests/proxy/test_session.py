@@ -565,7 +565,7 @@ async def test_a_failure_of_ours_is_told_to_both(
         raise ZeroDivisionError
 
     async with staged(OPEN) as stage, staged(OPEN) as other:
-        monkeypatch.setattr(stage.session, "_count_channels", fail)
+        monkeypatch.setattr(stage.session._account, "note_frames", fail)
         await stage.play("""
             >> 1: tx.select
             broker: connection.close 541

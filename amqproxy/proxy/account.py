@@ -1,0 +1,110 @@
+"""What is told of one session: to the counters, to the log, and to a tap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import structlog
+
+from amqproxy.amqp091.connection import Connection
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frames import Frame
+from amqproxy.amqp091.grammar import Peer
+from amqproxy.amqp091.methods import ChannelClose, ChannelOpenOk, ConnectionClose, Method
+from amqproxy.taps.metrics import Metrics, code_label
+from amqproxy.taps.tap import Tap
+
+
+class End(NamedTuple):
+    """Who ended a session ("client", "server" or "proxy"), with which reply code (0: none), and why."""
+
+    by: str
+    code: int
+    reason: str
+    is_abnormal: bool = True
+
+
+class Account:
+    """Keeps the account of a session until it is closed. `end` is how the session ended, once it has.
+
+    `number` and `name` are the session's; taps know it by them.
+    """
+
+    def __init__(self, number: int, name: str, metrics: Metrics, tap: Tap | None) -> None:
+        self.number = number
+        self.name = name
+        self.metrics = metrics
+        self.tap = tap
+        self.end: End | None = None
+        self._log = structlog.get_logger().bind(session=number, client=name.partition("-")[0])
+        self._channel_count = 0
+
+    def finish(self, end: End) -> None:
+        """Note how the session ends; the first to say so is right."""
+        if self.end is None:
+            self.end = end
+
+    def close(self) -> None:
+        """Nothing of the session is left: count its end, and say why it came."""
+        self.note_channels(0)
+        end = self.end or End("proxy", 0, "cancelled")
+        self.metrics.closes.labels(end.by, code_label(end.code) if end.code else "none").inc()
+        log = self._log.warning if end.is_abnormal else self._log.info
+        log("connection closed", by=end.by, code=end.code or None, reason=end.reason)
+
+    def note_protocol_header(self, octets: bytes) -> None:
+        if self.tap is not None:
+            with self._failing_open():
+                self.tap.saw_protocol_header(self, octets)
+
+    def note_frames(self, sender: Peer, frames: Sequence[Frame]) -> None:
+        if self.tap is not None and frames:
+            with self._failing_open():
+                self.tap.saw_frames(self, sender, frames)
+
+    def note_violation(self, sender: Peer, error: ProtocolError) -> None:
+        """What `sender` did wrong, which ends the session."""
+        self.metrics.protocol_errors.labels(str(sender), str(error.code)).inc()
+        if self.tap is not None:
+            with self._failing_open():
+                self.tap.saw_violation(self, sender, error)
+        self.finish(End("proxy", error.code, f"the {sender} broke the protocol: {error}"))
+
+    def note_failure(self, code: int) -> None:
+        """An exception of our own, which is being handled and ends the session."""
+        self._log.exception("session failed")
+        self.finish(End("proxy", code, "internal error"))
+
+    def note_open(self, connection: Connection) -> None:
+        self.metrics.opened.inc()
+        self._log.info("connection open", vhost=connection.virtual_host, heartbeat=connection.heartbeat)
+
+    def note_method(self, sender: Peer, method: Method) -> None:
+        """A method that counts for more than a frame, if it does."""
+        match method:
+            case ConnectionClose() as close:
+                reason = close.reply_text or "closed"
+                self.finish(End(str(sender), close.reply_code, reason, is_abnormal=close.reply_code != 200))
+            case ChannelOpenOk():
+                self.metrics.channels_opened.inc()
+            case ChannelClose() as close:
+                self.metrics.channel_closes.labels(str(sender), code_label(close.reply_code)).inc()
+            case _:
+                pass
+
+    def note_channels(self, count: int) -> None:
+        """How many channels are open now."""
+        if count != self._channel_count:
+            self.metrics.channels.inc(count - self._channel_count)
+            self._channel_count = count
+
+    @contextmanager
+    def _failing_open(self) -> Iterator[None]:
+        """A tap that fails is shown no more of this session, and is no trouble to it."""
+        try:
+            yield
+        except Exception:  # noqa: BLE001
+            self._log.exception("tap failed")
+            self.tap = None
