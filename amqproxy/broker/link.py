@@ -31,7 +31,7 @@ from amqproxy.amqp091.methods import (
     Method,
 )
 from amqproxy.amqp091.protocol_header import HEADER, NAME, recognise
-from amqproxy.amqp091.wire import Table
+from amqproxy.amqp091.wire import MAX_SHORT_STRING, Table
 from amqproxy.broker import sasl
 from amqproxy.broker.broker import Broker, limit
 from amqproxy.broker.server_channel import ServerChannel
@@ -452,4 +452,8 @@ class Link:
 
 
 def _text(error: ProtocolError) -> str:
-    return error.reply_text if error.text else error.name
+    """A close's text; what is too long for it ends in dots, as RabbitMQ's does."""
+    octets = (f"{error.name} - {error.text}" if error.text else error.name).encode("utf-8", "surrogateescape")
+    if len(octets) > MAX_SHORT_STRING:
+        octets = octets[: MAX_SHORT_STRING - 3] + b"..."
+    return octets.decode("utf-8", "surrogateescape")

@@ -6,6 +6,8 @@ import secrets
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from amqproxy.amqp091.errors import (
     AccessRefused,
     NotAllowed,
@@ -160,7 +162,10 @@ class ServerChannel:
         message = Message(publish.exchange, publish.routing_key, header.payload, body, properties)
         if message.has_properties:
             message = self._with_properties_checked(message, properties)
+        held = vhost.held_so_far
         queues = vhost.route(exchange, message, now)
+        if publish.mandatory and vhost.held_so_far != held:
+            publish = msgspec.structs.replace(publish, mandatory=False)  # nobody can know yet
         if not exchange.name and (message.more_keys or message.routing_key.startswith("amq.")):
             self._answer(message)
         if vhost.is_traced:

@@ -75,6 +75,7 @@ class VirtualHost:
         self._dead: deque[tuple[Queue, Message, str]] = deque()
         self._held: list[tuple[float, int, Exchange, Message]] = []
         self._holds = itertools.count()
+        self.held_so_far = 0
 
     # --- finding
 
@@ -337,7 +338,7 @@ class VirtualHost:
             exchange = waiting.pop()
             may_remember = may_remember and exchange.routes_by_key_only
             if delay := exchange.delay(message):
-                heapq.heappush(self._held, (now + delay / 1000, next(self._holds), exchange, message))
+                self.hold(now + delay / 1000, exchange, message)
                 continue
             destinations = [place for key in keys for place in exchange.route(key, message)]
             if not destinations and exchange.alternate in self.exchanges:
@@ -364,8 +365,9 @@ class VirtualHost:
         ]
 
     def hold(self, when: float, exchange: Exchange, message: Message) -> None:
-        """Hold a message for a delayed exchange until `when`: for a store that brings it back."""
+        """Hold a message for a delayed exchange until `when`."""
         heapq.heappush(self._held, (when, next(self._holds), exchange, message))
+        self.held_so_far += 1
 
     @property
     def next_release(self) -> float:

@@ -18,6 +18,7 @@ from amqproxy.amqp091.methods import (
     ConnectionTuneOk,
     ConnectionUpdateSecret,
     Method,
+    QueueDeclare,
 )
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.wire import Table
@@ -409,3 +410,11 @@ def test_a_connections_methods_out_of_their_time(method: Method) -> None:
     client.say(0, method)
     expected = f"connection 504 {method.name} CHANNEL_ERROR - unexpected method in connection state running"
     assert client.told() == expected
+
+
+def test_a_text_that_is_too_long_ends_in_dots() -> None:
+    client = connected()
+    answer = client.answers(QueueDeclare(queue="é" * 127, passive=True))
+    text = answer.removeprefix("channel 404 queue.declare ")
+    assert len(text.encode("utf-8", "surrogateescape")) == 255
+    assert text.endswith("...")

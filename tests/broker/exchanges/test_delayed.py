@@ -56,3 +56,8 @@ def test_what_is_held_goes_with_its_exchange(client: Client) -> None:
     assert [when for when, _, _ in client.broker.vhosts["/"].held] == [client.now + 1]
     client.ask(ExchangeDelete(exchange="x"))
     assert client.broker.vhosts["/"].held == []
+
+
+def test_what_is_held_is_not_returned(client: Client) -> None:
+    assert client.publish("x", "nowhere", mandatory=True, headers={"x-delay": 1000}) == ""
+    assert client.publish("x", "nowhere", mandatory=True) == "basic.return"
