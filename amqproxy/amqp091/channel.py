@@ -73,6 +73,20 @@ class Channel:
     send content. `awaited` are the requests of each peer that the other has not answered, by name.
     """
 
+    __slots__ = (
+        "_rolled_back_if_asked",
+        "_tracks_deliveries",
+        "awaited",
+        "consumers",
+        "is_flowing",
+        "lanes",
+        "mode",
+        "number",
+        "state",
+        "unacked",
+        "unconfirmed",
+    )
+
     def __init__(self, number: int, lanes: dict[Peer, Lane], *, tracks_deliveries: bool) -> None:
         self.number = number
         self.state: ChannelState | None = ChannelState.OPENING

@@ -48,6 +48,21 @@ class Connection:
     of deliveries and confirms are let by, for holders that do not have each frame handed over.
     """
 
+    __slots__ = (
+        "_heard",
+        "_tracks_deliveries",
+        "_tune",
+        "channel_max",
+        "channels",
+        "client",
+        "frame_max",
+        "heartbeat",
+        "is_blocked",
+        "readers",
+        "state",
+        "virtual_host",
+    )
+
     def __init__(
         self,
         *,

@@ -65,6 +65,10 @@ _TRAITS = cython.declare(bytes, bytes([cls.carries_content + _TURNS.get(cls.name
 _CLASSES = cython.declare(tuple, tuple(BY_INDEX))
 _LAYOUTS = cython.declare(tuple, tuple(cls.layout for cls in BY_INDEX))
 _PROPERTIES = cython.declare(bytes, Properties.layout)
+_Properties = cython.declare(object, Properties)
+_ContentHeader = cython.declare(object, ContentHeader)
+_decode_fields = cython.declare(object, decode_fields)
+_decode_flagged = cython.declare(object, decode_flagged)
 
 
 def _index_table() -> bytes:
@@ -113,6 +117,9 @@ _PUBLISH = cython.declare(cython.int, BasicPublish.index)
 _ALIKE = cython.declare(dict, {})
 _MAX_ALIKE = cython.declare(cython.Py_ssize_t, 160)
 _ALIKE_COUNT = cython.declare(cython.Py_ssize_t, 1024)
+
+
+_last_header: Frame | None = None
 
 
 @cython.cfunc
@@ -216,7 +223,7 @@ class Frame:
                 return self._decoded
         cls = _CLASSES[self.index]
         try:
-            self._decoded = cls(*decode_fields(_LAYOUTS[self.index], self.raw, 11, len(self.raw) - 1))
+            self._decoded = cls(*_decode_fields(_LAYOUTS[self.index], self.raw, 11, len(self.raw) - 1))
         except ProtocolError as error:
             self._place(error)
             error.class_id, error.method_id = cls.class_id, cls.method_id
@@ -227,24 +234,24 @@ class Frame:
 
     @cython.cfunc
     def _decode_header(self) -> object:
-        is_alike: cython.bint = len(self.raw) <= _MAX_ALIKE
-        if is_alike:
-            self._decoded = _ALIKE.get(self.raw)
-            if self._decoded is not None:
-                return self._decoded
+        global _last_header
+        last: Frame | None = _last_header
+        if last is not None and last.raw == self.raw:
+            self._decoded = last._decoded
+            return self._decoded
         p: cython.p_const_uchar = self.raw
         end: cython.Py_ssize_t = len(self.raw) - 1
         try:
-            properties = Properties(*decode_flagged(_PROPERTIES, self.raw, 19, end))
+            properties = _Properties(*_decode_flagged(_PROPERTIES, self.raw, 19, end))
         except ProtocolError as error:
             self._place(error)
             raise
         if p[7] | (p[8] ^ 60) | p[9] | p[10]:
-            self._decoded = ContentHeader(self.body_size, properties, p[7] << 8 | p[8], p[9] << 8 | p[10])
+            self._decoded = _ContentHeader(_body_size(p, 0), properties, p[7] << 8 | p[8], p[9] << 8 | p[10])
         else:
-            self._decoded = ContentHeader(self.body_size, properties)
-        if is_alike:
-            _remember(self.raw, self._decoded)
+            self._decoded = _ContentHeader(_body_size(p, 0), properties)
+        if end < _MAX_ALIKE:
+            _last_header = self
         return self._decoded
 
     def _place(self, error: ProtocolError) -> None:

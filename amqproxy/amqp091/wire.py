@@ -51,7 +51,7 @@ _FIXED_SIZES = bytearray(256)
 """Octets of a value of each type that has a fixed size; 0 for the others."""
 for _type, _size in zip("tbBsUuIilLTfdD", (1, 1, 1, 2, 2, 2, 4, 4, 8, 8, 8, 4, 8, 5), strict=True):
     _FIXED_SIZES[ord(_type)] = _size
-_FIXED = bytes(_FIXED_SIZES)
+_FIXED = cython.declare(bytes, bytes(_FIXED_SIZES))
 
 
 class Field(NamedTuple):
@@ -99,14 +99,7 @@ class Table(Mapping[str, Any]):
         `offset` is where they lie, for the `ProtocolError` that says what is wrong with them.
         """
         check_table(octets, 0, len(octets), offset)
-        return cls._of_checked(octets)
-
-    @classmethod
-    def _of_checked(cls, octets: bytes) -> Table:
-        table = cls.__new__(cls)
-        table._fields = table._values = None
-        table._octets = octets
-        return table
+        return _table_of_checked(octets)
 
     @property
     def octets(self) -> bytes:
@@ -149,6 +142,17 @@ class Table(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return f"Table({dict(self)!r})"
+
+
+_new = cython.declare(object, object.__new__)
+
+
+@cython.cfunc
+def _table_of_checked(octets: bytes) -> Table:
+    table: Table = _new(Table)
+    table._fields = table._values = None
+    table._octets = octets
+    return table
 
 
 class Array(Sequence[Any]):
@@ -282,12 +286,14 @@ def _encode_decimal(value: Decimal) -> bytes:
 
 @cython.cfunc
 @cython.inline
+@cython.exceptval(check=False)
 def _long(p: cython.p_const_uchar, i: cython.Py_ssize_t) -> cython.longlong:
     return (cython.cast(cython.longlong, p[i]) << 24) | (p[i + 1] << 16) | (p[i + 2] << 8) | p[i + 3]
 
 
 @cython.cfunc
 @cython.inline
+@cython.exceptval(check=False)
 def _longlong(p: cython.p_const_uchar, i: cython.Py_ssize_t) -> cython.ulonglong:
     high: cython.ulonglong = cython.cast(cython.ulonglong, _long(p, i))
     return (high << 32) | cython.cast(cython.ulonglong, _long(p, i + 4))
@@ -318,6 +324,7 @@ def _check_entries(
     offset: int,
 ) -> bool:
     p: cython.p_const_uchar = data
+    fixed: cython.p_const_uchar = _FIXED
     kind: cython.int
     size: cython.longlong
     if depth > MAX_TABLE_DEPTH:
@@ -339,7 +346,7 @@ def _check_entries(
                 )
         kind = p[position]
         position += 1
-        size = _FIXED[kind]
+        size = fixed[kind]
         if size == 0 and kind != 86:  # V has no octets
             if kind != 83 and kind != 120 and kind != 70 and kind != 65:  # S x F A
                 raise SyntaxViolation(
@@ -395,7 +402,8 @@ def _value_size(data: bytes, position: cython.Py_ssize_t, kind: cython.int) -> c
     if kind == 83 or kind == 120 or kind == 70 or kind == 65:
         p: cython.p_const_uchar = data
         return 4 + _long(p, position)
-    return _FIXED[kind]
+    fixed: cython.p_const_uchar = _FIXED
+    return fixed[kind]
 
 
 def _decode_value(kind: int, octets: bytes) -> Any:
@@ -407,7 +415,7 @@ def _decode_value(kind: int, octets: bytes) -> Any:
     if type_ == "t":
         return octets != b"\x00"
     if type_ == "F":
-        return Table._of_checked(octets[4:])
+        return _table_of_checked(octets[4:])
     if type_ == "A":
         return Array(_decode_items(octets[4:]))
     if type_ == "V":
@@ -439,6 +447,17 @@ def decode_fields(
 
     A fault is a `ProtocolError` whose offset is `offset` plus the place in `data`.
     """
+    return _decode(layout, data, position, end, offset)
+
+
+@cython.cfunc
+def _decode(
+    layout: bytes,
+    data: bytes,
+    position: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    offset: cython.longlong,
+) -> list:  # type: ignore[type-arg]
     p: cython.p_const_uchar = data
     program: cython.p_const_uchar = layout
     count: cython.Py_ssize_t = len(layout)
@@ -496,9 +515,9 @@ def decode_fields(
                 _overrun(what, size, end - position, offset + position)
             if code == 70:
                 _check_entries(data, position, position + size, True, 0, offset)
-                values[index] = Table._of_checked(data[position : position + size])
+                values[index] = _table_of_checked(p[position : position + size])
             else:
-                values[index] = data[position : position + size]
+                values[index] = p[position : position + size]
         else:  # -
             continue
         position += size
@@ -523,12 +542,14 @@ def decode_flagged(
     flags: cython.int = (p[position] << 8) | p[position + 1]
     count: cython.Py_ssize_t = len(layout)
     flags &= 0xFFFF << (16 - count)  # RabbitMQ lets peers set the bits that name no property
-    programs: dict = _PROGRAMS.setdefault(layout, {})  # type: ignore[type-arg]
+    programs: dict | None = _PROGRAMS.get(layout)  # type: ignore[type-arg]
+    if programs is None:
+        programs = _PROGRAMS[layout] = {}
     program: bytes | None = programs.get(flags)
     if program is None:
         marks = [code if flags & (0x8000 >> index) else "-" for index, code in enumerate(layout.decode())]
         program = programs[flags] = "".join(marks).rstrip("-").encode()
-    return decode_fields(program, data, position + 2, end, offset)
+    return _decode(program, data, position + 2, end, offset)
 
 
 _PROGRAMS = cython.declare(dict, {})

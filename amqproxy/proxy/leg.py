@@ -22,6 +22,8 @@ _CLOSE_OK = encode_method(0, ConnectionCloseOk())
 class Leg:
     """The transport to `peer`, and the `Connection` in which we play the other part."""
 
+    __slots__ = ("connection", "peer", "reader", "transport")
+
     def __init__(self, peer: Peer, transport: Transport, connection: Connection) -> None:
         self.peer = peer
         self.transport = transport
