@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
 
 import prometheus_client
 import structlog
@@ -14,9 +16,10 @@ import trio
 
 from amqproxy import __version__
 from amqproxy.broker.broker import Broker
+from amqproxy.broker.definitions import load
 from amqproxy.broker.integrated import Integrated
-from amqproxy.broker.server import serve
-from amqproxy.config import Config, Upstream, join_address, split_address
+from amqproxy.broker.server import current_time, serve
+from amqproxy.config import Config, ConfigError, Upstream, join_address, split_address
 from amqproxy.proxy.listener import Server, listen
 from amqproxy.proxy.tls import server_context
 from amqproxy.proxy.transport import SocketTransport, Transport
@@ -79,18 +82,33 @@ async def run(config: Config, render: Callable[[Record], str] | None = None) -> 
         raise BrokenPipeError
 
 
-async def run_broker(address: str) -> None:
-    """Run the broker alone, on HOST:PORT, until SIGTERM or SIGINT. `Unavailable` when that cannot be had."""
+async def run_broker(address: str, definitions: Path | None = None) -> None:
+    """Run the broker alone, on HOST:PORT, until SIGTERM or SIGINT. `Unavailable` when that cannot be had.
+
+    `definitions` is a definitions.json to begin with; `ConfigError` when it is none.
+    """
     log = structlog.get_logger()
+    broker = Broker(__version__)
+    if definitions is not None:
+        _define(broker, definitions)
     host, port = split_address(address)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         try:
-            async with serve(Broker(__version__), host, port) as bound:
+            async with serve(broker, host, port) as bound:
                 log.info("listening", address=join_address(host, bound))
                 await anext(signals)
         except OSError as error:
             raise Unavailable(f"cannot listen on {address}: {error.strerror or error}") from None
     log.info("stopped")
+
+
+def _define(broker: Broker, file: Path) -> None:
+    try:
+        load(broker, json.loads(file.read_bytes()), current_time())
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigError(f"{file}: {error}") from None
 
 
 def _dialer(config: Config, integrated: Integrated | None) -> Callable[[], Awaitable[Transport]]:

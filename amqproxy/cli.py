@@ -99,6 +99,7 @@ def run(
 def broker(
     *,
     listen: str = "127.0.0.1:5672",
+    definitions: Path | None = None,
     log_format: Literal["text", "json"] = "text",
     log_level: Literal["debug", "info", "warning", "error"] = "info",
 ) -> None:
@@ -108,6 +109,8 @@ def broker(
     ----------
     listen
         HOST:PORT where clients connect. Port 0 takes a free one.
+    definitions
+        A definitions.json, as RabbitMQ exports it: users, virtual hosts, permissions, queues and so on.
     log_format
         How the log on standard error is written.
     log_level
@@ -121,7 +124,7 @@ def broker(
     _from_flag("--listen", Listener, {"address": listen})
     log.start(Log(format=log_format, level=log_level))
     try:
-        trio.run(root.run_broker, listen)
+        trio.run(root.run_broker, listen, definitions)
     except root.Unavailable as error:
         raise Failure(str(error)) from None
 
