@@ -8,8 +8,10 @@ from types import FrameType
 import pytest
 
 from tests.behaviours.client import Channel
+from tests.behaviours.own_target import OwnTarget, is_there
+from tests.behaviours.rabbitmq_target import RabbitMQTarget
 from tests.behaviours.scene import VHOST, Scene
-from tests.behaviours.target import OwnTarget, RabbitMQTarget, Target, targets
+from tests.behaviours.target import Target
 
 DEADLINE = 60
 """Seconds that a test may take; far more than any needs."""
@@ -21,18 +23,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "broker" in metafunc.fixturenames:
-        metafunc.parametrize("broker", targets(), indirect=True, scope="session")
+        brokers = ["rabbitmq", "amqproxy"] if is_there() else ["rabbitmq"]
+        metafunc.parametrize("broker", brokers, indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")
-def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+def broker(request: pytest.FixtureRequest) -> Iterator[Target]:
     """A running broker, with a virtual host for the suite in which guest may do everything."""
     everything = {"user": "guest", "vhost": VHOST, "configure": ".*", "write": ".*", "read": ".*"}
     guest = {"name": "guest", "password": "guest", "tags": "administrator"}
     definitions = {"users": [guest], "vhosts": [{"name": VHOST}], "permissions": [everything]}
     target: Target
     if request.param == "amqproxy":
-        target = OwnTarget(tmp_path_factory.mktemp("broker"), definitions)
+        target = OwnTarget(definitions)
     else:
         target = RabbitMQTarget(request.getfixturevalue("rabbitmq"), definitions)
     yield target

@@ -294,11 +294,14 @@ def test_blocked_and_unblocked(scene: Scene) -> None:
     publisher, consumer, deaf = scene.channel(), scene.channel(), scene.channel(capabilities={})
     queue = consumer.declare(scene.q, exclusive=False, auto_delete=True)
     consumer.consume(queue, no_ack=True)
-    with scene.broker.memory_alarm():
+    scene.broker.set_memory_alarm(True)
+    try:
         publisher.publish("", queue, b"late")
         deaf.publish("", queue, b"late too")
         publisher.client.zero.expect(ConnectionBlocked, reason="low on memory")
         consumer.expect_nothing(queue)
+    finally:
+        scene.broker.set_memory_alarm(False)
     publisher.client.zero.expect(ConnectionUnblocked)
     assert sorted(consumer.bodies(2)) == [b"late", b"late too"]
     deaf.settle()

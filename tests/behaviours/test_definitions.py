@@ -213,9 +213,15 @@ def test_queues_say_their_type(exported: dict[str, Any]) -> None:
         assert {**entry, "type": type_} in exported["queues"]
 
 
-def test_exchanges_leave_out_that_they_are_not_internal(exported: dict[str, Any]) -> None:
-    entry = {name: value for name, value in IMPORTED["exchanges"][0].items() if name != "internal"}
-    assert entry in exported["exchanges"]
+def test_exchanges(exported: dict[str, Any]) -> None:
+    entry = IMPORTED["exchanges"][0]
+    (found,) = [each for each in exported["exchanges"] if (each["name"], each["vhost"]) == ("x", VHOST)]
+    assert {"internal": False, **found} == entry  # rabbitmqctl leaves "internal" out, the HTTP API does not
+
+
+@pytest.mark.unsupported_on_rabbitmq("it leaves internal exchanges out, whose bindings an import then cannot make")
+def test_internal_exchanges(exported: dict[str, Any]) -> None:
+    assert IMPORTED["exchanges"][1] in exported["exchanges"]
 
 
 def test_users(exported: dict[str, Any]) -> None:
@@ -230,18 +236,21 @@ def test_users(exported: dict[str, Any]) -> None:
 
 
 def test_what_is_left_out(exported: dict[str, Any]) -> None:
-    """The broker's own, what is exclusive, and internal exchanges; but not what is transient, nor any binding."""
+    """The broker's own, and what is exclusive; but not what is transient."""
     queues = {queue["name"] for queue in exported["queues"] if queue["vhost"] == VHOST}
     exchanges = {exchange["name"] for exchange in exported["exchanges"] if exchange["vhost"] == VHOST}
-    bindings = {(each["source"], each["destination"]) for each in exported["bindings"] if each["vhost"] == VHOST}
     assert queues == {"q", "quorum", "durable-q", "transient-q"}
-    assert exchanges == {"x", "transient-x"}
-    assert bindings == {
+    assert exchanges - {"inner"} == {"x", "transient-x"}
+
+
+def test_bindings(exported: dict[str, Any]) -> None:
+    """RabbitMQ lists those of exclusive queues too, which are of no use."""
+    bindings = {(each["source"], each["destination"]) for each in exported["bindings"] if each["vhost"] == VHOST}
+    assert bindings - {("amq.direct", "exclusive-q")} == {
         ("x", "q"),
         ("x", "inner"),
         ("amq.direct", "durable-q"),
         ("amq.direct", "transient-q"),
-        ("amq.direct", "exclusive-q"),
     }
 
 

@@ -19,8 +19,9 @@ TRACE = "amq.rabbitmq.trace"
 
 @pytest.fixture(scope="module")
 def traced(broker: Target) -> Iterator[None]:
-    with broker.tracing(VHOST):
-        yield
+    broker.trace(VHOST, True)
+    yield
+    broker.trace(VHOST, False)
 
 
 @pytest.fixture

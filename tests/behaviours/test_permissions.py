@@ -223,7 +223,7 @@ def test_what_was_permitted_is_taken_back(guarded: Target, scene: Scene) -> None
     ch = user(scene, "outsider")
     ch.send(QueueDeclare(queue="outside"))
     assert ch.refusal().startswith("channel 403 queue.declare ACCESS_REFUSED")
-    guarded.control("clear_permissions", "-p", VHOST, "outsider")
+    guarded.clear_permissions(VHOST, "outsider")
 
 
 def test_a_changed_password(guarded: Target, scene: Scene) -> None:
@@ -292,7 +292,7 @@ def test_an_impersonator_may_set_any_user_id(guarded: Target, scene: Scene) -> N
 
 
 def test_limits_of_a_virtual_host(guarded: Target, scene: Scene) -> None:
-    guarded.set_vhost_limits(FULL, max_connections=2, max_queues=1)
+    guarded.set_vhost_limits(FULL, {"max-connections": 2, "max-queues": 1})
     first = scene.channel(vhost=FULL)
     first.declare("one", exclusive=True)
     first.declare("one", exclusive=True)
@@ -311,7 +311,7 @@ def test_limits_of_a_virtual_host(guarded: Target, scene: Scene) -> None:
 
 
 def test_limits_of_a_user(guarded: Target, scene: Scene) -> None:
-    guarded.set_user_limits("few", max_connections=1, max_channels=2)
+    guarded.set_user_limits("few", {"max-connections": 1, "max-channels": 2})
     client = scene.client(vhost=VHOST, user="few", password="few")
     client.channel()
     client.channel()

@@ -217,9 +217,9 @@ def test_a_policy_set_and_cleared_later(governed: Target, gov: Channel) -> None:
     gov.declare("later-q", exclusive=True)
     for body in (b"1", b"2", b"3"):
         gov.publish("", "later-q", body)
-    governed.set_policy(VHOST, "later", "^later-", {"max-length": 1}, apply_to="queues")
+    governed.set_policy(VHOST, "later", "^later-", {"max-length": 1})
     until(lambda: gov.depth("later-q") == 1, "the queue to be cut")
-    governed.set_policy(VHOST, "later", "^later-", {"max-length": 2}, apply_to="queues", priority="3")
+    governed.set_policy(VHOST, "later", "^later-", {"max-length": 2}, priority=3)
     gov.publish("", "later-q", b"4")
     assert gov.depth("later-q") == 2
     governed.clear_policy(VHOST, "later")
