@@ -5,6 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import ClassVar
 
+MAX_REPLY_TEXT = 255
+"""Octets that a reply text can hold: it is a short string."""
+
 
 class Scope(StrEnum):
     """What an error closes: the one channel it happened on, or the whole connection."""
@@ -46,9 +49,12 @@ class ProtocolError(Exception):
 
     @property
     def reply_text(self) -> str:
-        """The text for a close method: the name, then what happened, cut to a short string."""
-        text = f"{self.name} - {self.text}"
-        return text.encode()[:255].decode(errors="ignore")
+        """The text for a close method: the name, then what happened; dots end what is too long."""
+        text = f"{self.name} - {self.text}" if self.text else self.name
+        octets = text.encode("utf-8", "surrogateescape")
+        if len(octets) > MAX_REPLY_TEXT:
+            octets = octets[: MAX_REPLY_TEXT - 3] + b"..."
+        return octets.decode("utf-8", "surrogateescape")
 
     def __str__(self) -> str:
         place = "" if self.offset is None else f" at octet {self.offset}"

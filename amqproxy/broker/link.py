@@ -31,7 +31,7 @@ from amqproxy.amqp091.methods import (
     Method,
 )
 from amqproxy.amqp091.protocol_header import HEADER, NAME, recognise
-from amqproxy.amqp091.wire import MAX_SHORT_STRING, Table
+from amqproxy.amqp091.wire import Table
 from amqproxy.broker import sasl
 from amqproxy.broker.broker import Broker, limit
 from amqproxy.broker.server_channel import ServerChannel
@@ -402,7 +402,7 @@ class Link:
     def _refuse_as(self, frame: Frame, error: ProtocolError, now: float) -> None:
         if error.scope is Scope.CHANNEL and frame.channel in self.channels:
             self._close_channel(frame.channel, now)
-            self.say(frame.channel, ChannelClose(error.code, _text(error), error.class_id, error.method_id))
+            self.say(frame.channel, ChannelClose(error.code, error.reply_text, error.class_id, error.method_id))
         else:
             self._close(error, now)
 
@@ -419,7 +419,7 @@ class Link:
         self._lose_channels(now)
         state = self.connection.state
         if state in (State.AGREED, State.OPENING, State.OPEN):
-            self._say_close(error.code, _text(error), error.class_id, error.method_id, now)
+            self._say_close(error.code, error.reply_text, error.class_id, error.method_id, now)
         elif state not in CONNECTION_CLOSING:
             self._end()
 
@@ -449,11 +449,3 @@ class Link:
             queue_owner = self.vhost
             assert queue_owner is not None
             queue_owner.remove_queue(queue)
-
-
-def _text(error: ProtocolError) -> str:
-    """A close's text; what is too long for it ends in dots, as RabbitMQ's does."""
-    octets = (f"{error.name} - {error.text}" if error.text else error.name).encode("utf-8", "surrogateescape")
-    if len(octets) > MAX_SHORT_STRING:
-        octets = octets[: MAX_SHORT_STRING - 3] + b"..."
-    return octets.decode("utf-8", "surrogateescape")
