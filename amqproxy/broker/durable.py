@@ -1,0 +1,158 @@
+"""What a broker remembers beside its messages, one small value each; a restart finds them again.
+
+Each says by `key` which one it is, and replaces what was remembered under the same key. Arguments are a field table's
+octets, since their types on the wire matter; the rest is as RabbitMQ's definitions.json has it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar
+
+import msgspec
+
+KEY_SEPARATOR = "\0"
+
+
+class Durable(msgspec.Struct, frozen=True, tag=True, tag_field="kind", kw_only=True):
+    """The first `identity` fields make the key."""
+
+    identity: ClassVar[int] = 1
+
+    @property
+    def key(self) -> str:
+        return key(type(self), *(getattr(self, name) for name in self.__struct_fields__[: self.identity]))
+
+
+def key(kind: type[Durable], *identity: str) -> str:
+    """The key of the one that has this identity."""
+    return KEY_SEPARATOR.join((kind.__name__, *identity))
+
+
+class DurableVhost(Durable, frozen=True, kw_only=True):
+    name: str
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    limits: dict[str, int] = {}
+    is_traced: bool = False
+
+
+class DurableExchange(Durable, frozen=True, kw_only=True):
+    identity: ClassVar[int] = 2
+
+    vhost: str
+    name: str
+    type: str
+    auto_delete: bool = False
+    internal: bool = False
+    arguments: bytes = b""
+
+
+class DurableQueue(Durable, frozen=True, kw_only=True):
+    identity: ClassVar[int] = 2
+
+    vhost: str
+    name: str
+    auto_delete: bool = False
+    arguments: bytes = b""
+
+
+class DurableBinding(Durable, frozen=True, kw_only=True):
+    """`destination_type` is "queue" or "exchange"; `arguments` are part of what a binding is, so they end its key."""
+
+    identity: ClassVar[int] = 5
+
+    vhost: str
+    source: str
+    destination_type: str
+    destination: str
+    routing_key: str
+    arguments: bytes = b""
+
+    @property
+    def key(self) -> str:
+        return super().key + KEY_SEPARATOR + self.arguments.hex()
+
+
+class DurableUser(Durable, frozen=True, kw_only=True):
+    name: str
+    password_hash: str
+    hashing_algorithm: str
+    tags: tuple[str, ...] = ()
+    limits: dict[str, int] = {}
+    only_from_loopback: bool = False
+
+
+class DurablePermission(Durable, frozen=True, kw_only=True):
+    identity: ClassVar[int] = 2
+
+    user: str
+    vhost: str
+    configure: str
+    write: str
+    read: str
+
+
+class DurableTopicPermission(Durable, frozen=True, kw_only=True):
+    identity: ClassVar[int] = 3
+
+    user: str
+    vhost: str
+    exchange: str
+    write: str
+    read: str
+
+
+class DurablePolicy(Durable, frozen=True, kw_only=True):
+    """`level` is "policy" or "operator_policy"."""
+
+    identity: ClassVar[int] = 3
+
+    vhost: str
+    level: str
+    name: str
+    pattern: str
+    definition: dict[str, Any]
+    priority: int = 0
+    apply_to: str = "all"
+
+
+class DurableParameter(Durable, frozen=True, kw_only=True):
+    """Of a virtual host, or with "" of all."""
+
+    identity: ClassVar[int] = 3
+
+    vhost: str
+    component: str
+    name: str
+    value: Any = None
+
+
+AnyDurable = (
+    DurableVhost
+    | DurableExchange
+    | DurableQueue
+    | DurableBinding
+    | DurableUser
+    | DurablePermission
+    | DurableTopicPermission
+    | DurablePolicy
+    | DurableParameter
+)
+
+
+def encode(durable: Durable) -> bytes:
+    """As JSON, in ASCII: names are octets to AMQP, and need not be UTF-8."""
+    return json.dumps(msgspec.to_builtins(durable), separators=(",", ":")).encode()
+
+
+class Unreadable(ValueError):
+    """These octets are nothing that `encode` wrote."""
+
+
+def decode(octets: bytes) -> AnyDurable:
+    """What `encode` was given, or `Unreadable`."""
+    try:
+        return msgspec.convert(json.loads(octets), AnyDurable)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(str(error)) from None

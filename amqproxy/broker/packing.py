@@ -1,0 +1,45 @@
+"""A message as the disk has it."""
+
+from __future__ import annotations
+
+import struct
+
+from amqproxy.broker.message import Message
+
+_LENGTHS = struct.Struct(">HHIH")
+
+
+def pack(message: Message) -> bytes:
+    """A message as the disk has it: the lengths of exchange, key and header, how many more keys, then all of these."""
+    exchange, key = encoded(message.exchange), encoded(message.routing_key)
+    more_keys = message.more_keys
+    lengths = _LENGTHS.pack(len(exchange), len(key), len(message.header), len(more_keys))
+    if not more_keys:
+        return b"".join((lengths, exchange, key, message.header, message.body))
+    keys = [encoded(each) for each in more_keys]
+    more = b"".join(len(each).to_bytes(4, "big") + each for each in keys)
+    return b"".join((lengths, exchange, key, message.header, more, message.body))
+
+
+def unpack(content: bytes) -> Message:
+    """The message that `pack` was given."""
+    exchange, key, header, more = _LENGTHS.unpack_from(content)
+    at = _LENGTHS.size
+    parts = []
+    for length in (exchange, key, header):
+        parts.append(content[at : at + length])
+        at += length
+    keys = []
+    for _ in range(more):
+        length = int.from_bytes(content[at : at + 4], "big")
+        keys.append(decoded(content[at + 4 : at + 4 + length]))
+        at += 4 + length
+    return Message(decoded(parts[0]), decoded(parts[1]), parts[2], content[at:], None, tuple(keys))
+
+
+def encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def decoded(octets: bytes) -> str:
+    return octets.decode("utf-8", "surrogateescape")
