@@ -1,0 +1,444 @@
+"""What is to outlive the broker, noted down while the model works: values, and no input or output.
+
+The model tells a `Lane` of each persistent message that it lets wait, hands out and settles, and the `Journal` of all
+else that is durable. `take` gives what has gathered since, as a numbered `Batch` for the store, and `committed` hears
+that it is on the disk. What comes and goes between two batches is in neither.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from amqproxy.broker.durable import Durable
+from amqproxy.broker.message import Message
+
+NEVER = float("inf")
+
+POSITION_BITS = 43
+MAX_POSITION = (1 << POSITION_BITS) - 1
+"""At 100,000 messages a second, one lane lasts for nearly three years."""
+
+MAX_LANES = (1 << (63 - POSITION_BITS)) - 1
+
+MAX_PENDING = 64 * 1024 * 1024
+"""Octets that may wait for the disk; beyond them, nothing more is to be read from publishers."""
+
+EMBEDDED = 4096
+"""Octets of a body up to which each queue has its own copy on the disk; longer ones are shared."""
+
+ENTRY_COST = 256
+"""Octets that a row without its body is taken to cost, while it waits."""
+
+SETTLEMENT_COST = 40
+
+
+class Owner(NamedTuple):
+    """Whose messages a lane holds: those of one priority of a "queue", or what an "exchange" delays."""
+
+    kind: str
+    vhost: str
+    name: str
+    priority: int = 0
+
+
+class Row(NamedTuple):
+    """A message in its place. `expires_at` is in the wall clock's seconds, `shared` the number of its body, or None."""
+
+    id: int
+    size: int
+    expires_at: float | None
+    shared: int | None
+    message: Message
+
+
+class Cleared(NamedTuple):
+    """All rows from `first` to `last` are gone, but for those in `kept`."""
+
+    first: int
+    last: int
+    kept: tuple[int, ...] = ()
+
+
+class State(NamedTuple):
+    """How a lane stands: how many messages it has, and octets of their bodies; the last position it has seen, and the
+    last that was handed out. A restart needs no more than this to open it.
+    """
+
+    number: int
+    messages: int
+    octets: int
+    last: int
+    delivered: int
+
+
+class Batch(NamedTuple):
+    """What the store writes at once, or not at all; in this order."""
+
+    number: int
+    octets: int
+    lanes_deleted: list[int]
+    cleared: list[Cleared]
+    lanes_created: dict[int, Owner]
+    rows: list[Row]
+    bodies: dict[int, Message]
+    settled: list[int]
+    bodies_dropped: list[int]
+    lanes: list[State]
+    delivery_counts: dict[int, int]
+    durables: dict[str, Durable | None]
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(self[2:])
+
+
+class Lane:
+    """One line of messages, first in, first out. Positions only ever rise; `last` is the highest that has been seen.
+
+    The model tells it only of persistent messages, and only where they wait in something durable. `messages` is how
+    many there are, `octets` what their bodies come to, and `delivered_to` the highest position that was handed out.
+    """
+
+    __slots__ = (
+        "_cleared",
+        "_counts",
+        "_first",
+        "_is_noted",
+        "_journal",
+        "_rows",
+        "_settled",
+        "delivered_to",
+        "last",
+        "messages",
+        "number",
+        "octets",
+        "owner",
+    )
+
+    def __init__(self, journal: Journal, owner: Owner, state: State) -> None:
+        self.owner = owner
+        self.number, self.messages, self.octets, self.last, self.delivered_to = state
+        self._journal = journal
+        self._first = self.number << POSITION_BITS
+        self._is_noted = False
+        self._rows: dict[int, Row] = {}
+        self._settled: list[int] = []
+        self._counts: dict[int, int] = {}
+        self._cleared: Cleared | None = None
+
+    def enqueued(self, position: int, message: Message, expires_at: float = NEVER) -> None:
+        """A message waits at a position above all others; `expires_at` is in the model's seconds."""
+        journal = self._journal
+        id_ = self._first + position
+        size = len(message.body)
+        self._rows[id_] = Row(
+            id_,
+            size,
+            None if expires_at == NEVER else expires_at + journal.epoch,
+            None if size <= EMBEDDED else journal.share(self, id_, message),
+            message,
+        )
+        self.last = position
+        self.messages += 1
+        self.octets += size
+        journal.octets += size + ENTRY_COST
+        if not self._is_noted:
+            self._note()
+
+    def delivered(self, position: int) -> None:
+        """A message has been handed out, as have all before it: should it be found again, it is redelivered."""
+        if position > self.delivered_to:
+            self.delivered_to = position
+            if not self._is_noted:
+                self._note()
+
+    def returned(self, position: int, delivery_count: int) -> None:
+        """A message is back in its place, after so many deliveries."""
+        self._counts[self._first + position] = delivery_count
+        if not self._is_noted:
+            self._note()
+
+    def settled(self, position: int, size: int) -> None:
+        """A message is done with, whose body has so many octets."""
+        journal = self._journal
+        id_ = self._first + position
+        self.messages -= 1
+        self.octets -= size
+        row = self._rows.pop(id_, None)
+        if row is None:
+            self._settled.append(id_)
+            journal.octets += SETTLEMENT_COST
+        else:
+            journal.octets -= row.size + ENTRY_COST
+        if self._counts:
+            self._counts.pop(id_, None)
+        if journal.shared:
+            journal.unshare(id_)
+        if not self._is_noted:
+            self._note()
+
+    def purged(self, kept: Mapping[int, int] = MappingProxyType({})) -> None:
+        """All messages so far are done with, but for those which somebody still holds: their sizes by position."""
+        self._clear(self._first + self.last, {self._first + position for position in kept})
+        self.messages = len(kept)
+        self.octets = sum(kept.values())
+
+    def trimmed(self, position: int, messages: int, octets: int) -> None:
+        """All messages up to a position are done with, and so many remain: a log loses its tail."""
+        self._clear(self._first + position, set())
+        self.messages = messages
+        self.octets = octets
+
+    def _clear(self, last: int, kept: set[int]) -> None:
+        journal, rows = self._journal, self._rows
+        for id_ in [id_ for id_ in rows if id_ <= last and id_ not in kept]:
+            journal.octets -= rows.pop(id_).size + ENTRY_COST
+        self._counts = {id_: count for id_, count in self._counts.items() if id_ > last or id_ in kept}
+        for id_ in [id_ for id_ in journal.shared if self._first <= id_ <= last and id_ not in kept]:
+            journal.unshare(id_)
+        # It takes the place of an earlier one: whatever that one kept is kept now, or done with since.
+        self._cleared = Cleared(self._first, last, tuple(sorted(kept.difference(rows))))
+        if not self._is_noted:
+            self._note()
+
+    def _note(self) -> None:
+        self._is_noted = True
+        self._journal.note(self)
+
+    def row(self, id_: int) -> Row | None:
+        """A row that no batch has taken yet."""
+        return self._rows.get(id_)
+
+    def replace(self, row: Row) -> None:
+        """Put a row in the place of what it was."""
+        self._rows[row.id] = row
+
+    def forget(self) -> None:
+        """The lane is gone, with all that it had to tell."""
+        self._clear(self._first + MAX_POSITION, set())
+        self._cleared = None
+        self._settled = []
+
+    def tell(self, batch: Batch) -> None:
+        """Add what has happened to a batch, and begin anew."""
+        self._is_noted = False
+        if self._cleared is not None:
+            batch.cleared.append(self._cleared)
+            self._cleared = None
+        if self._rows:
+            batch.rows.extend(self._rows.values())
+            self._rows = {}
+        if self._settled:
+            batch.settled.extend(self._settled)
+            self._settled = []
+        if self._counts:
+            batch.delivery_counts.update(self._counts)
+            self._counts = {}
+        batch.lanes.append(State(self.number, self.messages, self.octets, self.last, self.delivered_to))
+
+
+class Shared(NamedTuple):
+    """A long body that this batch has seen: where first, and its number once it was seen again."""
+
+    message: Message
+    lane: Lane
+    id: int
+    number: int | None
+
+
+class Kept(NamedTuple):
+    """A lane as it is found again."""
+
+    owner: Owner
+    state: State
+
+
+class Journal:
+    """Everything durable, as it happens. `wake` is called when there is something to take.
+
+    `epoch` is what the model's clock has to be given to become the wall's. `octets` wait to be taken, and
+    `is_full` says that these and those on their way to the disk have reached MAX_PENDING.
+    """
+
+    def __init__(
+        self, *, epoch: float = 0.0, wake: Callable[[], None] = lambda: None, max_pending: int = MAX_PENDING
+    ) -> None:
+        self.epoch = epoch
+        self.max_pending = max_pending
+        self.octets = 0
+        self.number = 1
+        self.last_committed = 0
+        self.shared: dict[int, int] = {}
+        self.lanes: dict[Owner, Lane] = {}
+        self.is_dirty = False
+        self._wake = wake
+        self._noted: list[Lane] = []
+        self._created: dict[int, Owner] = {}
+        self._deleted: list[int] = []
+        self._durables: dict[str, Durable | None] = {}
+        self._seen: dict[int, Shared] = {}
+        self._bodies: dict[int, Message] = {}
+        self._bodies_dropped: list[int] = []
+        self._uses: dict[int, int] = {}
+        self._last_body = 0
+        self._last_lane = 0
+        self._free: list[int] = []
+        self._freed: list[int] = []
+        self._on_the_way = 0
+        self._waiting: list[tuple[int, Callable[[], None]]] = []
+
+    def recover(self, lanes: Iterable[Kept], shared: Mapping[int, int]) -> None:
+        """Begin where an earlier journal has ended; `shared` says which rows have which body."""
+        self.lanes = {kept.owner: Lane(self, kept.owner, kept.state) for kept in lanes}
+        numbers = {lane.number for lane in self.lanes.values()}
+        self._last_lane = max(numbers, default=0)
+        self._free = [number for number in range(self._last_lane, 0, -1) if number not in numbers]
+        self.shared = dict(shared)
+        self._uses = dict(Counter(shared.values()))
+        self._last_body = max(self._uses, default=0)
+
+    # --- definitions
+
+    def remember(self, durable: Durable) -> None:
+        """Something is declared, or has changed."""
+        self._durables[durable.key] = durable
+        self._stir()
+
+    def forget(self, key: str) -> None:
+        """What has this key is gone."""
+        self._durables[key] = None
+        self._stir()
+
+    # --- lanes
+
+    def lane(self, owner: Owner) -> Lane:
+        """The lane of an owner, made if it has none; `OverflowError` when there can be no more."""
+        lane = self.lanes.get(owner)
+        if lane is None:
+            if self._free:
+                number = self._free.pop()
+            elif self._last_lane < MAX_LANES:
+                number = self._last_lane = self._last_lane + 1
+            else:
+                raise OverflowError(f"there are {MAX_LANES} lanes already")
+            lane = self.lanes[owner] = Lane(self, owner, State(number, 0, 0, 0, 0))
+            self._created[number] = owner
+            self._stir()
+        return lane
+
+    def delete_lane(self, lane: Lane) -> None:
+        """A queue, or what else has a lane, is gone with all in it."""
+        del self.lanes[lane.owner]
+        lane.forget()
+        if self._created.pop(lane.number, None) is None:
+            self._deleted.append(lane.number)
+        self._freed.append(lane.number)
+        self._stir()
+
+    def note(self, lane: Lane) -> None:
+        """A lane has something to tell."""
+        self._noted.append(lane)
+        self._stir()
+
+    def _stir(self) -> None:
+        if not self.is_dirty:
+            self.is_dirty = True
+            self._wake()
+
+    # --- bodies that several lanes have
+
+    def share(self, lane: Lane, id_: int, message: Message) -> int | None:
+        """The number of a long body; None as long as only one row of this batch has it, which then embeds it."""
+        seen = self._seen.get(id(message))
+        first = seen.lane.row(seen.id) if seen is not None else None
+        if seen is None or (seen.number is None and first is None):
+            self._seen[id(message)] = Shared(message, lane, id_, None)
+            return None
+        number = seen.number
+        if number is None or number not in self._uses:
+            number = self._last_body = self._last_body + 1
+            self._seen[id(message)] = seen._replace(number=number)
+            self._bodies[number] = message
+            self._uses[number] = 0
+            if first is not None and first.shared is None:
+                seen.lane.replace(first._replace(shared=number))
+                self._use(number, first.id)
+        self._use(number, id_)
+        return number
+
+    def _use(self, number: int, id_: int) -> None:
+        self.shared[id_] = number
+        self._uses[number] += 1
+
+    def unshare(self, id_: int) -> None:
+        """A row is gone, which may have had a shared body: that goes with the last one."""
+        number = self.shared.pop(id_, None)
+        if number is None:
+            return
+        self._uses[number] -= 1
+        if not self._uses[number]:
+            del self._uses[number]
+            if self._bodies.pop(number, None) is None:
+                self._bodies_dropped.append(number)
+
+    # --- to the disk
+
+    @property
+    def is_full(self) -> bool:
+        """Is so much waiting for the disk that publishers are to wait too?"""
+        return self.octets + self._on_the_way >= self.max_pending
+
+    def take(self) -> Batch:
+        """All that has gathered. It may be empty: then it is as good as committed."""
+        number, octets = self.number, self.octets
+        batch = Batch(
+            number,
+            octets,
+            self._deleted,
+            [],
+            self._created,
+            [],
+            self._bodies,
+            [],
+            self._bodies_dropped,
+            [],
+            {},
+            self._durables,
+        )
+        for lane in self._noted:
+            if self.lanes.get(lane.owner) is lane:
+                lane.tell(batch)
+        self.number += 1
+        self._on_the_way += octets
+        self.octets = 0
+        self.is_dirty = False
+        self._noted = []
+        self._created = {}
+        self._deleted = []
+        self._durables = {}
+        self._seen = {}
+        self._bodies = {}
+        self._bodies_dropped = []
+        self._free += self._freed
+        self._freed = []
+        return batch
+
+    def committed(self, batch: Batch) -> None:
+        """A batch, and so all before it, is on the disk."""
+        self._on_the_way -= batch.octets
+        self.last_committed = batch.number
+        due = [call for number, call in self._waiting if number <= batch.number]
+        self._waiting = [each for each in self._waiting if each[0] > batch.number]
+        for call in due:
+            call()
+
+    def when_committed(self, call: Callable[[], None]) -> None:
+        """Call, once, when all that has been noted so far is on the disk: now, if it is."""
+        number = self.number if self.is_dirty else self.number - 1
+        if number <= self.last_committed:
+            call()
+        else:
+            self._waiting.append((number, call))

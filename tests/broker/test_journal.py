@@ -1,0 +1,300 @@
+"""What the model wants remembered, gathered into batches."""
+
+from collections.abc import Callable
+
+import pytest
+
+from amqproxy.broker.durable import DurableQueue, key
+from amqproxy.broker.journal import (
+    EMBEDDED,
+    MAX_LANES,
+    MAX_POSITION,
+    POSITION_BITS,
+    Batch,
+    Cleared,
+    Journal,
+    Kept,
+    Lane,
+    Owner,
+    State,
+)
+from amqproxy.broker.message import Message
+
+HERE = Owner("queue", "/", "q")
+THERE = Owner("queue", "/", "other")
+LONG = bytes(EMBEDDED + 1)
+
+
+def message(body: bytes = b"body") -> Message:
+    return Message("x", "k", b"header", body)
+
+
+def started(*owners: Owner) -> tuple[Journal, list[Lane]]:
+    """A journal whose lanes are on the disk already."""
+    journal = Journal()
+    lanes = [journal.lane(owner) for owner in owners]
+    journal.committed(journal.take())
+    return journal, lanes
+
+
+def ids(batch: Batch) -> list[int]:
+    return [row.id & MAX_POSITION for row in batch.rows]
+
+
+def settled(batch: Batch) -> list[int]:
+    return [id_ & MAX_POSITION for id_ in batch.settled]
+
+
+# --- messages
+
+
+def test_a_message_is_in_one_batch() -> None:
+    journal, [lane] = started(HERE)
+    lane.enqueued(1, message(), 5.0)
+    batch = journal.take()
+    assert [(row.size, row.expires_at, row.shared, row.message.body) for row in batch.rows] == [(4, 5.0, None, b"body")]
+    assert ids(batch) == [1]
+    assert batch.lanes == [State(lane.number, 1, 4, 1, 0)]
+    assert journal.take().is_empty
+
+
+def test_times_are_the_walls() -> None:
+    journal = Journal(epoch=1_000_000.0)
+    journal.lane(HERE).enqueued(1, message(), 5.0)
+    assert journal.take().rows[0].expires_at == 1_000_005.0
+
+
+def test_what_comes_and_goes_between_two_batches_is_in_neither() -> None:
+    journal, [lane] = started(HERE)
+    for position in (1, 2, 3):
+        lane.enqueued(position, message())
+    lane.returned(2, 1)
+    lane.settled(2, 4)
+    batch = journal.take()
+    assert ids(batch) == [1, 3]
+    assert (batch.settled, batch.delivery_counts) == ([], {})
+    lane.settled(1, 4)
+    assert settled(journal.take()) == [1]
+
+
+def test_a_lane_knows_how_it_stands() -> None:
+    journal, [lane] = started(HERE)
+    for position in (1, 2, 5):
+        lane.enqueued(position, message())
+    lane.delivered(2)
+    lane.delivered(1)
+    lane.settled(1, 4)
+    assert journal.take().lanes == [State(lane.number, 2, 8, 5, 2)]
+
+
+def test_only_the_last_delivery_count_is_told() -> None:
+    journal, [lane] = started(HERE)
+    lane.enqueued(1, message())
+    lane.returned(1, 1)
+    lane.returned(1, 2)
+    assert list(journal.take().delivery_counts.values()) == [2]
+
+
+def test_a_purge_keeps_what_is_held() -> None:
+    journal, [lane] = started(HERE)
+    for position in range(1, 5):
+        lane.enqueued(position, message())
+    journal.take()
+    for position in range(5, 8):
+        lane.enqueued(position, message())
+    lane.purged({2: 4, 6: 4})
+    lane.enqueued(8, message())
+    batch = journal.take()
+    first = lane.number << POSITION_BITS
+    assert batch.cleared == [Cleared(first, first + 7, (first + 2,))]
+    assert ids(batch) == [6, 8]
+    assert batch.lanes == [State(lane.number, 3, 12, 8, 0)]
+
+
+def test_a_log_loses_its_tail() -> None:
+    journal, [lane] = started(HERE)
+    for position in range(1, 5):
+        lane.enqueued(position, message())
+    lane.trimmed(3, 1, 4)
+    batch = journal.take()
+    assert ids(batch) == [4]
+    assert [each.last & MAX_POSITION for each in batch.cleared] == [3]
+    assert batch.lanes == [State(lane.number, 1, 4, 4, 0)]
+
+
+# --- long bodies
+
+
+def test_a_long_body_of_two_queues_is_there_once() -> None:
+    journal, [here, there] = started(HERE, THERE)
+    long = message(LONG)
+    here.enqueued(1, long)
+    there.enqueued(7, long)
+    batch = journal.take()
+    assert [row.shared for row in batch.rows] == [1, 1]
+    assert batch.bodies == {1: long}
+    here.settled(1, len(LONG))
+    assert journal.take().bodies_dropped == []
+    there.settled(7, len(LONG))
+    assert journal.take().bodies_dropped == [1]
+    assert journal.shared == {}
+
+
+@pytest.mark.parametrize(
+    ("bodies", "shared"),
+    [
+        ((LONG,), [None]),
+        ((LONG, LONG), [None, None]),  # equal, but not the same message
+        ((LONG[:EMBEDDED],), [None]),
+    ],
+)
+def test_bodies_that_are_not_shared(bodies: tuple[bytes, ...], shared: list[int | None]) -> None:
+    journal, [lane] = started(HERE)
+    for position, body in enumerate(bodies, 1):
+        lane.enqueued(position, message(body))
+    assert [row.shared for row in journal.take().rows] == shared
+
+
+def test_a_short_body_is_never_shared() -> None:
+    journal, [here, there] = started(HERE, THERE)
+    short = message()
+    here.enqueued(1, short)
+    there.enqueued(1, short)
+    assert [row.shared for row in journal.take().rows] == [None, None]
+
+
+def test_a_shared_body_that_goes_before_it_was_written() -> None:
+    journal, [here, there] = started(HERE, THERE)
+    long = message(LONG)
+    here.enqueued(1, long)
+    there.enqueued(1, long)
+    here.settled(1, len(LONG))
+    there.settled(1, len(LONG))
+    here.enqueued(2, long)
+    batch = journal.take()
+    assert (batch.bodies_dropped, journal.octets) == ([], 0)
+    assert len(batch.rows) == 1
+    # Its body is with it, one way or the other.
+    (row,) = batch.rows
+    assert row.shared is None or batch.bodies == {row.shared: long}
+
+
+def test_the_first_row_goes_before_the_second_comes() -> None:
+    journal, [here, there] = started(HERE, THERE)
+    long = message(LONG)
+    here.enqueued(1, long)
+    here.settled(1, len(LONG))
+    there.enqueued(1, long)
+    batch = journal.take()
+    assert ([row.shared for row in batch.rows], batch.bodies) == ([None], {})
+
+
+@pytest.mark.parametrize("go", [lambda journal, lane: lane.purged(), lambda journal, lane: journal.delete_lane(lane)])
+def test_shared_bodies_go_with_their_lane(go: Callable[[Journal, Lane], None]) -> None:
+    journal, [here, there] = started(HERE, THERE)
+    long = message(LONG)
+    here.enqueued(1, long)
+    there.enqueued(1, long)
+    journal.take()
+    go(journal, here)
+    assert journal.take().bodies_dropped == []
+    go(journal, there)
+    assert journal.take().bodies_dropped == [1]
+
+
+# --- lanes and definitions
+
+
+def test_a_lane_that_comes_and_goes_is_in_no_batch() -> None:
+    journal = Journal()
+    lane = journal.lane(HERE)
+    assert journal.lane(HERE) is lane
+    lane.enqueued(1, message())
+    journal.delete_lane(lane)
+    assert journal.take().is_empty
+    assert journal.octets == 0
+
+
+def test_a_lanes_number_is_given_again_but_not_in_the_same_batch() -> None:
+    journal, [lane] = started(HERE)
+    lane.enqueued(1, message())
+    lane.settled(1, 4)
+    journal.delete_lane(lane)
+    again = journal.lane(HERE)
+    assert (lane.number, again.number) == (1, 2)
+    batch = journal.take()
+    assert (batch.lanes_deleted, batch.lanes_created, batch.lanes) == ([1], {2: HERE}, [])
+    assert journal.lane(THERE).number == 1
+
+
+def test_there_are_only_so_many_lanes() -> None:
+    journal = Journal()
+    journal.recover([Kept(HERE, State(MAX_LANES, 0, 0, 0, 0))], {})
+    assert journal.lane(THERE).number == 1
+    journal._free = []
+    with pytest.raises(OverflowError):
+        journal.lane(Owner("queue", "/", "third"))
+
+
+def test_ids_fit_sqlite() -> None:
+    assert (MAX_LANES << POSITION_BITS) + MAX_POSITION < 1 << 63
+
+
+def test_the_last_word_on_a_definition_counts() -> None:
+    journal = Journal()
+    journal.remember(DurableQueue(vhost="/", name="a"))
+    journal.remember(DurableQueue(vhost="/", name="b"))
+    journal.remember(DurableQueue(vhost="/", name="a", auto_delete=True))
+    journal.forget(key(DurableQueue, "/", "b"))
+    durables = journal.take().durables
+    assert durables == {
+        key(DurableQueue, "/", "a"): DurableQueue(vhost="/", name="a", auto_delete=True),
+        key(DurableQueue, "/", "b"): None,
+    }
+
+
+# --- batches
+
+
+def test_each_batch_wakes_once() -> None:
+    woken: list[int] = []
+    journal = Journal(wake=lambda: woken.append(journal.number))
+    lane = journal.lane(HERE)
+    lane.enqueued(1, message())
+    assert woken == [1]
+    journal.take()
+    assert not journal.is_dirty
+    lane.delivered(1)
+    lane.settled(1, 4)
+    assert woken == [1, 2]
+
+
+def test_what_waits_for_the_disk_is_told_when_it_is_there() -> None:
+    journal, [lane] = started(HERE)
+    told: list[str] = []
+    journal.when_committed(lambda: told.append("nothing to wait for"))
+    lane.enqueued(1, message())
+    journal.when_committed(lambda: told.append("first"))
+    first = journal.take()
+    journal.when_committed(lambda: told.append("first, on its way"))
+    lane.enqueued(2, message())
+    journal.when_committed(lambda: told.append("second"))
+    second = journal.take()
+    assert told == ["nothing to wait for"]
+    journal.committed(first)
+    assert told[1:] == ["first", "first, on its way"]
+    journal.committed(second)
+    assert told[3:] == ["second"]
+    assert journal.last_committed == second.number
+
+
+def test_what_waits_is_bounded() -> None:
+    journal = Journal(max_pending=1000)
+    lane = journal.lane(HERE)
+    lane.enqueued(1, message(bytes(900)))
+    assert journal.is_full
+    batch = journal.take()
+    assert journal.octets == 0
+    assert journal.is_full  # it is on its way, and not there
+    journal.committed(batch)
+    assert not journal.is_full
