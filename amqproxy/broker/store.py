@@ -1,0 +1,377 @@
+"""The broker's memory on the disk: one SQLite database, written a batch at a time by one thread.
+
+A batch is one transaction, and it is reported when the disk has it for good: after SIGKILL, or without power, all that
+was reported is found again, and nothing in halves. What cannot be written, because the disk is full or ails, is
+reported, kept and tried again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import queue
+import sqlite3
+import struct
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from amqproxy.broker import durable
+from amqproxy.broker.journal import MAX_LANES, MAX_POSITION, POSITION_BITS, Batch, Kept, Owner, State
+from amqproxy.broker.message import Message
+from amqproxy.broker.packing import decoded, encoded, pack, unpack
+
+FORMAT = 1
+"""The version of the file. A newer one is not touched."""
+
+APPLICATION_ID = 0x616D7178
+NAME = "broker.sqlite"
+LOCK_NAME = "lock"
+
+RETRY_AFTER = 1.0
+"""Seconds between two attempts to write."""
+
+FETCH_OCTETS = 1024 * 1024
+"""Octets of messages that one `fetch` brings at most, beyond the first."""
+
+CHECKPOINT_PAGES = 1024
+"""Pages in the write-ahead log, above which a commit also copies them to the database."""
+
+SLACK_PAGES = 1024
+"""Free pages that a file may always have."""
+
+SHRINK_PAGES = 256
+"""Pages that are given back to the disk at once: enough to keep pace, and too few to be felt."""
+
+ROWS_AT_ONCE = (2048, 256, 32, 4, 1)
+"""Rows in one statement. Each statement is one struggle with the interpreter's lock, so the fewer the better."""
+
+SCHEMA = """
+create table definition(key blob primary key, value blob not null) without rowid;
+create table lane(
+  number integer primary key, kind text not null, vhost blob not null, name blob not null, priority integer not null,
+  messages integer not null, octets integer not null, last integer not null, delivered integer not null
+);
+create table entry(id integer primary key, size integer not null, expires_at real, body integer, content blob);
+create index shared on entry(body) where body is not null;
+create table body(number integer primary key, content blob not null);
+create table delivery_count(id integer primary key, count integer not null);
+"""
+
+
+class StoreError(Exception):
+    """The store cannot be opened, or read; the text says where and why."""
+
+
+class Stored(NamedTuple):
+    """A message in its place. `expires_at` is in seconds of the wall clock, infinite for never."""
+
+    position: int
+    expires_at: float
+    delivery_count: int
+    message: Message
+
+
+class Contents(NamedTuple):
+    """All that a store holds, but the messages: of these no more than how many there are. `shared` is for `Journal`."""
+
+    durables: list[durable.AnyDurable]
+    lanes: list[Kept]
+    shared: dict[int, int]
+
+
+class Store:
+    """The database in `directory`, which is made if it is not there, and which no other process may have open.
+
+    `committed` is called, in the store's own thread, with each batch that the disk has, in their order; `failed` with
+    the reason whenever an attempt to write has failed. `max_octets` is how large the database may grow. Reading is for
+    the caller's thread, one at a time.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        committed: Callable[[Batch], None] = lambda batch: None,
+        failed: Callable[[Exception], None] = lambda error: None,
+        retry_after: float = RETRY_AFTER,
+        max_octets: int | None = None,
+    ) -> None:
+        self.path = directory / NAME
+        self.max_octets = max_octets
+        self._committed = committed
+        self._failed = failed
+        self._retry_after = retry_after
+        self._lock = _lock(directory)
+        try:
+            self._writer = self._connect()
+            self._check_format()
+            self._reader = self._connect()
+        except BaseException:
+            os.close(self._lock)
+            raise
+        self._batches: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
+        self._is_closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="store", daemon=True)
+        self._thread.start()
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+            connection = sqlite3.connect(
+                self.path, isolation_level=None, check_same_thread=False, cached_statements=64, timeout=60
+            )
+            connection.execute("pragma page_size = 16384")
+            connection.execute("pragma auto_vacuum = incremental")
+            connection.execute("pragma journal_mode = wal")
+            # In WAL mode, anything less leaves a commit in the system's cache.
+            connection.execute("pragma synchronous = full")
+            connection.execute(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
+            connection.execute("pragma journal_size_limit = 67108864")
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(f"{self.path} cannot be opened: {error}") from error
+        return connection
+
+    def _check_format(self) -> None:
+        try:
+            (found,) = self._writer.execute("pragma user_version").fetchone()
+            (application,) = self._writer.execute("pragma application_id").fetchone()
+            (tables,) = self._writer.execute("select count(*) from sqlite_master").fetchone()
+            if found > FORMAT:
+                raise StoreError(f"{self.path} was written by a newer amqproxy: format {found}, here {FORMAT}")
+            if tables and application != APPLICATION_ID:
+                raise StoreError(f"{self.path} is not a broker's: it has application id {application:#x}")
+            if not tables:
+                self._writer.executescript(
+                    f"begin; {SCHEMA} pragma application_id = {APPLICATION_ID}; pragma user_version = {FORMAT}; commit;"
+                )
+                _sync(self.path.parent)
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path} is damaged: {error}") from error
+
+    def close(self) -> None:
+        """Write what has been submitted, as far as the disk takes it, and let go of the directory."""
+        if self._is_closing.is_set():
+            return
+        self._is_closing.set()
+        self._batches.put(None)
+        self._thread.join()
+        self._reader.close()
+        self._writer.close()
+        os.close(self._lock)
+
+    # --- reading
+
+    def load(self) -> Contents:
+        """All there is but the messages, so that it takes as long for one as for a million. Orphans are dropped."""
+        execute = self._reader.execute
+        try:
+            self._drop_orphans()
+            durables = [durable.decode(value) for (value,) in execute("select value from definition order by key")]
+            lanes = [
+                Kept(Owner(kind, decoded(vhost), decoded(name), priority), State(number, *counts))
+                for number, kind, vhost, name, priority, *counts in execute("select * from lane order by number")
+            ]
+            shared = dict(execute("select id, body from entry where body is not null"))
+        except (sqlite3.Error, durable.Unreadable) as error:
+            raise StoreError(f"{self.path} is damaged: {error}") from error
+        return Contents(durables, lanes, shared)
+
+    def _drop_orphans(self) -> None:
+        """Drop messages of no lane, bodies and counts of no message; a store that was never tampered with has none."""
+        execute = self._reader.execute
+        edge = 0
+        numbers = [number for (number,) in execute("select number from lane order by number")]
+        for number in [*numbers, MAX_LANES + 1]:
+            for table in ("entry", "delivery_count"):
+                gap = (edge, (number << POSITION_BITS) - 1)
+                if execute(f"select 1 from {table} where id between ? and ? limit 1", gap).fetchone():
+                    execute(f"delete from {table} where id between ? and ?", gap)
+            edge = (number + 1) << POSITION_BITS
+        orphans = "select number from body where number not in (select body from entry where body is not null)"
+        if execute(f"{orphans} limit 1").fetchone():
+            execute(f"delete from body where number in ({orphans})")
+
+    def fetch(self, lane: int, position: int, limit: int) -> list[Stored]:
+        """Messages of a lane from a position on: one at least, if there is one."""
+        first = lane << POSITION_BITS
+        select = (
+            "select entry.id - ?1, coalesce(expires_at, 9e999), coalesce(count, 0), "
+            "coalesce(entry.content, body.content) from entry left join body on body.number = entry.body "
+            "left join delivery_count on delivery_count.id = entry.id "
+            "where entry.id between ?2 and ?3 order by entry.id limit ?4"
+        )
+        found = []
+        octets = 0
+        try:
+            cursor = self._reader.execute(select, (first, first + position, first + MAX_POSITION, limit))
+            for at, expires_at, delivery_count, content in cursor:
+                found.append(Stored(at, expires_at, delivery_count, unpack(content)))
+                octets += len(content)
+                if octets >= FETCH_OCTETS:
+                    break
+            cursor.close()
+        except (sqlite3.Error, struct.error, TypeError) as error:
+            raise StoreError(f"{self.path} is damaged: {error}") from error
+        return found
+
+    # --- writing
+
+    def submit(self, batch: Batch) -> None:
+        """Write a batch, after all that were submitted before it."""
+        self._batches.put(batch)
+
+    def _run(self) -> None:
+        while (batch := self._batches.get()) is not None:
+            while not self._write(batch):
+                if self._is_closing.wait(self._retry_after):
+                    return
+            if self._batches.empty():
+                self._shrink()
+
+    def _shrink(self) -> None:
+        """Give a little of what is free in the file back to the disk, if most of the file is."""
+        with suppress(sqlite3.Error):
+            (free,) = self._writer.execute("pragma freelist_count").fetchone()
+            (pages,) = self._writer.execute("pragma page_count").fetchone()
+            if free > SLACK_PAGES and free > pages // 2:
+                # Only a script is gone on with when a step has neither rows nor an end.
+                self._writer.executescript(f"pragma incremental_vacuum({SHRINK_PAGES})")
+
+    def _write(self, batch: Batch) -> bool:
+        try:
+            if not batch.is_empty:
+                self._commit(batch)
+        except (sqlite3.Error, OSError) as error:
+            with suppress(sqlite3.Error):
+                self._writer.rollback()
+            self._failed(error)
+            return False
+        self._committed(batch)
+        return True
+
+    def _commit(self, batch: Batch) -> None:
+        execute = self._writer.execute
+        if self.max_octets is not None:
+            (page_size,) = execute("pragma page_size").fetchone()
+            execute(f"pragma max_page_count = {max(1, self.max_octets // page_size)}")
+        execute("begin immediate")
+        for number in batch.lanes_deleted:
+            edges = number << POSITION_BITS, (number << POSITION_BITS) + MAX_POSITION
+            execute("delete from lane where number = ?", (number,))
+            execute("delete from entry where id between ? and ?", edges)
+            execute("delete from delivery_count where id between ? and ?", edges)
+        for first, last, kept in batch.cleared:
+            keep = _json(kept)
+            for table in ("entry", "delivery_count"):
+                delete = f"delete from {table} where id between ? and ? and id not in (select value from json_each(?))"
+                execute(delete, (first, last, keep))
+        for number, owner in batch.lanes_created.items():
+            names = encoded(owner.vhost), encoded(owner.name)
+            execute(
+                "insert or replace into lane values (?, ?, ?, ?, ?, 0, 0, 0, 0)",
+                (number, owner.kind, *names, owner.priority),
+            )
+        if batch.bodies:
+            pairs = [(number, pack(message)) for number, message in batch.bodies.items()]
+            self._insert("body", 2, pairs)
+        if batch.rows:
+            rows = [
+                (id_, size, expires_at, shared, pack(message) if shared is None else None)
+                for id_, size, expires_at, shared, message in batch.rows
+            ]
+            self._insert("entry", 5, rows)
+        if batch.settled:
+            self._delete_settled(batch.settled)
+        if batch.bodies_dropped:
+            dropped = _json(batch.bodies_dropped)
+            execute("delete from body where number in (select value from json_each(?))", (dropped,))
+        if batch.lanes:
+            execute(
+                "update lane set messages = each.value ->> 1, octets = each.value ->> 2, last = each.value ->> 3, "
+                "delivered = each.value ->> 4 from json_each(?) as each where lane.number = each.value ->> 0",
+                (_json(batch.lanes),),
+            )
+        if batch.delivery_counts:
+            self._insert("delivery_count", 2, list(batch.delivery_counts.items()))
+        for key, value in batch.durables.items():
+            if value is None:
+                execute("delete from definition where key = ?", (encoded(key),))
+            else:
+                execute("insert or replace into definition values (?, ?)", (encoded(key), durable.encode(value)))
+        execute("commit")
+
+    def _insert(self, table: str, width: int, rows: list[Any]) -> None:
+        start = 0
+        marks = "(" + ", ".join("?" * width) + ")"
+        for size in ROWS_AT_ONCE:
+            while len(rows) - start >= size:
+                values = list(chain.from_iterable(rows[start : start + size]))
+                self._writer.execute(f"insert or replace into {table} values {', '.join([marks] * size)}", values)
+                start += size
+
+    def _delete_settled(self, settled: list[int]) -> None:
+        """What was first in is most often first out, so most ids come in runs."""
+        single: list[int] = []
+        for first, last in runs(settled):
+            if last - first < RUN:
+                single += range(first, last + 1)
+            else:
+                self._writer.execute("delete from entry where id between ? and ?", (first, last))
+        if single:
+            self._writer.execute("delete from entry where id in (select value from json_each(?))", (_json(single),))
+        self._writer.execute(
+            "delete from delivery_count where id in (select value from json_each(?))", (_json(settled),)
+        )
+
+
+RUN = 256
+"""Ids in a row that are worth a statement of their own."""
+
+
+def runs(ids: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """The first and last of each run of successive numbers, in their order."""
+    first = last = None
+    for id_ in sorted(ids):
+        if first is None or last is None:
+            first = last = id_
+        elif id_ == last + 1:
+            last = id_
+        else:
+            yield first, last
+            first = last = id_
+    if first is not None and last is not None:
+        yield first, last
+
+
+def _json(values: Iterable[Any]) -> str:
+    return msgspec.json.encode(list(values)).decode()
+
+
+def _lock(directory: Path) -> int:
+    """Keep other processes out, as long as this one lives or the descriptor is open."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(directory / LOCK_NAME, os.O_CREAT | os.O_RDWR, 0o600)
+    except OSError as error:
+        raise StoreError(f"{directory} cannot be used: {error}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise StoreError(f"{directory} is in use by another process") from None
+    return descriptor
+
+
+def _sync(directory: Path) -> None:
+    """Make what was made in a directory outlast a loss of power."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,61 @@
+"""A process for `test_crash` to kill: it writes numbered messages to two queues, and says what the disk has.
+
+`python -m tests.broker.crashing DIRECTORY`. A line on standard output is `enqueued settled`: all up to these numbers
+was committed.
+"""
+
+import os
+import queue
+import random
+import sys
+from pathlib import Path
+from zlib import crc32
+
+from amqproxy.broker.journal import EMBEDDED, Batch, Journal, Owner
+from amqproxy.broker.message import Message
+from amqproxy.broker.store import Store
+
+OWNERS = (Owner("queue", "/", "a"), Owner("queue", "/", "b"))
+UNIT = 10
+"""Messages that are always in one batch."""
+
+
+def body(number: int) -> bytes:
+    """What message `number` holds; each 50th is long, and so shared by both queues."""
+    octets = b"%d:" % number + bytes(EMBEDDED + number % 5000 if number % 50 == 0 else number % 300)
+    return octets + crc32(octets).to_bytes(4, "big")
+
+
+def main(directory: Path) -> None:
+    written: queue.SimpleQueue[Batch] = queue.SimpleQueue()
+    store = Store(directory, committed=written.put)
+    contents = store.load()
+    journal = Journal()
+    journal.recover(contents.lanes, contents.shared)
+    lanes = [journal.lane(owner) for owner in OWNERS]
+    enqueued = lanes[0].last
+    settled = enqueued - lanes[0].messages
+    on_the_way: list[tuple[Batch, int, int]] = []
+    while True:
+        for _ in range(random.randint(1, 40)):
+            for number in range(enqueued + 1, enqueued + UNIT + 1):
+                message = Message("x", "k", b"header", body(number))
+                for lane in lanes:
+                    lane.enqueued(number, message)
+            enqueued += UNIT
+        for number in range(settled + 1, max(settled, enqueued - random.randint(1, 200) * UNIT) // UNIT * UNIT + 1):
+            for lane in lanes:
+                lane.delivered(number)
+                lane.settled(number, len(body(number)))
+            settled = number
+        batch = journal.take()
+        on_the_way.append((batch, enqueued, settled))
+        store.submit(batch)
+        while len(on_the_way) > 1:
+            journal.committed(written.get())
+            _, *numbers = on_the_way.pop(0)
+            os.write(sys.stdout.fileno(), b"%d %d\n" % tuple(numbers))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

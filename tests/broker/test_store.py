@@ -1,0 +1,439 @@
+"""What is on the disk after a commit, whatever comes next."""
+
+import queue
+import sqlite3
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from amqproxy.broker.durable import DurableQueue
+from amqproxy.broker.journal import EMBEDDED, MAX_LANES, POSITION_BITS, Batch, Journal, Lane, Owner
+from amqproxy.broker.message import Message
+from amqproxy.broker.store import FORMAT, LOCK_NAME, NAME, ROWS_AT_ONCE, RUN, Store, StoreError, runs
+
+HERE = Owner("queue", "/", "q")
+ODD = Owner("queue", "/", "caf\udce9", 3)
+LONG = bytes(EMBEDDED + 1)
+TIMEOUT = 60.0
+
+
+class Kept:
+    """A journal, with a store that writes it at once."""
+
+    def __init__(self, directory: Path, **options: Any) -> None:
+        self.directory = directory
+        self.done: queue.SimpleQueue[Batch] = queue.SimpleQueue()
+        self.failures: queue.SimpleQueue[Exception] = queue.SimpleQueue()
+        self.store = Store(directory, committed=self.done.put, failed=self.failures.put, **options)
+        self.journal = Journal()
+        contents = self.store.load()
+        self.durables = contents.durables
+        self.journal.recover(contents.lanes, contents.shared)
+
+    def commit(self) -> None:
+        self.store.submit(self.journal.take())
+        self.journal.committed(self.done.get(timeout=TIMEOUT))
+
+    def reopened(self) -> "Kept":
+        """As a process finds it that comes after; what was not committed is lost."""
+        self.store.close()
+        return Kept(self.directory)
+
+    def waiting(self, lane: Lane) -> dict[int, bytes]:
+        found: dict[int, bytes] = {}
+        while some := self.store.fetch(lane.number, max(found, default=-1) + 1, 1000):
+            found.update((stored.position, stored.message.body) for stored in some)
+        return found
+
+    def select(self, sql: str) -> list[Any]:
+        return self.store._reader.execute(sql).fetchall()
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Kept:
+    return Kept(tmp_path)
+
+
+def message(body: bytes = b"body") -> Message:
+    return Message("x", "k", b"header", body)
+
+
+# --- what comes back
+
+
+def test_messages_come_back_in_their_order(kept: Kept) -> None:
+    lane = kept.journal.lane(HERE)
+    for position in (1, 2, 3, 9):
+        lane.enqueued(position, message(b"%d" % position), 12.5 if position == 2 else float("inf"))
+    kept.commit()
+    lane.delivered(2)
+    lane.returned(2, 4)
+    lane.settled(1, 1)
+    kept.commit()
+    kept = kept.reopened()
+    again = kept.journal.lane(HERE)
+    assert (again.messages, again.octets, again.last, again.delivered_to) == (3, 3, 9, 2)
+    found = kept.store.fetch(again.number, 0, 10)
+    assert [(each.position, each.expires_at, each.delivery_count, each.message.body) for each in found] == [
+        (2, 12.5, 4, b"2"),
+        (3, float("inf"), 0, b"3"),
+        (9, float("inf"), 0, b"9"),
+    ]
+    assert (found[0].message.exchange, found[0].message.routing_key, found[0].message.header) == ("x", "k", b"header")
+
+
+def test_what_was_not_committed_is_lost(kept: Kept) -> None:
+    lane = kept.journal.lane(HERE)
+    lane.enqueued(1, message())
+    kept.commit()
+    lane.settled(1, 4)
+    lane.enqueued(2, message())
+    kept = kept.reopened()
+    assert list(kept.waiting(kept.journal.lane(HERE))) == [1]
+
+
+def test_a_fetch_is_bounded(kept: Kept) -> None:
+    lane = kept.journal.lane(HERE)
+    other = kept.journal.lane(ODD)
+    for position in range(1, 6):
+        lane.enqueued(position, message(bytes(600_000)))
+    other.enqueued(1, message())
+    kept.commit()
+    fetch = kept.store.fetch
+    assert [each.position for each in fetch(lane.number, 0, 3)] == [1, 2]
+    assert [each.position for each in fetch(lane.number, 5, 3)] == [5]
+    assert fetch(lane.number, 6, 3) == []
+    assert [each.position for each in fetch(other.number, 0, 3)] == [1]
+
+
+def test_names_need_not_be_text(kept: Kept) -> None:
+    queue_ = DurableQueue(vhost="/", name=ODD.name)
+    kept.journal.remember(queue_)
+    kept.journal.lane(ODD).enqueued(1, Message(ODD.name, ODD.name, b"", b""))
+    kept.commit()
+    kept = kept.reopened()
+    assert kept.durables == [queue_]
+    [stored] = kept.store.fetch(kept.journal.lanes[ODD].number, 0, 1)
+    assert stored.message.exchange == stored.message.routing_key == ODD.name
+
+
+def test_definitions_come_and_go(kept: Kept) -> None:
+    queues = [DurableQueue(vhost="/", name=name) for name in "abc"]
+    for each in queues:
+        kept.journal.remember(each)
+    kept.commit()
+    kept.journal.forget(queues[1].key)
+    kept.journal.remember(DurableQueue(vhost="/", name="c", auto_delete=True))
+    kept.commit()
+    assert kept.reopened().durables == [queues[0], DurableQueue(vhost="/", name="c", auto_delete=True)]
+
+
+def test_a_long_body_is_stored_once_and_goes_with_its_last_message(kept: Kept) -> None:
+    lanes = [kept.journal.lane(Owner("queue", "/", str(number))) for number in range(10)]
+    long = message(LONG)
+    for lane in lanes:
+        lane.enqueued(1, long)
+    kept.commit()
+    assert kept.select("select count(*), max(length(content)) from entry") == [(10, None)]
+    kept = kept.reopened()
+    lanes = list(kept.journal.lanes.values())
+    assert all(kept.waiting(lane) == {1: LONG} for lane in lanes)
+    for lane in lanes[:9]:
+        lane.settled(1, len(LONG))
+    kept.commit()
+    assert kept.waiting(lanes[9]) == {1: LONG}
+    lanes[9].settled(1, len(LONG))
+    kept.commit()
+    assert kept.select("select count(*) from body") == [(0,)]
+
+
+def test_a_deleted_lane_takes_all_with_it_and_its_number_is_used_again(kept: Kept) -> None:
+    lane, other = kept.journal.lane(HERE), kept.journal.lane(ODD)
+    for each in (lane, other):
+        each.enqueued(1, message())
+        each.returned(1, 1)
+    kept.commit()
+    kept.journal.delete_lane(lane)
+    kept.commit()
+    kept = kept.reopened()
+    assert list(kept.journal.lanes) == [ODD]
+    again = kept.journal.lane(HERE)
+    assert again.number == lane.number
+    kept.commit()
+    assert kept.waiting(again) == {}
+    assert kept.select("select count(*) from delivery_count") == [(1,)]
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 40, RUN - 1, RUN, RUN + 1, ROWS_AT_ONCE[0] * 2 + 300])
+def test_any_number_of_messages_in_one_batch(kept: Kept, count: int) -> None:
+    lane = kept.journal.lane(HERE)
+    for position in range(1, count + 1):
+        lane.enqueued(position, message(b"%d" % position))
+    kept.commit()
+    assert kept.waiting(lane) == {position: b"%d" % position for position in range(1, count + 1)}
+    for position in range(1, count + 1):
+        if position % 1000:
+            lane.settled(position, len(b"%d" % position))
+    kept.commit()
+    assert list(kept.waiting(lane)) == list(range(1000, count + 1, 1000))
+
+
+def test_orphans_are_dropped(kept: Kept) -> None:
+    kept.journal.lane(HERE).enqueued(1, message())
+    kept.commit()
+    kept.store.close()
+    connection = sqlite3.connect(kept.directory / NAME)
+    for number in (0, 5, MAX_LANES):
+        connection.execute("insert into entry values (?, 1, null, null, x'')", ((number << POSITION_BITS) + 7,))
+        connection.execute("insert into delivery_count values (?, 1)", ((number << POSITION_BITS) + 7,))
+    connection.execute("insert into body values (3, x'')")
+    connection.commit()
+    connection.close()
+    kept = Kept(kept.directory)
+    assert kept.waiting(kept.journal.lane(HERE)) == {1: b"body"}
+    for table, count in (("entry", 1), ("delivery_count", 0), ("body", 0)):
+        assert kept.select(f"select count(*) from {table}") == [(count,)]
+
+
+def test_space_is_given_back(kept: Kept) -> None:
+    lane = kept.journal.lane(HERE)
+    for position in range(1, 1001):
+        lane.enqueued(position, message(bytes(40_000)))
+    kept.commit()
+    kept = kept.reopened()
+    before = (kept.directory / NAME).stat().st_size
+    lane = kept.journal.lane(HERE)
+    lane.purged()
+    for position in range(1001, 1030):
+        lane.enqueued(position, message())
+        kept.commit()
+    kept = kept.reopened()
+    assert (kept.directory / NAME).stat().st_size < before * 0.7
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [([], []), ([5], [(5, 5)]), ([3, 1, 2], [(1, 3)]), ([1, 2, 4, 5, 9], [(1, 2), (4, 5), (9, 9)])],
+)
+def test_runs(ids: list[int], expected: list[tuple[int, int]]) -> None:
+    assert list(runs(ids)) == expected
+
+
+# --- what is wrong with a directory
+
+
+def corrupted(directory: Path, fault: str) -> None:
+    with sqlite3.connect(directory / NAME) as connection:
+        if fault == "newer":
+            connection.execute(f"pragma user_version = {FORMAT + 1}")
+        elif fault == "foreign":
+            connection.execute("pragma application_id = 7")
+        elif fault == "definition":
+            connection.execute("insert into definition values (x'00', x'ff')")
+        elif fault == "table":
+            connection.execute("drop table lane")
+        elif fault == "content":
+            connection.execute("update entry set content = x'01'")
+    connection.close()
+    if fault == "no database":
+        (directory / NAME).write_bytes(b"rubbish" * 10_000)
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        ("newer", f"{NAME} was written by a newer amqproxy: format {FORMAT + 1}, here {FORMAT}"),
+        ("foreign", f"{NAME} is not a broker's: it has application id 0x7"),
+        ("no database", f"{NAME} cannot be opened: file is not a database"),
+        ("definition", f"{NAME} is damaged: "),
+        ("table", f"{NAME} is damaged: no such table: lane"),
+        ("content", f"{NAME} is damaged: "),
+    ],
+)
+def test_what_is_wrong_is_said(kept: Kept, fault: str, expected: str) -> None:
+    kept.journal.lane(HERE).enqueued(1, message())
+    kept.commit()
+    kept.store.close()
+    corrupted(kept.directory, fault)
+    with pytest.raises(StoreError, match=str(kept.directory / expected)):
+        Kept(kept.directory).store.fetch(1, 0, 1)
+
+
+def test_a_directory_has_one_user(kept: Kept) -> None:
+    with pytest.raises(StoreError, match="is in use by another process"):
+        Store(kept.directory)
+    kept.reopened().store.close()
+
+
+def test_a_failed_opening_lets_go_of_the_directory(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(b"rubbish" * 1000)
+    for _ in range(2):
+        with pytest.raises(StoreError, match="not a database"):
+            Store(tmp_path)
+
+
+def test_nobody_else_may_read_it(kept: Kept) -> None:
+    kept.commit()
+    for name in (NAME, f"{NAME}-wal", LOCK_NAME):
+        assert (kept.directory / name).stat().st_mode & 0o077 == 0
+
+
+def test_a_directory_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="cannot be used"):
+        Store(tmp_path / "file" / "data")
+
+
+# --- a full disk
+
+
+def test_a_full_disk_is_reported_and_waited_out(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, retry_after=0.01)
+    lane = kept.journal.lane(HERE)
+    lane.enqueued(1, message())
+    kept.commit()
+    kept.store.max_octets = 1_000_000
+    for position in range(2, 40):
+        lane.enqueued(position, message(bytes(50_000)))
+    batch = kept.journal.take()
+    kept.store.submit(batch)
+    for _ in range(2):
+        assert "full" in str(kept.failures.get(timeout=TIMEOUT))
+    assert kept.done.empty()
+    assert list(kept.waiting(lane)) == [1]
+    kept.store.max_octets = 100_000_000
+    assert kept.done.get(timeout=TIMEOUT) is batch
+    assert list(kept.waiting(lane)) == list(range(1, 40))
+    kept.store.close()
+
+
+def test_a_store_closes_with_a_full_disk(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, max_octets=300_000)
+    lane = kept.journal.lane(HERE)
+    lane.enqueued(1, message(bytes(1_000_000)))
+    kept.store.submit(kept.journal.take())
+    kept.failures.get(timeout=TIMEOUT)
+    kept = kept.reopened()
+    assert kept.journal.lanes == {}
+
+
+# --- random programs
+
+
+class Reference:
+    """What a lane is expected to hold: by position, the body, when it expires, and its delivery count."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[int, tuple[bytes, float, int]] = {}
+        self.last = 0
+        self.delivered = 0
+
+    def copy(self) -> "Reference":
+        other = Reference()
+        other.waiting, other.last, other.delivered = dict(self.waiting), self.last, self.delivered
+        return other
+
+
+STEPS = ("enqueue", "fan out", "deliver", "settle", "return", "purge", "trim", "delete", "define", "forget")
+OWNERS = [Owner("queue", "/", "q"), Owner("queue", "/", "q", 1), Owner("exchange", "/", "x")]
+steps = st.tuples(st.sampled_from([*STEPS, *STEPS[:5], "commit", "reopen"]), st.integers(0, 999), st.integers(0, 999))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(steps, max_size=60))
+def test_the_disk_holds_what_was_committed(program: list[tuple[str, int, int]]) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        kept = Kept(Path(directory))
+        now: tuple[dict[Owner, Reference], dict[str, DurableQueue]] = ({}, {})
+        committed: tuple[dict[Owner, Reference], dict[str, DurableQueue]] = ({}, {})
+        for step, first, second in [*program, ("commit", 0, 0), ("reopen", 0, 0)]:
+            if step == "commit":
+                kept.commit()
+                committed = ({owner: lane.copy() for owner, lane in now[0].items()}, dict(now[1]))
+            elif step == "reopen":
+                kept = kept.reopened()
+                now = ({owner: lane.copy() for owner, lane in committed[0].items()}, dict(committed[1]))
+                check(kept, *now)
+            else:
+                play(kept, *now, step, first, second)
+        kept.store.close()
+
+
+def play(
+    kept: Kept,
+    lanes: dict[Owner, Reference],
+    durables: dict[str, DurableQueue],
+    step: str,
+    first: int,
+    second: int,
+) -> None:
+    """Do a step in the journal, and in the reference."""
+    journal = kept.journal
+    owner = OWNERS[first % len(OWNERS)]
+    if step in ("enqueue", "fan out"):
+        body = b"%d" % second if second % 3 else LONG
+        expires_at = float(second) if second % 2 else float("inf")
+        sent = message(body)
+        for each in OWNERS if step == "fan out" else [owner]:
+            reference = lanes.setdefault(each, Reference())
+            lane = journal.lane(each)
+            reference.last += 1 + second % 2
+            reference.waiting[reference.last] = (body, expires_at, 0)
+            lane.enqueued(reference.last, sent, expires_at)
+        return
+    if step in ("define", "forget"):
+        durable = DurableQueue(vhost="/", name=str(first % 4), arguments=b"%d" % second)
+        if step == "define":
+            durables[durable.key] = durable
+            journal.remember(durable)
+        else:
+            durables.pop(durable.key, None)
+            journal.forget(durable.key)
+        return
+    if owner not in lanes:
+        return
+    lane, reference = journal.lanes[owner], lanes[owner]
+    positions = sorted(reference.waiting)
+    position = positions[second % len(positions)] if positions else 0
+    if step == "delete":
+        del lanes[owner]
+        journal.delete_lane(lane)
+    elif step == "purge":
+        held = {each: len(reference.waiting[each][0]) for each in positions if (each + second) % 3 == 0}
+        reference.waiting = {each: reference.waiting[each] for each in held}
+        lane.purged(held)
+    elif position and step == "deliver":
+        reference.delivered = max(reference.delivered, position)
+        lane.delivered(position)
+    elif position and step == "settle":
+        lane.settled(position, len(reference.waiting.pop(position)[0]))
+    elif position and step == "return":
+        reference.waiting[position] = (*reference.waiting[position][:2], second)
+        lane.returned(position, second)
+    elif position and step == "trim":
+        reference.waiting = {each: kept for each, kept in reference.waiting.items() if each > position}
+        octets = sum(len(body) for body, _, _ in reference.waiting.values())
+        lane.trimmed(position, len(reference.waiting), octets)
+
+
+def check(kept: Kept, lanes: dict[Owner, Reference], durables: dict[str, DurableQueue]) -> None:
+    """The disk holds this, and nothing else."""
+    assert {each.key: each for each in kept.durables} == durables
+    assert set(kept.journal.lanes) == set(lanes)
+    for owner, reference in lanes.items():
+        lane = kept.journal.lanes[owner]
+        found = kept.store.fetch(lane.number, 0, 1000)
+        assert [each.position for each in found] == sorted(reference.waiting)
+        assert {
+            each.position: (each.message.body, each.expires_at, each.delivery_count) for each in found
+        } == reference.waiting
+        assert (lane.messages, lane.last) == (len(reference.waiting), reference.last)
+        assert lane.octets == sum(len(body) for body, _, _ in reference.waiting.values())
+        assert lane.delivered_to == reference.delivered
+    (entries,) = kept.select("select count(*) from entry")
+    assert entries == (sum(len(reference.waiting) for reference in lanes.values()),)
+    assert {number for (number,) in kept.select("select number from body")} == set(kept.journal.shared.values())
