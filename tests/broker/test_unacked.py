@@ -1,0 +1,89 @@
+"""What is out under which tag."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqproxy.amqp091.errors import PreconditionFailed
+from amqproxy.broker.backlog import NEVER, Entry
+from amqproxy.broker.unacked import Unacked
+from tests.broker.yard import Yard, message
+
+QUEUE = Yard().queue()
+
+
+def unacked(*tags: int) -> Unacked:
+    made = Unacked()
+    for tag in tags:
+        made.add(tag, Entry(QUEUE, message(), tag, NEVER))
+    return made
+
+
+def tags(entries: list[Entry]) -> list[int]:
+    return [entry.tag for entry in entries]
+
+
+@pytest.mark.parametrize(
+    ("there", "tag", "multiple", "taken"),
+    [
+        ([1, 2, 3], 2, False, [2]),
+        ([1, 2, 3], 2, True, [1, 2]),
+        ([1, 2, 3], 0, True, [1, 2, 3]),
+        ([], 0, True, []),
+        ([2, 5, 9], 5, True, [2, 5]),
+        ([1_000_000, 2_000_000], 1_000_000, True, [1_000_000]),
+    ],
+)
+def test_take(there: list[int], tag: int, multiple: bool, taken: list[int]) -> None:
+    assert tags(unacked(*there).take(tag, multiple)) == taken
+
+
+@pytest.mark.parametrize(
+    ("there", "tag", "multiple"),
+    [([], 1, False), ([1], 0, False), ([1, 2], 3, False), ([1, 2], 3, True), ([1, 3], 2, True), ([5], 4, True)],
+)
+def test_unknown(there: list[int], tag: int, multiple: bool) -> None:
+    """With `multiple` too the tag itself must be there, though older ones are."""
+    held = unacked(*there)
+    with pytest.raises(PreconditionFailed, match=f"unknown delivery tag {tag}"):
+        held.take(tag, multiple)
+    assert len(held) == len(there)
+
+
+def test_put_back_is_in_order_again() -> None:
+    held = unacked(1, 2, 3, 4)
+    taken = held.take(3, False) + held.take(2, True)
+    held.put_back(taken)
+    assert tags(held.take(2, True)) == [1, 2]
+    assert tags(held.take_all()) == [3, 4]
+
+
+steps = st.lists(st.tuples(st.sampled_from(["add", "one", "many", "all", "undo"]), st.integers(0, 30)), max_size=60)
+
+
+@given(steps)
+def test_like_a_sorted_list(steps: list[tuple[str, int]]) -> None:
+    held, there, last = Unacked(), list[int](), 0
+    taken: list[Entry] = []
+    for step, number in steps:
+        if step == "add":
+            last += 1 + number % 3
+            held.add(last, Entry(QUEUE, message(), last, NEVER))
+            there.append(last)
+        elif step == "all":
+            assert tags(held.take_all()) == there
+            there = []
+        elif step == "undo":
+            held.put_back(taken)
+            there = sorted([*there, *tags(taken)])
+            taken = []
+        elif there:
+            tag = there[number % len(there)]
+            taken = held.take(tag, step == "many")
+            assert tags(taken) == ([each for each in there if each <= tag] if step == "many" else [tag])
+            there = [each for each in there if each not in tags(taken)]
+        if step in ("add", "all"):
+            taken = []
+        assert len(held) == len(there)

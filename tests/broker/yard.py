@@ -1,0 +1,116 @@
+"""Queues on their own: a virtual host that only notes what it is told, and channels that take as much as they may."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amqproxy.amqp091.properties import ContentHeader, Properties
+from amqproxy.amqp091.wire import Table
+from amqproxy.broker.backlog import Entry
+from amqproxy.broker.consumer import Consumer
+from amqproxy.broker.message import Message
+from amqproxy.broker.queue import Queue
+from amqproxy.broker.queue_types import TYPES
+
+
+def message(body: str | bytes = b"", *, exchange: str = "", key: str = "q", **properties: Any) -> Message:
+    if isinstance(properties.get("headers"), dict):
+        properties["headers"] = Table(properties["headers"])
+    octets = body.encode() if isinstance(body, str) else body
+    return Message(exchange, key, ContentHeader(len(octets), Properties(**properties)).encode(), octets)
+
+
+class Yard:
+    """Plays the virtual host `v`, at a time that moves when told to."""
+
+    name = "v"
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.dead: list[tuple[str, str]] = []
+        """What queues have let go: bodies and reasons."""
+        self.unused: list[str] = []
+        self.looks: dict[Queue, float] = {}
+
+    def dead_letter(self, queue: Queue, message: Message, reason: str, now: float) -> None:
+        self.dead.append((message.body.decode(), reason))
+
+    def became_unused(self, queue: Queue) -> None:
+        queue.is_deleted = True
+        self.unused.append(queue.name)
+
+    def look_at(self, queue: Queue, when: float) -> None:
+        self.looks[queue] = when
+
+    def queue(self, type_: str = "classic", /, *, auto_delete: bool = False, **arguments: Any) -> Queue:
+        """A queue; its arguments without their x-, and with underscores."""
+        table = Table({f"x-{name.replace('_', '-')}": value for name, value in arguments.items()})
+        return TYPES[type_]("q", self, auto_delete=auto_delete, arguments=table, now=self.now)
+
+    def publish(self, queue: Queue, *bodies: str, **properties: Any) -> list[bool]:
+        return [queue.publish(message(body, **properties), self.now) for body in bodies]
+
+    def get(self, queue: Queue, count: int = 1) -> list[Entry]:
+        """As basic.get with acks does."""
+        entries = []
+        for _ in range(count):
+            entry = queue.get(self.now)
+            assert entry is not None
+            queue.hold(entry, None)
+            entries.append(entry)
+        return entries
+
+    def drain(self, queue: Queue) -> list[str]:
+        bodies = []
+        while entry := queue.get(self.now):
+            bodies.append(entry.message.body.decode())
+        return bodies
+
+    def consumer(self, queue: Queue, *, room: int = 1 << 30, prefetch: int = 0, **options: Any) -> Taker:
+        taker = Taker(queue, prefetch, room, self, **options)
+        queue.subscribe(taker.consumer, self.now)
+        queue.pump(self.now)
+        return taker
+
+    def wait(self, seconds: float) -> None:
+        """Let time go by, and queues do what they asked to be reminded of."""
+        self.now += seconds
+        while due := [queue for queue, when in self.looks.items() if when <= self.now]:
+            for queue in due:
+                del self.looks[queue]
+                queue.tick(self.now)
+
+
+class Taker:
+    """Plays a channel with one consumer. `room` is how many messages it may be sent, for want of room on its way."""
+
+    def __init__(self, queue: Queue, prefetch: int, room: int, yard: Yard, **options: Any) -> None:
+        self.held = 0
+        self.room = room
+        self.yard = yard
+        self.entries: list[Entry] = []
+        arguments = Table(options.pop("arguments", {}))
+        settings = {"no_ack": False, "exclusive": False, **options}
+        self.consumer = Consumer("t", queue, self, prefetch=prefetch, arguments=arguments, **settings)  # type: ignore[arg-type]
+
+    def takes(self, consumer: Consumer) -> bool:
+        return len(self.entries) < self.room
+
+    def deliver(self, consumer: Consumer, entry: Entry, now: float) -> None:
+        self.entries.append(entry)
+
+    @property
+    def bodies(self) -> list[str]:
+        return [entry.message.body.decode() for entry in self.entries]
+
+    def ack(self, *places: int) -> None:
+        self.consumer.queue.ack([self.entries[place] for place in places], self.yard.now)
+
+    def requeue(self, *places: int) -> None:
+        self.consumer.queue.requeue([self.entries[place] for place in places], self.yard.now)
+
+    def reject(self, *places: int) -> None:
+        self.consumer.queue.reject([self.entries[place] for place in places], self.yard.now)
+
+    def cancel(self) -> None:
+        self.consumer.queue.unsubscribe(self.consumer, self.yard.now)
