@@ -288,8 +288,11 @@ class ServerChannel:
                 self.link.frame_max,
             )
         )
-        if self.vhost.is_traced:
+        vhost = self.vhost
+        if vhost.is_traced:
             self._trace_delivery(entry.queue, entry, now)
+        if vhost.events.observers:
+            vhost.events.report("message.delivered", vhost.name, message, queue=entry.queue, channel=self, tag=tag)
 
     def queue_deleted(self, consumer: Consumer) -> None:
         """The queue of a consumer is gone: it is told, if it can take it."""
@@ -312,6 +315,10 @@ class ServerChannel:
             self._apply(entries, outcome, now)
 
     def _apply(self, entries: list[Entry], outcome: str, now: float) -> None:
+        if self.vhost.events.observers:
+            for entry in entries:
+                details = {"queue": entry.queue, "channel": self, "outcome": outcome}
+                self.vhost.events.report("message.settled", self.vhost.name, entry.message, **details)
         for queue, mine in by_queue(entries):
             if outcome == ACK:
                 queue.ack(mine, now)
@@ -593,8 +600,12 @@ class ServerChannel:
         )
         self.link.say(self.number, got)
         self.link.write(content_frames.content(self.number, entry.header, message.body, self.link.frame_max))
-        if self.vhost.is_traced:
+        vhost = self.vhost
+        if vhost.is_traced:
             self._trace_delivery(queue, entry, now)
+        if vhost.events.observers:
+            tag = self._next_tag
+            vhost.events.report("message.delivered", vhost.name, message, queue=queue, channel=self, tag=tag)
 
     def _basic_recover(self, method: BasicRecover | BasicRecoverAsync, now: float) -> None:
         if not method.requeue:

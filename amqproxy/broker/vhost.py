@@ -386,11 +386,15 @@ class VirtualHost:
         """Lay a policy over all it matches, in place of one of the same name."""
         (self.operator_policies if is_operator else self.policies)[policy.name] = policy
         self._apply_policies(now)
+        if self.events.observers:
+            self.events.report("policy.set", self.name, policy, is_operator=is_operator)
 
     def clear_policy(self, name: str, now: float, *, is_operator: bool = False) -> bool:
         """Take a policy off again; False when there is none of that name."""
         found = (self.operator_policies if is_operator else self.policies).pop(name, None)
         self._apply_policies(now)
+        if found is not None and self.events.observers:
+            self.events.report("policy.cleared", self.name, found, is_operator=is_operator)
         return found is not None
 
     def _effect(self, kind: str, name: str) -> Effect:

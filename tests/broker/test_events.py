@@ -1,8 +1,19 @@
 """All that happens is reported, to whoever listens."""
 
-from amqproxy.amqp091.methods import ExchangeDeclare, ExchangeDelete, QueueDelete, QueueUnbind
+from amqproxy.amqp091.methods import (
+    BasicAck,
+    BasicCancel,
+    BasicConsume,
+    BasicGet,
+    BasicNack,
+    ExchangeDeclare,
+    ExchangeDelete,
+    QueueDelete,
+    QueueUnbind,
+)
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.events import Event
+from amqproxy.broker.policies import make_policy
 from amqproxy.broker.users import User
 from tests.broker.client import connected
 
@@ -75,3 +86,39 @@ def test_what_operators_do() -> None:
         "user.deleted",
         "vhost.deleted",
     ]
+
+
+def test_what_becomes_of_a_message() -> None:
+    broker = Broker()
+    client = connected(broker)
+    client.declare("q")
+    events: list[Event] = []
+    broker.events.observers.append(events.append)
+    client.ask(BasicConsume(queue="q", consumer_tag="c"))
+    client.publish("", "q")
+    client.say(1, BasicNack(1, requeue=True))
+    client.say(1, BasicAck(2))
+    client.say(1, BasicCancel("c"))
+    client.publish("", "q")
+    client.say(1, BasicGet(queue="q", no_ack=True))
+    assert [(event.name, event.details.get("outcome"), event.details.get("tag")) for event in events] == [
+        ("consumer.created", None, None),
+        ("message.published", None, None),
+        ("message.delivered", None, 1),
+        ("message.settled", "requeue", None),
+        ("message.delivered", None, 2),
+        ("message.settled", "ack", None),
+        ("consumer.deleted", None, None),
+        ("message.published", None, None),
+        ("message.delivered", None, 3),
+    ]
+
+
+def test_policies() -> None:
+    vhost = Broker().vhosts["/"]
+    events: list[Event] = []
+    vhost.events.observers.append(events.append)
+    vhost.set_policy(make_policy("p", ".", {"max-length": 1}), 0.0)
+    vhost.clear_policy("p", 0.0)
+    vhost.clear_policy("p", 0.0)
+    assert [(event.name, event.subject.name) for event in events] == [("policy.set", "p"), ("policy.cleared", "p")]
