@@ -18,7 +18,7 @@ from amqproxy import __version__
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.definitions import load
 from amqproxy.broker.integrated import Integrated
-from amqproxy.broker.server import current_time, serve
+from amqproxy.broker.server import current_time, serve, usual_memory_limit
 from amqproxy.config import Config, ConfigError, Upstream, join_address, split_address
 from amqproxy.proxy.listener import Server, listen
 from amqproxy.proxy.tls import server_context
@@ -46,7 +46,7 @@ async def run(config: Config, render: Callable[[Record], str] | None = None) -> 
     """
     metrics = Metrics()
     contexts = [server_context(listener.tls) if listener.tls else None for listener in config.listen]
-    integrated = Integrated(Broker(__version__)) if config.upstream == "broker" else None
+    integrated = Integrated(_broker()) if config.upstream == "broker" else None
     dial = _dialer(config, integrated)
     printing = _Printing(render, config.limits.print_backlog, metrics) if render else None
     log = structlog.get_logger()
@@ -88,7 +88,7 @@ async def run_broker(address: str, definitions: Path | None = None) -> None:
     `definitions` is a definitions.json to begin with; `ConfigError` when it is none.
     """
     log = structlog.get_logger()
-    broker = Broker(__version__)
+    broker = _broker()
     if definitions is not None:
         _define(broker, definitions)
     host, port = split_address(address)
@@ -100,6 +100,10 @@ async def run_broker(address: str, definitions: Path | None = None) -> None:
         except OSError as error:
             raise Unavailable(f"cannot listen on {address}: {error.strerror or error}") from None
     log.info("stopped")
+
+
+def _broker() -> Broker:
+    return Broker(__version__, memory_limit=usual_memory_limit())
 
 
 def _define(broker: Broker, file: Path) -> None:

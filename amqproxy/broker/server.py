@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from ipaddress import IPv6Address, ip_address
+from pathlib import Path
 
 import structlog
 import trio
@@ -18,6 +20,9 @@ _offset: trio.lowlevel.RunVar[float] = trio.lowlevel.RunVar("seconds from trio's
 READ = 256 * 1024
 TICK = 0.05
 """Seconds between two looks for what is due."""
+
+TICKS_A_MEASUREMENT = 20
+MEMORY_SHARE = 0.4
 
 
 def current_time() -> float:
@@ -95,10 +100,26 @@ async def serve_stream(
 
 
 async def keep_time(broker: Broker) -> None:
-    """Let the model do what is due, for ever."""
+    """Let the model do what is due, and know what memory is in use, for ever."""
     while True:
-        await trio.sleep(TICK)
-        broker.tick(current_time())
+        broker.measure(current_time(), memory=memory_in_use())
+        for _ in range(TICKS_A_MEASUREMENT):
+            await trio.sleep(TICK)
+            broker.tick(current_time())
+
+
+def memory_in_use() -> int | None:
+    """Octets of this process that are in memory; None where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except (OSError, ValueError):
+        return None
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def usual_memory_limit() -> int:
+    """Octets above which publishers are held up: the share of all memory that RabbitMQ takes too."""
+    return int(MEMORY_SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
 @asynccontextmanager
