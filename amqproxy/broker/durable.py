@@ -153,6 +153,7 @@ class Unreadable(ValueError):
 def decode(octets: bytes) -> AnyDurable:
     """What `encode` was given, or `Unreadable`."""
     try:
-        return msgspec.convert(json.loads(octets), AnyDurable)
+        durable: AnyDurable = msgspec.convert(json.loads(octets), AnyDurable)
     except (ValueError, RecursionError) as error:
         raise Unreadable(str(error)) from None
+    return durable
