@@ -338,6 +338,13 @@ class Journal:
         self._freed.append(lane.number)
         self._stir()
 
+    def delete_lanes(self, kind: str, vhost: str, name: str, priorities: int = 1) -> None:
+        """All lanes of a queue, or of what else has them, are gone; it had so many priorities."""
+        for priority in range(priorities):
+            lane = self.lanes.get(Owner(kind, vhost, name, priority))
+            if lane is not None:
+                self.delete_lane(lane)
+
     def note(self, lane: Lane) -> None:
         """A lane has something to tell."""
         self._noted.append(lane)

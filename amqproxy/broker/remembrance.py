@@ -1,0 +1,288 @@
+"""Between the broker and its journal: what is worth remembering of definitions, and how a restart makes them again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.wire import Table
+from amqproxy.broker.durable import (
+    AnyDurable,
+    Durable,
+    DurableBinding,
+    DurableExchange,
+    DurableParameter,
+    DurablePermission,
+    DurablePolicy,
+    DurableQueue,
+    DurableTopicPermission,
+    DurableUser,
+    DurableVhost,
+)
+from amqproxy.broker.journal import Journal
+from amqproxy.broker.permissions import Permission, TopicPermission
+from amqproxy.broker.policies import make_policy
+from amqproxy.broker.queue import Queue
+from amqproxy.broker.users import User
+
+if TYPE_CHECKING:
+    from amqproxy.broker.broker import Broker
+    from amqproxy.broker.events import Event
+    from amqproxy.broker.exchange import Binding, Exchange
+    from amqproxy.broker.vhost import VirtualHost
+
+GLOBAL = "global"
+
+
+class Remembrance:
+    """Writes a broker's definitions to a journal.
+
+    It is an observer of the broker's events; what happens without one (permissions, limits, parameters) is found by
+    `compare`, which is to be called after it.
+    """
+
+    def __init__(self, broker: Broker, journal: Journal) -> None:
+        self._broker = broker
+        self._journal = journal
+        self._known: dict[str, Durable] = {}
+
+    def begin(self, durables: Iterable[Durable]) -> None:
+        """Know what the disk has, and listen from now on."""
+        self._known = {each.key: each for each in durables if not isinstance(each, TOPOLOGY)}
+        self._broker.events.observers.append(self)
+
+    def __call__(self, event: Event) -> None:
+        noun, _, verb = event.name.partition(".")
+        if noun in ("queue", "exchange", "binding"):
+            vhost = self._broker.vhosts.get(event.vhost)
+            subject = event.subject
+            found = (
+                durable_binding(event.vhost, event.details["source"], subject)
+                if noun == "binding"
+                else durable_queue(event.vhost, subject)
+                if noun == "queue"
+                else durable_exchange(event.vhost, subject)
+            )
+            if found is None:
+                return
+            if verb == "created" and vhost is not None:
+                self._journal.remember(found)
+            else:
+                self._forget(found)
+        elif noun == "vhost" and verb == "deleted":
+            for each in topology(event.subject):
+                self._forget(each)
+            self.compare()
+        elif noun in ("vhost", "user", "policy"):
+            self.compare()
+
+    def compare(self) -> None:
+        """Note all that has changed in vhosts, users, permissions, policies and parameters."""
+        now = {each.key: each for each in settings(self._broker)}
+        for key in self._known.keys() - now.keys():
+            self._journal.forget(key)
+        for key, each in now.items():
+            if self._known.get(key) != each:
+                self._journal.remember(each)
+        self._known = now
+
+    def _forget(self, durable: Durable) -> None:
+        self._journal.forget(durable.key)
+        if isinstance(durable, DurableQueue):
+            highest = Table.from_octets(durable.arguments).get("x-max-priority", 0)
+            self._journal.delete_lanes("queue", durable.vhost, durable.name, highest + 1)
+        elif isinstance(durable, DurableExchange):
+            self._journal.delete_lanes("exchange", durable.vhost, durable.name)
+
+
+TOPOLOGY = (DurableExchange, DurableQueue, DurableBinding)
+"""What clients declare: there may be very many, and each has its event."""
+
+
+# --- what there is, as values
+
+
+def settings(broker: Broker) -> Iterator[Durable]:
+    """Everything but what clients declare."""
+    for vhost in broker.vhosts.values():
+        yield DurableVhost(
+            name=vhost.name,
+            description=vhost.description,
+            tags=tuple(vhost.tags),
+            limits=dict(vhost.limits),
+            is_traced=vhost.is_traced,
+        )
+        for level, policies in (("policy", vhost.policies), ("operator_policy", vhost.operator_policies)):
+            for policy in policies.values():
+                yield DurablePolicy(
+                    vhost=vhost.name,
+                    level=level,
+                    name=policy.name,
+                    pattern=policy.pattern.pattern,
+                    definition=dict(policy.definition),
+                    priority=policy.priority,
+                    apply_to=policy.apply_to,
+                )
+    for user in broker.users.values():
+        yield DurableUser(
+            name=user.name,
+            password_hash=user.password_hash,
+            hashing_algorithm=user.hashing_algorithm,
+            tags=user.tags,
+            limits=dict(user.limits),
+            only_from_loopback=user.only_from_loopback,
+        )
+        for name, permission in user.permissions.items():
+            yield DurablePermission(user=user.name, vhost=name, **permission._asdict())
+        for (name, exchange), topic in user.topic_permissions.items():
+            yield DurableTopicPermission(user=user.name, vhost=name, exchange=exchange, **topic._asdict())
+    for each in broker.parameters:
+        yield DurableParameter(**{name: each[name] for name in ("vhost", "component", "name", "value")})
+    for each in broker.global_parameters:
+        yield DurableParameter(vhost="", component=GLOBAL, name=each["name"], value=each["value"])
+
+
+def topology(vhost: VirtualHost) -> Iterator[Durable]:
+    """What clients have declared in a virtual host, and is to outlive the broker."""
+    found = (
+        *(durable_exchange(vhost.name, exchange) for exchange in vhost.exchanges.values()),
+        *(durable_queue(vhost.name, queue) for queue in vhost.queues.values()),
+        *(
+            durable_binding(vhost.name, source, binding)
+            for source in vhost.exchanges.values()
+            for binding in source.bindings.values()
+        ),
+    )
+    return (each for each in found if each is not None)
+
+
+def durable_exchange(vhost: str, exchange: Exchange) -> DurableExchange | None:
+    if not exchange.durable or not exchange.name or exchange.name.startswith("amq."):
+        return None
+    return DurableExchange(
+        vhost=vhost,
+        name=exchange.name,
+        type=exchange.type,
+        auto_delete=exchange.auto_delete,
+        internal=exchange.internal,
+        arguments=exchange.arguments.octets,
+    )
+
+
+def durable_queue(vhost: str, queue: Queue) -> DurableQueue | None:
+    if not lasts(queue):
+        return None
+    return DurableQueue(vhost=vhost, name=queue.name, auto_delete=queue.auto_delete, arguments=queue.arguments.octets)
+
+
+def durable_binding(vhost: str, source: Exchange, binding: Binding) -> DurableBinding | None:
+    if not source.durable or not lasts(binding.destination):
+        return None
+    return DurableBinding(
+        vhost=vhost,
+        source=source.name,
+        destination_type="queue" if isinstance(binding.destination, Queue) else "exchange",
+        destination=binding.destination.name,
+        routing_key=binding.routing_key,
+        arguments=binding.arguments.octets,
+    )
+
+
+def lasts(place: Queue | Exchange) -> bool:
+    """Is it to outlive the broker? What is exclusive does not outlive its connection."""
+    return place.durable and (not isinstance(place, Queue) or place.exclusive_to is None)
+
+
+# --- and made again
+
+
+def restore(broker: Broker, durables: Iterable[AnyDurable], now: float) -> list[str]:
+    """Make a new broker what it was; what could not be made again, and why.
+
+    What a new broker has by itself is there only if it was there.
+    """
+    ordered = sorted(durables, key=lambda each: ORDER.index(type(each)))
+    if not ordered:
+        return []
+    for vhost in [name for name in broker.vhosts if DurableVhost(name=name).key not in {each.key for each in ordered}]:
+        broker.delete_vhost(vhost, now)
+    broker.users.clear()
+    faults = []
+    for each in ordered:
+        try:
+            _make(broker, each, now)
+        except (ProtocolError, ValueError, KeyError) as error:
+            faults.append(f"{each.key.replace(chr(0), ' ')!a}: {error!r}")
+    return faults
+
+
+def _make(broker: Broker, each: AnyDurable, now: float) -> None:
+    match each:
+        case DurableVhost():
+            vhost = broker.add_vhost(each.name)
+            vhost.description, vhost.tags = each.description, list(each.tags)
+            vhost.limits, vhost.is_traced = dict(each.limits), each.is_traced
+        case DurableUser():
+            user = User(
+                each.name,
+                each.password_hash,
+                each.hashing_algorithm,
+                each.tags,
+                only_from_loopback=each.only_from_loopback,
+            )
+            user.limits = dict(each.limits)
+            broker.add_user(user)
+        case DurablePermission():
+            broker.users[each.user].permit(each.vhost, Permission(each.configure, each.write, each.read))
+        case DurableTopicPermission():
+            broker.users[each.user].permit_topic(each.vhost, each.exchange, TopicPermission(each.write, each.read))
+        case DurablePolicy():
+            is_operator = each.level == "operator_policy"
+            policy = make_policy(
+                each.name, each.pattern, each.definition, each.priority, each.apply_to, is_operator=is_operator
+            )
+            broker.vhosts[each.vhost].set_policy(policy, now, is_operator=is_operator)
+        case DurableParameter(component="global", vhost=""):
+            broker.global_parameters.append({"name": each.name, "value": each.value})
+        case DurableParameter():
+            broker.parameters.append(
+                {"vhost": each.vhost, "component": each.component, "name": each.name, "value": each.value}
+            )
+        case DurableExchange():
+            broker.vhosts[each.vhost].declare_exchange(
+                each.name,
+                each.type,
+                durable=True,
+                auto_delete=each.auto_delete,
+                internal=each.internal,
+                arguments=Table.from_octets(each.arguments),
+            )
+        case DurableQueue():
+            broker.vhosts[each.vhost].declare_queue(
+                each.name,
+                None,
+                durable=True,
+                exclusive=False,
+                auto_delete=each.auto_delete,
+                arguments=Table.from_octets(each.arguments),
+                now=now,
+            )
+        case DurableBinding():
+            vhost = broker.vhosts[each.vhost]
+            destination = (vhost.queues if each.destination_type == "queue" else vhost.exchanges)[each.destination]
+            vhost.bind(vhost.exchanges[each.source], destination, each.routing_key, Table.from_octets(each.arguments))
+
+
+ORDER: tuple[type[Durable], ...] = (
+    DurableVhost,
+    DurableUser,
+    DurablePermission,
+    DurableTopicPermission,
+    DurablePolicy,
+    DurableParameter,
+    DurableExchange,
+    DurableQueue,
+    DurableBinding,
+)
+"""Each needs those before it."""

@@ -1,0 +1,244 @@
+"""A broker that is started again is what it was."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from amqproxy.amqp091.wire import Field, Table
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.definitions import export, load
+from amqproxy.broker.durable import AnyDurable, DurableBinding, DurableQueue, decode, encode
+from amqproxy.broker.journal import Journal, Owner
+from amqproxy.broker.message import Message
+from amqproxy.broker.permissions import Permission, TopicPermission
+from amqproxy.broker.policies import make_policy
+from amqproxy.broker.remembrance import Remembrance, restore
+from amqproxy.broker.users import User
+
+NOW = 1000.0
+
+
+class Remembered:
+    """A broker, and what the disk would have of it."""
+
+    def __init__(self) -> None:
+        self.broker = Broker()
+        self.journal = Journal()
+        self.remembrance = Remembrance(self.broker, self.journal)
+        self.remembrance.begin([])
+        self.remembrance.compare()
+        self._disk: dict[str, bytes] = {}
+
+    @property
+    def disk(self) -> list[AnyDurable]:
+        batch = self.journal.take()
+        for key, durable in batch.durables.items():
+            if durable is None:
+                self._disk.pop(key, None)
+            else:
+                self._disk[key] = encode(durable)
+        return [decode(octets) for octets in self._disk.values()]
+
+    def again(self) -> Broker:
+        broker = Broker()
+        assert restore(broker, self.disk, NOW) == []
+        return broker
+
+    def exchange(self, name: str, type_: str = "direct", vhost: str = "/", **options: Any) -> Any:
+        options = {"durable": True, "auto_delete": False, "internal": False, "arguments": Table(), **options}
+        return self.broker.vhosts[vhost].declare_exchange(name, type_, **options)
+
+    def queue(self, name: str, vhost: str = "/", **options: Any) -> Any:
+        options = {"durable": True, "exclusive": False, "auto_delete": False, "arguments": Table(), **options}
+        return self.broker.vhosts[vhost].declare_queue(name, None, now=NOW, **options)
+
+
+@pytest.fixture
+def remembered() -> Remembered:
+    return Remembered()
+
+
+def sorted_export(broker: Broker) -> dict[str, Any]:
+    """What there is, whatever the order; what does not last is left out."""
+    found = export(broker)
+    transient = {(each["vhost"], each["name"]) for each in found["queues"] + found["exchanges"] if not each["durable"]}
+    found["bindings"] = [
+        each
+        for each in found["bindings"]
+        if transient.isdisjoint({(each["vhost"], each["source"]), (each["vhost"], each["destination"])})
+    ]
+    for kind in ("queues", "exchanges"):
+        found[kind] = [each for each in found[kind] if each["durable"]]
+    return {name: sorted(each, key=repr) if isinstance(each, list) else each for name, each in found.items()}
+
+
+def test_a_new_broker_comes_back(remembered: Remembered) -> None:
+    assert sorted_export(remembered.again()) == sorted_export(remembered.broker)
+
+
+def test_everything_comes_back(remembered: Remembered) -> None:
+    broker = remembered.broker
+    broker.add_vhost("v").description = "of ours"
+    broker.vhosts["v"].limits = {"max-queues": 10}
+    user = User.with_password("u", "secret", ["monitoring"])
+    broker.add_user(user)
+    user.permit("v", Permission("a", "b", "c"))
+    user.permit_topic("v", "x", TopicPermission("w", "r"))
+    user.limits = {"max-channels": 3}
+    broker.parameters.append({"vhost": "v", "component": "c", "name": "n", "value": {"a": 1}})
+    broker.global_parameters.append({"name": "g", "value": [1, 2]})
+    vhost = broker.vhosts["v"]
+    vhost.set_policy(make_policy("p", "^q", {"max-length": 5}, 3, "queues"), NOW)
+    vhost.set_policy(make_policy("o", ".", {"expires": 5}, is_operator=True), NOW, is_operator=True)
+    source = remembered.exchange(
+        "x", "topic", "v", internal=True, arguments=Table({"alternate-exchange": "amq.fanout"})
+    )
+    queue = remembered.queue("q", "v", auto_delete=True, arguments=Table([Field("x-max-length", "b", 5)]))
+    inner = remembered.exchange("y", "headers", "v")
+    vhost.bind(source, queue, "k.#", Table())
+    vhost.bind(source, inner, "k", Table())
+    vhost.bind(inner, queue, "", Table({"x-match": "any", "a": 1}))
+    vhost.bind(vhost.exchange("amq.topic"), queue, "z", Table())
+    remembered.remembrance.compare()
+    again = remembered.again()
+    assert sorted_export(again) == sorted_export(broker)
+    assert again.vhosts["v"].queues["q"].arguments.fields == (Field("x-max-length", "b", 5),)
+    assert again.vhosts["v"].queues["q"].policy_names == ("p", "o")
+    assert again.log_in("u", "secret", is_loopback=False) is not None
+    assert again.log_in("guest", "guest", is_loopback=False) is None
+
+
+def test_what_is_transient_or_exclusive_does_not(remembered: Remembered) -> None:
+    vhost = remembered.broker.vhosts["/"]
+    transient = remembered.exchange("x", durable=False)
+    lasting = remembered.exchange("y")
+    queue, other = remembered.queue("q"), remembered.queue("t", durable=False)
+    for source, destination in ((transient, queue), (lasting, other), (lasting, transient)):
+        vhost.bind(source, destination, "", Table())
+    again = remembered.again().vhosts["/"]
+    assert set(again.queues) == {"q"}
+    assert "x" not in again.exchanges
+    assert again.exchanges["y"].bindings == {}
+
+
+def test_what_is_deleted_stays_deleted(remembered: Remembered) -> None:
+    broker = remembered.broker
+    broker.add_vhost("v")
+    vhost = broker.vhosts["v"]
+    vhost.bind(remembered.exchange("x", vhost="v"), remembered.queue("q", "v"), "", Table())
+    remembered.exchange("z", vhost="v")
+    assert len(remembered.disk) > 5
+    broker.delete_vhost("v", NOW)
+    broker.delete_user("guest", NOW)
+    broker.delete_vhost("/", NOW)
+    broker.add_vhost("only")
+    again = remembered.again()
+    assert list(again.vhosts) == ["only"]
+    assert again.users == {}
+    assert len(remembered.disk) == 1
+
+
+def test_bindings_go_with_either_end(remembered: Remembered) -> None:
+    vhost = remembered.broker.vhosts["/"]
+    source, queue, other = remembered.exchange("x"), remembered.queue("q"), remembered.queue("o")
+    for each in (queue, other):
+        vhost.bind(source, each, "k", Table())
+    vhost.delete_queue("o", None)
+    assert [each.destination for each in remembered.disk if isinstance(each, DurableBinding)] == ["q"]
+    vhost.delete_exchange("x")
+    assert not [each for each in remembered.disk if isinstance(each, DurableBinding)]
+
+
+def test_messages_go_with_their_queue(remembered: Remembered) -> None:
+    remembered.queue("q", arguments=Table({"x-max-priority": 2}))
+    for priority in range(3):
+        remembered.journal.lane(Owner("queue", "/", "q", priority)).enqueued(1, Message("", "q", b"", b"a"))
+    assert remembered.disk
+    remembered.broker.vhosts["/"].delete_queue("q", None)
+    assert remembered.journal.take().lanes_deleted == [1, 2, 3]
+
+
+def test_a_restored_broker_writes_nothing_again(remembered: Remembered) -> None:
+    remembered.queue("q")
+    disk = remembered.disk
+    broker, journal = Broker(), Journal()
+    restore(broker, disk, NOW)
+    remembrance = Remembrance(broker, journal)
+    remembrance.begin(disk)
+    remembrance.compare()
+    assert journal.take().is_empty
+
+
+def test_what_cannot_be_made_is_said_and_the_rest_is_made() -> None:
+    broker = Broker()
+    odd = [
+        DurableQueue(vhost="nil", name="q"),
+        DurableQueue(vhost="/", name="bad", arguments=b"\xff"),
+        DurableQueue(vhost="/", name="negative", arguments=Table({"x-max-length": -1}).octets),
+        DurableBinding(vhost="/", source="amq.direct", destination_type="queue", destination="q", routing_key=""),
+        DurableQueue(vhost="/", name="good"),
+    ]
+    known = Remembered().disk
+    faults = restore(broker, [*odd, *known], NOW)
+    assert len(faults) == 4
+    assert list(broker.vhosts["/"].queues) == ["good"]
+
+
+def test_definitions_from_a_file_are_remembered(remembered: Remembered) -> None:
+    load(
+        remembered.broker,
+        {
+            "vhosts": [{"name": "v"}],
+            "users": [{"name": "u", "password": "p", "tags": "administrator"}],
+            "permissions": [{"user": "u", "vhost": "v", "configure": "", "write": "", "read": ""}],
+            "queues": [{"name": "q", "vhost": "v", "arguments": {"x-queue-type": "quorum"}}],
+            "bindings": [{"vhost": "v", "source": "amq.fanout", "destination": "q", "routing_key": ""}],
+        },
+        NOW,
+    )
+    remembered.remembrance.compare()
+    assert sorted_export(remembered.again()) == sorted_export(remembered.broker)
+
+
+STEPS = ("exchange", "queue", "bind", "delete exchange", "delete queue", "unbind", "policy", "restart")
+steps = st.tuples(st.sampled_from(STEPS), st.integers(0, 3), st.integers(0, 3), st.booleans())
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(steps, max_size=40))
+def test_whatever_is_done_comes_back(program: list[tuple[str, int, int, bool]]) -> None:
+    remembered = Remembered()
+    for step, first, second, flag in program:
+        vhost = remembered.broker.vhosts["/"]
+        exchanges = [
+            vhost.exchanges["amq.fanout"],
+            *(each for name, each in vhost.exchanges.items() if name[:1] == "x"),
+        ]
+        queues = list(vhost.queues.values())
+        source = exchanges[first % len(exchanges)]
+        places = queues if flag else exchanges
+        if step == "exchange":
+            if f"x{first}" not in vhost.exchanges:
+                remembered.exchange(f"x{first}", "fanout", durable=second > 0, auto_delete=flag)
+        elif step == "queue":
+            if f"q{first}" not in vhost.queues:
+                remembered.queue(f"q{first}", durable=second > 0, auto_delete=flag)
+        elif step == "delete exchange":
+            if source.name != "amq.fanout":
+                vhost.delete_exchange(source.name)
+        elif step == "delete queue":
+            vhost.delete_queue(f"q{first}", None)
+        elif step == "policy":
+            if flag:
+                vhost.set_policy(make_policy(f"p{first}", f"{second}", {"max-length": second}), NOW)
+            else:
+                vhost.clear_policy(f"p{first}", NOW)
+        elif step == "restart":
+            assert sorted_export(remembered.again()) == sorted_export(remembered.broker)
+        elif places and step == "bind":
+            vhost.bind(source, places[second % len(places)], "k" * first, Table({"n": second} if second else {}))
+        elif places:
+            vhost.unbind(source, places[second % len(places)], "k" * first, Table({"n": second} if second else {}))
+    assert sorted_export(remembered.again()) == sorted_export(remembered.broker)
