@@ -1,0 +1,303 @@
+"""Consuming, getting and settling on a channel, as the client of one sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from amqproxy.amqp091.methods import (
+    BasicAck,
+    BasicCancel,
+    BasicConsume,
+    BasicDeliver,
+    BasicGet,
+    BasicNack,
+    BasicPublish,
+    BasicQos,
+    BasicRecover,
+    BasicRecoverAsync,
+    BasicReject,
+    ChannelClose,
+    ConfirmSelect,
+    Method,
+    QueueDeclare,
+    QueueDelete,
+    QueuePurge,
+    TxCommit,
+    TxRollback,
+    TxSelect,
+)
+from amqproxy.amqp091.wire import Table
+from tests.broker.client import Client, connected
+
+
+@pytest.fixture
+def client() -> Client:
+    client = connected()
+    client.declare("q")
+    return client
+
+
+def fill(client: Client, count: int, queue: str = "q") -> None:
+    for number in range(count):
+        client.publish("", queue, str(number).encode())
+
+
+def got(client: Client) -> str:
+    """What came: deliveries as tag, body and * where redelivered."""
+    return " ".join(
+        f"{each.method.delivery_tag}:{each.body.decode()}{'*' * each.method.redelivered}"
+        if isinstance(each.method, BasicDeliver)
+        else each.method.name
+        for each in client.receive()
+    )
+
+
+def transcript(client: Client, *steps: tuple[Method, str]) -> None:
+    for method, expected in steps:
+        client.say(1, method)
+        assert (method, got(client)) == (method, expected)
+
+
+CONSUME = BasicConsume(queue="q", consumer_tag="c")
+
+
+def test_prefetch_of_consumers_made_later(client: Client) -> None:
+    fill(client, 6)
+    transcript(
+        client,
+        (BasicQos(0, 2), "basic.qos-ok"),
+        (CONSUME, "basic.consume-ok 1:0 2:1"),
+        (BasicQos(0, 5), "basic.qos-ok"),
+        (BasicAck(2, True), "3:2 4:3"),
+        (BasicNack(3, False, True), "5:2*"),
+        (BasicReject(4, False), "6:4"),
+    )
+
+
+def test_global_prefetch(client: Client) -> None:
+    """All consumers of the channel share it, those without acks wait for it too, and basic.get is not counted."""
+    fill(client, 6)
+    transcript(
+        client,
+        (BasicQos(0, 2, True), "basic.qos-ok"),
+        (BasicGet(queue="q"), "basic.get-ok"),
+        (CONSUME, "basic.consume-ok 2:1 3:2"),
+        (BasicConsume(queue="q", consumer_tag="d"), "basic.consume-ok"),
+        (BasicConsume(queue="q", consumer_tag="e", no_ack=True), "basic.consume-ok"),
+        (BasicAck(1), ""),
+        (BasicAck(2), "4:3"),
+        (BasicQos(0, 3, True), "basic.qos-ok 5:4"),
+        (BasicQos(0, 0, True), "basic.qos-ok 6:5"),
+    )
+
+
+def test_settling(client: Client) -> None:
+    fill(client, 5)
+    transcript(
+        client,
+        (CONSUME, "basic.consume-ok 1:0 2:1 3:2 4:3 5:4"),
+        (BasicAck(2), ""),
+        (BasicNack(3, True, True), "6:0* 7:2*"),
+        (BasicAck(0, True), ""),
+        (BasicNack(0, True, True), ""),
+        (BasicRecover(True), "basic.recover-ok"),
+        (QueueDelete(queue="q"), "basic.cancel queue.delete-ok"),
+    )
+
+
+def test_recover(client: Client) -> None:
+    fill(client, 2)
+    transcript(
+        client,
+        (CONSUME, "basic.consume-ok 1:0 2:1"),
+        (BasicRecover(True), "basic.recover-ok 3:0* 4:1*"),
+        (BasicRecoverAsync(True), "5:0* 6:1*"),
+    )
+
+
+UNKNOWN = "channel 406 {} PRECONDITION_FAILED - unknown delivery tag {}"
+
+
+@pytest.mark.parametrize(
+    ("settle", "tag"),
+    [
+        (BasicAck(9), 9),
+        (BasicAck(9, True), 9),
+        (BasicAck(0), 0),
+        (BasicAck(1), 1),
+        (BasicAck(1, True), 1),
+        (BasicNack(4, True), 4),
+        (BasicNack(0), 0),
+        (BasicReject(7), 7),
+    ],
+)
+@pytest.mark.parametrize("before", [[], [TxSelect()]], ids=["", "tx"])
+def test_unknown_tags(client: Client, settle: Method, tag: int, before: list[Method]) -> None:
+    """Tag 1 is settled, 2 and 3 are there."""
+    fill(client, 3)
+    answer = client.answers(*before, CONSUME, BasicAck(1), settle)
+    assert answer == UNKNOWN.format(settle.name, tag)
+    assert client.broker.vhosts["/"].queues["q"].message_count == (3 if before else 2)
+
+
+def test_what_a_channel_held_comes_back_when_it_closes(client: Client) -> None:
+    fill(client, 3)
+    client.channel(2)
+    client.say(2, BasicQos(0, 2))
+    client.say(2, CONSUME)
+    assert got(client) == "basic.qos-ok basic.consume-ok 1:0 2:1"
+    client.say(1, CONSUME)
+    assert got(client) == "basic.consume-ok 1:2"
+    client.say(2, ChannelClose(200, ""))
+    assert got(client) == "2:0* 3:1* channel.close-ok"
+
+
+def test_cancel(client: Client) -> None:
+    """What it holds stays out; it can be acked, and comes back when it is not wanted."""
+    transcript(client, (CONSUME, "basic.consume-ok"))
+    fill(client, 2)
+    assert got(client) == ""
+    transcript(
+        client,
+        (BasicCancel("c"), "basic.cancel-ok"),
+        (BasicNack(1, True, True), ""),
+        (BasicAck(2), ""),
+        (BasicGet(queue="q"), "basic.get-ok"),
+        (BasicCancel("c"), "basic.cancel-ok"),
+    )
+
+
+def test_get(client: Client) -> None:
+    fill(client, 3)
+    client.say(1, BasicGet(queue="q"))
+    (received,) = client.receive()
+    assert (received.method.delivery_tag, received.method.message_count, received.method.redelivered) == (1, 2, False)
+    client.say(1, BasicReject(1, True))
+    client.say(1, BasicGet(queue="q", no_ack=True))
+    (received,) = client.receive()
+    assert (received.method.delivery_tag, received.method.message_count, received.method.redelivered) == (2, 2, True)
+    transcript(client, (QueuePurge(queue="q"), "queue.purge-ok"), (BasicGet(queue="q"), "basic.get-empty"))
+
+
+def test_tx(client: Client) -> None:
+    """Acks wait for the commit; a rollback leaves messages out, and they can be settled otherwise."""
+    fill(client, 3)
+    queue = client.broker.vhosts["/"].queues["q"]
+    transcript(
+        client,
+        (TxSelect(), "tx.select-ok"),
+        (CONSUME, "basic.consume-ok 1:0 2:1 3:2"),
+        (BasicAck(2), ""),
+        (BasicNack(1, False, True), ""),
+        (TxRollback(), "tx.rollback-ok"),
+        (BasicAck(2, True), ""),
+        (BasicNack(3, False, True), ""),
+    )
+    assert queue.unacked == 3
+    transcript(client, (TxCommit(), "4:2* tx.commit-ok"), (ChannelClose(200, ""), "channel.close-ok"))
+    assert (queue.unacked, queue.message_count) == (0, 1)
+
+
+def test_acks_of_a_transaction_that_never_ends_are_none(client: Client) -> None:
+    fill(client, 2)
+    client.answers(TxSelect(), CONSUME, BasicAck(1), ChannelClose(200, ""))
+    queue = client.broker.vhosts["/"].queues["q"]
+    assert (queue.unacked, queue.message_count) == (0, 2)
+
+
+def test_confirms_around_a_refusal(client: Client) -> None:
+    client.declare("full", arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
+    client.ask(ConfirmSelect())
+    assert client.publish("", "q") == "basic.ack"
+    client.say(1, BasicNack(0, True, True))
+    assert [client.publish("", name) for name in ("full", "q")] == ["basic.nack", "basic.ack"]
+
+
+def test_cancelled_with_the_queue(client: Client) -> None:
+    transcript(client, (CONSUME, "basic.consume-ok"), (QueueDelete(queue="q"), "basic.cancel queue.delete-ok"))
+    client.declare("q")
+    transcript(client, (CONSUME, "basic.consume-ok"))
+
+
+def test_a_slow_reader_is_sent_no_more_than_it_has_room_for(client: Client) -> None:
+    transcript(client, (CONSUME, "basic.consume-ok"))
+    for _ in range(8):
+        client.say(1, BasicPublish(routing_key="q"), bytes(1024 * 1024))
+    queue = client.broker.vhosts["/"].queues["q"]
+    assert (queue.message_count, queue.unacked) == (4, 4)  # room is 4 MiB, which the fourth goes beyond
+    assert len(client.receive()) == 4
+    assert (queue.message_count, queue.unacked) == (0, 8)
+    assert len(client.receive()) == 4
+
+
+def quorum(client: Client) -> None:
+    client.ask(QueueDeclare(queue="t", durable=True, arguments=Table({"x-queue-type": "quorum"})))
+
+
+def stream(client: Client) -> None:
+    client.ask(QueueDeclare(queue="t", durable=True, arguments=Table({"x-queue-type": "stream"})))
+
+
+T = "queue 't' in vhost '/'"
+
+
+@pytest.mark.parametrize(
+    ("make", "methods", "expected"),
+    [
+        (
+            quorum,
+            [BasicQos(0, 1, True), BasicConsume(queue="t")],
+            f"connection 540 basic.consume NOT_IMPLEMENTED - {T} does not support global qos",
+        ),
+        (
+            quorum,
+            [QueueDelete(queue="t", if_unused=True)],
+            f"connection 540 queue.delete NOT_IMPLEMENTED - cannot delete {T}. queue.delete operations with if-unused "
+            "flag set are not supported by quorum queues",
+        ),
+        (
+            stream,
+            [BasicGet(queue="t")],
+            f"connection 540 basic.get NOT_IMPLEMENTED - basic.get not supported by stream queues {T}",
+        ),
+        (
+            stream,
+            [BasicConsume(queue="t")],
+            f"channel 406 basic.consume PRECONDITION_FAILED - consumer prefetch count is not set for '{T}'",
+        ),
+        (
+            stream,
+            [BasicQos(0, 1), BasicConsume(queue="t", arguments=Table({"x-priority": 1}))],
+            f"channel 406 basic.consume PRECONDITION_FAILED - invalid arg 'x-priority' for {T} of queue type "
+            "rabbit_stream_queue",
+        ),
+        (
+            stream,
+            [QueuePurge(queue="t")],
+            f"connection 540 queue.purge NOT_IMPLEMENTED - queue.purge not supported by stream queues {T}",
+        ),
+    ],
+)
+def test_other_queue_types(
+    client: Client, make: Callable[[Client], None], methods: list[Method], expected: str
+) -> None:
+    make(client)
+    assert client.answers(*methods) == expected
+
+
+def test_a_stream(client: Client) -> None:
+    stream(client)
+    fill(client, 3, "t")
+    arguments = Table({"x-stream-offset": "first"})
+    transcript(
+        client,
+        (BasicQos(0, 2), "basic.qos-ok"),
+        (BasicConsume(queue="t", consumer_tag="c", arguments=arguments), "basic.consume-ok 1:0 2:1"),
+        (BasicAck(2, True), "3:2"),
+    )
+    assert client.answers(BasicNack(3)) == (
+        f"connection 540 basic.nack NOT_IMPLEMENTED - basic.nack and basic.reject not supported by stream queues {T}"
+    )
+    assert client.broker.vhosts["/"].queues["t"].unacked == 0
