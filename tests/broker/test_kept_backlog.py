@@ -1,0 +1,211 @@
+"""What waits in a durable queue, before and after a restart."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from amqproxy.amqp091.properties import Properties
+from amqproxy.broker.backlog import Entry
+from amqproxy.broker.journal import POSITION_BITS, Journal, Lane, Owner, State
+from amqproxy.broker.kept_backlog import KeptBacklog
+from amqproxy.broker.message import Message
+from amqproxy.broker.store import Stored
+
+NEVER = float("inf")
+OWNER = Owner("queue", "/", "q")
+QUEUE: Any = None
+
+
+def message(body: bytes, delivery_mode: int = 2) -> Message:
+    return Message.made("", "q", Properties(delivery_mode=delivery_mode), body)
+
+
+class Disk:
+    """A lane's journal, and what a store would have of it."""
+
+    def __init__(self) -> None:
+        self.journal = Journal()
+        self.lane = self.journal.lane(OWNER)
+        self.rows: dict[int, Stored] = {}
+        self.fetches: list[int] = []
+
+    def commit(self) -> None:
+        batch = self.journal.take()
+        for first, last, kept in batch.cleared:
+            self.rows = {id_: row for id_, row in self.rows.items() if not first <= id_ <= last or id_ in kept}
+        for row in batch.rows:
+            position = row.id & ((1 << POSITION_BITS) - 1)
+            expires_at = NEVER if row.expires_at is None else row.expires_at
+            self.rows[row.id] = Stored(position, expires_at, 0, row.message)
+        for id_ in batch.settled:
+            self.rows.pop(id_, None)
+        for id_, count in batch.delivery_counts.items():
+            self.rows[id_] = self.rows[id_]._replace(delivery_count=count)
+
+    def fetch(self, lane: int, position: int, limit: int) -> list[Stored]:
+        found = [row for _, row in sorted(self.rows.items()) if row.position >= position][:limit]
+        self.fetches.append(len(found))
+        return found
+
+    def again(self) -> KeptBacklog:
+        """The backlog after a restart."""
+        self.commit()
+        lane = self.lane
+        assert lane.messages == len(self.rows)
+        state = State(lane.number, lane.messages, lane.octets, lane.last, lane.delivered_to)
+        self.lane = Lane(self.journal, OWNER, state)
+        self.journal.lanes[OWNER] = self.lane
+        return KeptBacklog(self.lane, self.fetch)
+
+
+@pytest.fixture
+def disk() -> Disk:
+    return Disk()
+
+
+def bodies(backlog: KeptBacklog) -> list[bytes]:
+    return [each.body for each in backlog]
+
+
+def taken(backlog: KeptBacklog) -> list[bytes]:
+    return [backlog.take(QUEUE).message.body for _ in range(len(backlog))]
+
+
+def test_persistent_messages_come_back_in_their_order(disk: Disk) -> None:
+    backlog = KeptBacklog(disk.lane)
+    for body, mode in ((b"a", 2), (b"b", 1), (b"c", 2), (b"d", 2)):
+        backlog.add(message(body, mode), NEVER)
+    first = backlog.take(QUEUE)
+    backlog.put_back(first)
+    backlog = disk.again()
+    assert (len(backlog), bodies(backlog)) == (3, [b"a", b"c", b"d"])
+    entries = [backlog.take(QUEUE) for _ in range(3)]
+    assert [(entry.message.body, entry.is_redelivered) for entry in entries] == [
+        (b"a", True),
+        (b"c", False),
+        (b"d", False),
+    ]
+
+
+def test_what_was_done_does_not_come_back(disk: Disk) -> None:
+    backlog = KeptBacklog(disk.lane)
+    for body in (b"a", b"b", b"c"):
+        backlog.add(message(body), NEVER)
+    disk.commit()
+    backlog.done(backlog.take(QUEUE))
+    held = backlog.take(QUEUE)
+    assert held.message.body == b"b"
+    assert bodies(disk.again()) == [b"b", b"c"]
+
+
+def test_what_is_handed_out_at_once_is_kept_until_it_is_done(disk: Disk) -> None:
+    backlog = KeptBacklog(disk.lane)
+    backlog.done(backlog.entry(QUEUE, message(b"a"), NEVER))
+    backlog.entry(QUEUE, message(b"b"), NEVER)
+    backlog.done(backlog.entry(QUEUE, message(b"c", 1), NEVER))
+    assert disk.journal.octets > 0
+    backlog = disk.again()
+    assert [(len(backlog), backlog.take(QUEUE).is_redelivered)] == [(1, True)]
+
+
+def test_new_messages_wait_behind_those_from_before(disk: Disk) -> None:
+    KeptBacklog(disk.lane).add(message(b"a"), NEVER)
+    backlog = disk.again()
+    backlog.add(message(b"b"), NEVER)
+    first = backlog.take(QUEUE)
+    backlog.put_back(first)
+    assert taken(backlog) == [b"a", b"b"]
+    assert bodies(disk.again()) == [b"a", b"b"]
+
+
+def test_a_purge_keeps_what_is_out(disk: Disk) -> None:
+    backlog = KeptBacklog(disk.lane)
+    for body in (b"a", b"b", b"c"):
+        backlog.add(message(body), NEVER)
+    held = backlog.take(QUEUE)
+    backlog.clear()
+    assert len(backlog) == 0
+    backlog.add(message(b"d"), NEVER)
+    backlog.put_back(held)
+    assert bodies(backlog) == [b"a", b"d"]
+    assert bodies(disk.again()) == [b"a", b"d"]
+
+
+def test_delivery_counts_and_expiries_come_back(disk: Disk) -> None:
+    backlog = KeptBacklog(disk.lane)
+    backlog.add(message(b"a"), 5.0)
+    entry = backlog.take(QUEUE)
+    entry.delivery_count = 3
+    backlog.put_back(entry)
+    backlog = disk.again()
+    assert backlog.expires_at == 5.0
+    entry = backlog.take(QUEUE)
+    assert (entry.delivery_count, entry.expires_at) == (3, 5.0)
+
+
+def test_the_disk_is_read_as_it_is_wanted(disk: Disk) -> None:
+    backlog = KeptBacklog(disk.lane)
+    for number in range(5000):
+        backlog.add(message(b"%d" % number), NEVER)
+    backlog = disk.again()
+    assert (len(backlog), disk.fetches) == (5000, [])
+    assert backlog.expires_at == NEVER
+    assert disk.fetches == [1]
+    assert taken(backlog) == [b"%d" % number for number in range(5000)]
+    assert disk.fetches == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1024, 1024, 905]
+
+
+steps = st.tuples(
+    st.sampled_from(["add", "add transient", "entry", "take", "put back", "done", "clear", "commit", "restart"]),
+    st.integers(0, 99),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(steps, max_size=60))
+def test_as_a_list_would_do(program: list[tuple[str, int]]) -> None:
+    disk = Disk()
+    backlog = KeptBacklog(disk.lane)
+    waiting: list[tuple[int, bool]] = []  # a number, and is it persistent?
+    out: dict[int, tuple[Entry, bool]] = {}
+    seen: set[int] = set()
+    last = 0
+    for step, pick in [*program, ("restart", 0)]:
+        if step in ("add", "add transient"):
+            last += 1
+            backlog.add(message(b"%d" % last, 2 if step == "add" else 1), NEVER)
+            waiting.append((last, step == "add"))
+        elif step == "entry" and not waiting:
+            last += 1
+            out[last] = (backlog.entry(QUEUE, message(b"%d" % last), NEVER), True)
+            seen.add(last)
+        elif step == "take" and waiting:
+            number, is_persistent = waiting.pop(0)
+            entry = backlog.take(QUEUE)
+            assert int(entry.message.body) == number
+            out[number] = (entry, is_persistent)
+            seen.add(number)
+        elif step == "put back" and out:
+            number = sorted(out)[pick % len(out)]
+            entry, is_persistent = out.pop(number)
+            backlog.put_back(entry)
+            waiting = sorted([*waiting, (number, is_persistent)])
+        elif step == "done" and out:
+            backlog.done(out.pop(sorted(out)[pick % len(out)])[0])
+        elif step == "clear":
+            backlog.clear()
+            waiting = []
+        elif step == "commit":
+            disk.commit()
+        elif step == "restart":
+            back = [(number, kept) for number, kept in waiting if kept] + [
+                (number, True) for number, (_, kept) in out.items() if kept
+            ]
+            waiting, out = sorted(back), {}
+            backlog = disk.again()
+        assert len(backlog) == len(waiting)
+        assert [int(body) for body in bodies(backlog)] == [number for number, _ in waiting]
+    entries = [backlog.take(QUEUE) for _ in waiting]
+    assert [entry.is_redelivered for entry in entries] == [number in seen for number, _ in waiting]
