@@ -6,6 +6,7 @@ usage or a wrong config; 130 interrupted twice; 141 whoever read the output has 
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable
@@ -130,7 +131,10 @@ def broker(
 
 
 @app.command
-def decode(*files: Path, json: Annotated[bool, Parameter(negative="")] = False) -> None:
+def decode(
+    *files: Annotated[Path, Parameter(allow_leading_hyphen=True)],
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
     """Decode the AMQP in captures: pcap or pcapng, plain or gzip; - is standard input.
 
     Parameters
@@ -145,6 +149,9 @@ def decode(*files: Path, json: Annotated[bool, Parameter(negative="")] = False) 
 
     if not files:
         raise Failure("decode: name a capture, or - for standard input", MISUSED)
+    unknown = [file for file in files if str(file).startswith("-") and str(file) != "-"]
+    if unknown:
+        raise Failure(f"decode: unknown option {unknown[0]}; for a file of that name, say ./{unknown[0]}", MISUSED)
     render = _renderer(json)
     write = sys.stdout.write
     count = 0
@@ -259,6 +266,8 @@ def _renderer(json: bool) -> Callable[[Record], str]:
 
 def main() -> None:
     """Run the command that the arguments name, and exit as the docstring of this module says."""
+    if sys.stdout is None:  # closed by whoever started us
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
     sys.exit(_exit_code())
 
 
@@ -277,7 +286,17 @@ def _exit_code() -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Nobody is to hear of it again when Python flushes what is left at its exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         return UNHEARD
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT):
+            raise
+        _forget_output()
+        print(f"amqproxy: the output cannot be written: {error.strerror}", file=sys.stderr)
+        return FAILED
     return 0
+
+
+def _forget_output() -> None:
+    """Drop what is left of the output, so that Python does not trip over it once more at its exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

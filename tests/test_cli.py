@@ -297,3 +297,33 @@ def _close_brokers() -> Iterator[None]:
     yield
     while _BROKERS:
         _BROKERS.pop().close()
+
+
+def test_decode_reads_standard_input() -> None:
+    capture = Path(__file__).parent.parent / "captures" / "confirms.pcapng"
+    named = subprocess.run([*COMMAND, "decode", "--json", str(capture)], capture_output=True, check=True)
+    piped = subprocess.run(
+        [*COMMAND, "decode", "--json", "-"], input=capture.read_bytes(), capture_output=True, check=True
+    )
+    assert piped.stdout == named.stdout != b""
+
+
+def test_decode_takes_no_unknown_flag_for_a_file(amqproxy: Amqproxy) -> None:
+    code, out, err = amqproxy("decode", "--jsno", "x.pcap")
+    assert (code, out) == (cli.MISUSED, "")
+    assert "unknown option --jsno" in err
+
+
+@pytest.mark.parametrize("arguments", [["config", "schema"], ["version"]])
+def test_a_full_disk_is_said_plainly(arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*COMMAND, *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (
+        cli.FAILED,
+        "amqproxy: the output cannot be written: No space left on device\n",
+    )
+
+
+def test_output_may_be_closed() -> None:
+    done = subprocess.run(f"{' '.join(COMMAND)} version >&-", shell=True, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
