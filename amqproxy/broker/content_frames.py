@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import struct
 
+from amqproxy.amqp091.frames import FRAME_END
 from amqproxy.amqp091.wire import encode_short_string
 
 _METHOD_HEAD = struct.Struct(">BHI")
+_NEXT_HEAD = struct.Struct(">BBHI")
+_DELIVER = struct.Struct(">BHIHH")
 _TAG = struct.Struct(">QB")
 _END = b"\xce"
-DELIVER = b"\x00\x3c\x00\x3c"
-GET_OK = b"\x00\x3c\x00\x47"
 
 short_strings: dict[str, bytes] = {}
 """Encoded names of exchanges and routing keys, which come again and again."""
@@ -40,18 +41,26 @@ def deliver(
     frame_max: int,
 ) -> bytes:
     """The frames of a basic.deliver; `consumer_tag` is a short string already, `header` a payload."""
-    names = short_string(exchange) + short_string(routing_key)
-    size = 13 + len(consumer_tag) + len(names)
-    method = b"".join(
-        (
-            _METHOD_HEAD.pack(1, channel, size),
-            DELIVER,
-            consumer_tag,
-            _TAG.pack(delivery_tag, is_redelivered),
-            names,
-            _END,
+    exchange_octets, key_octets = short_string(exchange), short_string(routing_key)
+    size = len(body)
+    head = _DELIVER.pack(1, channel, 13 + len(consumer_tag) + len(exchange_octets) + len(key_octets), 60, 60)
+    tag = _TAG.pack(delivery_tag, is_redelivered)
+    if size and (not frame_max or size <= frame_max - 8):
+        return b"".join(
+            (
+                head,
+                consumer_tag,
+                tag,
+                exchange_octets,
+                key_octets,
+                _NEXT_HEAD.pack(FRAME_END, 2, channel, len(header)),
+                header,
+                _NEXT_HEAD.pack(FRAME_END, 3, channel, size),
+                body,
+                _END,
+            )
         )
-    )
+    method = b"".join((head, consumer_tag, tag, exchange_octets, key_octets, _END))
     return method + content(channel, header, body, frame_max)
 
 

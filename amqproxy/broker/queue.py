@@ -45,6 +45,35 @@ class Queue:
     """
 
     type: ClassVar[str] = "classic"
+    __slots__ = (
+        "_count",
+        "_exclusive",
+        "_is_dropping",
+        "_is_pumping",
+        "_is_refusing",
+        "_is_timed",
+        "_lanes",
+        "_looked_at",
+        "_max_length",
+        "_max_octets",
+        "_max_priority",
+        "_owner",
+        "_ttl",
+        "_turns",
+        "_used_at",
+        "arguments",
+        "auto_delete",
+        "consumers",
+        "durable",
+        "exclusive_to",
+        "is_deleted",
+        "name",
+        "octets",
+        "policy",
+        "policy_names",
+        "settings",
+        "unacked",
+    )
 
     def __init__(
         self,

@@ -70,6 +70,7 @@ class ReturnsFirst(Backlog):
 
 class Quorum(Queue):
     type: ClassVar[str] = "quorum"
+    __slots__ = ("_is_full",)
     _lanes: list[tuple[int, ReturnsFirst]]  # type: ignore[assignment]
 
     def __init__(self, *arguments: Any, **options: Any) -> None:

@@ -37,6 +37,7 @@ class Stream(Queue):
     """Reading takes nothing away. Whole segments go, from the oldest, when a new one begins and the limits say so."""
 
     type: ClassVar[str] = "stream"
+    __slots__ = ("_next", "_places", "_segments")
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self._segments = [Segment(0)]
