@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
@@ -108,10 +109,13 @@ def _broker() -> Broker:
 
 def _define(broker: Broker, file: Path) -> None:
     try:
-        load(broker, json.loads(file.read_bytes()), current_time())
+        definitions = json.loads(file.read_bytes())
+        if not isinstance(definitions, dict):
+            raise ConfigError(f"{file}: not an object, as RabbitMQ exports it")
+        load(broker, definitions, current_time())
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{file}: {error}") from None
 
 
@@ -200,6 +204,8 @@ class _Printing:
                 await trio.to_thread.run_sync(_print, self._render, records, abandon_on_cancel=True)
             except BrokenPipeError:
                 self.is_unheard = True
+            except OSError as error:  # a full disk, say: what it does not take is lost, and no client's trouble
+                structlog.get_logger().error("records not printed", count=len(records), reason=error.strerror)
 
 
 def _print(render: Callable[[Record], str], records: Iterable[Record]) -> None:
@@ -207,4 +213,7 @@ def _print(render: Callable[[Record], str], records: Iterable[Record]) -> None:
     octets = "".join([f"{render(record)}\n" for record in records]).encode("utf-8", "backslashreplace")
     output = sys.stdout.fileno()
     while octets:
-        octets = octets[os.write(output, octets) :]
+        try:
+            octets = octets[os.write(output, octets) :]
+        except BlockingIOError:  # whoever gave us the descriptor made it so
+            select.select([], [output], [])

@@ -246,7 +246,10 @@ def _merged(
     if log_format or log_level:
         log = {"format": log_format or config.log.format, "level": log_level or config.log.level}
         changes["log"] = msgspec.convert(log, type(config.log))
-    return msgspec.structs.replace(config, **changes)
+    try:
+        return msgspec.structs.replace(config, **changes)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
 
 
 def _from_flag(flag: str, kind: type[msgspec.Struct], values: dict[str, object]) -> msgspec.Struct:

@@ -133,6 +133,12 @@ class Config(Strict, frozen=True):
     log: Log = Log()
     limits: Limits = Limits()
 
+    def __post_init__(self) -> None:
+        if isinstance(self.upstream, Upstream) and self.upstream.address in {each.address for each in self.listen}:
+            raise ValueError(
+                f"upstream is {self.upstream.address}, which is where we listen: name the broker's address"
+            )
+
 
 class ConfigError(Exception):
     """A config file that cannot be read or is not right; the text names the place and the remedy."""
@@ -157,7 +163,7 @@ def parse(text: str, path: Path) -> Config:
             data = {} if data is None else data
         else:
             raise ConfigError(f"{path}: the name must end in .toml, .yaml or .yml, to tell which it is")
-    except (tomllib.TOMLDecodeError, yaml.YAMLError) as error:
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigError(f"{path}: {error}") from None
     try:
         config = msgspec.convert(data, Config)

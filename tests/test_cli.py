@@ -327,3 +327,18 @@ def test_a_full_disk_is_said_plainly(arguments: list[str]) -> None:
 def test_output_may_be_closed() -> None:
     done = subprocess.run(f"{' '.join(COMMAND)} version >&-", shell=True, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_run_does_not_connect_to_itself(amqproxy: Amqproxy) -> None:
+    code, _, err = amqproxy("run", "--listen", "127.0.0.1:7777", "--upstream", "127.0.0.1:7777")
+    assert code == cli.MISUSED
+    assert "which is where we listen" in err
+
+
+@pytest.mark.parametrize("text", ["[]", "{", "[" * 100_000])
+def test_definitions_that_are_none(text: str, tmp_path: Path, amqproxy: Amqproxy) -> None:
+    file = tmp_path / "definitions.json"
+    file.write_text(text)
+    code, _, err = amqproxy("broker", "--listen", "127.0.0.1:0", "--definitions", str(file))
+    assert code == cli.MISUSED
+    assert str(file) in err

@@ -159,3 +159,14 @@ def test_every_bound_has_a_name_and_a_default() -> None:
 def test_addresses_apart_and_together(address: str, host: str, port: int) -> None:
     assert split_address(address) == (host, port)
     assert join_address(host, port) == address
+
+
+@pytest.mark.parametrize("text", ["x: 2024-13-45", "x: " + "[" * 5000])
+def test_what_yaml_cannot_make_sense_of_is_no_traceback(text: str) -> None:
+    with pytest.raises(ConfigError):
+        parse(text, Path("x.yaml"))
+
+
+def test_the_upstream_is_not_where_we_listen() -> None:
+    with pytest.raises(ConfigError, match="which is where we listen"):
+        parse('{listen: [{address: "127.0.0.1:1"}], upstream: {address: "127.0.0.1:1"}}', Path("x.yaml"))
