@@ -11,7 +11,10 @@ from amqproxy.amqp091.errors import ConnectionForced, InternalError, NotAllowed,
 from amqproxy.amqp091.frames import EVERY_METHOD, HEARTBEAT_FRAME, METHOD, Frame, encode_method
 from amqproxy.amqp091.grammar import CLIENT, CONNECTION_CLOSING, SERVER, State
 from amqproxy.amqp091.methods import (
+    BasicAck,
+    BasicNack,
     BasicPublish,
+    BasicReject,
     ChannelClose,
     ChannelCloseOk,
     ChannelOpen,
@@ -55,6 +58,7 @@ LIKE_0_9_1 = {NAME: (0, 9), "0-9": (0, 9), "0-8": (8, 0)}
 """The protocols whose clients RabbitMQ takes, and the version that it tells them."""
 
 PUBLISH = BasicPublish.index
+SETTLEMENTS = frozenset((BasicAck.index, BasicNack.index, BasicReject.index))
 CHANNEL_OPEN = ChannelOpen.index
 
 
@@ -149,12 +153,19 @@ class Link:
                     self._unread = frames[place:]
                     break
                 channel = channels.get(frame.channel)
-                if channel is not None and frame.is_in_order and (frame.kind != METHOD or frame.index == PUBLISH):
+                if channel is None or not frame.is_in_order:
+                    self._receive(frame, now)
+                elif frame.kind != METHOD or frame.index == PUBLISH:
                     channel.receive_content(frame, now)
+                elif frame.index in SETTLEMENTS:
+                    channel.settle(frame.method, now)
                 else:
                     self._receive(frame, now)
             except ProtocolError as error:
-                self._refuse(frame, error, now)
+                if error.offset is None:
+                    self._refuse(frame, error, now)
+                else:  # the frame's own octets are at fault
+                    self._refuse_as(frame, reworded(error, frame, self.connection.state), now)
             if self.is_over:
                 return
         if self._confirming:

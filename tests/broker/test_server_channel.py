@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from amqproxy.amqp091.frames import encode_frame
 from amqproxy.amqp091.methods import (
     BasicAck,
     BasicCancel,
@@ -301,3 +302,18 @@ def test_a_stream(client: Client) -> None:
         f"connection 540 basic.nack NOT_IMPLEMENTED - basic.nack and basic.reject not supported by stream queues {T}"
     )
     assert client.broker.vhosts["/"].queues["t"].unacked == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "method", "shown"),
+    [
+        (b"\0\0\x05ab", BasicPublish, "<<0,0,5,97,98>>"),
+        (b"", BasicPublish, "<<>>"),
+        (b"\0\1", BasicAck, "<<0,1>>"),
+        (b"\0\1", BasicReject, "<<0,1>>"),
+    ],
+)
+def test_cut_short(client: Client, arguments: bytes, method: type[Method], shown: str) -> None:
+    """What is read without the connection's help is refused in the same words."""
+    client.feed(encode_frame(1, 1, method().encode()[:4] + arguments))
+    assert client.told() == f"connection 501 {method.name} FRAME_ERROR - cannot decode {shown}"
