@@ -103,6 +103,9 @@ class Backlog:
         """Let a message that was taken out wait where it was."""
         heapq.heappush(self._returned, (entry.position, entry))
 
+    def done(self, entry: Entry) -> None:
+        """What was taken out will not come back."""
+
     @property
     def expires_at(self) -> float:
         """When the time of the first message is over."""

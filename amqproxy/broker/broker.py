@@ -9,6 +9,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.events import Events
 from amqproxy.broker.exchanges.topic import Topic
+from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message
 from amqproxy.broker.permissions import Permission
 from amqproxy.broker.schedule import Schedule
@@ -55,6 +56,7 @@ class Broker:
         self.memory_limit = memory_limit
         self.disk_free_limit = disk_free_limit
         self.events = Events()
+        self.keeper: Keeper | None = None
         self.vhosts: dict[str, VirtualHost] = {}
         self.users: dict[str, User] = {}
         self.links: dict[Link, None] = {}
@@ -80,6 +82,12 @@ class Broker:
         if log_exchange:
             self.vhosts["/"].exchanges[LOG_EXCHANGE] = Topic(LOG_EXCHANGE, durable=True, internal=True)
 
+    def keep(self, keeper: Keeper) -> None:
+        """Let `keeper` have what is to outlive the broker; before anything is declared."""
+        self.keeper = keeper
+        for vhost in self.vhosts.values():
+            vhost.keeper = keeper
+
     # --- virtual hosts
 
     def add_vhost(self, name: str) -> VirtualHost:
@@ -87,6 +95,7 @@ class Broker:
         vhost = self.vhosts.get(name)
         if vhost is None:
             vhost = self.vhosts[name] = VirtualHost(name, self.events)
+            vhost.keeper = self.keeper
             self.events.report("vhost.created", name, vhost)
         return vhost
 

@@ -21,15 +21,26 @@ Observer = Callable[[Event], None]
 
 
 class Events:
-    """Who listens. Where nobody does, an event costs one look at `observers`: ask that before calling `report`."""
+    """Who listens. Where nobody does, an event costs one look at `observers`: ask that before calling `report`.
 
-    __slots__ = ("observers",)
+    `keepers` want to hear of definitions only: for these, ask `is_kept`.
+    """
+
+    __slots__ = ("keepers", "observers")
 
     def __init__(self) -> None:
         self.observers: list[Observer] = []
+        self.keepers: list[Observer] = []
+
+    @property
+    def is_kept(self) -> bool:
+        """Does anybody want to hear of definitions?"""
+        return bool(self.observers or self.keepers)
 
     def report(self, name: str, vhost: str, subject: Any, **details: Any) -> None:
         """Tell everybody. An observer must not raise."""
         event = Event(name, vhost, subject, details)
         for observer in self.observers:
             observer(event)
+        for keeper in self.keepers:
+            keeper(event)

@@ -144,6 +144,7 @@ class Lane:
         self.last = position
         self.messages += 1
         self.octets += size
+        journal.rows += 1
         journal.octets += size + ENTRY_COST
         if not self._is_noted:
             self._note()
@@ -259,8 +260,8 @@ class Kept(NamedTuple):
 class Journal:
     """Everything durable, as it happens. `wake` is called when there is something to take.
 
-    `epoch` is what the model's clock has to be given to become the wall's. `octets` wait to be taken, and
-    `is_full` says that these and those on their way to the disk have reached MAX_PENDING.
+    `epoch` is what the model's clock has to be given to become the wall's. `rows` counts the messages that ever came.
+    `octets` wait to be taken, and `is_full` says that these and those on their way to the disk are MAX_PENDING or more.
     """
 
     def __init__(
@@ -269,6 +270,7 @@ class Journal:
         self.epoch = epoch
         self.max_pending = max_pending
         self.octets = 0
+        self.rows = 0
         self.number = 1
         self.last_committed = 0
         self.shared: dict[int, int] = {}

@@ -6,7 +6,7 @@ After a restart they wait on the disk, and are read as they are wanted, so that 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from amqproxy.broker.backlog import NEVER, Backlog, Entry
@@ -33,7 +33,7 @@ class Stored(Protocol):
     def message(self) -> Message: ...
 
 
-Fetch = Callable[[int, int, int], "list[Stored]"]
+Fetch = Callable[[int, int, int], Sequence[Stored]]
 """Messages of a lane by its number, from a position on, so many: at least one, if there is one."""
 
 
@@ -96,6 +96,9 @@ class KeptBacklog(Backlog):
 
     def put_back(self, entry: Entry) -> None:
         super().put_back(entry)
+        self._came_back(entry)
+
+    def _came_back(self, entry: Entry) -> None:
         if self._out.pop(entry.position, None) is not None and entry.delivery_count:
             self._lane.returned(entry.position, entry.delivery_count)
 

@@ -13,6 +13,8 @@ from amqproxy.amqp091.errors import AccessRefused, PreconditionFailed
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.backlog import FLAGS, HAS_EXPIRATION, HAS_PRIORITY, NEVER, Backlog, Entry
 from amqproxy.broker.consumer import UNLIMITED, Consumer
+from amqproxy.broker.keeper import Keeper
+from amqproxy.broker.kept_backlog import KeptBacklog
 from amqproxy.broker.message import Message
 from amqproxy.broker.queue_arguments import Settings
 from amqproxy.broker.turns import SingleTurn, Turns
@@ -52,6 +54,7 @@ class Queue:
         "_is_pumping",
         "_is_refusing",
         "_is_timed",
+        "_keeper",
         "_lanes",
         "_looked_at",
         "_max_length",
@@ -85,6 +88,7 @@ class Queue:
         exclusive_to: Link | None = None,
         arguments: Table,
         now: float = 0.0,
+        keeper: Keeper | None = None,
     ) -> None:
         self.name = name
         self.durable = durable
@@ -95,24 +99,28 @@ class Queue:
         self.policy_names: tuple[str | None, str | None] = (None, None)
         self.consumers: dict[Consumer, None] = {}
         self.unacked = 0
-        self.octets = 0
+        self.octets = 0 if keeper is None else keeper.octets(owner.name, name, arguments.get("x-max-priority", 0))
         """Octets of the ready messages' bodies."""
         self.is_deleted = False
         self._owner = owner
-        self._count = 0
+        self._keeper = keeper
         self._max_priority = arguments.get("x-max-priority", 0)
-        self._lanes: list[tuple[int, Backlog]] = [(0, self._new_backlog())]
+        priorities = keeper.priorities(owner.name, name, self._max_priority) if keeper is not None else (0,)
+        self._lanes: list[tuple[int, Backlog]] = [(each, self._new_backlog(each)) for each in priorities]
+        self._count = sum(len(lane) for _, lane in self._lanes)
         is_single = arguments.get("x-single-active-consumer", False)
         self._turns = SingleTurn() if is_single else Turns()
         self._exclusive: Consumer | None = None
         self._is_pumping = False
-        self._is_timed = False
+        self._is_timed = self._count > 0
         self._looked_at = NEVER
         self._used_at = now
         self.apply(Settings.of(arguments), now)
 
-    def _new_backlog(self) -> Backlog:
-        return Backlog()
+    def _new_backlog(self, priority: int) -> Backlog:
+        if self._keeper is None:
+            return Backlog()
+        return KeptBacklog(self._keeper.lane(self._owner.name, self.name, priority), self._keeper.fetch)
 
     def apply(self, settings: Settings, now: float) -> None:
         """Let other settings hold; what is over a limit now goes at once."""
@@ -211,7 +219,7 @@ class Queue:
         for each, lane in self._lanes:
             if each == priority:
                 return lane
-        new = self._new_backlog()
+        new = self._new_backlog(priority)
         self._lanes.append((priority, new))
         self._lanes.sort(key=lambda lane: -lane[0])
         return new
@@ -222,6 +230,8 @@ class Queue:
         """What these were is done."""
         for entry in entries:
             self._release(entry)
+            if self._keeper is not None:
+                self.forget(entry)
         if self._count:
             self.pump(now)
 
@@ -230,7 +240,7 @@ class Queue:
         for entry in entries:
             self._release(entry)
             if not self.is_deleted:
-                self._owner.dead_letter(self, entry.message, "rejected", now)
+                self._let_go(entry, "rejected", now)
         self.pump(now)
 
     def requeue(self, entries: Iterable[Entry], now: float) -> None:
@@ -241,6 +251,18 @@ class Queue:
                 entry.is_redelivered = True
                 self._put_back(entry)
         self._settle_down(now)
+
+    def forget(self, entry: Entry) -> None:
+        """Nobody will settle this, or somebody has: it will not come back."""
+        if self._keeper is not None and not self.is_deleted:
+            message = entry.message
+            lane = self._lane(message, message.header[FLAGS]) if self._max_priority else self._lanes[0][1]
+            lane.done(entry)
+
+    def _let_go(self, entry: Entry, reason: str, now: float) -> None:
+        """There is no more use for this here, for a reason that x-death will name."""
+        self.forget(entry)
+        self._owner.dead_letter(self, entry.message, reason, now)
 
     def give_back(self, entries: Iterable[Entry], now: float) -> None:
         """Put back what a channel held when it went."""
@@ -339,6 +361,8 @@ class Queue:
         if not consumer.no_ack:
             self.hold(entry, consumer)
         consumer.channel.deliver(consumer, entry, now)
+        if self._keeper is not None and consumer.no_ack:
+            self.forget(entry)
 
     def hold(self, entry: Entry, consumer: Consumer | None) -> None:
         """Note that somebody has a message until it is settled; nobody in particular for basic.get."""
@@ -353,7 +377,7 @@ class Queue:
     def expire(self, now: float) -> None:
         """Let go of the messages at the head whose time is over. RabbitMQ looks at no others."""
         while self._count and self._head_expires_at() <= now:
-            self._owner.dead_letter(self, self._take().message, "expired", now)
+            self._let_go(self._take(), "expired", now)
 
     def tick(self, now: float) -> None:
         """Do what is due."""
@@ -412,7 +436,7 @@ class Queue:
 
     def _drop_surplus(self, now: float) -> None:
         while self._count and (self._count > self._max_length or self.octets > self._max_octets):
-            self._owner.dead_letter(self, self._take().message, "maxlen", now)
+            self._let_go(self._take(), "maxlen", now)
 
     # --- its end
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from amqproxy.amqp091.errors import NotImplementedByServer, ResourceLocked
 from amqproxy.amqp091.wire import Field
 from amqproxy.broker.backlog import NEVER, Backlog, Entry
+from amqproxy.broker.journal import Lane
+from amqproxy.broker.kept_backlog import Fetch, KeptBacklog
 from amqproxy.broker.message import Message, header_with
 from amqproxy.broker.queue import Queue
 from amqproxy.broker.turns import SingleTurn
@@ -68,17 +70,68 @@ class ReturnsFirst(Backlog):
         self._behind.clear()
 
 
+class KeptReturnsFirst(KeptBacklog):
+    """The same, on the disk too; where it is found again in the order in which it first came."""
+
+    __slots__ = ("_again", "_behind")
+
+    def __init__(self, lane: Lane, fetch: Fetch) -> None:
+        super().__init__(lane, fetch)
+        self._again: deque[Entry] = deque()
+        self._behind: dict[int, Entry] = {}
+
+    def __len__(self) -> int:
+        return len(self._again) + super().__len__()
+
+    def __iter__(self) -> Iterator[Message]:
+        for entry in self._again:
+            yield entry.message
+        yield from super().__iter__()
+
+    def put_back(self, entry: Entry) -> None:
+        self._again.append(entry)
+        self._came_back(entry)
+
+    def put_behind(self, entry: Entry) -> None:
+        Backlog.add(self, entry.message, entry.expires_at)
+        self._behind[self._position + len(self._fresh)] = entry
+        self._came_back(entry)
+
+    def take(self, queue: Queue) -> Entry:
+        if self._again:
+            entry = self._again.popleft()
+        elif self._left:
+            return super().take(queue)
+        else:
+            entry = Backlog.take(self, queue)
+            entry = self._behind.pop(entry.position, entry)
+        if entry.position not in self._transient:
+            self._went_out(entry)
+        return entry
+
+    @property
+    def expires_at(self) -> float:
+        return self._again[0].expires_at if self._again else super().expires_at
+
+    def clear(self) -> None:
+        super().clear()
+        self._again.clear()
+        self._behind.clear()
+
+
 class Quorum(Queue):
     type: ClassVar[str] = "quorum"
     __slots__ = ("_is_full",)
-    _lanes: list[tuple[int, ReturnsFirst]]  # type: ignore[assignment]
+    _lanes: list[tuple[int, ReturnsFirst | KeptReturnsFirst]]  # type: ignore[assignment]
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self._is_full = False
         super().__init__(*arguments, **options)
 
-    def _new_backlog(self) -> ReturnsFirst:
-        return ReturnsFirst()
+    def _new_backlog(self, priority: int) -> ReturnsFirst | KeptReturnsFirst:
+        if self._keeper is None:
+            return ReturnsFirst()
+        return KeptReturnsFirst(self._keeper.lane(self._owner.name, self.name, priority), self._keeper.fetch)
 
     def apply(self, settings: Settings, now: float) -> None:
         if settings.overflow == "reject-publish-dlx":
@@ -111,7 +164,7 @@ class Quorum(Queue):
                 continue
             entry.delivery_count += 1
             if limit is not None and entry.delivery_count > limit:
-                self._owner.dead_letter(self, entry.message, "delivery_limit", now)
+                self._let_go(entry, "delivery_limit", now)
                 continue
             entry.is_redelivered = True
             if is_behind:

@@ -50,7 +50,7 @@ class Remembrance:
     def begin(self, durables: Iterable[Durable]) -> None:
         """Know what the disk has, and listen from now on."""
         self._known = {each.key: each for each in durables if not isinstance(each, TOPOLOGY)}
-        self._broker.events.observers.append(self)
+        self._broker.events.keepers.append(self)
 
     def __call__(self, event: Event) -> None:
         noun, _, verb = event.name.partition(".")

@@ -87,6 +87,10 @@ async def serve_stream(
                     while link.is_blocked and not link.is_over:
                         may_read = trio.Event()
                         await may_read.wait()
+                    if broker.keeper is not None and broker.keeper.journal.is_full:
+                        is_written = trio.Event()
+                        broker.keeper.journal.when_committed(is_written.set)
+                        await is_written.wait()
             except trio.BrokenResourceError:
                 pass
             if link.is_over:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -105,6 +106,9 @@ class ServerChannel:
         self.global_prefetch = UNLIMITED
         self.is_confirming = False
         self.is_transactional = False
+        self._journal = vhost.keeper.journal if vhost.keeper is not None else None
+        self._is_noted = False
+        self._awaited = 0
         self._publishes = 0
         self._confirmed = 0
         self._next_tag = 0
@@ -206,16 +210,20 @@ class ServerChannel:
             if self.vhost.events.observers:
                 self.vhost.events.report("message.returned", self.vhost.name, message, channel=self)
         is_taken = True
+        noted = self._journal.rows if self._journal is not None else 0
         for queue in queues:
             if not queue.publish(message, now):
                 is_taken = False
         message.forget_properties()
+        if self._journal is not None and self._journal.rows != noted:
+            self._is_noted = True
         if self.is_confirming:
             if is_taken:
                 self.link.to_confirm(self)
             else:
-                self._confirm_to(self._publishes - 1)
-                self._confirmed = self._publishes
+                if not (self._is_noted or self._awaited):
+                    self._confirm_to(self._publishes - 1)
+                    self._confirmed = self._publishes
                 self.link.say(self.number, BasicNack(self._publishes, False, False))
 
     def _answer(self, message: Message) -> None:
@@ -253,8 +261,22 @@ class ServerChannel:
             self._trace(trace, now)
 
     def confirm(self) -> None:
-        """Confirm all that was published and is not confirmed yet."""
-        self._confirm_to(self._publishes)
+        """Confirm all that was published and is not confirmed yet, as soon as what is to be kept is on the disk."""
+        if self._journal is not None and (self._is_noted or self._awaited):
+            self._is_noted = False
+            self._awaited += 1
+            self._journal.when_committed(partial(self._confirm_kept, self._publishes))
+        else:
+            self._confirm_to(self._publishes)
+
+    def _confirm_kept(self, last: int) -> None:
+        self._awaited -= 1
+        if self._is_open:
+            self._confirm_to(last)
+
+    @property
+    def _is_open(self) -> bool:
+        return self.link.channels.get(self.number) is self and not self.link.is_over
 
     def _confirm_to(self, last: int) -> None:
         if last > self._confirmed:
@@ -594,6 +616,8 @@ class ServerChannel:
         if not method.no_ack:
             queue.hold(entry, None)
             self.unacked.add(self._next_tag, entry)
+        else:
+            queue.forget(entry)
         message = entry.message
         got = BasicGetOk(
             self._next_tag, entry.is_redelivered, message.exchange, message.routing_key, queue.message_count
@@ -636,7 +660,14 @@ class ServerChannel:
             self._enqueue(publish, message, tuple(queue for queue in queues if not queue.is_deleted), now)
         for entries, outcome in acks:
             self._apply(entries, outcome, now)
-        self._reply(method, TxCommitOk())
+        if self._journal is None:
+            self._reply(method, TxCommitOk())
+        else:
+            self._journal.when_committed(self._commit_kept)
+
+    def _commit_kept(self) -> None:
+        if self._is_open:
+            self.link.say(self.number, TxCommitOk())
 
     def _tx_rollback(self, method: TxRollback, now: float) -> None:
         self._check_transactional()

@@ -43,7 +43,7 @@ class Stream(Queue):
         self._segments = [Segment(0)]
         self._next = 0
         self._places: dict[Consumer, int] = {}
-        super().__init__(*arguments, **options)
+        super().__init__(*arguments, **{**options, "keeper": None})
 
     @property
     def first_offset(self) -> int:

@@ -25,6 +25,7 @@ from amqproxy.broker.events import Events
 from amqproxy.broker.exchange import Binding, Exchange
 from amqproxy.broker.exchanges import TYPES
 from amqproxy.broker.exchanges.delayed import released
+from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message
 from amqproxy.broker.policies import Effect, Policy, effect, effective_arguments
 from amqproxy.broker.queue import Queue
@@ -56,6 +57,7 @@ class VirtualHost:
     def __init__(self, name: str, events: Events | None = None) -> None:
         self.name = name
         self.events = events or Events()
+        self.keeper: Keeper | None = None
         self.description = ""
         self.tags: list[str] = []
         self.limits: dict[str, int] = {}
@@ -120,7 +122,7 @@ class VirtualHost:
         exchange.policy, *names = self._effect("exchanges", name)
         exchange.policy_names = (names[0], names[1])
         self._forget_routes()
-        if self.events.observers:
+        if self.events.is_kept:
             self.events.report("exchange.created", self.name, exchange)
         return exchange
 
@@ -145,7 +147,7 @@ class VirtualHost:
         self._held = [held for held in self._held if held[2] is not exchange]
         heapq.heapify(self._held)
         self._forget_routes()
-        if self.events.observers:
+        if self.events.is_kept:
             self.events.report("exchange.deleted", self.name, exchange)
         self._unbind_all(exchange)
 
@@ -205,11 +207,12 @@ class VirtualHost:
             exclusive_to=link if exclusive else None,
             arguments=arguments,
             now=now,
+            keeper=self.keeper if durable and not exclusive else None,
         )
         self._apply_policies_to(queue, now)
         self.queues[name] = queue
         self._forget_routes()
-        if self.events.observers:
+        if self.events.is_kept:
             self.events.report("queue.created", self.name, queue)
         return queue
 
@@ -237,7 +240,7 @@ class VirtualHost:
         queue.consumers.clear()
         self.timed_queues.drop(queue)
         self.deleted(queue)
-        if self.events.observers:
+        if self.events.is_kept:
             self.events.report("queue.deleted", self.name, queue)
         return count
 
@@ -268,7 +271,7 @@ class VirtualHost:
         if source.bind(binding):
             self._bound.setdefault(destination, {})[source, binding] = None
             self._forget_routes()
-            if self.events.observers:
+            if self.events.is_kept:
                 self.events.report("binding.created", self.name, binding, source=source)
 
     def unbind(self, source: Exchange, destination: Queue | Exchange, routing_key: str, arguments: Table) -> None:
@@ -288,7 +291,7 @@ class VirtualHost:
         if not bound:
             del self._bound[binding.destination]
         self._forget_routes()
-        if self.events.observers:
+        if self.events.is_kept:
             self.events.report("binding.deleted", self.name, binding, source=source)
         return True
 
@@ -386,14 +389,14 @@ class VirtualHost:
         """Lay a policy over all it matches, in place of one of the same name."""
         (self.operator_policies if is_operator else self.policies)[policy.name] = policy
         self._apply_policies(now)
-        if self.events.observers:
+        if self.events.is_kept:
             self.events.report("policy.set", self.name, policy, is_operator=is_operator)
 
     def clear_policy(self, name: str, now: float, *, is_operator: bool = False) -> bool:
         """Take a policy off again; False when there is none of that name."""
         found = (self.operator_policies if is_operator else self.policies).pop(name, None)
         self._apply_policies(now)
-        if found is not None and self.events.observers:
+        if found is not None and self.events.is_kept:
             self.events.report("policy.cleared", self.name, found, is_operator=is_operator)
         return found is not None
 
