@@ -19,7 +19,9 @@ from amqproxy import __version__
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.definitions import load
 from amqproxy.broker.integrated import Integrated
+from amqproxy.broker.keeping import kept
 from amqproxy.broker.server import current_time, serve, usual_memory_limit
+from amqproxy.broker.store import StoreError
 from amqproxy.config import Config, ConfigError, Upstream, join_address, split_address
 from amqproxy.proxy.listener import Server, listen
 from amqproxy.proxy.tls import server_context
@@ -83,21 +85,28 @@ async def run(config: Config, render: Callable[[Record], str] | None = None) -> 
         raise BrokenPipeError
 
 
-async def run_broker(address: str, definitions: Path | None = None) -> None:
+async def run_broker(address: str, definitions: Path | None = None, data: Path | None = None) -> None:
     """Run the broker alone, on HOST:PORT, until SIGTERM or SIGINT. `Unavailable` when that cannot be had.
 
-    `definitions` is a definitions.json to begin with; `ConfigError` when it is none.
+    `definitions` is a definitions.json to begin with; `ConfigError` when it is none. What is durable is kept in the
+    directory `data`, if that is given.
     """
     log = structlog.get_logger()
     broker = _broker()
-    if definitions is not None:
-        _define(broker, definitions)
     host, port = split_address(address)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         try:
-            async with serve(broker, host, port) as bound:
+            async with AsyncExitStack() as stack:
+                remembrance = None if data is None else await stack.enter_async_context(kept(broker, data))
+                if definitions is not None:
+                    _define(broker, definitions)
+                if remembrance is not None:
+                    remembrance.compare()
+                bound = await stack.enter_async_context(serve(broker, host, port))
                 log.info("listening", address=join_address(host, bound))
                 await anext(signals)
+        except StoreError as error:
+            raise Unavailable(str(error)) from None
         except OSError as error:
             raise Unavailable(f"cannot listen on {address}: {error.strerror or error}") from None
     log.info("stopped")

@@ -100,16 +100,19 @@ def run(
 def broker(
     *,
     listen: str = "127.0.0.1:5672",
+    data: Path | None = None,
     definitions: Path | None = None,
     log_format: Literal["text", "json"] = "text",
     log_level: Literal["debug", "info", "warning", "error"] = "info",
 ) -> None:
-    """Be an AMQP broker, all in memory, until SIGTERM or Ctrl-C.
+    """Be an AMQP broker until SIGTERM or Ctrl-C.
 
     Parameters
     ----------
     listen
         HOST:PORT where clients connect. Port 0 takes a free one.
+    data
+        A directory for what is durable, which is found again there. Without one, all is in memory.
     definitions
         A definitions.json, as RabbitMQ exports it: users, virtual hosts, permissions, queues and so on.
     log_format
@@ -125,7 +128,7 @@ def broker(
     _from_flag("--listen", Listener, {"address": listen})
     log.start(Log(format=log_format, level=log_level))
     try:
-        trio.run(root.run_broker, listen, definitions)
+        trio.run(root.run_broker, listen, definitions, data)
     except root.Unavailable as error:
         raise Failure(str(error)) from None
 
