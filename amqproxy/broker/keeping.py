@@ -27,6 +27,7 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[Remembrance]:
     log = structlog.get_logger()
     token = trio.lowlevel.current_trio_token()
     is_writing = False
+    has_failed = False
 
     def write() -> None:
         """Write what has gathered, one batch at a time: what comes meanwhile is the next one."""
@@ -36,13 +37,17 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[Remembrance]:
             store.submit(journal.take())
 
     def written(batch: Batch) -> None:
-        nonlocal is_writing
+        nonlocal is_writing, has_failed
         is_writing = False
         journal.committed(batch)
-        broker.set_alarm("disk", False, current_time())
+        if has_failed:
+            has_failed = False
+            broker.set_alarm("disk", False, current_time())
         write()
 
     def failed(error: Exception) -> None:
+        nonlocal has_failed
+        has_failed = True
         log.error("cannot write", path=str(store.path), reason=str(error))
         broker.set_alarm("disk", True, current_time())
 

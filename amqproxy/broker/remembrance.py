@@ -44,7 +44,7 @@ class Remembrance:
 
     def __init__(self, broker: Broker, journal: Journal) -> None:
         self._broker = broker
-        self._journal = journal
+        self.journal = journal
         self._known: dict[str, Durable] = {}
 
     def begin(self, durables: Iterable[Durable]) -> None:
@@ -67,7 +67,7 @@ class Remembrance:
             if found is None:
                 return
             if verb == "created" and vhost is not None:
-                self._journal.remember(found)
+                self.journal.remember(found)
             else:
                 self._forget(found)
         elif noun == "vhost" and verb == "deleted":
@@ -81,19 +81,19 @@ class Remembrance:
         """Note all that has changed in vhosts, users, permissions, policies and parameters."""
         now = {each.key: each for each in settings(self._broker)}
         for key in self._known.keys() - now.keys():
-            self._journal.forget(key)
+            self.journal.forget(key)
         for key, each in now.items():
             if self._known.get(key) != each:
-                self._journal.remember(each)
+                self.journal.remember(each)
         self._known = now
 
     def _forget(self, durable: Durable) -> None:
-        self._journal.forget(durable.key)
+        self.journal.forget(durable.key)
         if isinstance(durable, DurableQueue):
             highest = Table.from_octets(durable.arguments).get("x-max-priority", 0)
-            self._journal.delete_lanes("queue", durable.vhost, durable.name, highest + 1)
+            self.journal.delete_lanes("queue", durable.vhost, durable.name, highest + 1)
         elif isinstance(durable, DurableExchange):
-            self._journal.delete_lanes("exchange", durable.vhost, durable.name)
+            self.journal.delete_lanes("exchange", durable.vhost, durable.name)
 
 
 TOPOLOGY = (DurableExchange, DurableQueue, DurableBinding)

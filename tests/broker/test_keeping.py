@@ -18,9 +18,11 @@ import pika.exceptions
 import pytest
 import trio
 
+from amqproxy.broker import keeping
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.keeping import kept
 from amqproxy.broker.server import serve
+from amqproxy.broker.store import Store
 
 ROOT = Path(__file__).parents[2]
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
@@ -108,6 +110,45 @@ def commit(port: int) -> None:
 async def test_a_transaction_is_kept(tmp_path: Path) -> None:
     await with_broker(tmp_path, commit)
     assert await with_broker(tmp_path, depth) == 10
+
+
+# --- the disk
+
+
+async def test_a_disk_that_takes_nothing_is_an_alarm_until_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stores = []
+
+    def small(*arguments: Any, **options: Any) -> Store:
+        stores.append(Store(*arguments, **options, max_octets=1, retry_after=0.01))
+        return stores[0]
+
+    monkeypatch.setattr(keeping, "Store", small)
+    heard: dict[str, trio.Event] = {"alarm.set": trio.Event(), "alarm.cleared": trio.Event()}
+    broker = Broker()
+    broker.events.observers.append(lambda event: heard[event.name].set() if event.name in heard else None)
+    async with kept(broker, tmp_path) as remembrance:
+        broker.add_vhost("v").description = "x" * 100_000
+        remembrance.compare()
+        with trio.fail_after(20):
+            await heard["alarm.set"].wait()
+            assert broker.alarms == {"disk"}
+            stores[0].max_octets = 100_000_000
+            await heard["alarm.cleared"].wait()
+        assert broker.alarms == set()
+
+
+async def test_another_alarm_for_the_disk_stays(tmp_path: Path) -> None:
+    broker = Broker(disk_free_limit=1000)
+    async with kept(broker, tmp_path) as remembrance:
+        broker.measure(0.0, disk_free=10)
+        broker.add_vhost("v")
+        is_written = trio.Event()
+        remembrance.journal.when_committed(is_written.set)
+        with trio.fail_after(60):
+            await is_written.wait()
+        assert broker.alarms == {"disk"}
 
 
 # --- by its command
