@@ -7,14 +7,18 @@ state machine for both peers. It takes bytes and the time, and returns values; i
 
 `taps` watch what passes and never slow it: `record` says what a tap is told, `metrics` counts it for Prometheus.
 
+`broker` is a broker of our own: a pure model of virtual hosts, exchanges, queues and users, a store for what is
+durable, and a trio server; the proxy can have it as its upstream in the same process.
+
 `proxy` is trio: a listener, a session for each client, and an upstream over TCP or TLS. `capture` reads pcap and pcapng
 and puts TCP streams together again, so that a file decodes as live traffic does. Neither knows of the other.
 
-`config` is the configuration file as types, `app` wires everything up in one nursery, and `cli` is the command.
+`config` is the configuration file as types, `log` writes the log, `app` wires everything up in one nursery, and `cli`
+is the command.
 
 `_pure` chooses between the compiled and the plain form of a module; `_cython` stands in for Cython where it is missing.
 
-Later come rules, a broker of our own, AMQP 0-10, a pipeline for Spark and a pytest plugin, each on its own floor.
+Later come rules, AMQP 0-10, a pipeline for Spark and a pytest plugin, each on its own floor.
 """
 
 from amqproxy import _pure

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 import yaml
@@ -61,6 +61,9 @@ class ClientTLS(Strict, frozen=True):
     def __post_init__(self) -> None:
         if self.key and not self.certificate:
             raise ValueError("a key needs the certificate that it belongs to")
+
+
+TLS = TypeVar("TLS", ServerTLS, ClientTLS)
 
 
 class Listener(Strict, frozen=True):
@@ -149,8 +152,25 @@ def load(path: Path) -> Config:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
-    return parse(text, path)
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"{path}: cannot be read: {reason}") from None
+    return _placed(parse(text, path), path.parent)
+
+
+def _placed(config: Config, directory: Path) -> Config:
+    """The config with the files that it names found beside it, wherever we were started."""
+    listen = tuple(msgspec.structs.replace(each, tls=_placed_tls(each.tls, directory)) for each in config.listen)
+    upstream = config.upstream
+    if isinstance(upstream, Upstream):
+        upstream = msgspec.structs.replace(upstream, tls=_placed_tls(upstream.tls, directory))
+    return msgspec.structs.replace(config, listen=listen, upstream=upstream)
+
+
+def _placed_tls(tls: TLS | None, directory: Path) -> TLS | None:
+    if tls is None:
+        return None
+    files = {name: getattr(tls, name, None) for name in ("certificate", "key", "ca", "client_ca")}
+    return msgspec.structs.replace(tls, **{name: str(directory / file) for name, file in files.items() if file})
 
 
 def parse(text: str, path: Path) -> Config:

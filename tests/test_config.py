@@ -72,7 +72,8 @@ WHOLE = Config(
 def test_files_of_either_kind(name: str, text: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_text(text)
-    assert load(path) == WHOLE
+    assert parse(text, path) == WHOLE
+    assert load(path).limits == WHOLE.limits
 
 
 @pytest.mark.parametrize("name", ["a.yaml", "a.toml"])
@@ -170,3 +171,14 @@ def test_what_yaml_cannot_make_sense_of_is_no_traceback(text: str) -> None:
 def test_the_upstream_is_not_where_we_listen() -> None:
     with pytest.raises(ConfigError, match="which is where we listen"):
         parse('{listen: [{address: "127.0.0.1:1"}], upstream: {address: "127.0.0.1:1"}}', Path("x.yaml"))
+
+
+def test_files_are_looked_for_beside_the_config(tmp_path: Path) -> None:
+    file = tmp_path / "proxy.yaml"
+    file.write_text("listen: [{tls: {certificate: a.pem, key: /b.pem}}]\nupstream: {tls: {ca: c.pem}}\n")
+    config = load(file)
+    assert config.listen[0].tls is not None
+    assert (config.listen[0].tls.certificate, config.listen[0].tls.key) == (str(tmp_path / "a.pem"), "/b.pem")
+    assert isinstance(config.upstream, Upstream)
+    assert config.upstream.tls is not None
+    assert config.upstream.tls.ca == str(tmp_path / "c.pem")

@@ -1,4 +1,4 @@
-"""Messages that wait in a queue. On the way of every message that finds no consumer, so it is compiled."""
+"""Messages that wait in a queue. On the way of every message that finds no consumer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The octets of a content, from parts that are there already; the broker's way out, so it is compiled."""
+"""The octets of a content, from parts that are there already: the broker's way out."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One queue: messages in their order, and the consumers that they are handed to in turn.
 
 What happens to a message that is not wanted (dead-lettering) and what a name means are the virtual host's business; it
-is told through `Owner`. Publishing, delivering and settling are on the way of every message, so this is compiled.
+is told through `Owner`. Publishing, delivering and settling are on the way of every message, so it is kept lean.
 """
 
 from __future__ import annotations

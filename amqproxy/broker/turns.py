@@ -1,4 +1,4 @@
-"""Whose turn it is among the consumers of a queue. On the way of every delivery, so it is compiled."""
+"""Whose turn it is among the consumers of a queue. On the way of every delivery."""
 
 from __future__ import annotations
 

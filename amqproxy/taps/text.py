@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
@@ -24,7 +23,8 @@ def line(record: Record) -> str:
 
 @lru_cache(maxsize=16)
 def _time_of_day(seconds: int) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%H:%M:%S}"
+    minutes, second = divmod(seconds % 86_400, 60)  # whatever day it is: captures name impossible ones
+    return f"{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"
 
 
 def _what(record: Record) -> str:

@@ -86,3 +86,9 @@ def test_a_terminal_is_not_given_what_it_would_obey(text: str) -> None:
 @given(strategies.methods, st.integers(0, 2**62))
 def test_any_method_is_one_printable_line(method: Method, ts_ns: int) -> None:
     assert line(record_frame(Frame(encode_method(1, method)), **(WHERE | {"ts_ns": ts_ns}))).isprintable()
+
+
+@pytest.mark.parametrize("ts_ns", [1_795_234_087_076_774_558_000, -1_000_000_000, 2**63])
+def test_times_that_no_calendar_has(ts_ns: int) -> None:
+    record = record_frame(Frame(HEARTBEAT_FRAME), **{**WHERE, "ts_ns": ts_ns})
+    assert line(record).endswith("heartbeat")
