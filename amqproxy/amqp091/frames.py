@@ -111,22 +111,13 @@ class Tally:
         self._octets = self.octets  # type: ignore[assignment]
 
 
-# A publisher's messages tend to begin alike, to the octet, and what is decoded never changes: so
-# basic.publish and headers are decoded once, and then known again.
+# A publisher's messages tend to begin alike, to the octet, and what is decoded never changes: so each
+# basic.publish is decoded once and then known again, and a header is if it is as the one before it.
 _PUBLISH = cython.declare(cython.int, BasicPublish.index)
 _ALIKE = cython.declare(dict, {})
 _MAX_ALIKE = cython.declare(cython.Py_ssize_t, 160)
 _ALIKE_COUNT = cython.declare(cython.Py_ssize_t, 1024)
-
-
 _last_header: Frame | None = None
-
-
-@cython.cfunc
-def _remember(raw: bytes, decoded: object) -> None:
-    if len(_ALIKE) >= _ALIKE_COUNT:
-        _ALIKE.clear()
-    _ALIKE[raw] = decoded
 
 
 @cython.cfunc
@@ -229,7 +220,9 @@ class Frame:
             error.class_id, error.method_id = cls.class_id, cls.method_id
             raise
         if is_alike:
-            _remember(self.raw, self._decoded)
+            if len(_ALIKE) >= _ALIKE_COUNT:
+                _ALIKE.clear()
+            _ALIKE[self.raw] = self._decoded
         return self._decoded
 
     @cython.cfunc

@@ -45,7 +45,6 @@ class Server:
         self._tap = tap
         self._numbers = count(1)
         self._log = structlog.get_logger()
-        self._accepting: list[trio.CancelScope] = []
         self._is_empty = trio.Event()
 
     async def serve(
