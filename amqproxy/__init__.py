@@ -10,6 +10,8 @@ state machine for both peers. It takes bytes and the time, and returns values; i
 `broker` is a broker of our own: a pure model of virtual hosts, exchanges, queues and users, a store for what is
 durable, and a trio server; the proxy can have it as its upstream in the same process.
 
+`sockets` carries octets to and from one peer, over TCP or TLS, for the proxy and the broker alike.
+
 `proxy` is trio: a listener, a session for each client, and an upstream over TCP or TLS. `capture` reads pcap and pcapng
 and puts TCP streams together again, so that a file decodes as live traffic does. Neither knows of the other.
 

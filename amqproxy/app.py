@@ -24,9 +24,9 @@ from amqproxy.broker.server import current_time, serve, usual_memory_limit
 from amqproxy.broker.store import StoreError
 from amqproxy.config import Config, ConfigError, Upstream, join_address, split_address
 from amqproxy.proxy.listener import Server, listen
-from amqproxy.proxy.tls import server_context
-from amqproxy.proxy.transport import SocketTransport, Transport
 from amqproxy.proxy.upstream import Dialer
+from amqproxy.sockets.tls import server_context
+from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.printer import Printer
 from amqproxy.taps.record import Record

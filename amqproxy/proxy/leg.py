@@ -10,7 +10,7 @@ from amqproxy.amqp091.frames import METHOD, encode_method
 from amqproxy.amqp091.grammar import Peer, State
 from amqproxy.amqp091.methods import ConnectionClose, ConnectionCloseOk
 from amqproxy.amqp091.protocol_header import HEADER
-from amqproxy.proxy.transport import Broken, Transport
+from amqproxy.sockets.transport import Broken, Transport
 
 TAKES_CLOSE = frozenset({State.OPENING, State.OPEN})
 """When a peer understands connection.close. Before, RabbitMQ only closes the socket; so do we."""

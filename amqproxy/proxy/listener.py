@@ -12,8 +12,7 @@ import trio
 from amqproxy.config import Limits, join_address, split_address
 from amqproxy.proxy import watchdog
 from amqproxy.proxy.session import Session
-from amqproxy.proxy.transport import SocketTransport, StreamTransport, Transport
-from amqproxy.proxy.upstream import plain_socket
+from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, plain_socket
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 

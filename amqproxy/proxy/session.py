@@ -25,8 +25,8 @@ from amqproxy.config import Limits
 from amqproxy.proxy.account import Account, End
 from amqproxy.proxy.drain import Drain
 from amqproxy.proxy.leg import TAKES_CLOSE, Leg
-from amqproxy.proxy.transport import Broken, Transport
 from amqproxy.proxy.upstream import Unreachable
+from amqproxy.sockets.transport import Broken, Transport
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 import ssl
 
 import trio
 
 from amqproxy.config import Upstream, split_address
-from amqproxy.proxy.tls import client_context
-from amqproxy.proxy.transport import SocketTransport, StreamTransport, Transport
+from amqproxy.sockets.tls import client_context
+from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, plain_socket
 
 
 class Unreachable(Exception):
@@ -57,13 +56,6 @@ class Dialer:
             await trio.aclose_forcefully(secured)
             raise
         return StreamTransport(secured)
-
-
-def plain_socket(stream: trio.SocketStream) -> socket.socket:
-    """The socket of a trio stream, which must not be used any more."""
-    sock = socket.socket(fileno=stream.socket.detach())
-    sock.setblocking(False)
-    return sock
 
 
 def _explained(error: OSError) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from amqproxy.config import Limits
 from amqproxy.proxy.session import Session
-from amqproxy.proxy.transport import SocketTransport, Transport
+from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 from tests.proxy.words import octets, words

@@ -11,7 +11,7 @@ from amqproxy.amqp091.errors import ConnectionForced, FrameError
 from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer, State
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.proxy.leg import TAKES_CLOSE, Leg
-from amqproxy.proxy.transport import Broken
+from amqproxy.sockets.transport import Broken
 from tests.proxy.words import octets, words
 
 FORCED = ConnectionForced("because")

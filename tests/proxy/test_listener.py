@@ -13,7 +13,7 @@ from amqproxy.config import Limits
 from amqproxy.proxy import listener as listener_module
 from amqproxy.proxy.listener import Server, listen
 from amqproxy.proxy.session import Session
-from amqproxy.proxy.transport import SocketTransport, Transport
+from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.taps.metrics import Metrics
 from tests.proxy.stage import HANDSHAKE, connected
 from tests.proxy.words import octets, words

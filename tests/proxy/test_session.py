@@ -15,8 +15,8 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import Frame
 from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
 from amqproxy.config import Limits
-from amqproxy.proxy.transport import SocketTransport, StreamTransport, Transport
 from amqproxy.proxy.upstream import Unreachable
+from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport
 from amqproxy.taps.tap import Watched
 from tests.proxy.stage import HANDSHAKE, OPEN, staged
 from tests.proxy.words import method, octets

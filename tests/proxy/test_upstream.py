@@ -7,8 +7,8 @@ import trio
 from trio.testing import MockClock
 
 from amqproxy.config import ClientTLS, ConfigError, Upstream
-from amqproxy.proxy.transport import SocketTransport
 from amqproxy.proxy.upstream import Dialer, Unreachable
+from amqproxy.sockets.transport import SocketTransport
 
 
 def address_of(listener: socket.socket) -> str:

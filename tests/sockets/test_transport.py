@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import memory_stream_pair, wait_all_tasks_blocked
 
-from amqproxy.proxy.transport import LEAST_READ, MOST_READ, TURN, Broken, SocketTransport, StreamTransport, Transport
+from amqproxy.sockets.transport import LEAST_READ, MOST_READ, TURN, Broken, SocketTransport, StreamTransport, Transport
 from tests.proxy.stage import connected
 
 

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from amqproxy.config import ClientTLS, ConfigError, ServerTLS
-from amqproxy.proxy.tls import client_context, server_context
-from amqproxy.proxy.transport import Broken, StreamTransport
+from amqproxy.sockets.tls import client_context, server_context
+from amqproxy.sockets.transport import Broken, StreamTransport
 from tests.proxy.stage import connected
 
 

@@ -194,6 +194,13 @@ class StreamTransport:
         await trio.aclose_forcefully(self._stream)
 
 
+def plain_socket(stream: trio.SocketStream) -> socket.socket:
+    """The socket of a trio stream, which must not be used any more."""
+    sock = socket.socket(fileno=stream.socket.detach())
+    sock.setblocking(False)
+    return sock
+
+
 def _reason(error: BaseException) -> str:
     if isinstance(error, (ConnectionResetError, BrokenPipeError)):
         return "reset by the peer"
