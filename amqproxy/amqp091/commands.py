@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from amqproxy.amqp091.errors import PreconditionFailed, ProtocolError, ResourceError
 from amqproxy.amqp091.frames import BODY, HEADER, METHOD, OVERHEAD, Frame, encode_frame
-from amqproxy.amqp091.methods import Method
+from amqproxy.amqp091.methods import BY_INDEX, Method
 from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader, Properties
 
 try:
@@ -25,14 +27,15 @@ frame-max. Without it a peer could send empty body frames for ever."""
 class Command:
     """One method on one channel, with its content's header and body when it carries content.
 
-    `frames` are the frames it came in, empty when it was made here.
+    `frames` are the frames it came in, empty when it was made here. Of those nothing is decoded before it is asked for,
+    and what has not come yet is not there: `header` is None before the header's frame, `body` what there is of it.
     """
 
     channel: int = cython.declare(cython.int, visibility="readonly")
-    method: Method = cython.declare(object, visibility="readonly")
-    header: ContentHeader | None = cython.declare(object, visibility="readonly")
-    body: bytes = cython.declare(bytes, visibility="readonly")
     frames: list[Frame] = cython.declare(list, visibility="readonly")
+    _method: object
+    _header: Any
+    _body: bytes | None
 
     def __init__(
         self,
@@ -40,32 +43,94 @@ class Command:
         method: Method,
         properties: Properties = NO_PROPERTIES,
         body: bytes = b"",
-        *,
-        frames: list[Frame] | None = None,
     ) -> None:
         self.channel = channel
-        self.method = method
-        self.body = body
-        self.header = ContentHeader(len(body), properties) if method.carries_content else None
-        self.frames = frames or []
+        self.frames = []
+        self._method = method
+        self._header = ContentHeader(len(body), properties) if method.carries_content else None
+        self._body = body
+
+    @staticmethod
+    def received(frames: list[Frame]) -> Command:
+        """The command that came in `frames`, its method's first; the list may still grow."""
+        command: Command = Command.__new__(Command)
+        command.channel = frames[0].channel
+        command.frames = frames
+        command._method = None
+        command._header = None
+        command._body = None
+        return command
+
+    @property
+    def method(self) -> Any:
+        """`ProtocolError` when it is malformed."""
+        if self._method is None:
+            self._method = self.frames[0].method
+        return self._method
+
+    @property
+    def index(self) -> int:
+        """The method's small number, told without decoding it."""
+        if self.frames:
+            frame: Frame = self.frames[0]
+            return frame.index
+        return int(self.method.index)
+
+    @property
+    def header(self) -> ContentHeader | None:
+        """`ProtocolError` when it is malformed."""
+        if self._header is None and len(self.frames) > 1:
+            self._header = self.frames[1].header
+        return self._header
 
     @property
     def properties(self) -> Properties:
-        return NO_PROPERTIES if self.header is None else self.header.properties
+        header = self.header
+        return NO_PROPERTIES if header is None else header.properties
+
+    @property
+    def body(self) -> bytes:
+        """The octets of the body that have come."""
+        if self._body is None:
+            frames = self.frames
+            body = frames[2].payload if len(frames) == 3 else b"".join([each.payload for each in frames[2:]])
+            if not self.is_complete:
+                return body
+            self._body = body
+        return self._body
+
+    @property
+    def body_size(self) -> int:
+        """The octets of body that the header announces."""
+        if self._body is not None:
+            return len(self._body)
+        return self.frames[1].body_size if len(self.frames) > 1 else 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Has all of it come?"""
+        frames = self.frames
+        if not frames or not BY_INDEX[self.index].carries_content:
+            return True
+        if len(frames) == 1:
+            return False
+        return sum([frame.size for frame in frames[2:]]) >= frames[1].body_size
 
     def encode(self, frame_max: int) -> bytes:
         """The command's frames, none of them over `frame_max` octets (0: no limit), end to end."""
         method = encode_frame(METHOD, self.channel, self.method.encode())
-        if self.header is None:
+        header = self.header
+        if header is None:
             return method
-        parts = [method, encode_frame(HEADER, self.channel, self.header.encode())]
-        step = frame_max - OVERHEAD if frame_max else len(self.body)
-        for start in range(0, len(self.body), step or 1):
-            parts.append(encode_frame(BODY, self.channel, self.body[start : start + step]))
+        body = self.body
+        parts = [method, encode_frame(HEADER, self.channel, header.encode())]
+        step = frame_max - OVERHEAD if frame_max else len(body)
+        for start in range(0, len(body), step or 1):
+            parts.append(encode_frame(BODY, self.channel, body[start : start + step]))
         return b"".join(parts)
 
     def __repr__(self) -> str:
-        return f"<Command {self.method!r} channel={self.channel} body={len(self.body)} octets>"
+        return f"<Command {self.method!r} channel={self.channel} body={self.body_size} octets>"
 
 
 @cython.final
@@ -99,7 +164,7 @@ class CommandReader:
             self._is_skipping = False
             if not method.carries_content:
                 self._frames = []
-                return Command(frame.channel, method, frames=[frame])
+                return Command.received([frame])
             self._frames = [frame]
             return None
         if self._is_skipping:
@@ -117,8 +182,9 @@ class CommandReader:
                 raise self._given_up(ResourceError(f"a message in more than {MAX_FRAMES} frames", offset=frame.offset))
             return None
         frames, self._frames = self._frames, []
-        body = frames[2].payload if len(frames) == 3 else b"".join([each.payload for each in frames[2:]])
-        return Command(frame.channel, frames[0].method, frames[1].header.properties, body, frames=frames)
+        command = Command.received(frames)
+        _ = command.header  # what is malformed is to be found here, not by whoever asks for it
+        return command
 
     def _given_up(self, error: ProtocolError) -> ProtocolError:
         """`error`, with the method whose content is skipped from here on."""

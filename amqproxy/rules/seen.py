@@ -1,0 +1,61 @@
+"""What a rule may know when it decides: the command, who sent it, and the client's connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.grammar import CLIENT, Peer
+
+
+class Client(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of one session. `user` is "" before start-ok, `vhost` before open.
+
+    `address` is the client's, without its port; `listener` and `upstream` are HOST:PORT; `properties` are the client's
+    own, tables as dictionaries; `tls_subject` is its certificate's, `sni` the server name that it asked for.
+    """
+
+    session: int = 0
+    address: str = ""
+    port: int = 0
+    listener: str = ""
+    upstream: str = ""
+    tls_subject: str = ""
+    sni: str = ""
+    user: str = ""
+    vhost: str = ""
+    properties: Mapping[str, Any] = {}
+
+
+class ChannelFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """How the channel of a command stands on the client's leg, before the command."""
+
+    number: int = 0
+    is_confirming: bool = False
+    is_transactional: bool = False
+    consumers: int = 0
+    unacked: int = 0
+    """Deliveries that the client has yet to settle; counted only when a rule asks for it."""
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """One command of `sender`, as the rules before have left it.
+
+    `now` is in seconds of a steady clock, `time` in seconds since 1970. `random` draws from [0, 1). What was not waited
+    for, since no rule needed it, is not there: the header of a command judged at its method, say.
+    """
+
+    sender: Peer
+    command: Command
+    client: Client
+    channel: ChannelFacts = ChannelFacts()
+    now: float = 0.0
+    time: float = 0.0
+    random: Callable[[], float] = lambda: 0.0
+
+    @property
+    def is_from_client(self) -> bool:
+        return self.sender is CLIENT

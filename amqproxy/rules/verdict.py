@@ -1,0 +1,130 @@
+"""What is to become of a command: a value that the session's crossing carries out."""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+
+import msgspec
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.errors import Scope
+from amqproxy.amqp091.grammar import Peer
+
+
+class Stage(IntEnum):
+    """How much of a command must have come before it can be judged."""
+
+    NOTHING = 0
+    """No rule wants it: it passes."""
+    METHOD = 1
+    HEADER = 2
+    BODY = 3
+
+
+class Answer(StrEnum):
+    """What the sender of a message is told that goes no further."""
+
+    NOTHING = "nothing"
+    ACK = "ack"
+    """A publish: confirmed, if the channel confirms. A delivery: acknowledged to the broker."""
+    NACK = "nack"
+    """A publish: basic.nack, if the channel confirms; else the channel is closed with 403."""
+    RETURN = "return"
+    """A publish: basic.return, and then confirmed, if the channel confirms."""
+    REJECT = "reject"
+    """A delivery: rejected, so that it is dead-lettered or gone."""
+    REQUEUE = "requeue"
+    """A delivery: put back."""
+
+
+class Close(msgspec.Struct, frozen=True):
+    """The channel or the connection of the command is closed: for the sender with this, for its peer in good order."""
+
+    scope: Scope
+    code: int
+    text: str
+
+
+class Insertion(msgspec.Struct, frozen=True):
+    """A command of our own for `to`, on its own channel, sent as soon as no content is under way there.
+
+    Delivery tags and confirms are numbered when it is sent. The answer to a request is swallowed. `after` is in seconds.
+    """
+
+    to: Peer
+    command: Command
+    after: float = 0.0
+
+
+class Hold(msgspec.Struct, frozen=True):
+    """The command waits, and what comes behind it on its channel, for somebody's word or until `timeout` (seconds).
+
+    Then it passes, or is refused if not `passes_at_timeout`.
+    """
+
+    name: str
+    timeout: float
+    passes_at_timeout: bool = True
+
+
+class Impairment(msgspec.Struct, frozen=True, tag=True):
+    """What is done to the octets on their way to `to`, whatever they mean; each kind is a subclass, in `impairments`.
+
+    It lasts for `duration` seconds, or for good.
+    """
+
+    to: Peer
+    duration: float | None = None
+
+
+class Mirrored(msgspec.Struct, frozen=True):
+    """A copy of a publish, for another exchange or another upstream (a name of the config's; None: the same)."""
+
+    command: Command
+    upstream: str | None = None
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of one command. `command` is what goes on: the very one that was seen, another, or None: nothing.
+
+    When nothing goes on, `answer` says what its sender is told. `delay` is how long the command waits first, and its
+    channel behind it, in seconds; `behind` how many later commands of the same method on its channel overtake it.
+    `shown` is the command as taps see it, where that differs. `is_final`: no later rule is asked. `marks` name it in
+    records and logs. `damage` are the bits to flip in the octets of its first frame, each by its
+    octet's place and a mask.
+    """
+
+    command: Command | None
+    answer: Answer = Answer.NOTHING
+    close: Close | None = None
+    delay: float = 0.0
+    behind: int = 0
+    hold: Hold | None = None
+    insertions: tuple[Insertion, ...] = ()
+    impairments: tuple[Impairment, ...] = ()
+    mirrored: tuple[Mirrored, ...] = ()
+    shown: Command | None = None
+    marks: tuple[str, ...] = ()
+    logged: tuple[tuple[str, str], ...] = ()
+    """Level and text of what is to be logged."""
+    damage: tuple[tuple[int, int], ...] = ()
+    is_final: bool = False
+
+    def then(self, later: Verdict) -> Verdict:
+        """What both come to, where `later` was decided on what this one lets go on."""
+        return Verdict(
+            command=later.command,
+            answer=later.answer,
+            close=later.close or self.close,
+            delay=self.delay + later.delay,
+            behind=max(self.behind, later.behind),
+            hold=self.hold or later.hold,
+            insertions=self.insertions + later.insertions,
+            impairments=self.impairments + later.impairments,
+            mirrored=self.mirrored + later.mirrored,
+            shown=later.shown or self.shown,
+            marks=self.marks + later.marks,
+            logged=self.logged + later.logged,
+            damage=self.damage + later.damage,
+            is_final=later.is_final,
+        )
