@@ -34,7 +34,7 @@ class Command:
     channel: int = cython.declare(cython.int, visibility="readonly")
     frames: list[Frame] = cython.declare(list, visibility="readonly")
     _method: object
-    _header: Any
+    _header: ContentHeader | None
     _body: bytes | None
 
     def __init__(

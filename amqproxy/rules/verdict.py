@@ -48,7 +48,7 @@ class Close(msgspec.Struct, frozen=True):
 class Insertion(msgspec.Struct, frozen=True):
     """A command of our own for `to`, on its own channel, sent as soon as no content is under way there.
 
-    Delivery tags and confirms are numbered when it is sent. The answer to a request is swallowed. `after` is in seconds.
+    Delivery tags and confirms are numbered when it is sent; the answer to a request is swallowed. `after` is seconds.
     """
 
     to: Peer
