@@ -13,7 +13,7 @@ import structlog
 import trio
 
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.link import Link
+from amqproxy.broker.link import CLOSING_TIME, Link
 
 _offset: trio.lowlevel.RunVar[float] = trio.lowlevel.RunVar("seconds from trio's clock to the time of day")
 
@@ -46,9 +46,12 @@ async def serve_stream(
     """Be the broker at the other end of `stream`, until either closes it; the rest is as in `Link`."""
     something = trio.Event()
     may_read = trio.Event()
+    scope = trio.CancelScope()
 
     def wake() -> None:
         something.set()
+        if link.is_over:
+            scope.deadline = min(scope.deadline, trio.current_time() + CLOSING_TIME)
         if not link.is_blocked:
             may_read.set()
 
@@ -61,7 +64,7 @@ async def serve_stream(
         now=current_time(),
     )
 
-    async def send(scope: trio.CancelScope) -> None:
+    async def send() -> None:
         nonlocal something
         try:
             while True:
@@ -72,31 +75,37 @@ async def serve_stream(
                     link.sent(current_time())
                 if link.is_over:
                     break
+            link.lose(current_time())
+            if isinstance(stream, trio.abc.HalfCloseableStream):
+                # Closed at once, with something of the client's unread, the client might not get to see our last word.
+                await stream.send_eof()
+                return
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
         scope.cancel()
 
     try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(send, nursery.cancel_scope)
-            try:
-                while data := await stream.receive_some(READ):
-                    link.feed(bytes(data), current_time())
-                    if link.is_over:
-                        something.set()
-                    while link.is_blocked and not link.is_over:
-                        may_read = trio.Event()
-                        await may_read.wait()
-                    if broker.keeper is not None and broker.keeper.journal.is_full:
-                        is_written = trio.Event()
-                        broker.keeper.journal.when_committed(is_written.set)
-                        await is_written.wait()
-            except trio.BrokenResourceError:
-                pass
-            if link.is_over:
-                something.set()
-            else:
-                nursery.cancel_scope.cancel()
+        with scope:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(send)
+                try:
+                    while data := await stream.receive_some(READ):
+                        link.feed(bytes(data), current_time())
+                        if link.is_over:
+                            something.set()
+                        while link.is_blocked and not link.is_over:
+                            may_read = trio.Event()
+                            await may_read.wait()
+                        if broker.keeper is not None and broker.keeper.journal.is_full:
+                            is_written = trio.Event()
+                            broker.keeper.journal.when_committed(is_written.set)
+                            await is_written.wait()
+                except trio.BrokenResourceError:
+                    pass
+                if link.is_over:
+                    something.set()
+                else:
+                    scope.cancel()
     finally:
         link.lose(current_time())
         with trio.CancelScope(shield=True):
