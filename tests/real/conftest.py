@@ -6,6 +6,7 @@ from types import FrameType
 
 import pytest
 
+from tests.real.own import OwnBroker
 from tests.real.proxy import Proxy
 from tests.real.rabbitmq import RabbitMQ
 from tests.real.route import Route, Watched
@@ -32,7 +33,17 @@ def deadline() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def route(rabbitmq: RabbitMQ, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Route]:
     """One proxy for a whole module, and recorders around it."""
-    with Recorder(rabbitmq.port) as inside:
+    yield from _route(rabbitmq.port, tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def own_route(own_broker: OwnBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Route]:
+    """The same in front of our own broker."""
+    yield from _route(own_broker.port, tmp_path_factory)
+
+
+def _route(port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Route]:
+    with Recorder(port) as inside:
         proxy = Proxy(tmp_path_factory.mktemp("proxy"), inside.port)
         try:
             with Recorder(proxy.port) as outside:
@@ -41,7 +52,29 @@ def route(rabbitmq: RabbitMQ, tmp_path_factory: pytest.TempPathFactory) -> Itera
             proxy.kill()
 
 
+@pytest.fixture(scope="session")
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnBroker]:
+    """`amqproxy broker`, which all tests share."""
+    broker = OwnBroker(tmp_path_factory.mktemp("own"))
+    yield broker
+    broker.kill()
+
+
+@pytest.fixture(scope="session")
+def broker_inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnBroker]:
+    """`amqproxy run --upstream broker`, which all tests share."""
+    broker = OwnBroker(tmp_path_factory.mktemp("inside"), is_inside=True)
+    yield broker
+    broker.kill()
+
+
 @pytest.fixture
 def watched(route: Route, rabbitmq: RabbitMQ) -> Watched:
     """`with watched() as broker`: what happens inside goes through the proxy and is compared."""
     return lambda: route.watched(rabbitmq.ctl)
+
+
+@pytest.fixture
+def own_watched(own_route: Route, own_broker: OwnBroker) -> Watched:
+    """The same for our own broker."""
+    return lambda: own_route.watched(own_broker.ctl)

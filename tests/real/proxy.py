@@ -24,28 +24,14 @@ def command() -> list[str]:
     return shlex.split(os.environ.get("AMQPROXY_COMMAND", "")) or [sys.executable, "-m", "amqproxy"]
 
 
-class Proxy:
-    """`amqproxy run` in front of a loopback port, ready once constructed."""
+class Program:
+    """amqproxy with some arguments, listening on `port` once constructed."""
 
-    def __init__(self, directory: Path, upstream_port: int, /, *options: str, **config: Any) -> None:
-        """`upstream_port` is on 127.0.0.1; `config` is what a config file may hold beside addresses."""
-        where = {"--listen": "127.0.0.1:0", "--upstream": f"127.0.0.1:{upstream_port}"}
-        place = [word for option in where.items() for word in option]
-        number = len(list(directory.glob("proxy-*.log")))
-        self.output = directory / f"proxy-{number}.log"
-        if config:
-            config.setdefault("listen", [{}])[0]["address"] = where["--listen"]
-            config.setdefault("upstream", {})["address"] = where["--upstream"]
-            file = self.output.with_suffix(".yaml")
-            file.write_text(json.dumps(config))  # which is YAML too
-            place = ["--config", str(file)]
-        with self.output.open("wb") as output:
-            self.process = subprocess.Popen(
-                [*command(), "run", *place, *options],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-            )
+    def __init__(self, output: Path, *command: str) -> None:
+        """`output` is a file for all that it writes."""
+        self.output = output
+        with output.open("wb") as stream:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)
         self.pid = self.process.pid
         self.psutil = psutil.Process(self.pid)
         try:
@@ -88,6 +74,24 @@ class Proxy:
         """Nothing is left of it."""
         self.process.kill()
         self.process.wait()
+
+
+class Proxy(Program):
+    """`amqproxy run` in front of a loopback port."""
+
+    def __init__(self, directory: Path, upstream_port: int, /, *options: str, **config: Any) -> None:
+        """`upstream_port` is on 127.0.0.1; `config` is what a config file may hold beside addresses."""
+        where = {"--listen": "127.0.0.1:0", "--upstream": f"127.0.0.1:{upstream_port}"}
+        place = [word for option in where.items() for word in option]
+        number = len(list(directory.glob("proxy-*.log")))
+        output = directory / f"proxy-{number}.log"
+        if config:
+            config.setdefault("listen", [{}])[0]["address"] = where["--listen"]
+            config.setdefault("upstream", {})["address"] = where["--upstream"]
+            file = output.with_suffix(".yaml")
+            file.write_text(json.dumps(config))  # which is YAML too
+            place = ["--config", str(file)]
+        super().__init__(output, *command(), "run", *place, *options)
 
 
 StartProxy = Callable[..., Proxy]

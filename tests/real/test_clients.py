@@ -1,4 +1,4 @@
-"""Real clients, straight to RabbitMQ and through the proxy, which must not change an octet."""
+"""Real clients, straight to RabbitMQ and to our own broker, and through the proxy, which must not change an octet."""
 
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
@@ -6,6 +6,7 @@ from types import ModuleType
 import pytest
 
 from tests.real.clients import Broker, aio_pika_client, amqplib_client, kombu_client, pika_client
+from tests.real.own import OwnBroker
 from tests.real.rabbitmq import RabbitMQ
 from tests.real.route import Watched
 
@@ -41,9 +42,33 @@ def test_through_the_proxy(client: ModuleType, scenario: str, watched: Watched) 
         getattr(client, scenario)(broker)
 
 
+@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS)
+def test_straight_to_our_broker(client: ModuleType, scenario: str, own_broker: OwnBroker) -> None:
+    getattr(client, scenario)(Broker(own_broker.port, own_broker.ctl))
+    assert "Traceback" not in own_broker.log
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS)
+def test_through_the_proxy_to_our_broker(client: ModuleType, scenario: str, own_watched: Watched) -> None:
+    with own_watched() as broker:
+        getattr(client, scenario)(broker)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS)
+def test_to_the_broker_inside_the_proxy(client: ModuleType, scenario: str, broker_inside: OwnBroker) -> None:
+    getattr(client, scenario)(Broker(broker_inside.port, broker_inside.ctl))
+    assert "Traceback" not in broker_inside.log
+
+
 @pytest.mark.parametrize("seconds", [8, pytest.param(60, marks=pytest.mark.soak)])
-def test_heartbeats_keep_an_idle_connection(seconds: float, watched: Watched) -> None:
+def test_heartbeats_keep_an_idle_connection(
+    seconds: float, watched: Watched, own_broker: OwnBroker, broker_inside: OwnBroker
+) -> None:
     """Every client at once: the interval is two seconds, so a lost heartbeat ends a connection within four."""
-    with watched() as broker, ThreadPoolExecutor() as pool:
-        for done in [pool.submit(client.idle, broker, seconds) for client in CLIENTS.values()]:
+    with watched() as through, ThreadPoolExecutor(16) as pool:
+        brokers = [through, *(Broker(each.port, each.ctl) for each in (own_broker, broker_inside))]
+        for done in [pool.submit(client.idle, broker, seconds) for client in CLIENTS.values() for broker in brokers]:
             done.result()

@@ -1,0 +1,23 @@
+"""amqproxy whose memory is as full as a test says: `python -m tests.real.full FILE ARGUMENTS…`.
+
+Its broker holds itself to be out of memory for as long as FILE is there, and is otherwise what it always is.
+"""
+
+import sys
+from pathlib import Path
+
+from amqproxy import cli
+from amqproxy.broker import server
+
+FULL = 1 << 62
+
+
+def main(file: Path, arguments: list[str]) -> None:
+    server.memory_in_use = lambda: FULL if file.exists() else 0
+    server.TICKS_A_MEASUREMENT = 1
+    sys.argv[1:] = arguments
+    cli.main()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])
