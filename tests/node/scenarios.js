@@ -205,7 +205,7 @@ const scenarios = {
       // The alarm takes a moment to reach the connection, which is told when it publishes.
       while (told.length < 1) {
         channel.sendToQueue('nowhere', Buffer.from('this blocks us'));
-        await Promise.race([once(connection, 'blocked'), new Promise((resolve) => setTimeout(resolve, 500))]);
+        await Promise.race([once(connection, 'blocked'), new Promise((resolve) => setTimeout(resolve, 100))]);
       }
       const unblocked = once(connection, 'unblocked');
       await tell('unblock');

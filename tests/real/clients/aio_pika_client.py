@@ -222,7 +222,7 @@ async def blocked(broker: Broker) -> None:
         try:
             await asyncio.to_thread(broker.block)
             # aio-pika has no callback for it: what can be seen is that the broker stops answering once it noticed.
-            while (answer := asyncio.create_task(queue(channel))) in (await asyncio.wait([answer], timeout=1))[0]:
+            while (answer := asyncio.create_task(queue(channel))) in (await asyncio.wait([answer], timeout=0.1))[0]:
                 await publish(channel, "nowhere", b"this blocks us")
         finally:
             await asyncio.to_thread(broker.unblock)

@@ -204,7 +204,7 @@ def blocked(broker: Broker) -> None:
                 # The alarm takes a moment to reach the connection, which is told when it publishes.
                 publish(channel, "nowhere", b"this blocks us")
                 with contextlib.suppress(TimeoutError):
-                    connection.drain_events(timeout=1)
+                    connection.drain_events(timeout=0.1)
         finally:
             broker.unblock()
         drain(connection, lambda: len(told) == 2)

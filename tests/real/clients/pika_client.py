@@ -209,11 +209,11 @@ def blocked(broker: Broker) -> None:
             while not told:
                 # The alarm takes a moment to reach the connection, which is told when it publishes.
                 channel.basic_publish("", "nowhere", b"this blocks us")
-                connection.process_data_events(time_limit=1)
+                connection.process_data_events(time_limit=0.1)
         finally:
             broker.unblock()
         while len(told) < 2:
-            connection.process_data_events(time_limit=1)
+            connection.process_data_events(time_limit=0.1)
         assert told == ["low on memory", "unblocked"]
         assert queue(channel)
 
