@@ -61,6 +61,28 @@ class Command:
         command._body = None
         return command
 
+    def altered(
+        self, method: Method | None = None, properties: Properties | None = None, body: bytes | None = None
+    ) -> Command:
+        """The command with these in place of its own. Its frames are still those it came in, and may still come.
+
+        With a `body` it has none: it stands for the whole content, and nothing more of that is looked for.
+        """
+        if body is not None:
+            return Command(
+                self.channel,
+                self.method if method is None else method,
+                self.properties if properties is None else properties,
+                body,
+            )
+        command: Command = Command.__new__(Command)
+        command.channel = self.channel
+        command.frames = self.frames
+        command._method = self._method if method is None else method
+        command._header = self._header if properties is None else ContentHeader(self.body_size, properties)
+        command._body = self._body
+        return command
+
     @property
     def method(self) -> Any:
         """`ProtocolError` when it is malformed."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import msgspec
 
 from amqproxy.amqp091.grammar import Peer
 from amqproxy.rules.match import Match
+from amqproxy.rules.resources import Resources
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage, Verdict
 
@@ -25,7 +26,7 @@ class Memory:
         self.own = own
 
 
-class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="action"):
+class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="action", dict=True):
     """One rule of the config. Its action is its subclass, each in a file of its own.
 
     `when` is a CEL expression over the names in `names`. In mode "shadow" it counts what it would have done.
@@ -36,12 +37,30 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     when: str = ""
     mode: Literal["enforce", "shadow"] = "enforce"
 
-    needs: ClassVar[Stage] = Stage.METHOD
-    """How much of a command the action itself reads or changes, besides what `match` and `when` do."""
-    is_constant: ClassVar[bool] = False
-    """Does `decide` come to the same for the same command of the same client, at any time? Then it is asked once."""
-    methods: ClassVar[frozenset[str] | None] = None
-    """The methods that the action can do something about; None: all. Others are never shown to it."""
+    # Three properties: a subclass answers with a constant of the class, or by what the rule's own keys say.
+
+    @property
+    def needs(self) -> Stage:
+        """How much of a command the action itself reads or changes, besides what `match` and `when` do."""
+        return Stage.METHOD
+
+    @property
+    def is_constant(self) -> bool:
+        """Does `decide` come to the same for the same method of the same client, at any time? Then it is asked once."""
+        return False
+
+    @property
+    def methods(self) -> frozenset[str] | None:
+        """The methods that the action can do something about; None: all. Others are never shown to it."""
+        return None
+
+    def resolved(self, resources: Resources) -> Rule:
+        """The rule with what it takes from files and variables; done once, when the config is loaded.
+
+        What it got is no part of its config: it is kept in the rule's `__dict__`, and neither dumped nor compared.
+        `ValueError` says what is missing or wrong.
+        """
+        return self
 
     def begin(self) -> Any:
         """What the rule remembers of all sessions."""
@@ -58,6 +77,11 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def restores(self, sender: Peer) -> frozenset[str]:
         """The methods of `sender` that may bring back names which this rule has changed in the other direction."""
         return frozenset()
+
+    @property
+    def restoring_needs(self) -> Stage:
+        """How much of a command `restore` reads or changes."""
+        return Stage.METHOD
 
     def restore(self, seen: Seen, memory: Memory) -> Verdict:
         """The command with the names that its receiver knows; asked in reverse order, whatever `match` says."""

@@ -55,6 +55,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     now: float = 0.0
     time: float = 0.0
     random: Callable[[], float] = lambda: 0.0
+    shown: Command | None = None
+    """The command as the rules before let taps see it, where that differs."""
 
     @property
     def is_from_client(self) -> bool:

@@ -96,6 +96,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     command: Command | None
     answer: Answer = Answer.NOTHING
+    returned: tuple[int, str] = (312, "NO_ROUTE")
+    """The reply code and text of `Answer.RETURN`."""
     close: Close | None = None
     delay: float = 0.0
     behind: int = 0
@@ -115,6 +117,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         return Verdict(
             command=later.command,
             answer=later.answer,
+            returned=later.returned,
             close=later.close or self.close,
             delay=self.delay + later.delay,
             behind=max(self.behind, later.behind),

@@ -49,6 +49,28 @@ def test_a_method_with_content(pieces: list[bytes]) -> None:
     assert command.frames == frames
 
 
+def test_an_altered_command_is_sent_with_what_of_it_has_changed() -> None:
+    frames = [PUBLISH, header(5, Properties(priority=3)), body(b"hello")]
+    command = Command.received(frames[:1])
+    renamed = command.altered(BasicPublish(routing_key="other"))
+    assert (renamed.method.routing_key, renamed.is_complete, renamed.header) == ("other", False, None)
+    command.frames.extend(frames[1:])  # what comes later is of both
+    assert (renamed.is_complete, renamed.properties.priority, renamed.body) == (True, 3, b"hello")
+    assert command.method.routing_key == "q"
+    labelled = renamed.altered(properties=Properties(priority=4))
+    assert (labelled.method.routing_key, labelled.properties, labelled.body_size) == (
+        "other",
+        Properties(priority=4),
+        5,
+    )
+    assert [each.body for each in read(labelled.encode(0))] == [b"hello"]
+    grown = labelled.altered(body=b"hello, world")
+    assert (grown.frames, grown.body_size, grown.method.routing_key) == ([], 12, "other")
+    [sent] = read(grown.encode(12))
+    assert (sent.body, sent.properties.priority) == (b"hello, world", 4)
+    assert Command(1, BasicAck(1)).altered(BasicAck(2)).encode(0) == encode_method(1, BasicAck(2))
+
+
 def test_close_ok_takes_the_place_of_a_content_that_it_cuts_short() -> None:
     reader = CommandReader()
     for frame in (PUBLISH, header(5), body(b"he")):
