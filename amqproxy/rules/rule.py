@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
@@ -9,14 +10,14 @@ import msgspec
 from amqproxy.amqp091.grammar import Peer
 from amqproxy.rules.match import Match
 from amqproxy.rules.resources import Resources
-from amqproxy.rules.seen import Seen
-from amqproxy.rules.verdict import Stage, Verdict
+from amqproxy.rules.seen import Client, Seen
+from amqproxy.rules.verdict import Impairment, Stage, Verdict
 
 
 class Memory:
     """What a rule remembers, since it itself never changes. Both are what its `begin` and `begin_session` made.
 
-    `shared` is of all sessions, and outlives a reload in which the rule is the same; `own` is of one session.
+    `shared` is of all sessions, `own` of one. Both outlive a reload in which the rule `continues` the old one.
     """
 
     __slots__ = ("own", "shared")
@@ -54,6 +55,15 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """The methods that the action can do something about; None: all. Others are never shown to it."""
         return None
 
+    @property
+    def acts_at_start(self) -> bool:
+        """Does it act on a connection as such, and on none of its commands? Then `start` is asked, and `decide` never.
+
+        That is as soon as `match` is known to hold: before the first octet, if it is about nothing that the client says
+        later (user, vhost, client properties), else with connection.open-ok; once a session.
+        """
+        return False
+
     def resolved(self, resources: Resources) -> Rule:
         """The rule with what it takes from files and variables; done once, when the config is loaded.
 
@@ -86,3 +96,19 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def restore(self, seen: Seen, memory: Memory) -> Verdict:
         """The command with the names that its receiver knows; asked in reverse order, whatever `match` says."""
         return Verdict(command=seen.command)
+
+    def start(self, client: Client, memory: Memory, now: float, random: Callable[[], float]) -> tuple[Impairment, ...]:
+        """What is done to the octets of a connection from now on; see `acts_at_start`, and `Seen` for the arguments."""
+        return ()
+
+    # --- what a session had of a rule's is given back when it ends: the crossing says so, through the judge
+
+    def channel_closed(self, number: int, memory: Memory) -> None:
+        """The channel is no more on the client's leg, whoever closed it, and though it may never have opened."""
+
+    def session_over(self, memory: Memory) -> None:
+        """The session is no more, however it ended. The last that the rule hears of it; told once."""
+
+    def continues(self, old: Rule) -> bool:
+        """After a reload: may it go on with what `old`, of the same name, remembers?"""
+        return self == old

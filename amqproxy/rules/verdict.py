@@ -49,11 +49,13 @@ class Insertion(msgspec.Struct, frozen=True):
     """A command of our own for `to`, on its own channel, sent as soon as no content is under way there.
 
     Delivery tags and confirms are numbered when it is sent; the answer to a request is swallowed. `after` is seconds.
+    It follows the command that it was decided on, or goes ahead of it.
     """
 
     to: Peer
     command: Command
     after: float = 0.0
+    is_ahead: bool = False
 
 
 class Hold(msgspec.Struct, frozen=True):
