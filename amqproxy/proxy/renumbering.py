@@ -1,0 +1,207 @@
+"""The numbers of one channel where its two legs differ: delivery tags, and the sequence of confirms.
+
+As long as both legs have had the same messages, none of this exists. From the first difference on, a channel has
+`ConfirmNumbers`, or `DeliveryNumbers`, or both; what came before keeps its number, and of that nothing is known.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+
+MAX_OPEN = 1_000_000
+"""How many numbers of one kind a channel may have to be remembered; one more is an `OverflowError`."""
+
+Settled = list[tuple[int, bool]]
+"""Numbers to settle, each alone or (True) with all before it."""
+
+
+class ConfirmNumbers:
+    """A channel's publishes as the client counts them, and as the broker does, which got some of them, or more.
+
+    `start` is the last number that both have in common. Nothing is kept for a publish that is passed on.
+    """
+
+    def __init__(self, start: int) -> None:
+        self._starts = [0]  # from each of the broker's numbers on …
+        self._shifts = [0]  # … the client's are ahead by this
+        self._own: set[int] = set()
+        self._lost: set[int] = set()
+        self._settled_to = start
+        self._settled: set[int] = set()
+        self._owes_start = start > 0  # may any up to there be unconfirmed?
+
+    def withhold(self, number: int) -> None:
+        """The client's publish of this number does not go to the broker."""
+        shift = self._shifts[-1]
+        self._shift_from(number - shift, shift + 1)
+
+    def insert(self, next_number: int) -> None:
+        """A publish of our own goes to the broker, before that of the client's with this number."""
+        shift = self._shifts[-1]
+        own = next_number - shift
+        self._own.add(own)
+        self._shift_from(own + 1, shift - 1)
+
+    def lose(self, number: int, multiple: bool) -> None:
+        """A confirm of the broker's is kept from the client, and no later one is to stand for it."""
+        first_open = self._mine(self._settled_to + 1)
+        for mine, is_multiple in self.translate(number, multiple):
+            self._lost.update(range(first_open if is_multiple else mine, mine + 1))
+        self._check()
+
+    def translate(self, number: int, multiple: bool) -> Settled:
+        """What the client is to be told when the broker confirms `number`."""
+        if number <= self._settled_to:
+            return [(number, multiple)] if self._owes_start or not multiple else []
+        if not multiple:
+            self._settled.add(number)
+            answers = [(self._mine(number), False)] if number not in self._own else []
+        else:
+            mine = [self._mine(each) for each in self._open_up_to(number) if each not in self._own]
+            if self._owes_start:
+                mine.insert(0, self._mine(self._settled_to))
+            answers = self._with_all_before(mine)
+            self._settled = {each for each in self._settled if each > number}
+            self._settled_to = number
+            self._owes_start = False
+        self._forget()
+        return answers
+
+    def _open_up_to(self, number: int) -> Iterator[int]:
+        return (each for each in range(self._settled_to + 1, number + 1) if each not in self._settled)
+
+    def _with_all_before(self, mine: list[int]) -> Settled:
+        """These in as few words as there can be without a word for any that was lost."""
+        if not mine:
+            return []
+        lowest = min((each for each in self._lost if each < mine[-1]), default=mine[-1] + 1)
+        before = [each for each in mine if each < lowest]
+        return [(each, True) for each in before[-1:]] + [(each, False) for each in mine if each > lowest]
+
+    def _mine(self, number: int) -> int:
+        """The client's number of the broker's."""
+        return number + self._shifts[bisect_right(self._starts, number) - 1]
+
+    def _shift_from(self, start: int, shift: int) -> None:
+        if self._starts[-1] == start:  # nothing was published since the last difference
+            self._shifts[-1] = shift
+        else:
+            self._starts.append(start)
+            self._shifts.append(shift)
+        self._check()
+
+    def _check(self) -> None:
+        if max(len(self._starts), len(self._own), len(self._lost)) > MAX_OPEN:
+            raise OverflowError(f"more than {MAX_OPEN} confirms differ between the client and the broker")
+
+    def _forget(self) -> None:
+        """Drop what lies behind all that may still be confirmed."""
+        while self._settled_to + 1 in self._settled and not self._owes_start:
+            self._settled_to += 1
+            self._settled.remove(self._settled_to)
+        if self._own:
+            self._own = {each for each in self._own if each > self._settled_to}
+        passed = bisect_right(self._starts, self._settled_to) - 1
+        if passed > 0:
+            del self._starts[:passed], self._shifts[:passed]
+
+
+class UnknownTag(Exception):
+    """A client settles a delivery that it does not have."""
+
+
+class DeliveryNumbers:
+    """A channel's deliveries as the broker tags them, and as the client knows them.
+
+    `start` is the last tag that both have in common.
+    """
+
+    def __init__(self, start: int) -> None:
+        self.last = start
+        self._start = start
+        self._open: OrderedDict[int, int | None] = OrderedDict()
+        self._upstream: OrderedDict[int, None] = OrderedDict()
+        self._taken_back: list[tuple[int, int | None]] = []
+
+    def receive(self, tag: int, *, is_acked: bool) -> None:
+        """The broker has delivered something; `is_acked` is whether anybody has to acknowledge it."""
+        if is_acked:
+            self._upstream[tag] = None
+            if len(self._upstream) > MAX_OPEN:
+                raise OverflowError(f"more than {MAX_OPEN} deliveries are not acknowledged")
+
+    def hand_out(self, tag: int | None) -> int:
+        """The client's tag for the delivery that the broker gave `tag`; None for a copy, which nobody else knows of."""
+        self.last += 1
+        if tag is None or tag in self._upstream:
+            self._open[self.last] = tag
+            if len(self._open) > MAX_OPEN:
+                raise OverflowError(f"more than {MAX_OPEN} deliveries are not acknowledged")
+        return self.last
+
+    def settle_own(self, tag: int) -> None:
+        """We have settled a delivery that the client never had."""
+        self._upstream.pop(tag, None)
+
+    def settle(self, tag: int, multiple: bool, *, may_be_taken_back: bool = False) -> Settled:
+        """What the broker is to be told when the client settles `tag`; `UnknownTag` when it has no such delivery.
+
+        In a transaction it `may_be_taken_back`.
+        """
+        if multiple and tag == 0:
+            taken = list(self._open)
+        elif tag <= self._start:
+            return [(tag, multiple)]
+        elif tag not in self._open:
+            raise UnknownTag(tag)
+        else:
+            taken = list(self._up_to(tag)) if multiple else [tag]
+        pairs = [(each, self._open.pop(each)) for each in taken]
+        if may_be_taken_back:
+            self._taken_back += pairs
+        theirs = [theirs for _, theirs in pairs if theirs is not None and theirs in self._upstream]
+        if not multiple:
+            for each in theirs:
+                del self._upstream[each]
+            return [(each, False) for each in theirs]
+        if tag == 0 and len(theirs) == len(self._upstream):
+            self._upstream.clear()
+            return [(0, True)]  # those before the start, of which nothing is known, are meant too
+        return self._with_all_before(set(theirs))
+
+    def _up_to(self, tag: int) -> Iterable[int]:
+        for each in self._open:
+            if each > tag:
+                return
+            yield each
+
+    def _with_all_before(self, theirs: set[int]) -> Settled:
+        """These in as few words as there can be without a word for any that the client did not settle."""
+        answers: Settled = []
+        while self._upstream and next(iter(self._upstream)) in theirs:
+            last, _ = self._upstream.popitem(last=False)
+            theirs.remove(last)
+            answers = [(last, True)]
+        for tag in sorted(theirs):
+            del self._upstream[tag]
+            answers.append((tag, False))
+        return answers
+
+    def commit(self) -> None:
+        """What was settled in the transaction is settled."""
+        self._taken_back = []
+
+    def roll_back(self) -> None:
+        """What was settled in the transaction is open again."""
+        pairs, self._taken_back = self._taken_back, []
+        self._open = OrderedDict(sorted([*self._open.items(), *pairs]))
+        tags = {tag for _, tag in pairs if tag is not None}
+        self._upstream = OrderedDict.fromkeys(sorted([*self._upstream, *tags]))
+
+    def recover(self) -> None:
+        """All that was not settled is requeued, and will be delivered under new tags."""
+        self._open.clear()
+        self._upstream.clear()
+        self._taken_back = []

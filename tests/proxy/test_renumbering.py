@@ -1,0 +1,184 @@
+"""The numbers of two legs that differ, against a broker and a client that keep plain lists."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqproxy.proxy.renumbering import ConfirmNumbers, DeliveryNumbers, UnknownTag
+
+# --- confirms
+
+
+def test_a_publish_that_is_withheld_takes_a_number_of_the_clients_alone():
+    numbers = ConfirmNumbers(2)
+    numbers.withhold(3)
+    assert numbers.translate(3, False) == [(4, False)]
+    assert numbers.translate(4, False) == [(5, False)]
+    assert numbers.translate(2, False) == [(2, False)]
+
+
+def test_a_publish_of_our_own_takes_a_number_of_the_brokers_alone():
+    numbers = ConfirmNumbers(0)
+    numbers.insert(1)
+    assert numbers.translate(1, False) == []
+    assert numbers.translate(2, False) == [(1, False)]
+
+
+def test_an_own_publish_at_the_end_does_not_hide_those_before_it():
+    numbers = ConfirmNumbers(5)
+    numbers.insert(6)
+    assert numbers.translate(6, True) == [(5, True)]
+
+
+def test_a_confirm_that_is_lost_is_not_made_good_by_a_later_one():
+    numbers = ConfirmNumbers(1)
+    numbers.lose(2, False)
+    assert numbers.translate(4, True) == [(1, True), (3, False), (4, False)]
+
+
+@given(st.data())
+def test_each_publish_is_confirmed_once_to_the_client_and_as_the_broker_did(data):
+    start = data.draw(st.integers(0, 3))
+    numbers = ConfirmNumbers(start)
+    mine, theirs = start, start
+    client_of = {number: number for number in range(1, start + 1)}  # by the broker's number; None: ours
+    open_at_broker = set(client_of)
+    told: dict[int, str] = {}
+    expected: dict[int, str] = {}
+    lost: set[int] = set()
+    for _ in range(data.draw(st.integers(0, 40))):
+        action = data.draw(st.sampled_from(["pass", "withhold", "insert", "confirm", "confirm", "lose"]))
+        if action == "pass":
+            mine, theirs = mine + 1, theirs + 1
+            client_of[theirs] = mine
+            open_at_broker.add(theirs)
+        elif action == "withhold":
+            mine += 1
+            numbers.withhold(mine)
+        elif action == "insert":
+            theirs += 1
+            numbers.insert(mine + 1)
+            client_of[theirs] = None
+            open_at_broker.add(theirs)
+        elif open_at_broker:
+            number = data.draw(st.sampled_from(sorted(open_at_broker)))
+            multiple = data.draw(st.booleans())
+            if action == "lose" and number <= start:
+                continue  # what was before is not known well enough
+            settled = {each for each in open_at_broker if each <= number} if multiple else {number}
+            open_at_broker -= settled
+            own = {client_of[each] for each in settled} - {None}
+            if action == "lose":
+                numbers.lose(number, multiple)
+                lost |= {each for each in own if each > start}
+                continue
+            expected.update(dict.fromkeys(own, "ack"))
+            sent_before = set(range(1, mine + 1))
+            for last, is_multiple in numbers.translate(number, multiple):
+                covered = {each for each in sent_before if each <= last} if is_multiple else {last}
+                assert not covered & lost
+                told.update(dict.fromkeys(covered, "ack"))
+            reached = {each for each in client_of.values() if each is not None}
+            assert {each for each in told if each in reached} >= set(expected) - lost
+            still_open = {client_of[each] for each in open_at_broker} - {None}
+            assert not set(told) & still_open
+
+
+# --- deliveries
+
+
+def test_a_copy_takes_a_tag_of_the_clients_alone():
+    numbers = DeliveryNumbers(0)
+    numbers.receive(1, is_acked=True)
+    assert numbers.hand_out(1) == 1
+    assert numbers.hand_out(None) == 2
+    numbers.receive(2, is_acked=True)
+    assert numbers.hand_out(2) == 3
+    assert numbers.settle(2, False) == []
+    assert numbers.settle(3, True) == [(2, True)]
+
+
+def test_what_is_withheld_is_not_acknowledged_with_what_comes_after():
+    numbers = DeliveryNumbers(3)
+    numbers.receive(4, is_acked=True)  # and kept back
+    numbers.receive(5, is_acked=True)
+    assert numbers.hand_out(5) == 4
+    assert numbers.settle(4, True) == [(5, False)]
+
+
+def test_tags_from_before_the_difference_are_the_same():
+    numbers = DeliveryNumbers(3)
+    numbers.receive(4, is_acked=True)
+    numbers.hand_out(None)
+    numbers.hand_out(4)
+    assert numbers.settle(2, True) == [(2, True)]
+    assert numbers.settle(5, True) == [(4, True)]
+
+
+def test_a_tag_that_the_client_does_not_have():
+    numbers = DeliveryNumbers(0)
+    with pytest.raises(UnknownTag):
+        numbers.settle(1, False)
+    numbers.receive(1, is_acked=False)
+    assert numbers.hand_out(1) == 1
+    with pytest.raises(UnknownTag):
+        numbers.settle(1, False)
+
+
+def test_what_a_transaction_takes_back_is_open_again():
+    numbers = DeliveryNumbers(0)
+    numbers.receive(1, is_acked=True)
+    numbers.hand_out(1)
+    assert numbers.settle(1, False, may_be_taken_back=True) == [(1, False)]
+    numbers.roll_back()
+    assert numbers.settle(1, False, may_be_taken_back=True) == [(1, False)]
+    numbers.commit()
+    numbers.roll_back()
+    with pytest.raises(UnknownTag):
+        numbers.settle(1, False)
+
+
+@given(st.data())
+def test_the_broker_is_told_of_what_the_client_settled_and_of_nothing_else(data):
+    numbers = DeliveryNumbers(0)
+    theirs = 0
+    at_broker: set[int] = set()
+    kept_back: list[int] = []
+    at_client: dict[int, int | None] = {}
+    for _ in range(data.draw(st.integers(0, 40))):
+        action = data.draw(st.sampled_from(["deliver", "withhold", "copy", "late", "settle", "settle", "all", "own"]))
+        if action in ("deliver", "withhold"):
+            theirs += 1
+            at_broker.add(theirs)
+            numbers.receive(theirs, is_acked=True)
+            if action == "deliver":
+                at_client[numbers.hand_out(theirs)] = theirs
+            else:
+                kept_back.append(theirs)
+        elif action == "copy":
+            at_client[numbers.hand_out(None)] = None
+        elif action == "late" and kept_back:
+            late = kept_back.pop(data.draw(st.integers(0, len(kept_back) - 1)))
+            at_client[numbers.hand_out(late)] = late
+        elif action == "own" and kept_back:
+            settled = kept_back.pop()
+            numbers.settle_own(settled)
+            at_broker.remove(settled)
+        elif action in ("settle", "all"):
+            multiple = action == "all" or data.draw(st.booleans())
+            if action == "all":
+                tag, taken = 0, set(at_client)
+            elif at_client:
+                tag = data.draw(st.sampled_from(sorted(at_client)))
+                taken = {each for each in at_client if each <= tag} if multiple else {tag}
+            else:
+                continue
+            expected = {at_client.pop(each) for each in taken} - {None}
+            told: set[int] = set()
+            for number, is_multiple in numbers.settle(tag, multiple):
+                assert number in at_broker or (number, is_multiple) == (0, True)
+                covered = {each for each in at_broker if each <= (number or theirs)} if is_multiple else {number}
+                assert not covered & told
+                told |= covered
+                at_broker -= covered
+            assert told == expected
