@@ -81,6 +81,17 @@ def _index_table() -> bytes:
 _INDEX_OF = cython.declare(bytes, _index_table())
 
 
+def every_frame(octets: bytes, offset: int) -> list[Frame]:
+    """All the frames in `octets`, which are whole and have been found good; they lie at `offset`."""
+    frames = []
+    position = 0
+    while position < len(octets):
+        end = position + OVERHEAD + int.from_bytes(octets[position + 3 : position + 7])
+        frames.append(Frame(octets[position:end], offset + position))
+        position = end
+    return frames
+
+
 def encode_frame(kind: int, channel: int, payload: bytes) -> bytes:
     """A frame's octets."""
     return b"%c%b%b%b\xce" % (kind, channel.to_bytes(2), len(payload).to_bytes(4), payload)
@@ -141,7 +152,8 @@ class Frame:
 
     `kind` is METHOD, HEADER, BODY or HEARTBEAT; `index` is the method's small number, or -1.
     Nothing is decoded before it is asked for. `is_in_order` says that the reader has checked the
-    frame against its channel's content already.
+    frame against its channel's content already; `ordinal` is then how many contents its direction
+    of the channel has begun, with this frame.
     """
 
     raw: bytes = cython.declare(bytes, visibility="readonly")
@@ -150,6 +162,7 @@ class Frame:
     channel: int = cython.declare(cython.int, visibility="readonly")
     index: int = cython.declare(cython.int, visibility="readonly")
     is_in_order: bool = cython.declare(cython.bint, visibility="readonly")
+    ordinal: int = cython.declare(cython.ulonglong, visibility="readonly")
     _decoded: object
 
     def __init__(self, raw: bytes, offset: int = 0) -> None:
@@ -160,6 +173,7 @@ class Frame:
         self.channel = raw[1] << 8 | raw[2]
         self.index = METHODS[int.from_bytes(raw[7:11])].index if self.kind == METHOD else -1
         self.is_in_order = False
+        self.ordinal = 0
         self._decoded = None
 
     @property
@@ -263,17 +277,24 @@ class Frame:
 class Lane:
     """One direction of one channel that is open: which frame its content allows next. Section 4.2.6.
 
-    Content is in one of three states: none under way, a header due, or body due.
+    Content is in one of three states: none under way, a header due, or body due. `contents` counts
+    those that have begun. All frames of a lane that `is_watched` are handed over.
     """
 
     expects: int = cython.declare(cython.int, visibility="readonly")
     index: int = cython.declare(cython.int, visibility="readonly")
     remaining: int = cython.declare(cython.ulonglong, visibility="readonly")
+    contents: int = cython.declare(cython.ulonglong, visibility="readonly")
+    is_watched: bool = cython.declare(cython.bint, visibility="public")
+    _is_shown: cython.bint
 
     def __init__(self) -> None:
         self.expects = METHOD
         self.index = -1
         self.remaining = 0
+        self.contents = 0
+        self.is_watched = False
+        self._is_shown = False
 
     def advance(self, frame: Frame) -> None:
         """Take the next frame of the lane; `ProtocolError` when it may not come now."""
@@ -282,6 +303,7 @@ class Lane:
         if fault:
             raise self._violation(fault, frame.kind, frame.channel, frame.offset)
         frame.is_in_order = True
+        frame.ordinal = self.contents
 
     @cython.cfunc
     @cython.inline
@@ -302,6 +324,7 @@ class Lane:
             if traits[index] & _CARRIES_CONTENT:
                 self.expects = _HEADER
                 self.index = index
+                self.contents += 1
             return 0
         if kind == _HEADER:
             if self.expects != _HEADER:
@@ -347,12 +370,26 @@ _NAMES = {METHOD: "method", HEADER: "content header", BODY: "content body", HEAR
 
 @cython.final
 @cython.cclass
+class Passes:
+    """How many methods of one kind, to the octet, a reader has let pass unseen: `count`."""
+
+    count: int = cython.declare(cython.ulonglong, visibility="public")
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+@cython.final
+@cython.cclass
 class FrameReader:
     """One direction of a connection: octets in, whole frames out, in a channel's legal order.
 
     After `feed`, `taken` is all the octets of the whole frames found by it, in one piece: the very
     object it was given where that is possible. `error` is what ended the reading, once it has; the
     frames before it have been handed over, and feeding more raises it.
+
+    With `unseen`, a content is handed over if its method is. It holds payloads of methods that are not,
+    though wanted, and counts them in their `Passes`; a lane that is watched does not heed it.
     """
 
     frame_max: int = cython.declare(cython.longlong, visibility="readonly")
@@ -360,6 +397,7 @@ class FrameReader:
     taken: bytes | memoryview = cython.declare(object, visibility="readonly")
     error: ProtocolError | None = cython.declare(object, visibility="readonly")
     lanes: dict = cython.declare(dict, visibility="readonly")  # type: ignore[type-arg]
+    unseen: dict | None = cython.declare(dict, visibility="public")  # type: ignore[type-arg]
     tally: Tally
     _payload_max: cython.longlong
     _wants: bytes
@@ -371,6 +409,7 @@ class FrameReader:
 
     def __init__(self, tally: Tally | None = None, *, frame_max: int = FRAME_MIN_SIZE, offset: int = 0) -> None:
         self.lanes = {}
+        self.unseen = None
         self.offset = offset
         self.taken = b""
         self.error = None
@@ -470,6 +509,8 @@ class FrameReader:
         is_wanted: cython.int
         lane: Lane | None
         frame: Frame
+        unseen: dict | None = self.unseen  # type: ignore[type-arg]
+        passes: Passes | None
         while True:
             if length - position < 7:
                 self._missing = 7 - (length - position)
@@ -510,6 +551,15 @@ class FrameReader:
                     return position
                 slot = index
                 is_wanted = wants[index] or lane is None
+                if lane is not None:
+                    if lane.is_watched:
+                        is_wanted = True
+                    elif unseen is not None and is_wanted:
+                        passes = unseen.get(p[position + 7 : position + whole - 1])
+                        if passes is not None:
+                            passes.count += 1
+                            is_wanted = False
+                    lane._is_shown = unseen is not None and is_wanted != 0
             elif kind == _HEARTBEAT:
                 if channel != 0 or size != 0:
                     self._refuse_heartbeat(channel, position)
@@ -521,7 +571,7 @@ class FrameReader:
                 is_wanted = True
             else:
                 slot = (kind - 1) * _METHOD_COUNT + max(lane.index, 0)
-                is_wanted = self._wants_content
+                is_wanted = self._wants_content or lane._is_shown or lane.is_watched
 
             if lane is not None and kind != _HEARTBEAT:
                 fault = lane._step(p, kind, index, size, position)
@@ -541,6 +591,7 @@ class FrameReader:
                 frame.channel = channel
                 frame.index = index
                 frame.is_in_order = lane is not None
+                frame.ordinal = lane.contents if lane is not None else 0
                 frame._decoded = None
                 frames.append(frame)
             position += whole

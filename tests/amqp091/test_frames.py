@@ -19,9 +19,11 @@ from amqproxy.amqp091.frames import (
     Frame,
     FrameReader,
     Lane,
+    Passes,
     Tally,
     encode_frame,
     encode_method,
+    every_frame,
 )
 from amqproxy.amqp091.methods import (
     BY_INDEX,
@@ -394,3 +396,46 @@ def test_any_payloads(frames: list[tuple[int, int, bytes]]) -> None:
 def test_every_method_is_wanted_at_first() -> None:
     octets = b"".join(encode_method(1, cls()) for cls in BY_INDEX)
     assert [frame.index for frame in FrameReader().feed(octets)] == list(range(len(EVERY_METHOD)))
+
+
+# --- what passes unseen
+
+
+def _publishes(*keys: str) -> list[bytes]:
+    return [
+        encode_method(1, BasicPublish(routing_key=key))
+        + encode_frame(HEADER, 1, ContentHeader(3).encode())
+        + encode_frame(BODY, 1, b"abc")
+        for key in keys
+    ]
+
+
+def test_a_content_is_handed_over_with_its_method_unless_that_may_pass_unseen():
+    reader = FrameReader()
+    reader.open_lane(1)
+    wanted = bytearray(len(EVERY_METHOD))
+    wanted[BasicPublish.index] = 1
+    reader.want(bytes(wanted), content=False)
+    passes = Passes()
+    reader.unseen = {BasicPublish(routing_key="a").encode(): passes}
+    frames = reader.feed(b"".join(_publishes("a", "b", "a")))
+    assert [frame.kind for frame in frames] == [METHOD, HEADER, BODY]
+    assert frames[0].method.routing_key == "b"
+    assert frames[0].ordinal == 2
+    assert passes.count == 2
+    assert reader.lanes[1].contents == 3
+
+
+def test_all_of_a_lane_that_is_watched_is_handed_over():
+    reader = FrameReader()
+    reader.open_lane(1).is_watched = True
+    reader.want(bytes(len(EVERY_METHOD)), content=False)
+    reader.unseen = {BasicPublish(routing_key="a").encode(): Passes()}
+    assert len(reader.feed(b"".join(_publishes("a", "b")))) == 6
+
+
+def test_every_frame_of_octets_that_were_read():
+    octets = b"".join(_publishes("a", "b"))
+    frames = every_frame(octets, 100)
+    assert b"".join(frame.raw for frame in frames) == octets
+    assert [frame.offset for frame in frames][:2] == [100, 100 + len(frames[0].raw)]
