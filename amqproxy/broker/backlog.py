@@ -5,16 +5,27 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterator
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from amqproxy.amqp091.properties import Properties
 from amqproxy.broker.message import Message
+from amqproxy.broker.packing import Stored
+from amqproxy.broker.parked import MESSAGE_COST, Parked, Place
 
 if TYPE_CHECKING:
     from amqproxy.broker.consumer import Consumer
     from amqproxy.broker.queue import Queue
 
 NEVER = float("inf")
+
+HEAD_MESSAGES = 64
+HEAD_OCTETS = 64 * 1024
+"""What of a backlog is always in memory: its first messages, until they are so many or cost so much."""
+
+BLOCK_MESSAGES = 1024
+BLOCK_OCTETS = 256 * 1024
+"""What is put away at once, until it is so many messages or so much."""
 
 
 class Entry:
@@ -49,27 +60,31 @@ class Entry:
 
 
 class Backlog:
-    """First in, first out; what is put back goes to where it was.
+    """First in, first out; what is put back goes to where it was, and what is too much for memory may be parked.
 
     What waits has its position by its place alone, and what was taken out came before all that never was: so nothing
     is kept beside a waiting message, and a million of them cost little more than their octets.
     """
 
-    __slots__ = ("_expiries", "_fresh", "_position", "_returned")
+    __slots__ = ("_expiries", "_fresh", "_parked", "_position", "_returned")
 
     def __init__(self) -> None:
         self._fresh: deque[Message] = deque()
         self._expiries: deque[float] | None = None
+        self._parked: Parked | None = None
         self._position = 0
         self._returned: list[tuple[int, Entry]] = []
 
     def __len__(self) -> int:
-        return len(self._fresh) + len(self._returned)
+        count = len(self._fresh) + len(self._returned)
+        return count if self._parked is None else count + len(self._parked)
 
     def __iter__(self) -> Iterator[Message]:
         """What waits, in its order."""
         for _, entry in sorted(self._returned, key=lambda each: each[0]):
             yield entry.message
+        if self._parked is not None:
+            yield from self._parked
         yield from self._fresh
 
     def add(self, message: Message, expires_at: float) -> None:
@@ -90,6 +105,8 @@ class Backlog:
         """Take the first message out; there must be one."""
         if self._returned:
             return heapq.heappop(self._returned)[1]
+        if self._parked is not None:
+            return self._take_parked(queue)
         self._position += 1
         message = self._fresh.popleft()
         if self._expiries is None:
@@ -111,6 +128,8 @@ class Backlog:
         """When the time of the first message is over."""
         if self._returned:
             return self._returned[0][1].expires_at
+        if self._parked is not None:
+            return self._parked.expires_at
         return self._expiries[0] if self._expiries else NEVER
 
     def clear(self) -> None:
@@ -119,6 +138,81 @@ class Backlog:
         self._fresh.clear()
         self._expiries = None
         self._returned.clear()
+        self.discard()
+
+    def discard(self) -> None:
+        """Nobody wants what is parked any more."""
+        if self._parked is not None:
+            self._parked.clear()
+            self._parked = None
+
+    # --- what memory has no room for
+
+    @property
+    def octets_away(self) -> int:
+        """What being parked saves in memory."""
+        return 0 if self._parked is None else self._parked.octets_away
+
+    def park(self, spill: Place, most: int) -> int:
+        """Let what is fresh wait on the disk, about `most` octets of it; how many that gives back.
+
+        The first few stay in memory. `OSError` when the disk does not take them: then they wait where they were.
+        """
+        if self._parked is None and len(self._fresh) > 1:
+            self._parked = self._new_parked()
+            head = self._first_fresh(HEAD_MESSAGES, HEAD_OCTETS)
+            self._lead(self._parked, head)
+            self._drop_fresh(len(head))
+        parked, before = self._parked, self.octets_away
+        while parked is not None and parked.octets_away - before < most:
+            rows = self._first_fresh(BLOCK_MESSAGES, BLOCK_OCTETS)
+            if sum(len(row.message.body) + MESSAGE_COST for row in rows) < HEAD_OCTETS:
+                break
+            count = self._put_away(parked, spill, rows)
+            self._drop_fresh(count)
+            if count < len(rows):
+                break
+        return self.octets_away - before
+
+    def _new_parked(self) -> Parked:
+        return Parked()
+
+    def _lead(self, parked: Parked, rows: list[Stored]) -> None:
+        """Let these be parked in memory, where they are before all that is put away."""
+        for row in rows:
+            parked.lead(row, is_kept=False)
+
+    def _put_away(self, parked: Parked, spill: Place, rows: list[Stored]) -> int:
+        """Park these on the disk; how many of them, from the first, have gone there."""
+        parked.put_spilled(spill, rows)
+        return len(rows)
+
+    def _first_fresh(self, messages: int, octets: int) -> list[Stored]:
+        """The first of what is fresh, which stays there: until they are so many, or so much."""
+        rows: list[Stored] = []
+        expiries = repeat(NEVER) if self._expiries is None else self._expiries
+        for message, expires_at in zip(self._fresh, expiries, strict=False):
+            rows.append(Stored(self._position + 1 + len(rows), expires_at, 0, message))
+            octets -= len(message.body) + MESSAGE_COST
+            if len(rows) >= messages or octets <= 0:
+                break
+        return rows
+
+    def _drop_fresh(self, count: int) -> None:
+        self._position += count
+        for _ in range(count):
+            self._fresh.popleft()
+            if self._expiries is not None:
+                self._expiries.popleft()
+        if not self._fresh:
+            self._expiries = None
+
+    def _take_parked(self, queue: Queue) -> Entry:
+        assert self._parked is not None
+        row, _ = self._parked.take()
+        if not self._parked:
+            self._parked = None
+        return Entry(queue, row.message, row.position, row.expires_at)
 
 
 def _flag(name: str) -> int:

@@ -74,6 +74,26 @@ class DurableBinding(Durable, frozen=True, kw_only=True):
         return super().key + KEY_SEPARATOR + self.arguments.hex()
 
 
+class DurableSegment(Durable, frozen=True, kw_only=True):
+    """A part of a stream that is written to no more: from the offset `first` up to, without it, `end`.
+
+    `octets` is what its bodies come to, and `last_time` when its last message came, in seconds of the wall clock.
+    """
+
+    identity: ClassVar[int] = 2
+
+    vhost: str
+    stream: str
+    first: int
+    end: int
+    octets: int
+    last_time: float
+
+    @property
+    def key(self) -> str:
+        return f"{super().key}{KEY_SEPARATOR}{self.first:020}"
+
+
 class DurableUser(Durable, frozen=True, kw_only=True):
     name: str
     password_hash: str
@@ -133,6 +153,7 @@ AnyDurable = (
     | DurableExchange
     | DurableQueue
     | DurableBinding
+    | DurableSegment
     | DurableUser
     | DurablePermission
     | DurableTopicPermission

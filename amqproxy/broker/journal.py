@@ -74,6 +74,13 @@ class State(NamedTuple):
     delivered: int
 
 
+class Returned(NamedTuple):
+    """How often a message has come back, and which of those in its lane that wait again it is, from 1; 0 for none."""
+
+    delivery_count: int
+    turn: int
+
+
 class Batch(NamedTuple):
     """What the store writes at once, or not at all; in this order."""
 
@@ -87,7 +94,7 @@ class Batch(NamedTuple):
     settled: list[int]
     bodies_dropped: list[int]
     lanes: list[State]
-    delivery_counts: dict[int, int]
+    delivery_counts: dict[int, Returned]
     durables: dict[str, Durable | None]
 
     @property
@@ -107,10 +114,10 @@ class Lane:
         "_counts",
         "_first",
         "_is_noted",
-        "_journal",
         "_rows",
         "_settled",
         "delivered_to",
+        "journal",
         "last",
         "messages",
         "number",
@@ -121,17 +128,17 @@ class Lane:
     def __init__(self, journal: Journal, owner: Owner, state: State) -> None:
         self.owner = owner
         self.number, self.messages, self.octets, self.last, self.delivered_to = state
-        self._journal = journal
+        self.journal = journal
         self._first = self.number << POSITION_BITS
         self._is_noted = False
         self._rows: dict[int, Row] = {}
         self._settled: list[int] = []
-        self._counts: dict[int, int] = {}
+        self._counts: dict[int, Returned] = {}
         self._cleared: Cleared | None = None
 
     def enqueued(self, position: int, message: Message, expires_at: float = NEVER) -> None:
         """A message waits at a position above all others; `expires_at` is in the model's seconds."""
-        journal = self._journal
+        journal = self.journal
         id_ = self._first + position
         size = len(message.body)
         self._rows[id_] = Row(
@@ -156,15 +163,15 @@ class Lane:
             if not self._is_noted:
                 self._note()
 
-    def returned(self, position: int, delivery_count: int) -> None:
-        """A message is back in its place, after so many deliveries."""
-        self._counts[self._first + position] = delivery_count
+    def returned(self, position: int, delivery_count: int, turn: int = 0) -> None:
+        """A message has come back so many times; `turn` is its place among those that wait to be handed out again."""
+        self._counts[self._first + position] = Returned(delivery_count, turn)
         if not self._is_noted:
             self._note()
 
     def settled(self, position: int, size: int) -> None:
         """A message is done with, whose body has so many octets."""
-        journal = self._journal
+        journal = self.journal
         id_ = self._first + position
         self.messages -= 1
         self.octets -= size
@@ -194,7 +201,7 @@ class Lane:
         self.octets = octets
 
     def _clear(self, last: int, kept: set[int]) -> None:
-        journal, rows = self._journal, self._rows
+        journal, rows = self.journal, self._rows
         for id_ in [id_ for id_ in rows if id_ <= last and id_ not in kept]:
             journal.octets -= rows.pop(id_).size + ENTRY_COST
         self._counts = {id_: count for id_, count in self._counts.items() if id_ > last or id_ in kept}
@@ -207,7 +214,7 @@ class Lane:
 
     def _note(self) -> None:
         self._is_noted = True
-        self._journal.note(self)
+        self.journal.note(self)
 
     def row(self, id_: int) -> Row | None:
         """A row that no batch has taken yet."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from amqproxy.broker.journal import Journal, Lane, Owner
-from amqproxy.broker.kept_backlog import Fetch
+from amqproxy.broker.parked import Fetch
 
 
 class Keeper:

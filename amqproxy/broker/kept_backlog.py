@@ -5,36 +5,16 @@ After a restart they wait on the disk, and are read as they are wanted, so that 
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from amqproxy.broker.backlog import NEVER, Backlog, Entry
+from amqproxy.broker.backlog import Backlog, Entry
 from amqproxy.broker.journal import Lane
 from amqproxy.broker.message import Message
+from amqproxy.broker.packing import Stored
+from amqproxy.broker.parked import Fetch, Parked, Place
 
 if TYPE_CHECKING:
     from amqproxy.broker.queue import Queue
-
-READ_AHEAD = 1024
-"""Messages that are read at once, at most. The first time it is one, and then twice as many each time."""
-
-
-class Stored(Protocol):
-    """A message on the disk, as the store has it."""
-
-    @property
-    def position(self) -> int: ...
-    @property
-    def expires_at(self) -> float: ...
-    @property
-    def delivery_count(self) -> int: ...
-    @property
-    def message(self) -> Message: ...
-
-
-Fetch = Callable[[int, int, int], Sequence[Stored]]
-"""Messages of a lane by its number, from a position on, so many: at least one, if there is one."""
 
 
 class KeptBacklog(Backlog):
@@ -43,50 +23,43 @@ class KeptBacklog(Backlog):
     `fetch` reads what the lane holds from before; nothing else of the lane may have been told yet.
     """
 
-    __slots__ = ("_ahead", "_fetch", "_lane", "_left", "_next", "_out", "_reading", "_redelivered_to", "_transient")
+    __slots__ = ("_committed", "_fetch", "_lane", "_mark", "_out", "_redelivered_to", "_transient")
+
+    keeps_all = False
+    """Are messages kept that are not persistent?"""
 
     def __init__(self, lane: Lane, fetch: Fetch | None = None) -> None:
         super().__init__()
         self._lane = lane
         self._fetch = fetch
-        self._position = lane.last
-        self._left = lane.messages if fetch is not None else 0
+        self._position = self._committed = lane.last
+        self._mark: tuple[int, int] | None = None
         self._redelivered_to = lane.delivered_to
-        self._ahead: deque[Stored] = deque()
-        self._next = 0
-        self._reading = 1
         self._out: dict[int, int] = {}
         self._transient: set[int] = set()
-
-    def __len__(self) -> int:
-        return super().__len__() + self._left
-
-    def __iter__(self) -> Iterator[Message]:
-        for _, entry in sorted(self._returned, key=lambda each: each[0]):
-            yield entry.message
-        yield from (each.message for each in self._stored())
-        yield from self._fresh
+        if fetch is not None and lane.messages:
+            self._parked = Parked(lane.number, fetch, lane.messages, lane.octets)
 
     def add(self, message: Message, expires_at: float) -> None:
         super().add(message, expires_at)
         position = self._position + len(self._fresh)
-        if message.is_persistent:
+        if self.keeps_all or message.is_persistent:
             self._lane.enqueued(position, message, expires_at)
         else:
             self._transient.add(position)
 
     def entry(self, queue: Queue, message: Message, expires_at: float) -> Entry:
         entry = super().entry(queue, message, expires_at)
-        if message.is_persistent:
+        if self.keeps_all or message.is_persistent:
             self._lane.enqueued(entry.position, message, expires_at)
             self._went_out(entry)
-        else:
-            self._transient.add(entry.position)
         return entry
 
     def take(self, queue: Queue) -> Entry:
-        entry = self._take_stored(queue) if self._left and not self._returned else super().take(queue)
-        if entry.position not in self._transient:
+        entry = super().take(queue)
+        if entry.position in self._transient:
+            self._transient.remove(entry.position)
+        else:
             self._went_out(entry)
         return entry
 
@@ -96,63 +69,74 @@ class KeptBacklog(Backlog):
 
     def put_back(self, entry: Entry) -> None:
         super().put_back(entry)
-        self._came_back(entry)
-
-    def _came_back(self, entry: Entry) -> None:
-        if self._out.pop(entry.position, None) is not None and entry.delivery_count:
+        if self._out.pop(entry.position, None) is None:
+            self._transient.add(entry.position)
+        elif entry.delivery_count:
             self._lane.returned(entry.position, entry.delivery_count)
 
     def done(self, entry: Entry) -> None:
         """What was taken out will not come back."""
         size = self._out.pop(entry.position, None)
-        if size is None:
-            self._transient.discard(entry.position)
-        else:
+        if size is not None:
             self._lane.settled(entry.position, size)
 
-    @property
-    def expires_at(self) -> float:
-        if self._left and not self._returned:
-            return self._head().expires_at
-        if self._returned:
-            return self._returned[0][1].expires_at
-        return self._expiries[0] if self._expiries else NEVER
-
     def clear(self) -> None:
-        waiting = {entry.position for _, entry in self._returned}
-        first_fresh = self._position
         super().clear()
-        self._left = 0
-        self._ahead.clear()
-        self._transient = {each for each in self._transient if each <= first_fresh and each not in waiting}
+        self._transient.clear()
         self._lane.purged(self._out)
 
-    # --- what is on the disk from before
+    # --- what is only on the disk
 
-    def _head(self) -> Stored:
-        """The first of what is left there; there must be one."""
-        if not self._ahead:
-            assert self._fetch is not None
-            self._ahead.extend(self._fetch(self._lane.number, self._next, min(self._reading, self._left)))
-            self._next = self._ahead[-1].position + 1
-            self._reading = min(2 * self._reading, READ_AHEAD)
-        return self._ahead[0]
-
-    def _take_stored(self, queue: Queue) -> Entry:
-        stored = self._head()
-        self._ahead.popleft()
-        self._left -= 1
-        entry = Entry(queue, stored.message, stored.position, stored.expires_at)
-        entry.is_redelivered = stored.position <= self._redelivered_to
-        entry.delivery_count = stored.delivery_count
+    def _take_parked(self, queue: Queue) -> Entry:
+        assert self._parked is not None
+        row, is_kept = self._parked.take()
+        if not self._parked:
+            self._parked = None
+        entry = Entry(queue, row.message, row.position, row.expires_at)
+        if is_kept:
+            entry.delivery_count = row.delivery_count
+            entry.is_redelivered = row.delivery_count > 0 or row.position <= self._redelivered_to
+        else:
+            self._transient.add(row.position)
         return entry
 
-    def _stored(self) -> Iterator[Stored]:
-        """All of what is left there, which stays."""
-        yield from self._ahead
-        left, position = self._left - len(self._ahead), self._next
-        while left and self._fetch is not None:
-            some = self._fetch(self._lane.number, position, min(left, READ_AHEAD))
-            yield from some
-            left -= len(some)
-            position = some[-1].position + 1
+    def park(self, spill: Place, most: int) -> int:
+        self._look_at_the_disk()
+        return super().park(spill, most)
+
+    def _look_at_the_disk(self) -> None:
+        """Learn up to which position everything is there for good, and what to ask for the next time."""
+        journal = self._lane.journal
+        last = self._position + len(self._fresh)
+        if self._mark is None:
+            self._mark = journal.number, last
+        if not journal.is_dirty and journal.last_committed == journal.number - 1:
+            self._committed, self._mark = last, None
+        elif self._mark[0] <= journal.last_committed:
+            self._committed, self._mark = self._mark[1], None
+
+    def _new_parked(self) -> Parked:
+        return Parked(self._lane.number, self._fetch)
+
+    def _lead(self, parked: Parked, rows: list[Stored]) -> None:
+        for row in rows:
+            parked.lead(row, is_kept=row.position not in self._transient)
+            self._transient.discard(row.position)
+
+    def _put_away(self, parked: Parked, spill: Place, rows: list[Stored]) -> int:
+        count = 0
+        transient = []
+        for row in rows:
+            if row.position in self._transient:
+                transient.append(row)
+            elif row.position > self._committed or self._fetch is None:
+                break
+            count += 1
+        if transient:
+            parked.put_spilled(spill, transient)
+        for row in rows[:count]:
+            if row.position in self._transient:
+                self._transient.remove(row.position)
+            else:
+                parked.put_kept(row)
+        return count

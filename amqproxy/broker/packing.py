@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import struct
+from typing import NamedTuple
 
 from amqproxy.broker.message import Message
 
 _LENGTHS = struct.Struct(">HHIH")
+
+
+class Stored(NamedTuple):
+    """A message in its place. `expires_at` is in seconds of the wall clock, infinite for never.
+
+    `delivery_count` is how often it has come back, and `turn` which of those that wait again it is, 0 for none.
+    """
+
+    position: int
+    expires_at: float
+    delivery_count: int
+    message: Message
+    turn: int = 0
 
 
 def pack(message: Message) -> bytes:

@@ -16,6 +16,8 @@ from amqproxy.broker.consumer import UNLIMITED, Consumer
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.kept_backlog import KeptBacklog
 from amqproxy.broker.message import Message
+from amqproxy.broker.parked import MESSAGE_COST, Place
+from amqproxy.broker.policies import NO_EFFECT, Effect, effective_arguments
 from amqproxy.broker.queue_arguments import Settings
 from amqproxy.broker.turns import SingleTurn, Turns
 
@@ -89,14 +91,15 @@ class Queue:
         arguments: Table,
         now: float = 0.0,
         keeper: Keeper | None = None,
+        effect: Effect = NO_EFFECT,
     ) -> None:
         self.name = name
         self.durable = durable
         self.auto_delete = auto_delete
         self.exclusive_to = exclusive_to
         self.arguments = arguments
-        self.policy: Mapping[str, Any] = {}
-        self.policy_names: tuple[str | None, str | None] = (None, None)
+        self.policy: Mapping[str, Any] = effect.definition
+        self.policy_names: tuple[str | None, str | None] = (effect.policy, effect.operator_policy)
         self.consumers: dict[Consumer, None] = {}
         self.unacked = 0
         self.octets = 0 if keeper is None else keeper.octets(owner.name, name, arguments.get("x-max-priority", 0))
@@ -115,7 +118,8 @@ class Queue:
         self._is_timed = self._count > 0
         self._looked_at = NEVER
         self._used_at = now
-        self.apply(Settings.of(arguments), now)
+        self._follow(Settings.of(effective_arguments(arguments, effect.definition)))
+        self._look_ahead()
 
     def _new_backlog(self, priority: int) -> Backlog:
         if self._keeper is None:
@@ -124,6 +128,16 @@ class Queue:
 
     def apply(self, settings: Settings, now: float) -> None:
         """Let other settings hold; what is over a limit now goes at once."""
+        self._follow(settings)
+        if self._is_dropping:
+            self._drop_surplus(now)
+        self._look_ahead()
+
+    def recovered(self, now: float) -> None:
+        """All is there that was there before a restart, and so where its dead letters go: it can begin."""
+        self._settle_down(now)
+
+    def _follow(self, settings: Settings) -> None:
         self.settings = settings
         self._ttl = settings.message_ttl
         self._max_length = UNLIMITED if settings.max_length is None else settings.max_length
@@ -131,9 +145,6 @@ class Queue:
         is_bounded = settings.max_length is not None or settings.max_octets is not None
         self._is_refusing = is_bounded and settings.overflow != "drop-head"
         self._is_dropping = is_bounded and settings.overflow == "drop-head"
-        if self._is_dropping:
-            self._drop_surplus(now)
-        self._look_ahead()
 
     def __str__(self) -> str:
         return f"queue '{self.name}' in vhost '{self._owner.name}'"
@@ -438,7 +449,29 @@ class Queue:
         while self._count and (self._count > self._max_length or self.octets > self._max_octets):
             self._let_go(self._take(), "maxlen", now)
 
+    # --- what memory has no room for
+
+    @property
+    def octets_in_memory(self) -> int:
+        """What the ready messages cost in memory, by and large."""
+        return self.octets + self._count * MESSAGE_COST - sum(lane.octets_away for _, lane in self._lanes)
+
+    def park(self, spill: Place, most: int) -> int:
+        """Let messages wait on the disk, those of the lowest priority first; how many octets, about `most`, that
+        gives back. `OSError` when the disk does not take them.
+        """
+        freed = 0
+        for _, lane in reversed(self._lanes):
+            if freed < most:
+                freed += lane.park(spill, most - freed)
+        return freed
+
     # --- its end
+
+    def discard(self) -> None:
+        """The queue is gone, and nobody wants what is parked any more."""
+        for _, lane in self._lanes:
+            lane.discard()
 
     def check_delete(self, *, if_unused: bool, if_empty: bool) -> None:
         """`ProtocolError` when the queue is not as whoever deletes it thinks."""

@@ -10,8 +10,9 @@ from amqproxy.amqp091.errors import NotImplementedByServer, ResourceLocked
 from amqproxy.amqp091.wire import Field
 from amqproxy.broker.backlog import NEVER, Backlog, Entry
 from amqproxy.broker.journal import Lane
-from amqproxy.broker.kept_backlog import Fetch, KeptBacklog
+from amqproxy.broker.kept_backlog import KeptBacklog
 from amqproxy.broker.message import Message, header_with
+from amqproxy.broker.parked import Fetch
 from amqproxy.broker.queue import Queue
 from amqproxy.broker.turns import SingleTurn
 
@@ -37,12 +38,12 @@ class ReturnsFirst(Backlog):
         self._behind: dict[int, Entry] = {}
 
     def __len__(self) -> int:
-        return len(self._again) + len(self._fresh)
+        return len(self._again) + super().__len__()
 
     def __iter__(self) -> Iterator[Message]:
         for entry in self._again:
             yield entry.message
-        yield from self._fresh
+        yield from super().__iter__()
 
     def put_back(self, entry: Entry) -> None:
         self._again.append(entry)
@@ -60,9 +61,7 @@ class ReturnsFirst(Backlog):
 
     @property
     def expires_at(self) -> float:
-        if self._again:
-            return self._again[0].expires_at
-        return self._expiries[0] if self._expiries else NEVER
+        return self._again[0].expires_at if self._again else super().expires_at
 
     def clear(self) -> None:
         super().clear()
@@ -71,14 +70,17 @@ class ReturnsFirst(Backlog):
 
 
 class KeptReturnsFirst(KeptBacklog):
-    """The same, on the disk too; where it is found again in the order in which it first came."""
+    """The same, on the disk too, where all messages are, and where what has come back has its turn."""
 
-    __slots__ = ("_again", "_behind")
+    __slots__ = ("_again", "_behind", "_turn")
+
+    keeps_all = True
 
     def __init__(self, lane: Lane, fetch: Fetch) -> None:
         super().__init__(lane, fetch)
         self._again: deque[Entry] = deque()
         self._behind: dict[int, Entry] = {}
+        self._turn = 0
 
     def __len__(self) -> int:
         return len(self._again) + super().__len__()
@@ -88,26 +90,45 @@ class KeptReturnsFirst(KeptBacklog):
             yield entry.message
         yield from super().__iter__()
 
+    def recover(self, queue: Queue) -> list[Entry]:
+        """Take out what was out when an earlier broker ended, or had come back: those that had, in their order, first.
+
+        Each has its count as if it were back now; it is yet to be put back.
+        """
+        back: list[tuple[int, Entry]] = []
+        out: list[Entry] = []
+        while self._parked is not None and self._parked.first.position <= self._redelivered_to:
+            turn = self._parked.first.turn
+            entry = self.take(queue)
+            if turn:
+                back.append((turn, entry))
+            else:
+                entry.delivery_count += 1
+                out.append(entry)
+            entry.is_redelivered = True
+        return [entry for _, entry in sorted(back, key=lambda each: each[0])] + out
+
     def put_back(self, entry: Entry) -> None:
         self._again.append(entry)
-        self._came_back(entry)
+        self._out.pop(entry.position)
+        self._turn += 1
+        self._lane.returned(entry.position, entry.delivery_count, self._turn)
 
     def put_behind(self, entry: Entry) -> None:
-        Backlog.add(self, entry.message, entry.expires_at)
-        self._behind[self._position + len(self._fresh)] = entry
-        self._came_back(entry)
+        self._lane.settled(entry.position, self._out.pop(entry.position))
+        self.add(entry.message, entry.expires_at)
+        entry.position = self._position + len(self._fresh)
+        self._behind[entry.position] = entry
+        self._lane.returned(entry.position, entry.delivery_count)
 
     def take(self, queue: Queue) -> Entry:
         if self._again:
             entry = self._again.popleft()
-        elif self._left:
-            return super().take(queue)
-        else:
-            entry = Backlog.take(self, queue)
-            entry = self._behind.pop(entry.position, entry)
-        if entry.position not in self._transient:
             self._went_out(entry)
-        return entry
+            self._lane.returned(entry.position, entry.delivery_count)
+            return entry
+        entry = super().take(queue)
+        return self._behind.pop(entry.position, entry) if self._behind else entry
 
     @property
     def expires_at(self) -> float:
@@ -133,10 +154,10 @@ class Quorum(Queue):
             return ReturnsFirst()
         return KeptReturnsFirst(self._keeper.lane(self._owner.name, self.name, priority), self._keeper.fetch)
 
-    def apply(self, settings: Settings, now: float) -> None:
+    def _follow(self, settings: Settings) -> None:
         if settings.overflow == "reject-publish-dlx":
             settings = settings._replace(overflow="drop-head")
-        super().apply(settings, now)
+        super()._follow(settings)
 
     def get(self, now: float) -> Entry | None:
         if isinstance(self._turns, SingleTurn):
@@ -149,6 +170,17 @@ class Quorum(Queue):
             self._count_delivery(entry)
         return entry
 
+    def recovered(self, now: float) -> None:
+        """What was out when an earlier broker ended has come back once more, behind what had come back before."""
+        for _, lane in self._lanes:
+            if isinstance(lane, KeptReturnsFirst):
+                entries = lane.recover(self)
+                self._count -= len(entries)
+                self.octets -= sum(len(entry.message.body) for entry in entries)
+                for entry in entries:
+                    self._come_back(entry, now)
+        super().recovered(now)
+
     def requeue(self, entries: Iterable[Entry], now: float) -> None:
         """Without a delivery limit messages go behind all others, with one before them."""
         self._return(entries, now, is_behind=self.settings.delivery_limit is None)
@@ -157,21 +189,23 @@ class Quorum(Queue):
         self._return(entries, now, is_behind=False)
 
     def _return(self, entries: Iterable[Entry], now: float, *, is_behind: bool) -> None:
-        limit = self.settings.delivery_limit
         for entry in entries:
             self._release(entry)
-            if self.is_deleted:
-                continue
-            entry.delivery_count += 1
-            if limit is not None and entry.delivery_count > limit:
-                self._let_go(entry, "delivery_limit", now)
-                continue
-            entry.is_redelivered = True
-            if is_behind:
-                self._put_behind(entry)
-            else:
-                self._put_back(entry)
+            if not self.is_deleted:
+                entry.delivery_count += 1
+                self._come_back(entry, now, is_behind=is_behind)
         self._settle_down(now)
+
+    def _come_back(self, entry: Entry, now: float, *, is_behind: bool = False) -> None:
+        limit = self.settings.delivery_limit
+        if limit is not None and entry.delivery_count > limit:
+            self._let_go(entry, "delivery_limit", now)
+            return
+        entry.is_redelivered = True
+        if is_behind:
+            self._put_behind(entry)
+        else:
+            self._put_back(entry)
 
     def _put_behind(self, entry: Entry) -> None:
         self._lanes[0][1].put_behind(entry)

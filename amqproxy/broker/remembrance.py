@@ -16,6 +16,7 @@ from amqproxy.broker.durable import (
     DurablePermission,
     DurablePolicy,
     DurableQueue,
+    DurableSegment,
     DurableTopicPermission,
     DurableUser,
     DurableVhost,
@@ -24,6 +25,7 @@ from amqproxy.broker.journal import Journal
 from amqproxy.broker.permissions import Permission, TopicPermission
 from amqproxy.broker.policies import make_policy
 from amqproxy.broker.queue import Queue
+from amqproxy.broker.stream import Stream
 from amqproxy.broker.users import User
 
 if TYPE_CHECKING:
@@ -70,6 +72,9 @@ class Remembrance:
                 self.journal.remember(found)
             else:
                 self._forget(found)
+                if isinstance(subject, Stream):
+                    for segment in subject.durables():
+                        self.journal.forget(segment.key)
         elif noun == "vhost" and verb == "deleted":
             for each in topology(event.subject):
                 self._forget(each)
@@ -96,8 +101,8 @@ class Remembrance:
             self.journal.delete_lanes("exchange", durable.vhost, durable.name)
 
 
-TOPOLOGY = (DurableExchange, DurableQueue, DurableBinding)
-"""What clients declare: there may be very many, and each has its event."""
+TOPOLOGY = (DurableExchange, DurableQueue, DurableBinding, DurableSegment)
+"""What clients declare, and what comes of it: there may be very many, and each has its event."""
 
 
 # --- what there is, as values
@@ -202,7 +207,7 @@ def restore(broker: Broker, durables: Iterable[AnyDurable], now: float) -> list[
 
     What a new broker has by itself is there only if it was there.
     """
-    ordered = sorted(durables, key=lambda each: ORDER.index(type(each)))
+    ordered = sorted(durables, key=lambda each: (ORDER.index(type(each)), each.key))
     if not ordered:
         return []
     for vhost in [name for name in broker.vhosts if DurableVhost(name=name).key not in {each.key for each in ordered}]:
@@ -214,6 +219,9 @@ def restore(broker: Broker, durables: Iterable[AnyDurable], now: float) -> list[
             _make(broker, each, now)
         except (ProtocolError, ValueError, KeyError) as error:
             faults.append(f"{each.key.replace(chr(0), ' ')!a}: {error!r}")
+    for found in list(broker.vhosts.values()):
+        for queue in list(found.queues.values()):
+            queue.recovered(now)
     return faults
 
 
@@ -268,6 +276,10 @@ def _make(broker: Broker, each: AnyDurable, now: float) -> None:
                 arguments=Table.from_octets(each.arguments),
                 now=now,
             )
+        case DurableSegment():
+            stream = broker.vhosts[each.vhost].queues[each.stream]
+            assert isinstance(stream, Stream)
+            stream.recover(each)
         case DurableBinding():
             vhost = broker.vhosts[each.vhost]
             destination = (vhost.queues if each.destination_type == "queue" else vhost.exchanges)[each.destination]
@@ -283,6 +295,7 @@ ORDER: tuple[type[Durable], ...] = (
     DurableParameter,
     DurableExchange,
     DurableQueue,
+    DurableSegment,
     DurableBinding,
 )
 """Each needs those before it."""

@@ -1,57 +1,121 @@
 """Where messages go that nobody asked to keep, when there are more of them than memory is for.
 
-It outlives nothing: the file is emptied when it is opened, and no write is waited for.
+It outlives nothing: its files have no names, so they are gone when the process is, and no write is waited for.
 """
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterable, Sequence
+import os
+import struct
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-import msgspec
+from amqproxy.broker.packing import Stored, pack, unpack
 
-from amqproxy.broker.message import Message
-from amqproxy.broker.packing import pack, unpack
+FILE_OCTETS = 64 * 1024 * 1024
+"""How long one file grows. It goes when all in it is gone, so files that are too long hold too much of what is not."""
 
-NAME = "transient.sqlite"
+_ROW = struct.Struct(">QdQI")
+
+
+class File:
+    """One file, which is written at its end; `blocks` is how many in it are still wanted."""
+
+    __slots__ = ("blocks", "descriptor", "octets")
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.octets = 0
+        self.blocks = 0
+
+
+class Block(NamedTuple):
+    """Messages that were put away together: where they are, the first and last position, how many, and how long."""
+
+    file: File
+    at: int
+    length: int
+    first: int
+    last: int
+    messages: int
+    octets: int
 
 
 class Spill:
-    """Messages by number. The caller's thread does the work; `sqlite3.Error` when the disk does not."""
+    """Blocks of messages in files in `directory`. The caller's thread does the work; `OSError` when the disk does not.
 
-    def __init__(self, directory: Path) -> None:
-        path = directory / NAME
-        path.unlink(missing_ok=True)
-        self._connection = sqlite3.connect(path, isolation_level=None)
-        path.chmod(0o600)
-        self._connection.execute("pragma page_size = 16384")
-        self._connection.execute("pragma journal_mode = off")
-        self._connection.execute("pragma synchronous = off")
-        self._connection.execute("pragma locking_mode = exclusive")
-        self._connection.execute("create table message(number integer primary key, content blob not null)")
-        self._last = 0
+    Its first file is made when it is needed. `octets` is what all of them take.
+    """
 
-    def put(self, messages: Sequence[Message]) -> range:
-        """Put messages away; their numbers, in their order."""
-        numbers = range(self._last + 1, self._last + 1 + len(messages))
-        rows = zip(numbers, map(pack, messages), strict=True)
-        self._connection.executemany("insert into message values (?, ?)", rows)
-        self._last = numbers.stop - 1
-        return numbers
+    def __init__(self, directory: Path, *, file_octets: int = FILE_OCTETS) -> None:
+        self.directory = directory
+        self._file_octets = file_octets
+        self._files: dict[File, None] = {}
+        self._last: File | None = None
 
-    def take(self, numbers: Iterable[int]) -> list[Message]:
-        """Messages back, in the order of their numbers, which are free from now on."""
-        wanted = (msgspec.json.encode(list(numbers)).decode(),)
-        where = "from message where number in (select value from json_each(?))"
-        found = self._connection.execute(f"select content {where} order by number", wanted).fetchall()
-        self._connection.execute(f"delete {where}", wanted)
-        return [unpack(content) for (content,) in found]
+    @property
+    def octets(self) -> int:
+        return sum(file.octets for file in self._files)
 
-    def drop(self, numbers: Iterable[int]) -> None:
-        """Messages are not wanted any more."""
-        wanted = (msgspec.json.encode(list(numbers)).decode(),)
-        self._connection.execute("delete from message where number in (select value from json_each(?))", wanted)
+    def put(self, rows: Sequence[Stored]) -> Block:
+        """Put messages away, at least one; all of them or, with an `OSError`, none."""
+        parts: list[bytes] = []
+        octets = 0
+        for position, expires_at, delivery_count, message, _ in rows:
+            content = pack(message)
+            parts += (_ROW.pack(position, expires_at, delivery_count, len(content)), content)
+            octets += len(message.body)
+        whole = b"".join(parts)
+        file = self._last
+        if file is None or file.octets >= self._file_octets:
+            file = self._new_file()
+        at = file.octets
+        done = 0
+        while done < len(whole):
+            done += os.pwrite(file.descriptor, memoryview(whole)[done:], at + done)
+        file.octets += done
+        file.blocks += 1
+        return Block(file, at, done, rows[0].position, rows[-1].position, len(rows), octets)
+
+    def _new_file(self) -> File:
+        with tempfile.TemporaryFile(dir=self.directory, buffering=0) as made:
+            file = self._last = File(os.dup(made.fileno()))
+        self._files[file] = None
+        return file
+
+    def read(self, block: Block) -> list[Stored]:
+        """The messages of a block, which stay."""
+        whole = b""
+        while len(whole) < block.length:
+            some = os.pread(block.file.descriptor, block.length - len(whole), block.at + len(whole))
+            if not some:
+                raise OSError(f"a file in {self.directory} has been cut short")
+            whole += some
+        rows = []
+        at = 0
+        for _ in range(block.messages):
+            position, expires_at, delivery_count, length = _ROW.unpack_from(whole, at)
+            at += _ROW.size
+            rows.append(Stored(position, expires_at, delivery_count, unpack(whole[at : at + length])))
+            at += length
+        return rows
+
+    def drop(self, block: Block) -> None:
+        """A block is not wanted any more."""
+        file = block.file
+        file.blocks -= 1
+        if file.blocks or file not in self._files:
+            return
+        if file is self._last:
+            self._last = None
+        del self._files[file]
+        os.close(file.descriptor)
 
     def close(self) -> None:
-        self._connection.close()
+        """All is gone."""
+        for file in self._files:
+            os.close(file.descriptor)
+        self._files.clear()
+        self._last = None

@@ -23,10 +23,9 @@ import msgspec
 
 from amqproxy.broker import durable
 from amqproxy.broker.journal import MAX_LANES, MAX_POSITION, POSITION_BITS, Batch, Kept, Owner, State
-from amqproxy.broker.message import Message
-from amqproxy.broker.packing import decoded, encoded, pack, unpack
+from amqproxy.broker.packing import Stored, decoded, encoded, pack, unpack
 
-FORMAT = 1
+FORMAT = 2
 """The version of the file. A newer one is not touched."""
 
 APPLICATION_ID = 0x616D7178
@@ -60,21 +59,12 @@ create table lane(
 create table entry(id integer primary key, size integer not null, expires_at real, body integer, content blob);
 create index shared on entry(body) where body is not null;
 create table body(number integer primary key, content blob not null);
-create table delivery_count(id integer primary key, count integer not null);
+create table delivery_count(id integer primary key, count integer not null, turn integer not null default 0);
 """
 
 
 class StoreError(Exception):
     """The store cannot be opened, or read; the text says where and why."""
-
-
-class Stored(NamedTuple):
-    """A message in its place. `expires_at` is in seconds of the wall clock, infinite for never."""
-
-    position: int
-    expires_at: float
-    delivery_count: int
-    message: Message
 
 
 class Contents(NamedTuple):
@@ -151,6 +141,11 @@ class Store:
                     f"begin; {SCHEMA} pragma application_id = {APPLICATION_ID}; pragma user_version = {FORMAT}; commit;"
                 )
                 _sync(self.path.parent)
+            elif found == 1:
+                self._writer.executescript(
+                    "begin; alter table delivery_count add column turn integer not null default 0; "
+                    f"pragma user_version = {FORMAT}; commit;"
+                )
         except sqlite3.Error as error:
             raise StoreError(f"{self.path} is damaged: {error}") from error
 
@@ -202,16 +197,16 @@ class Store:
         first = lane << POSITION_BITS
         select = (
             "select entry.id - ?1, coalesce(expires_at, 9e999), coalesce(count, 0), "
-            "coalesce(entry.content, body.content) from entry left join body on body.number = entry.body "
-            "left join delivery_count on delivery_count.id = entry.id "
+            "coalesce(entry.content, body.content), coalesce(turn, 0) from entry "
+            "left join body on body.number = entry.body left join delivery_count on delivery_count.id = entry.id "
             "where entry.id between ?2 and ?3 order by entry.id limit ?4"
         )
         found = []
         octets = 0
         try:
             cursor = self._reader.execute(select, (first, first + position, first + MAX_POSITION, limit))
-            for at, expires_at, delivery_count, content in cursor:
-                found.append(Stored(at, expires_at, delivery_count, unpack(content)))
+            for at, expires_at, delivery_count, content, turn in cursor:
+                found.append(Stored(at, expires_at, delivery_count, unpack(content), turn))
                 octets += len(content)
                 if octets >= FETCH_OCTETS:
                     break
@@ -298,7 +293,7 @@ class Store:
                 (_json(batch.lanes),),
             )
         if batch.delivery_counts:
-            self._insert("delivery_count", 2, list(batch.delivery_counts.items()))
+            self._insert("delivery_count", 3, [(id_, *each) for id_, each in batch.delivery_counts.items()])
         for key, value in batch.durables.items():
             if value is None:
                 execute("delete from definition where key = ?", (encoded(key),))

@@ -2,60 +2,67 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from amqproxy.amqp091.errors import NotImplementedByServer, PreconditionFailed
 from amqproxy.amqp091.wire import Field, Table
 from amqproxy.broker.arguments import field
 from amqproxy.broker.backlog import NEVER, Entry
+from amqproxy.broker.durable import DurableSegment
+from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message, header_with
-from amqproxy.broker.queue import Queue
-from amqproxy.broker.queue_arguments import interval
+from amqproxy.broker.parked import Place
+from amqproxy.broker.queue import Owner, Queue
+from amqproxy.broker.queue_arguments import Settings, interval
+from amqproxy.broker.stream_log import Run, StreamLog
 
 if TYPE_CHECKING:
     from amqproxy.broker.consumer import Consumer
 
+LEAST_READ = 32
+"""Messages that are worth one reading of the disk, even for a consumer that takes fewer at a time."""
+
 
 class Segment:
-    """A part of the log that goes as a whole. `chunks` are the first offsets of what came at one time, and `times` when
-    that was.
-    """
+    """A part of the log that goes as a whole: its first offset, and the octets of its bodies."""
 
-    __slots__ = ("chunks", "first", "messages", "octets", "times")
+    __slots__ = ("first", "last_time", "octets")
 
-    def __init__(self, first: int) -> None:
+    def __init__(self, first: int, octets: int = 0) -> None:
         self.first = first
-        self.messages: list[Message] = []
-        self.octets = 0
-        self.chunks: list[int] = []
-        self.times: list[float] = []
+        self.octets = octets
+        self.last_time = 0.0
+        """When its last message came; known once there is another segment."""
 
 
 class Stream(Queue):
     """Reading takes nothing away. Whole segments go, from the oldest, when a new one begins and the limits say so."""
 
     type: ClassVar[str] = "stream"
-    __slots__ = ("_next", "_places", "_segments")
+    __slots__ = ("_log", "_places", "_segments", "_writer")
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        self._segments = [Segment(0)]
-        self._next = 0
+    def __init__(self, name: str, owner: Owner, *, keeper: Keeper | None = None, **options: Any) -> None:
+        self._writer = keeper.journal if keeper is not None else None
+        lane = keeper.lane(owner.name, name, 0) if keeper is not None else None
+        self._log = StreamLog(lane, keeper.fetch if keeper is not None else None)
+        self._segments = [Segment(self._log.first, lane.octets if lane is not None else 0)]
         self._places: dict[Consumer, int] = {}
-        super().__init__(*arguments, **{**options, "keeper": None})
+        super().__init__(name, owner, keeper=None, **options)
+        self.octets = self._segments[0].octets
 
     @property
     def first_offset(self) -> int:
-        return self._segments[0].first
+        return self._log.first
 
     @property
     def next_offset(self) -> int:
-        return self._next
+        return self._log.next
 
     @property
     def message_count(self) -> int:
-        return self._next - self.first_offset
+        return self._log.next - self._log.first
 
     @property
     def consumer_count(self) -> int:
@@ -63,42 +70,91 @@ class Stream(Queue):
         return 0
 
     def __iter__(self) -> Iterator[Message]:
-        for segment in self._segments:
-            yield from segment.messages
+        return iter(self._log)
+
+    def apply(self, settings: Settings, now: float) -> None:
+        super().apply(settings, now)
+        self._retain(now)
 
     def publish(self, message: Message, now: float) -> bool:
         segment = self._segments[-1]
         if segment.octets >= self.settings.segment_size:
-            segment = Segment(self._next)
-            self._segments.append(segment)
+            segment = self._new_segment()
             self._retain(now)
-        if not segment.times or segment.times[-1] != now:
-            segment.chunks.append(self._next)
-            segment.times.append(now)
-        segment.messages.append(message)
         segment.octets += len(message.body)
         self.octets += len(message.body)
-        self._next += 1
+        self._log.append(message, now)
         for consumer in [each for each in self._places if not each.is_blocked]:
             self._feed(consumer, now)
         return True
 
+    def _new_segment(self) -> Segment:
+        ended = self._segments[-1]
+        ended.last_time = self._log.last_time
+        new = Segment(self._log.next)
+        self._segments.append(new)
+        if self._writer is not None:
+            self._writer.remember(self._durable(ended, new.first))
+        return new
+
     def _retain(self, now: float) -> None:
         """Drop the oldest segments that are too much, or too old. The one that is written stays."""
         limit, age = self.settings.max_octets, self.settings.max_age
-        while len(self._segments) > 1:
-            oldest = self._segments[0]
+        dropped = 0
+        while dropped < len(self._segments) - 1:
+            oldest = self._segments[dropped]
             is_surplus = limit is not None and self.octets > limit
-            if not is_surplus and (age is None or oldest.times[-1] > now - age):
+            if not is_surplus and (age is None or oldest.last_time > now - age):
                 break
             self.octets -= oldest.octets
-            del self._segments[0]
+            dropped += 1
+            if self._writer is not None:
+                self._writer.forget(self._durable(oldest, self._segments[dropped].first).key)
+        if dropped:
+            del self._segments[:dropped]
+            self._log.trim(self._segments[0].first, self.octets)
 
     def get(self, now: float) -> Entry | None:
         raise NotImplementedByServer(f"basic.get not supported by stream queues {self}")
 
     def purge(self) -> int:
         raise NotImplementedByServer(f"queue.purge not supported by stream queues {self}")
+
+    # --- on the disk
+
+    def recovered(self, now: float) -> None:
+        self._retain(now)
+
+    def _durable(self, segment: Segment, end: int) -> DurableSegment:
+        return DurableSegment(
+            vhost=self._owner.name,
+            stream=self.name,
+            first=segment.first,
+            end=end,
+            octets=segment.octets,
+            last_time=segment.last_time,
+        )
+
+    def durables(self) -> list[DurableSegment]:
+        """What is remembered of it beside its messages."""
+        return [self._durable(each, following.first) for each, following in pairwise(self._segments)]
+
+    def recover(self, found: DurableSegment) -> None:
+        """Know a segment from before again. They must come in their order."""
+        last = self._segments[-1]
+        ended, last = Segment(found.first, found.octets), Segment(found.end, last.octets - found.octets)
+        ended.last_time = found.last_time
+        self._segments[-1:] = [ended, last]
+
+    @property
+    def octets_in_memory(self) -> int:
+        return self._log.octets_in_memory
+
+    def park(self, spill: Place, most: int) -> int:
+        return self._log.park(spill, most)
+
+    def discard(self) -> None:
+        self._log.discard()
 
     # --- settling: it gives room for more, and that is all
 
@@ -158,49 +214,36 @@ class Stream(Queue):
 
     def _feed(self, consumer: Consumer, now: float) -> None:
         """Send a consumer what comes next for it, as far as it can take that."""
-        offset = max(self._places[consumer], self.first_offset)
-        if offset >= self._next:
-            return
-        place = self._segment_at(offset)
-        segment = self._segments[place]
-        while offset < self._next:
+        log = self._log
+        offset = max(self._places[consumer], log.first)
+        run: Run | None = None
+        while offset < log.next:
             if not consumer.is_ready:
                 consumer.is_blocked = True
                 break
-            if offset == segment.first + len(segment.messages):
-                place += 1
-                segment = self._segments[place]
-            entry = Entry(self, segment.messages[offset - segment.first], offset, NEVER)
+            if run is None or offset >= run.end:
+                run = log.run(offset, max(consumer.prefetch - consumer.unacked, LEAST_READ))
+            entry = Entry(self, run.messages[offset - run.first], offset, NEVER)
             entry.header = header_with(entry.message, Field("x-stream-offset", "l", offset))
             offset += 1
             self._places[consumer] = offset
             self._hand_out(entry, consumer, now)
 
-    def _segment_at(self, offset: int) -> int:
-        return bisect_right(self._segments, offset, key=lambda segment: segment.first) - 1
-
     def _offset(self, arguments: Table, now: float) -> int:
         """Where a consumer begins: x-stream-offset, which is the end unless it says otherwise."""
         found = field(arguments, "x-stream-offset")
         value: Any = "next" if found is None else found.value
+        log = self._log
         if value == "first":
-            return self.first_offset
+            return log.first
         if value == "last":
-            last = [segment for segment in self._segments if segment.chunks]
-            return last[-1].chunks[-1] if last else self._next
+            return log.offset_at(log.last_time, self._segments[-1].first) if log.first < log.next else log.next
         if found is not None and found.type == "T":
-            return self._offset_at(value)
+            return log.offset_at(value, log.first)
         if isinstance(value, int):
-            return max(value, self.first_offset)
+            return max(value, log.first)
         seconds = interval(value)
-        return self._next if seconds is None else self._offset_at(now - seconds)
-
-    def _offset_at(self, when: float) -> int:
-        """The first offset of what came at that time or later."""
-        for segment in self._segments:
-            if segment.times and segment.times[-1] >= when:
-                return segment.chunks[bisect_left(segment.times, when)]
-        return self._next
+        return log.next if seconds is None else log.offset_at(now - seconds, log.first)
 
     # --- its end
 

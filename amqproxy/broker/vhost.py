@@ -208,8 +208,8 @@ class VirtualHost:
             arguments=arguments,
             now=now,
             keeper=self.keeper if durable and not exclusive else None,
+            effect=self._effect("queues", name),
         )
-        self._apply_policies_to(queue, now)
         self.queues[name] = queue
         self._forget_routes()
         if self.events.is_kept:
@@ -239,6 +239,7 @@ class VirtualHost:
             consumer.channel.queue_deleted(consumer)
         queue.consumers.clear()
         self.timed_queues.drop(queue)
+        queue.discard()
         self.deleted(queue)
         if self.events.is_kept:
             self.events.report("queue.deleted", self.name, queue)

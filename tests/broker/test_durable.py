@@ -14,6 +14,7 @@ from amqproxy.broker.durable import (
     DurablePermission,
     DurablePolicy,
     DurableQueue,
+    DurableSegment,
     DurableTopicPermission,
     DurableUser,
     DurableVhost,
@@ -32,6 +33,7 @@ ONE_OF_EACH: list[AnyDurable] = [
     DurableBinding(
         vhost="/", source="x", destination_type="queue", destination="q", routing_key=ODD, arguments=b"\xfe"
     ),
+    DurableSegment(vhost="/", stream=ODD, first=7, end=10**12, octets=5, last_time=1234567890.123),
     DurableUser(name="u", password_hash="h", hashing_algorithm="a", tags=("t",), limits={}, only_from_loopback=True),
     DurablePermission(user="u", vhost="/", configure=".*", write="", read="^$"),
     DurableTopicPermission(user="u", vhost="/", exchange="x", write="w", read="r"),

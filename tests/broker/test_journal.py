@@ -92,7 +92,7 @@ def test_only_the_last_delivery_count_is_told() -> None:
     lane.enqueued(1, message())
     lane.returned(1, 1)
     lane.returned(1, 2)
-    assert list(journal.take().delivery_counts.values()) == [2]
+    assert list(journal.take().delivery_counts.values()) == [(2, 0)]
 
 
 def test_a_purge_keeps_what_is_held() -> None:

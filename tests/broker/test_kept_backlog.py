@@ -1,20 +1,20 @@
 """What waits in a durable queue, before and after a restart."""
 
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.properties import Properties
+from amqproxy.broker import backlog as backlog_module
 from amqproxy.broker.backlog import Entry
-from amqproxy.broker.journal import POSITION_BITS, Journal, Lane, Owner, State
 from amqproxy.broker.kept_backlog import KeptBacklog
 from amqproxy.broker.message import Message
-from amqproxy.broker.store import Stored
+from tests.broker.disk import Disk, Memory
 
 NEVER = float("inf")
-OWNER = Owner("queue", "/", "q")
 QUEUE: Any = None
 
 
@@ -22,47 +22,13 @@ def message(body: bytes, delivery_mode: int = 2) -> Message:
     return Message.made("", "q", Properties(delivery_mode=delivery_mode), body)
 
 
-class Disk:
-    """A lane's journal, and what a store would have of it."""
-
-    def __init__(self) -> None:
-        self.journal = Journal()
-        self.lane = self.journal.lane(OWNER)
-        self.rows: dict[int, Stored] = {}
-        self.fetches: list[int] = []
-
-    def commit(self) -> None:
-        batch = self.journal.take()
-        for first, last, kept in batch.cleared:
-            self.rows = {id_: row for id_, row in self.rows.items() if not first <= id_ <= last or id_ in kept}
-        for row in batch.rows:
-            position = row.id & ((1 << POSITION_BITS) - 1)
-            expires_at = NEVER if row.expires_at is None else row.expires_at
-            self.rows[row.id] = Stored(position, expires_at, 0, row.message)
-        for id_ in batch.settled:
-            self.rows.pop(id_, None)
-        for id_, count in batch.delivery_counts.items():
-            self.rows[id_] = self.rows[id_]._replace(delivery_count=count)
-
-    def fetch(self, lane: int, position: int, limit: int) -> list[Stored]:
-        found = [row for _, row in sorted(self.rows.items()) if row.position >= position][:limit]
-        self.fetches.append(len(found))
-        return found
-
-    def again(self) -> KeptBacklog:
-        """The backlog after a restart."""
-        self.commit()
-        lane = self.lane
-        assert lane.messages == len(self.rows)
-        state = State(lane.number, lane.messages, lane.octets, lane.last, lane.delivered_to)
-        self.lane = Lane(self.journal, OWNER, state)
-        self.journal.lanes[OWNER] = self.lane
-        return KeptBacklog(self.lane, self.fetch)
-
-
 @pytest.fixture
 def disk() -> Disk:
     return Disk()
+
+
+def again(disk: Disk) -> KeptBacklog:
+    return KeptBacklog(disk.again(), disk.fetch)
 
 
 def bodies(backlog: KeptBacklog) -> list[bytes]:
@@ -79,7 +45,7 @@ def test_persistent_messages_come_back_in_their_order(disk: Disk) -> None:
         backlog.add(message(body, mode), NEVER)
     first = backlog.take(QUEUE)
     backlog.put_back(first)
-    backlog = disk.again()
+    backlog = again(disk)
     assert (len(backlog), bodies(backlog)) == (3, [b"a", b"c", b"d"])
     entries = [backlog.take(QUEUE) for _ in range(3)]
     assert [(entry.message.body, entry.is_redelivered) for entry in entries] == [
@@ -97,7 +63,7 @@ def test_what_was_done_does_not_come_back(disk: Disk) -> None:
     backlog.done(backlog.take(QUEUE))
     held = backlog.take(QUEUE)
     assert held.message.body == b"b"
-    assert bodies(disk.again()) == [b"b", b"c"]
+    assert bodies(again(disk)) == [b"b", b"c"]
 
 
 def test_what_is_handed_out_at_once_is_kept_until_it_is_done(disk: Disk) -> None:
@@ -106,18 +72,18 @@ def test_what_is_handed_out_at_once_is_kept_until_it_is_done(disk: Disk) -> None
     backlog.entry(QUEUE, message(b"b"), NEVER)
     backlog.done(backlog.entry(QUEUE, message(b"c", 1), NEVER))
     assert disk.journal.octets > 0
-    backlog = disk.again()
+    backlog = again(disk)
     assert [(len(backlog), backlog.take(QUEUE).is_redelivered)] == [(1, True)]
 
 
 def test_new_messages_wait_behind_those_from_before(disk: Disk) -> None:
     KeptBacklog(disk.lane).add(message(b"a"), NEVER)
-    backlog = disk.again()
+    backlog = again(disk)
     backlog.add(message(b"b"), NEVER)
     first = backlog.take(QUEUE)
     backlog.put_back(first)
     assert taken(backlog) == [b"a", b"b"]
-    assert bodies(disk.again()) == [b"a", b"b"]
+    assert bodies(again(disk)) == [b"a", b"b"]
 
 
 def test_a_purge_keeps_what_is_out(disk: Disk) -> None:
@@ -130,7 +96,7 @@ def test_a_purge_keeps_what_is_out(disk: Disk) -> None:
     backlog.add(message(b"d"), NEVER)
     backlog.put_back(held)
     assert bodies(backlog) == [b"a", b"d"]
-    assert bodies(disk.again()) == [b"a", b"d"]
+    assert bodies(again(disk)) == [b"a", b"d"]
 
 
 def test_delivery_counts_and_expiries_come_back(disk: Disk) -> None:
@@ -139,7 +105,7 @@ def test_delivery_counts_and_expiries_come_back(disk: Disk) -> None:
     entry = backlog.take(QUEUE)
     entry.delivery_count = 3
     backlog.put_back(entry)
-    backlog = disk.again()
+    backlog = again(disk)
     assert backlog.expires_at == 5.0
     entry = backlog.take(QUEUE)
     assert (entry.delivery_count, entry.expires_at) == (3, 5.0)
@@ -149,7 +115,7 @@ def test_the_disk_is_read_as_it_is_wanted(disk: Disk) -> None:
     backlog = KeptBacklog(disk.lane)
     for number in range(5000):
         backlog.add(message(b"%d" % number), NEVER)
-    backlog = disk.again()
+    backlog = again(disk)
     assert (len(backlog), disk.fetches) == (5000, [])
     assert backlog.expires_at == NEVER
     assert disk.fetches == [1]
@@ -158,16 +124,22 @@ def test_the_disk_is_read_as_it_is_wanted(disk: Disk) -> None:
 
 
 steps = st.tuples(
-    st.sampled_from(["add", "add transient", "entry", "take", "put back", "done", "clear", "commit", "restart"]),
+    st.sampled_from(
+        ["add", "add transient", "entry", "take", "put back", "done", "clear", "park", "commit", "restart"]
+    ),
     st.integers(0, 99),
 )
 
 
-@settings(max_examples=200, deadline=None)
+SMALL = {"HEAD_MESSAGES": 2, "HEAD_OCTETS": 300, "BLOCK_MESSAGES": 3}
+
+
+@patch.multiple(backlog_module, **SMALL)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(steps, max_size=60))
 def test_as_a_list_would_do(program: list[tuple[str, int]]) -> None:
-    disk = Disk()
-    backlog = KeptBacklog(disk.lane)
+    disk, memory = Disk(), Memory()
+    backlog = KeptBacklog(disk.lane, disk.fetch)
     waiting: list[tuple[int, bool]] = []  # a number, and is it persistent?
     out: dict[int, tuple[Entry, bool]] = {}
     seen: set[int] = set()
@@ -199,13 +171,18 @@ def test_as_a_list_would_do(program: list[tuple[str, int]]) -> None:
             waiting = []
         elif step == "commit":
             disk.commit()
+        elif step == "park":
+            backlog.park(memory, 1000 * (pick % 3))
         elif step == "restart":
             back = [(number, kept) for number, kept in waiting if kept] + [
                 (number, True) for number, (_, kept) in out.items() if kept
             ]
             waiting, out = sorted(back), {}
-            backlog = disk.again()
+            memory.rows.clear()
+            backlog = again(disk)
         assert len(backlog) == len(waiting)
         assert [int(body) for body in bodies(backlog)] == [number for number, _ in waiting]
+    assert backlog.octets_away >= 0
     entries = [backlog.take(QUEUE) for _ in waiting]
+    assert (backlog.octets_away, memory.rows) == (0, {})
     assert [entry.is_redelivered for entry in entries] == [number in seen for number, _ in waiting]

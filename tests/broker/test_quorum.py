@@ -8,8 +8,11 @@ import pytest
 
 from amqproxy.amqp091.errors import NotImplementedByServer, ResourceLocked
 from amqproxy.broker.backlog import NEVER, Entry
+from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message
+from amqproxy.broker.queue import Queue
 from amqproxy.broker.quorum import PREFETCH, ReturnsFirst
+from tests.broker.disk import Disk, Memory
 from tests.broker.yard import Taker, Yard, message
 
 
@@ -194,3 +197,91 @@ def test_priorities_of_consumers(yard: Yard) -> None:
     high: Taker = yard.consumer(queue, prefetch=1, arguments={"x-priority": 1})
     yard.publish(queue, "1", "2")
     assert (low.bodies, high.bodies) == (["2"], ["1"])
+
+
+# --- kept; what RabbitMQ finds after kill -9 was seen in 3.10
+
+
+class Again:
+    """A quorum queue whose lane is on a disk."""
+
+    def __init__(self, **arguments: Any) -> None:
+        self.disk = Disk("v")
+        self.arguments = arguments
+        self.yard = Yard()
+        self.queue = self.start()
+
+    def start(self) -> Queue:
+        """The queue as a broker finds it that begins now."""
+        self.disk.again()
+        keeper = Keeper(self.disk.journal, self.disk.fetch)
+        self.queue = self.yard.queue("quorum", keeper=keeper, **self.arguments)
+        self.queue.recovered(self.yard.now)
+        return self.queue
+
+    def rest(self) -> list[tuple[str, bool, int]]:
+        entries = self.yard.get(self.queue, self.queue.message_count)
+        return [(each.message.body.decode(), each.is_redelivered, each.delivery_count) for each in entries]
+
+
+def test_what_was_requeued_behind_stays_there() -> None:
+    again = Again()
+    again.yard.publish(again.queue, *"12345", delivery_mode=1)
+    first, _, _ = again.yard.get(again.queue, 3)
+    again.queue.requeue([first], again.yard.now)
+    again.start()
+    expected = [("2", True, 1), ("3", True, 1), ("4", False, 0), ("5", False, 0), ("1", True, 1)]
+    assert again.rest() == expected
+    again.start()  # all of them were out
+    assert again.rest() == [(body, True, count + 1) for body, _, count in expected]
+
+
+def test_what_had_come_back_is_first_and_then_what_was_out() -> None:
+    again = Again(delivery_limit=5)
+    again.yard.publish(again.queue, *"12345")
+    _, second, _ = again.yard.get(again.queue, 3)
+    again.queue.requeue([second], again.yard.now)
+    again.start()
+    assert again.rest() == [("2", True, 1), ("1", True, 1), ("3", True, 1), ("4", False, 0), ("5", False, 0)]
+
+
+def test_what_is_out_again_is_counted_again() -> None:
+    again = Again()
+    again.yard.publish(again.queue, *"123456")
+    again.queue.give_back(again.yard.get(again.queue, 3), again.yard.now)
+    again.yard.get(again.queue, 1)
+    again.start()
+    expected = [("2", True, 1), ("3", True, 1), ("1", True, 2), ("4", False, 0), ("5", False, 0), ("6", False, 0)]
+    assert [(each.body.decode()) for each in again.queue] == [body for body, _, _ in expected]
+    again.start()
+    assert again.rest() == expected
+
+
+def test_a_restart_may_be_the_delivery_too_many() -> None:
+    again = Again(delivery_limit=1)
+    again.yard.publish(again.queue, *"1234")
+    _, second = again.yard.get(again.queue, 2)
+    again.queue.requeue([second], again.yard.now)
+    again.yard.get(again.queue, 3)
+    again.start()
+    assert again.yard.dead == [("2", "delivery_limit")]
+    assert (again.queue.message_count, again.queue.octets) == (3, 3)
+    assert [body for body, _, _ in again.rest()] == ["1", "3", "4"]
+    assert len(again.disk.rows) == 4
+    again.disk.commit()
+    assert len(again.disk.rows) == 3
+
+
+def test_what_memory_has_no_room_for_keeps_its_order() -> None:
+    again, memory = Again(), Memory()
+    yard, queue = again.yard, again.queue
+    yard.publish(queue, *map(str, range(3000)))
+    queue.requeue(yard.get(queue, 2), yard.now)
+    again.disk.commit()
+    assert queue.park(memory, 1 << 30) > 2900 * 256
+    queue.requeue(yard.get(queue, 1), yard.now)
+    expected = [*map(str, range(3, 3000)), "0", "1", "2"]
+    assert [each.body.decode() for each in queue] == expected
+    again.start()
+    assert [each.body.decode() for each in again.queue] == expected
+    assert [body for body, _, _ in again.rest()] == expected

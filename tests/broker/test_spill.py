@@ -1,37 +1,100 @@
 """Messages that memory has no room for."""
 
+import os
 from pathlib import Path
 
+import pytest
+
+from amqproxy.broker import spill as spill_module
 from amqproxy.broker.message import Message
+from amqproxy.broker.packing import Stored
 from amqproxy.broker.spill import Spill
 
-
-def bodies(messages: list[Message]) -> list[bytes]:
-    return [message.body for message in messages]
+NEVER = float("inf")
 
 
-def test_what_is_put_is_taken_once(tmp_path: Path) -> None:
+def rows(*bodies: bytes, first: int = 1) -> list[Stored]:
+    return [
+        Stored(first + place, NEVER if place % 2 else 5.5, place, Message("x", "k", b"h", body))
+        for place, body in enumerate(bodies)
+    ]
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def shown(found: list[Stored]) -> list[tuple[int, float, int, bytes]]:
+    return [(each.position, each.expires_at, each.delivery_count, each.message.body) for each in found]
+
+
+def test_what_is_put_can_be_read_until_it_is_dropped(tmp_path: Path) -> None:
     spill = Spill(tmp_path)
-    first = spill.put([Message("", "q", b"h", body) for body in (b"a", b"b", b"c")])
-    second = spill.put([Message("x", "k", b"h", bytes(100_000))])
-    assert bodies(spill.take(first[:2])) == [b"a", b"b"]
-    assert bodies(spill.take([*first, *second])) == [b"c", bytes(100_000)]
-    assert spill.take([*first, *second]) == []
+    first = spill.put(rows(b"a", b"bb"))
+    second = spill.put(rows(bytes(100_000), first=7))
+    assert (first.first, first.last, first.messages, first.octets) == (1, 2, 2, 3)
+    assert shown(spill.read(second)) == [(7, 5.5, 0, bytes(100_000))]
+    for _ in range(2):
+        assert shown(spill.read(first)) == [(1, 5.5, 0, b"a"), (2, NEVER, 1, b"bb")]
+    spill.drop(first)
+    assert shown(spill.read(second)) == [(7, 5.5, 0, bytes(100_000))]
     spill.close()
 
 
-def test_what_is_dropped_is_gone(tmp_path: Path) -> None:
+def test_its_files_have_no_names(tmp_path: Path) -> None:
     spill = Spill(tmp_path)
-    numbers = spill.put([Message("", "q", b"", b"a"), Message("", "q", b"", b"b")])
-    spill.drop(numbers[:1])
-    assert bodies(spill.take(numbers)) == [b"b"]
+    assert spill.octets == 0
+    spill.put(rows(b"a"))
+    assert list(tmp_path.iterdir()) == []
+    assert spill.octets > 0
+    spill.close()
+    assert spill.octets == 0
+
+
+def test_a_file_goes_with_its_last_block(tmp_path: Path) -> None:
+    spill = Spill(tmp_path, file_octets=1000)
+    before = open_files()
+    blocks = [spill.put(rows(bytes(600))) for _ in range(10)]
+    assert open_files() == before + 5
+    for block in blocks[2:]:
+        spill.drop(block)
+    assert open_files() == before + 1
+    assert len(spill.read(blocks[0])) == 1
+    for block in blocks[:2]:
+        spill.drop(block)
+    assert (spill.octets, open_files()) == (0, before)
+    again = spill.put(rows(b"a"))
+    spill.close()
+    spill.drop(again)
+    assert open_files() == before
+
+
+def test_a_full_disk_takes_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spill = Spill(tmp_path)
+    block = spill.put(rows(b"a"))
+    taken = spill.octets
+    room = [10]
+
+    def pwrite(descriptor: int, octets: memoryview, at: int) -> int:
+        if not room:
+            raise OSError(28, "No space left on device")
+        return real(descriptor, octets[: room.pop()], at)
+
+    real = os.pwrite
+    monkeypatch.setattr(spill_module.os, "pwrite", pwrite)
+    with pytest.raises(OSError, match="No space"):
+        spill.put(rows(b"b" * 100))
+    monkeypatch.undo()
+    assert spill.octets == taken
+    second = spill.put(rows(b"c"))
+    assert (shown(spill.read(block))[0][3], shown(spill.read(second))[0][3]) == (b"a", b"c")
     spill.close()
 
 
-def test_a_restart_finds_nothing(tmp_path: Path) -> None:
+def test_a_file_that_somebody_cut_short(tmp_path: Path) -> None:
     spill = Spill(tmp_path)
-    numbers = spill.put([Message("", "q", b"", b"a")])
-    spill.close()
-    spill = Spill(tmp_path)
-    assert spill.take(numbers) == []
+    block = spill.put(rows(b"a"))
+    os.truncate(block.file.descriptor, 3)
+    with pytest.raises(OSError, match="cut short"):
+        spill.read(block)
     spill.close()

@@ -189,7 +189,7 @@ def test_orphans_are_dropped(kept: Kept) -> None:
     connection = sqlite3.connect(kept.directory / NAME)
     for number in (0, 5, MAX_LANES):
         connection.execute("insert into entry values (?, 1, null, null, x'')", ((number << POSITION_BITS) + 7,))
-        connection.execute("insert into delivery_count values (?, 1)", ((number << POSITION_BITS) + 7,))
+        connection.execute("insert into delivery_count values (?, 1, 0)", ((number << POSITION_BITS) + 7,))
     connection.execute("insert into body values (3, x'')")
     connection.commit()
     connection.close()

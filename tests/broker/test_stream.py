@@ -8,8 +8,10 @@ import pytest
 
 from amqproxy.amqp091.errors import NotImplementedByServer, PreconditionFailed
 from amqproxy.amqp091.wire import Item
+from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message
 from amqproxy.broker.stream import Stream
+from tests.broker.disk import Disk, Memory
 from tests.broker.yard import Taker, Yard
 
 
@@ -189,3 +191,69 @@ def test_what_cannot_be_asked(yard: Yard) -> None:
             asked()
     assert queue.unacked == 0
     queue.check_delete(if_unused=True, if_empty=True)
+
+
+# --- kept
+
+
+def kept(disk: Disk, **arguments: Any) -> Stream:
+    """A stream whose lane is on a disk; what is there of it already is found again."""
+    queue = Yard().queue("stream", keeper=Keeper(disk.journal, disk.fetch), **arguments)
+    assert isinstance(queue, Stream)
+    for each in sorted(disk.segments, key=lambda each: each.key):
+        queue.recover(each)
+    queue.recovered(1000.0)
+    return queue
+
+
+def test_a_restart_finds_messages_times_and_segments_again(yard: Yard) -> None:
+    disk = Disk("v")
+    options = {"max_age": "100s", "stream_max_segment_size_bytes": 2}
+    queue = kept(disk, **options)
+    for body in "abcdefg":
+        yard.publish(queue, body)
+        yard.wait(10)
+    disk.again()
+    queue = kept(disk, **options)
+    assert (queue.first_offset, queue.next_offset, queue.octets, queue.message_count) == (0, 7, 7, 7)
+    assert reader(yard, queue, Item("T", 1030)).bodies == ["d", "e", "f", "g"]
+    assert reader(yard, queue, "last").bodies == ["g"]
+    assert reader(yard, queue, "45s").bodies == ["d", "e", "f", "g"]
+    yard.wait(70)  # it is 1140, so what came up to 1040 is too old, but not the segment that it shares with 1050
+    yard.publish(queue, "h")
+    yard.publish(queue, "i")
+    assert [each.body for each in queue] == [b"e", b"f", b"g", b"h", b"i"]
+    disk.again()
+    queue = kept(disk, **options)
+    assert (queue.first_offset, queue.next_offset, queue.octets) == (4, 9, 5)
+    assert [each.first for each in disk.segments] == [4, 6]
+    assert reader(yard, queue, 0).bodies == ["e", "f", "g", "h", "i"]
+
+
+def test_too_much_goes_from_the_disk_too(yard: Yard) -> None:
+    disk = Disk("v")
+    queue = kept(disk, max_length_bytes=4, stream_max_segment_size_bytes=2)
+    yard.publish(queue, *"abcdefgh")
+    disk.commit()
+    assert [row.message.body for row in disk.rows.values()] == [b"c", b"d", b"e", b"f", b"g", b"h"]
+    assert len(disk.segments) == 2
+    assert queue.durables() == disk.segments
+
+
+def test_a_shorter_limit_holds_after_a_restart(yard: Yard) -> None:
+    disk = Disk("v")
+    yard.publish(kept(disk, stream_max_segment_size_bytes=2), *"abcdefgh")
+    disk.again()
+    queue = kept(disk, max_length_bytes=4, stream_max_segment_size_bytes=2)
+    assert [each.body for each in queue] == [b"e", b"f", b"g", b"h"]
+
+
+def test_what_memory_has_no_room_for(yard: Yard) -> None:
+    queue, memory = stream(yard, 5000), Memory()
+    before = queue.octets_in_memory
+    taker = reader(yard, queue, "first", prefetch=5000)
+    assert queue.park(memory, 1 << 30) > 0.7 * before
+    assert queue.octets_in_memory < 0.3 * before
+    assert reader(yard, queue, "first", prefetch=5000).bodies == taker.bodies
+    queue.discard()
+    assert memory.rows == {}

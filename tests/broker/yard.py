@@ -8,6 +8,7 @@ from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.backlog import Entry
 from amqproxy.broker.consumer import Consumer
+from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message
 from amqproxy.broker.queue import Queue
 from amqproxy.broker.queue_types import TYPES
@@ -42,10 +43,12 @@ class Yard:
     def look_at(self, queue: Queue, when: float) -> None:
         self.looks[queue] = when
 
-    def queue(self, type_: str = "classic", /, *, auto_delete: bool = False, **arguments: Any) -> Queue:
+    def queue(
+        self, type_: str = "classic", /, *, auto_delete: bool = False, keeper: Keeper | None = None, **arguments: Any
+    ) -> Queue:
         """A queue; its arguments without their x-, and with underscores."""
         table = Table({f"x-{name.replace('_', '-')}": value for name, value in arguments.items()})
-        return TYPES[type_]("q", self, auto_delete=auto_delete, arguments=table, now=self.now)
+        return TYPES[type_]("q", self, auto_delete=auto_delete, arguments=table, now=self.now, keeper=keeper)
 
     def publish(self, queue: Queue, *bodies: str, **properties: Any) -> list[bool]:
         return [queue.publish(message(body, **properties), self.now) for body in bodies]

@@ -1,0 +1,168 @@
+"""What of a backlog waits on the disk: behind what came back to it, and before what is fresh.
+
+Persistent messages of a durable queue are fetched from its lane, which has them anyway; all others come from the spill.
+The first few are in memory, and the rest is read as it is wanted, more at once each time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from amqproxy.broker.message import Message
+from amqproxy.broker.packing import Stored
+
+if TYPE_CHECKING:
+    from amqproxy.broker.spill import Block
+
+READ_AHEAD = 1024
+"""Messages that are fetched at once, at most. The first time it is one, and then twice as many each time."""
+
+MESSAGE_COST = 256
+"""Octets of memory that a waiting message is taken to cost beyond its body."""
+
+Fetch = Callable[[int, int, int], Sequence[Stored]]
+"""Messages of a lane by its number, from a position on, so many: at least one, if there is one."""
+
+
+class Place(Protocol):
+    """Where messages go that no lane has: a `Spill`."""
+
+    def put(self, rows: Sequence[Stored]) -> Block: ...
+    def read(self, block: Block) -> list[Stored]: ...
+    def drop(self, block: Block) -> None: ...
+
+
+class Parked:
+    """Messages in the order of their positions; what is added comes behind all that is here.
+
+    `lane` is the number of the lane that `fetch` reads, and `messages` and `octets` say what it holds from before.
+    `octets_away` is what not being in memory saves.
+    """
+
+    __slots__ = (
+        "_blocks",
+        "_count",
+        "_fetch",
+        "_kept",
+        "_lane",
+        "_left",
+        "_next",
+        "_reading",
+        "_spilled",
+        "octets_away",
+    )
+
+    def __init__(self, lane: int = 0, fetch: Fetch | None = None, messages: int = 0, octets: int = 0) -> None:
+        self._lane = lane
+        self._fetch = fetch
+        self._count = self._left = messages
+        self._next = 0
+        self._reading = 1
+        self._kept: deque[Stored] = deque()
+        self._spilled: deque[Stored] = deque()
+        self._blocks: deque[tuple[Place, Block]] = deque()
+        self.octets_away = octets + messages * MESSAGE_COST
+
+    def __len__(self) -> int:
+        return self._count
+
+    # --- in
+
+    def lead(self, row: Stored, *, is_kept: bool) -> None:
+        """Let a message wait in memory: one of the first, before anything is put away."""
+        (self._kept if is_kept else self._spilled).append(row)
+        self._count += 1
+
+    def put_kept(self, row: Stored) -> None:
+        """A message is known to be on the disk, in the lane."""
+        if not self._left:
+            self._next = row.position
+        self._left += 1
+        self._count += 1
+        self.octets_away += len(row.message.body) + MESSAGE_COST
+
+    def put_spilled(self, spill: Place, rows: Sequence[Stored]) -> None:
+        """Put messages away, at least one: all of them or, with an `OSError`, none."""
+        block = spill.put(rows)
+        self._blocks.append((spill, block))
+        self._count += block.messages
+        self.octets_away += block.octets + block.messages * MESSAGE_COST
+
+    # --- out
+
+    @property
+    def expires_at(self) -> float:
+        """When the time of the first is over; there must be one."""
+        return self.first.expires_at
+
+    def take(self) -> tuple[Stored, bool]:
+        """Take the first out, and is it in the lane? There must be one."""
+        row = self.first
+        self._count -= 1
+        is_kept = bool(self._kept) and self._kept[0] is row
+        (self._kept if is_kept else self._spilled).popleft()
+        return row, is_kept
+
+    @property
+    def first(self) -> Stored:
+        """The first, which stays; there must be one."""
+        if not self._kept and self._left:
+            self._read_lane()
+        if not self._spilled and self._blocks:
+            spill, block = self._blocks[0]
+            self._spilled.extend(spill.read(block))
+            spill.drop(block)
+            self._blocks.popleft()
+            self.octets_away -= block.octets + block.messages * MESSAGE_COST
+        if not self._spilled or (self._kept and self._kept[0].position < self._spilled[0].position):
+            return self._kept[0]
+        return self._spilled[0]
+
+    def _read_lane(self) -> None:
+        assert self._fetch is not None
+        rows = self._fetch(self._lane, self._next, min(self._reading, self._left))
+        self._kept.extend(rows)
+        self._left -= len(rows)
+        self.octets_away -= sum(len(row.message.body) + MESSAGE_COST for row in rows)
+        self._next = rows[-1].position + 1
+        self._reading = min(2 * self._reading, READ_AHEAD)
+
+    def clear(self) -> None:
+        """Drop everything; what the lane has is the caller's business."""
+        for spill, block in self._blocks:
+            spill.drop(block)
+        self._blocks.clear()
+        self._kept.clear()
+        self._spilled.clear()
+        self._count = self._left = self.octets_away = 0
+
+    # --- looking
+
+    def __iter__(self) -> Iterator[Message]:
+        """All messages, which stay."""
+        kept, spilled = self._all_kept(), self._all_spilled()
+        first, second = next(kept, None), next(spilled, None)
+        while first is not None or second is not None:
+            if second is None or (first is not None and first.position < second.position):
+                assert first is not None
+                yield first.message
+                first = next(kept, None)
+            else:
+                yield second.message
+                second = next(spilled, None)
+
+    def _all_kept(self) -> Iterator[Stored]:
+        yield from self._kept
+        left, position = self._left, self._next
+        while left and self._fetch is not None:
+            rows = self._fetch(self._lane, position, min(left, READ_AHEAD))
+            yield from rows
+            left -= len(rows)
+            position = rows[-1].position + 1
+
+    def _all_spilled(self) -> Iterator[Stored]:
+        yield from self._spilled
+        for spill, block in self._blocks:
+            yield from spill.read(block)

@@ -1,0 +1,84 @@
+"""A disk and a spill that are only played, for what waits in queues and streams."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from amqproxy.broker.durable import Durable, DurableSegment
+from amqproxy.broker.journal import POSITION_BITS, Journal, Lane, Owner, State
+from amqproxy.broker.packing import Stored
+from amqproxy.broker.spill import Block, File
+
+NEVER = float("inf")
+
+
+class Disk:
+    """A lane's journal, and what a store would have of it."""
+
+    def __init__(self, vhost: str = "/") -> None:
+        self.owner = Owner("queue", vhost, "q")
+        self.journal = Journal()
+        self.lane = self.journal.lane(self.owner)
+        self.durables: dict[str, Durable] = {}
+        self.rows: dict[int, Stored] = {}
+        self.fetches: list[int] = []
+
+    def commit(self) -> None:
+        batch = self.journal.take()
+        self.journal.committed(batch)
+        for first, last, kept in batch.cleared:
+            self.rows = {id_: row for id_, row in self.rows.items() if not first <= id_ <= last or id_ in kept}
+        for row in batch.rows:
+            position = row.id & ((1 << POSITION_BITS) - 1)
+            expires_at = NEVER if row.expires_at is None else row.expires_at
+            self.rows[row.id] = Stored(position, expires_at, 0, row.message)
+        for id_ in batch.settled:
+            self.rows.pop(id_, None)
+        for id_, (count, turn) in batch.delivery_counts.items():
+            self.rows[id_] = self.rows[id_]._replace(delivery_count=count, turn=turn)
+        for key, durable in batch.durables.items():
+            if durable is None:
+                self.durables.pop(key, None)
+            else:
+                self.durables[key] = durable
+
+    @property
+    def segments(self) -> list[DurableSegment]:
+        return [each for each in self.durables.values() if isinstance(each, DurableSegment)]
+
+    def fetch(self, lane: int, position: int, limit: int) -> list[Stored]:
+        found = [row for _, row in sorted(self.rows.items()) if row.position >= position][:limit]
+        self.fetches.append(len(found))
+        return found
+
+    def again(self) -> Lane:
+        """The lane after a restart."""
+        self.commit()
+        lane = self.lane
+        assert lane.messages == len(self.rows)
+        state = State(lane.number, lane.messages, lane.octets, lane.last, lane.delivered_to)
+        self.lane = Lane(self.journal, self.owner, state)
+        self.journal.lanes[self.owner] = self.lane
+        return self.lane
+
+
+class Memory:
+    """Plays a spill; `rows` are the blocks that are wanted."""
+
+    def __init__(self) -> None:
+        self.rows: dict[Block, list[Stored]] = {}
+        self.is_full = False
+
+    def put(self, rows: Sequence[Stored]) -> Block:
+        if self.is_full:
+            raise OSError("full")
+        octets = sum(len(row.message.body) for row in rows)
+        block = Block(File(0), 0, 0, rows[0].position, rows[-1].position, len(rows), octets)
+        self.rows[block] = list(rows)
+        return block
+
+    def read(self, block: Block) -> list[Stored]:
+        return self.rows[block]
+
+    def drop(self, block: Block) -> None:
+        del self.rows[block]
