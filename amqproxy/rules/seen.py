@@ -29,6 +29,11 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     vhost: str = ""
     properties: Mapping[str, Any] = {}
 
+    def announced(self, capability: str) -> bool:
+        """Did the client say that it knows an extension, such as "connection.blocked"?"""
+        capabilities = self.properties.get("capabilities")
+        return isinstance(capabilities, Mapping) and capabilities.get(capability) is True
+
 
 class ChannelFacts(msgspec.Struct, frozen=True, kw_only=True):
     """How the channel of a command stands on the client's leg, before the command."""

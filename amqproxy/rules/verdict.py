@@ -38,18 +38,23 @@ class Answer(StrEnum):
 
 
 class Close(msgspec.Struct, frozen=True):
-    """The channel or the connection of the command is closed: for the sender with this, for its peer in good order."""
+    """The channel or the connection of the command is closed: for one side with this, for the other in good order.
+
+    Who is told this is the command's sender, unless somebody is named.
+    """
 
     scope: Scope
     code: int
     text: str
+    told: Peer | None = None
 
 
 class Insertion(msgspec.Struct, frozen=True):
     """A command of our own for `to`, on its own channel, sent as soon as no content is under way there.
 
     Delivery tags and confirms are numbered when it is sent; the answer to a request is swallowed. `after` is seconds.
-    It follows the command that it was decided on, or goes ahead of it.
+    It follows the command that it was decided on, or goes ahead of it; then it does not wait for what that waits for,
+    and neither does one that comes `after`.
     """
 
     to: Peer
