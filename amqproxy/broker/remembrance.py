@@ -220,8 +220,7 @@ def restore(broker: Broker, durables: Iterable[AnyDurable], now: float) -> list[
         except (ProtocolError, ValueError, KeyError) as error:
             faults.append(f"{each.key.replace(chr(0), ' ')!a}: {error!r}")
     for found in list(broker.vhosts.values()):
-        for queue in list(found.queues.values()):
-            queue.recovered(now)
+        found.recovered(now)
     return faults
 
 

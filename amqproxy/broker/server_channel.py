@@ -166,10 +166,12 @@ class ServerChannel:
         message = Message(publish.exchange, publish.routing_key, header.payload, body, properties)
         if message.has_properties:
             message = self._with_properties_checked(message, properties)
-        held = vhost.held_so_far
+        held = vhost.held.so_far
         queues = vhost.route(exchange, message, now)
-        if publish.mandatory and vhost.held_so_far != held:
-            publish = msgspec.structs.replace(publish, mandatory=False)  # nobody can know yet
+        if vhost.held.so_far != held:
+            self._is_noted = self._journal is not None  # and so confirmed when it is on the disk
+            if publish.mandatory:
+                publish = msgspec.structs.replace(publish, mandatory=False)  # nobody can know yet
         if not exchange.name and (message.more_keys or message.routing_key.startswith("amq.")):
             self._answer(message)
         if vhost.is_traced:

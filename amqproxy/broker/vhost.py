@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
-import math
 import secrets
 from collections import deque
 from collections.abc import Callable
@@ -25,6 +22,7 @@ from amqproxy.broker.events import Events
 from amqproxy.broker.exchange import Binding, Exchange
 from amqproxy.broker.exchanges import TYPES
 from amqproxy.broker.exchanges.delayed import released
+from amqproxy.broker.held import Held
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message
 from amqproxy.broker.policies import Effect, Policy, effect, effective_arguments
@@ -57,7 +55,6 @@ class VirtualHost:
     def __init__(self, name: str, events: Events | None = None) -> None:
         self.name = name
         self.events = events or Events()
-        self.keeper: Keeper | None = None
         self.description = ""
         self.tags: list[str] = []
         self.limits: dict[str, int] = {}
@@ -75,9 +72,23 @@ class VirtualHost:
         self._bound: dict[Queue | Exchange, dict[tuple[Exchange, Binding], None]] = {}
         self.timed_queues: Schedule[Queue] = Schedule()
         self._dead: deque[tuple[Queue, Message, str]] = deque()
-        self._held: list[tuple[float, int, Exchange, Message]] = []
-        self._holds = itertools.count()
-        self.held_so_far = 0
+        self.held = Held(name)
+        self._keeper: Keeper | None = None
+
+    @property
+    def keeper(self) -> Keeper | None:
+        """Who has what is to outlive the broker."""
+        return self._keeper
+
+    @keeper.setter
+    def keeper(self, keeper: Keeper | None) -> None:
+        self._keeper = self.held.keeper = keeper
+
+    def recovered(self, now: float) -> None:
+        """All is there that was there before a restart: let it begin."""
+        self.held.recover(self.exchanges.values())
+        for queue in list(self.queues.values()):
+            queue.recovered(now)
 
     # --- finding
 
@@ -144,8 +155,7 @@ class VirtualHost:
         del self.exchanges[exchange.name]
         for binding in list(exchange.bindings.values()):
             self._unbind(exchange, binding)
-        self._held = [held for held in self._held if held[2] is not exchange]
-        heapq.heapify(self._held)
+        self.held.drop(exchange)
         self._forget_routes()
         if self.events.is_kept:
             self.events.report("exchange.deleted", self.name, exchange)
@@ -256,7 +266,7 @@ class VirtualHost:
     @property
     def next_deadline(self) -> float:
         """When `tick` will next have something to do."""
-        return min(self.timed_queues.next, self.next_release)
+        return min(self.timed_queues.next, self.held.next)
 
     def tick(self, now: float) -> None:
         """Do what is due: let messages and queues expire, and messages go on that were held."""
@@ -342,7 +352,7 @@ class VirtualHost:
             exchange = waiting.pop()
             may_remember = may_remember and exchange.routes_by_key_only
             if delay := exchange.delay(message):
-                self.hold(now + delay / 1000, exchange, message)
+                self.held.hold(now + delay / 1000, exchange, message)
                 continue
             destinations = [place for key in keys for place in exchange.route(key, message)]
             if not destinations and exchange.alternate in self.exchanges:
@@ -361,27 +371,10 @@ class VirtualHost:
 
     # --- messages that are held back for a while
 
-    @property
-    def held(self) -> list[tuple[float, Exchange, Message]]:
-        """What delayed exchanges hold, and when each is due; the next one first."""
-        return [
-            (when, exchange, message) for when, _, exchange, message in sorted(self._held, key=lambda each: each[:2])
-        ]
-
-    def hold(self, when: float, exchange: Exchange, message: Message) -> None:
-        """Hold a message for a delayed exchange until `when`."""
-        heapq.heappush(self._held, (when, next(self._holds), exchange, message))
-        self.held_so_far += 1
-
-    @property
-    def next_release(self) -> float:
-        """When `release` will next have something to do."""
-        return self._held[0][0] if self._held else math.inf
-
     def release(self, now: float) -> None:
         """Let the messages go on that have been held for long enough."""
-        while self._held and self._held[0][0] <= now:
-            _, _, exchange, message = heapq.heappop(self._held)
+        while self.held.next <= now:
+            exchange, message = self.held.take()
             self.publish(exchange, released(message), now)
 
     # --- policies

@@ -15,8 +15,8 @@ NEVER = float("inf")
 class Disk:
     """A lane's journal, and what a store would have of it."""
 
-    def __init__(self, vhost: str = "/") -> None:
-        self.owner = Owner("queue", vhost, "q")
+    def __init__(self, vhost: str = "/", owner: Owner | None = None) -> None:
+        self.owner = owner or Owner("queue", vhost, "q")
         self.journal = Journal()
         self.lane = self.journal.lane(self.owner)
         self.durables: dict[str, Durable] = {}

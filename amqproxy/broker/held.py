@@ -1,0 +1,136 @@
+"""What the delayed exchanges of a virtual host hold, until each message is due.
+
+What a durable exchange holds is in a lane of its own too, whatever its messages say, as with RabbitMQ's plugin.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from amqproxy.broker.exchange import Exchange
+from amqproxy.broker.journal import Lane, Owner
+from amqproxy.broker.keeper import Keeper
+from amqproxy.broker.message import Message
+from amqproxy.broker.parked import MESSAGE_COST
+
+READ_AHEAD = 256
+"""Messages that are read back at once: what came together is due together, more often than not."""
+
+
+class Hold:
+    """One message that is held. With a lane, `message` may be None: then it is on the disk alone."""
+
+    __slots__ = ("batch", "exchange", "lane", "message", "position")
+
+    def __init__(self, exchange: Exchange, message: Message | None, lane: Lane | None, position: int) -> None:
+        self.exchange = exchange
+        self.message = message
+        self.lane = lane
+        self.position = position
+        self.batch = lane.journal.number if lane is not None else 0
+
+
+class Held:
+    """Messages by the time (seconds) when each is due. `sooner` is told of one that is due before all others.
+
+    `so_far` counts all that were ever held, and `octets_in_memory` is about what those that are now cost.
+    """
+
+    def __init__(self, vhost: str, sooner: Callable[[float], None] = lambda when: None) -> None:
+        self.keeper: Keeper | None = None
+        self.so_far = 0
+        self.octets_in_memory = 0
+        self._vhost = vhost
+        self._sooner = sooner
+        self._heap: list[tuple[float, int, Hold]] = []
+        self._numbers = itertools.count()
+        self._read: tuple[int, dict[int, Message]] = (0, {})
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def __iter__(self) -> Iterator[tuple[float, Exchange, Message]]:
+        """What is held, and when each is due; the next one first."""
+        return ((when, each.exchange, self._message(each)) for when, _, each in sorted(self._heap, key=_by_time))
+
+    def hold(self, when: float, exchange: Exchange, message: Message) -> None:
+        """Hold a message for an exchange until `when`."""
+        self.so_far += 1
+        self.octets_in_memory += len(message.body) + MESSAGE_COST
+        lane = None
+        if self.keeper is not None and exchange.durable:
+            lane = self.keeper.journal.lane(Owner("exchange", self._vhost, exchange.name))
+            lane.enqueued(lane.last + 1, message, when)
+        self._push(when, Hold(exchange, message, lane, 0 if lane is None else lane.last))
+
+    def recover(self, exchanges: Iterable[Exchange]) -> None:
+        """Hold again what the lanes of these have from before."""
+        if self.keeper is None:
+            return
+        for exchange in exchanges:
+            lane = self.keeper.journal.lanes.get(Owner("exchange", self._vhost, exchange.name))
+            position = 0
+            while lane is not None and (rows := self.keeper.fetch(lane.number, position, READ_AHEAD)):
+                for row in rows:
+                    self._push(row.expires_at, Hold(exchange, None, lane, row.position))
+                position = rows[-1].position + 1
+
+    def drop(self, exchange: Exchange) -> None:
+        """An exchange is gone, and what it held; its lane is the caller's business."""
+        gone = [each for _, _, each in self._heap if each.exchange is exchange]
+        if gone:
+            self.octets_in_memory -= sum(_cost(each) for each in gone)
+            self._heap = [held for held in self._heap if held[2].exchange is not exchange]
+            heapq.heapify(self._heap)
+            self._read = (0, {})
+
+    @property
+    def next(self) -> float:
+        """When the next one is due."""
+        return self._heap[0][0] if self._heap else math.inf
+
+    def take(self) -> tuple[Exchange, Message]:
+        """Take out the next one; there must be one."""
+        held = heapq.heappop(self._heap)[2]
+        self.octets_in_memory -= _cost(held)
+        message = self._message(held)
+        if held.lane is not None:
+            held.lane.settled(held.position, len(message.body))
+        return held.exchange, message
+
+    def park(self) -> int:
+        """Let what is on the disk for good be there alone; how many octets of memory that gives back."""
+        before = self.octets_in_memory
+        for _, _, held in self._heap:
+            if held.lane is not None and held.batch <= held.lane.journal.last_committed:
+                self.octets_in_memory -= _cost(held)
+                held.message = None
+        return before - self.octets_in_memory
+
+    def _push(self, when: float, held: Hold) -> None:
+        heapq.heappush(self._heap, (when, next(self._numbers), held))
+        if self._heap[0][0] == when:
+            self._sooner(when)
+
+    def _message(self, held: Hold) -> Message:
+        if held.message is not None:
+            return held.message
+        assert held.lane is not None
+        assert self.keeper is not None
+        lane, position = held.lane.number, held.position
+        if self._read[0] != lane or position not in self._read[1]:
+            rows = self.keeper.fetch(lane, position, READ_AHEAD)
+            self._read = lane, {row.position: row.message for row in rows}
+        return self._read[1][position]
+
+
+def _cost(held: Hold) -> int:
+    return 0 if held.message is None else len(held.message.body) + MESSAGE_COST
+
+
+def _by_time(held: tuple[float, int, Any]) -> tuple[float, int]:
+    return held[:2]

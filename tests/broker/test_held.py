@@ -1,0 +1,86 @@
+"""Messages that wait for their time, before and after a restart."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from amqproxy.broker.exchange import Exchange
+from amqproxy.broker.exchanges.direct import Direct
+from amqproxy.broker.held import Held
+from amqproxy.broker.journal import Owner
+from amqproxy.broker.keeper import Keeper
+from amqproxy.broker.message import Message
+from tests.broker.disk import Disk
+
+X = Direct("x", durable=True)
+OWNER = Owner("exchange", "/", "x")
+
+
+@pytest.fixture
+def disk() -> Disk:
+    return Disk(owner=OWNER)
+
+
+def held(disk: Disk, *exchanges: Exchange) -> Held:
+    found = Held("/")
+    found.keeper = Keeper(disk.journal, disk.fetch)
+    found.recover(exchanges)
+    return found
+
+
+def message(body: str) -> Message:
+    return Message("x", "k", b"h", body.encode())
+
+
+def bodies(found: Held) -> list[tuple[float, str]]:
+    return [(when, each.body.decode()) for when, _, each in found]
+
+
+def test_the_next_is_first_and_of_one_time_the_older() -> None:
+    sooner: list[float] = []
+    found = Held("/", sooner.append)
+    assert found.next == math.inf
+    for when, body in ((5, "a"), (3, "b"), (5, "c"), (4, "d")):
+        found.hold(when, X, message(body))
+    assert (found.next, sooner, len(found), found.so_far) == (3, [5, 3], 4, 4)
+    assert [found.take()[1].body for _ in range(4)] == [b"b", b"d", b"a", b"c"]
+    assert (len(found), found.octets_in_memory, found.so_far) == (0, 0, 4)
+
+
+def test_what_is_held_is_found_again(disk: Disk) -> None:
+    found = held(disk)
+    for when, body in ((5, "a"), (3, "b"), (5, "c"), (4, "d")):
+        found.hold(when, X, message(body))
+    found.take()
+    disk.again()
+    found = held(disk, X)
+    assert (bodies(found), found.octets_in_memory) == ([(4, "d"), (5, "a"), (5, "c")], 0)
+    found.hold(5, X, message("e"))
+    assert [found.take()[1].body for _ in range(4)] == [b"d", b"a", b"c", b"e"]
+    disk.commit()
+    assert disk.rows == {}
+
+
+def test_what_is_on_the_disk_need_not_be_in_memory(disk: Disk) -> None:
+    found, lasting, passing = held(disk), X, Direct("y")
+    found.hold(2, passing, message("p"))
+    for number in range(1000):
+        found.hold(number, lasting, message(str(number)))
+    before = found.octets_in_memory
+    assert found.park() == 0
+    disk.commit()
+    assert (found.park(), found.octets_in_memory) == (before - 257, 257)
+    taken = [found.take()[1].body.decode() for _ in range(1001)]
+    assert taken == ["0", "1", "p", *map(str, range(2, 1000))]
+    assert len(disk.fetches) == 4
+    assert found.octets_in_memory == 0
+
+
+def test_it_goes_with_its_exchange(disk: Disk) -> None:
+    found = held(disk)
+    found.hold(1, X, message("a"))
+    found.hold(2, Direct("y"), message("b"))
+    found.drop(X)
+    assert (bodies(found), found.octets_in_memory) == ([(2, "b")], 257)
