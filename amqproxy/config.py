@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 import yaml
 
+from amqproxy.rules.actions import AnyRule
+
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Address = Annotated[str, msgspec.Meta(pattern=r"^(\[[0-9a-fA-F:.%]+\]|[^\[\]:\s]*):\d{1,5}$")]
@@ -135,12 +137,19 @@ class Config(Strict, frozen=True):
     metrics: Metrics | None = None
     log: Log = Log()
     limits: Limits = Limits()
+    rules: tuple[AnyRule, ...] = ()
+    """Asked in this order."""
 
     def __post_init__(self) -> None:
         if isinstance(self.upstream, Upstream) and self.upstream.address in {each.address for each in self.listen}:
             raise ValueError(
                 f"upstream is {self.upstream.address}, which is where we listen: name the broker's address"
             )
+        names: dict[str, int] = {}
+        for place, rule in enumerate(self.rules):
+            first = names.setdefault(rule.name, place)
+            if first != place:
+                raise ValueError(f".rules[{place}].name: `{rule.name}` is the name of rules[{first}] too")
 
 
 class ConfigError(Exception):
@@ -203,6 +212,8 @@ def explained(error: msgspec.ValidationError) -> str:
     )
     if "matching regex" in what:
         what = "not of the form HOST:PORT, e.g. 127.0.0.1:5672 or [::1]:5672"
+    if what.startswith("."):  # what is wrong with one key of several, said by whoever looked at them all
+        return (path + what).removeprefix(".")
     return f"{path}: {what}" if path else what
 
 

@@ -1,0 +1,16 @@
+"""The last word for what may pass as it is."""
+
+from __future__ import annotations
+
+from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.seen import Seen
+from amqproxy.rules.verdict import Verdict
+
+
+class Allow(Rule, frozen=True, tag="allow"):
+    """Let it pass; no later rule is asked."""
+
+    is_constant = True
+
+    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+        return Verdict(command=seen.command, is_final=True)

@@ -1,0 +1,91 @@
+"""One rule, made ready to be asked: what must hold first, and when that can be told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from amqproxy.amqp091.grammar import SENDERS, Peer
+from amqproxy.rules.condition import Condition
+from amqproxy.rules.match import HEARTBEAT
+from amqproxy.rules.names import Source
+from amqproxy.rules.pattern import exact
+from amqproxy.rules.rule import Rule
+from amqproxy.rules.seen import Seen
+from amqproxy.rules.verdict import Stage
+
+SAID_LATER = frozenset({"user", "vhost", "client.properties"})
+"""The names of what is not known of a client when it connects."""
+
+
+class Counts(msgspec.Struct):
+    """How often a rule did something, would have in shadow, and raised."""
+
+    hits: int = 0
+    shadow_hits: int = 0
+    errors: int = 0
+
+
+class Case:
+    """A rule in its `place` in the order, with what all sessions share of it."""
+
+    __slots__ = (
+        "about_client",
+        "about_method",
+        "about_the_rest",
+        "counts",
+        "exchanges",
+        "is_late",
+        "is_settled",
+        "is_shadow",
+        "methods",
+        "place",
+        "rule",
+        "shared",
+        "stage",
+    )
+
+    def __init__(self, rule: Rule, place: int, conditions: tuple[Condition, ...], shared: Any, counts: Counts) -> None:
+        self.rule = rule
+        self.place = place
+        self.shared = shared
+        self.counts = counts
+        self.is_shadow = rule.mode == "shadow"
+        self.about_client = tuple([each for each in conditions if each.source is Source.CLIENT])
+        self.about_method = tuple([each for each in conditions if each.source is Source.METHOD])
+        self.about_the_rest = tuple([each for each in conditions if each not in self.about_client + self.about_method])
+        self.stage = max([rule.needs, *[each.stage for each in conditions]])
+        """How much of a command must have come before the rule can be asked."""
+        self.is_settled = rule.is_constant and self.stage <= Stage.METHOD and not self.about_the_rest
+        """Does the method alone decide, for one client, whatever the moment?"""
+        self.is_late = any(each.reads & SAID_LATER for each in conditions)
+        """Is it about something that a client says only after it has connected?"""
+        self.methods = rule.match.methods if rule.methods is None else rule.match.methods & rule.methods
+        self.exchanges = None if rule.match.exchange is None else exact(rule.match.exchange)
+        """The only exchanges that it can be about, where it names them."""
+
+    def may_ask_about(self, sender: Peer, method: str) -> bool:
+        """Can the rule hold of such a method, as far as its name and its sender tell?"""
+        wanted = self.rule.match.sender
+        return (
+            method in self.methods
+            and (wanted is None or wanted == sender)
+            and (method == HEARTBEAT or sender in SENDERS[method])
+            and not self.rule.acts_at_start
+        )
+
+    def may_restore(self, sender: Peer, method: str) -> bool:
+        """Has it changed names that such a method would bring back?"""
+        return not self.is_shadow and method in self.rule.restores(sender)
+
+    def holds_of_method(self, seen: Seen) -> bool:
+        """Does all hold that the method alone tells?"""
+        return all(each.holds(seen) for each in self.about_method)
+
+    def holds(self, seen: Seen) -> bool:
+        """Does all hold, given that what is about the client does?"""
+        for each in self.about_method:
+            if not each.holds(seen):
+                return False
+        return all(each.holds(seen) for each in self.about_the_rest)

@@ -1,0 +1,24 @@
+"""One thing that must hold of a command, and what it takes to tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from amqproxy.rules.names import Source
+from amqproxy.rules.seen import Seen
+from amqproxy.rules.verdict import Stage
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """Something that holds of a command or does not.
+
+    `source` is what it depends on, the most fleeting of all that it reads; `stage` how much of the command must have
+    come; `reads` are the names that it looks at.
+    """
+
+    source: Source
+    stage: Stage
+    reads: frozenset[str]
+    holds: Callable[[Seen], bool]

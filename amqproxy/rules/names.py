@@ -1,0 +1,205 @@
+"""The names under which rules and filters know what they see, and where each comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from amqproxy.amqp091.frames import HEARTBEAT
+from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.wire import Array, Table
+from amqproxy.rules.seen import Seen
+from amqproxy.rules.verdict import Stage
+
+
+class Source(StrEnum):
+    """What a name's value depends on, which says how long it stays the same."""
+
+    CLIENT = "client"
+    """The session: the same for all its commands, once known."""
+    METHOD = "method"
+    """The octets of the method: the same for all that say the same."""
+    CONTENT = "content"
+    """The header and body of the one command."""
+    MOMENT = "moment"
+    """The moment: the time, the state of the channel, delivery tags, chance."""
+
+
+class Kind(StrEnum):
+    """What kind of value a name has."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    FLAG = "true or false"
+    TABLE = "table"
+    """Names to values, whichever a peer has sent."""
+    ANYTHING = "anything"
+
+
+class Name(msgspec.Struct, frozen=True):
+    """One name: `path` is how it is written, dots included; `value` gives None where a command has no such thing."""
+
+    path: str
+    kind: Kind
+    source: Source
+    stage: Stage
+    meaning: str
+    value: Callable[[Seen], Any]
+
+
+def _of_method(*fields: str) -> Callable[[Seen], Any]:
+    """The first of these fields that the method has."""
+
+    def value(seen: Seen) -> Any:
+        method = seen.command.method
+        for field in fields:
+            found = getattr(method, field, None)
+            if found is not None:
+                return found
+        return None
+
+    return value
+
+
+def _of_client(field: str) -> Callable[[Seen], Any]:
+    """A field of the client, where it is known."""
+
+    def value(seen: Seen) -> Any:
+        return getattr(seen.client, field) or None
+
+    return value
+
+
+def _of_channel(field: str) -> Callable[[Seen], Any]:
+    return lambda seen: getattr(seen.channel, field)
+
+
+def method_name(seen: Seen) -> str:
+    """As the specification has it; "heartbeat" where it is none."""
+    command = seen.command
+    if command.frames and command.frames[0].kind == HEARTBEAT:
+        return "heartbeat"
+    name: str = command.method.name
+    return name
+
+
+def _of_property(field: str) -> Callable[[Seen], Any]:
+    def value(seen: Seen) -> Any:
+        header = seen.command.header
+        return None if header is None else getattr(header.properties, field)
+
+    return value
+
+
+def _size(seen: Seen) -> int | None:
+    return None if seen.command.header is None else seen.command.body_size
+
+
+def _headers(seen: Seen) -> Mapping[str, Any] | None:
+    """A message without headers has none of any name; what is no message has not even that."""
+    header = seen.command.header
+    if header is None:
+        return None
+    return header.properties.headers or _NO_HEADERS
+
+
+_NO_HEADERS = Table()
+
+
+def body_text(seen: Seen) -> str | None:
+    """The body as UTF-8; what is not, is U+FFFD."""
+    return None if seen.command.header is None else seen.command.body.decode("utf-8", "replace")
+
+
+def body_json(seen: Seen) -> Any:
+    """What the body says as JSON; None where it is none."""
+    if seen.command.header is None:
+        return None
+    try:
+        return msgspec.json.decode(seen.command.body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return None
+
+
+def _fields(seen: Seen) -> dict[str, Any]:
+    fields: dict[str, Any] = seen.command.method.to_dict()
+    return fields
+
+
+Value = Callable[[Seen], Any]
+
+
+def _about_client(path: str, meaning: str, value: Value, kind: Kind = Kind.TEXT) -> Name:
+    return Name(path, kind, Source.CLIENT, Stage.METHOD, meaning, value)
+
+
+def _about_method(path: str, meaning: str, value: Value, kind: Kind = Kind.TEXT) -> Name:
+    return Name(path, kind, Source.METHOD, Stage.METHOD, meaning, value)
+
+
+def _about_content(path: str, stage: Stage, meaning: str, value: Value, kind: Kind = Kind.TEXT) -> Name:
+    return Name(path, kind, Source.CONTENT, stage, meaning, value)
+
+
+def _about_moment(path: str, meaning: str, value: Value, kind: Kind = Kind.NUMBER) -> Name:
+    return Name(path, kind, Source.MOMENT, Stage.METHOD, meaning, value)
+
+
+_ALL = [
+    _about_method("sender", "who says it: client or server", lambda seen: seen.sender.value),
+    _about_method("method", "such as basic.publish", method_name),
+    _about_method("exchange", "of exchange.bind: the source", _of_method("exchange", "source")),
+    _about_method("destination", "of exchange.bind: the exchange that is bound", _of_method("destination")),
+    _about_method("queue", "of declare, bind, purge, delete, consume and get", _of_method("queue")),
+    _about_method("routing_key", "of messages and bindings", _of_method("routing_key")),
+    _about_method("consumer_tag", "of consumers and deliveries", _of_method("consumer_tag")),
+    _about_method("arguments", "of declare, bind and consume", _of_method("arguments"), Kind.TABLE),
+    _about_moment("fields", "all that the method says, under the specification's names", _fields, Kind.TABLE),
+    _about_client("vhost", "once the client has asked for it", _of_client("vhost")),
+    _about_client("user", "once the client has said it", _of_client("user")),
+    _about_client("client.address", "the IP address it comes from", _of_client("address")),
+    _about_client("client.port", "the port it comes from", _of_client("port"), Kind.NUMBER),
+    _about_client("client.properties", "what it says of itself", lambda seen: seen.client.properties, Kind.TABLE),
+    _about_client("listener", "HOST:PORT that the client came to", _of_client("listener")),
+    _about_client("upstream", "HOST:PORT that it is passed on to", _of_client("upstream")),
+    _about_client("tls.subject", "of the client's certificate", _of_client("tls_subject")),
+    _about_client("tls.sni", "the server name that the client asked for", _of_client("sni")),
+    _about_moment("channel.number", "0 for the connection itself", _of_channel("number")),
+    _about_moment("channel.is_confirming", "after confirm.select", _of_channel("is_confirming"), Kind.FLAG),
+    _about_moment("channel.is_transactional", "after tx.select", _of_channel("is_transactional"), Kind.FLAG),
+    _about_moment("channel.consumers", "how many it has", _of_channel("consumers")),
+    _about_moment("channel.unacked", "deliveries that the client has yet to settle", _of_channel("unacked")),
+    _about_moment("time", "seconds since 1970", lambda seen: seen.time),
+    _about_content("size", Stage.HEADER, "octets of body", _size, Kind.NUMBER),
+    _about_content("headers", Stage.HEADER, "the message's headers", _headers, Kind.TABLE),
+    _about_content("body", Stage.BODY, "as text", body_text),
+    _about_content("json", Stage.BODY, "what the body says as JSON", body_json, Kind.ANYTHING),
+]
+
+_NUMBERS = {"delivery_mode", "priority", "timestamp"}
+for _field in Properties.__struct_fields__:
+    if _field != "headers":
+        _kind = Kind.NUMBER if _field in _NUMBERS else Kind.TEXT
+        _ALL.append(_about_content(f"properties.{_field}", Stage.HEADER, "of the message", _of_property(_field), _kind))
+
+NAMES: dict[str, Name] = {name.path: name for name in _ALL}
+"""Every name, by how it is written."""
+
+GROUPS: frozenset[str] = frozenset(path.partition(".")[0] for path in NAMES if "." in path)
+"""The words before the dots, which have no value of their own."""
+
+
+def plain(value: Any) -> Any:
+    """A value as other languages take it: tables as dictionaries, arrays as lists, text that UTF-8 can hold."""
+    if value is None or isinstance(value, (bool, int, float, bytes)):
+        return value
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    if isinstance(value, Mapping):
+        return {plain(key): plain(each) for key, each in value.items()}
+    if isinstance(value, (Array, list, tuple)):
+        return [plain(each) for each in value]
+    return float(value)

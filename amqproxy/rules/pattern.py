@@ -1,0 +1,152 @@
+"""Which texts are meant: globs, regular expressions, topic patterns, and exact words.
+
+    orders.*            a glob: `*` is any run of characters, `?` any one; all others are themselves
+    regex:o[a-z]+       a regular expression that the whole text must match, in RE2's syntax
+    topic:orders.*.#    as a topic exchange matches: `*` is one word, `#` any number
+    is:orders.*         exactly this, stars and all
+    !…                  any of these, negated
+
+A list means any of its patterns, and none of those that are negated. Case matters.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+Patterns = str | tuple[str, ...]
+"""One pattern, or several."""
+
+Predicate = Callable[[str], bool]
+
+_MEMORY = 8 << 20
+"""Octets that a regular expression may take while it runs."""
+
+
+def predicate(patterns: Patterns) -> Predicate:
+    """Does a text match? `ValueError` when a pattern is none, and why."""
+    if isinstance(patterns, str):
+        return _one(patterns)
+    if not patterns:
+        raise ValueError("an empty list matches nothing: leave it out, or name a pattern")
+    wanted = [_one(each) for each in patterns if not each.startswith("!")]
+    unwanted = [_one(each[1:]) for each in patterns if each.startswith("!")]
+
+    def holds(text: str) -> bool:
+        return (not wanted or any(each(text) for each in wanted)) and not any(each(text) for each in unwanted)
+
+    names = exact(patterns)
+    return names.__contains__ if names is not None else holds
+
+
+def exact(patterns: Patterns) -> frozenset[str] | None:
+    """The only texts that can match, where the patterns are words and no more; else None."""
+    several = (patterns,) if isinstance(patterns, str) else patterns
+    words = [_word(each) for each in several]
+    return None if None in words else frozenset(word for word in words if word is not None)
+
+
+def _word(pattern: str) -> str | None:
+    if pattern.startswith("is:"):
+        return pattern[3:]
+    if pattern.startswith(("!", "regex:", "topic:")) or "*" in pattern or "?" in pattern:
+        return None
+    return pattern
+
+
+def _one(pattern: str) -> Predicate:
+    if pattern.startswith("!"):
+        return _negated(_one(pattern[1:]))
+    word = _word(pattern)
+    if word is not None:
+        return word.__eq__
+    kind, _, rest = pattern.partition(":")
+    if kind == "regex":
+        return _whole(regular_expression(rest))
+    if kind == "topic":
+        return topic(rest)
+    return glob(pattern)
+
+
+def _negated(positive: Predicate) -> Predicate:
+    return lambda text: not positive(text)
+
+
+def glob(pattern: str) -> Predicate:
+    """Texts in which `*` stands for any run of characters, and `?` for any one."""
+    head, star, rest = pattern.partition("*")
+    if star and not rest and "?" not in head:
+        return lambda text: text.startswith(head)
+    if pattern[:1] == "*" and not set("*?") & set(pattern[1:]):
+        tail = pattern[1:]
+        return lambda text: text.endswith(tail)
+    match = re.compile(fnmatch.translate(pattern.replace("[", "[[]"))).match
+    return lambda text: match(text) is not None
+
+
+@lru_cache(maxsize=1024)
+def regular_expression(pattern: str) -> Any:
+    """The compiled expression, with the methods of Python's own; it takes time linear in the text, whatever the text.
+
+    `ValueError` when it is none. RE2 has no backreferences, and no looking ahead or behind. It wants text that UTF-8
+    can hold: see `sound`.
+    """
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MEMORY
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        why = error.args[0].decode("utf-8", "replace") if isinstance(error.args[0], bytes) else error.args[0]
+        raise ValueError(f"`{pattern}` is not a regular expression: {why}") from None
+
+
+def sound(text: str) -> str:
+    """A text of a peer's, as UTF-8 can hold it: octets that are none become U+FFFD."""
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _whole(expression: Any) -> Predicate:
+    match = expression.fullmatch
+    return lambda text: match(sound(text)) is not None
+
+
+def topic(pattern: str) -> Predicate:
+    """Keys that a topic exchange would route by this binding key, as RabbitMQ does: section 3.1.3.3."""
+    words = pattern.split(".") if pattern else []
+    count = len(words)
+
+    def reached(places: set[int]) -> set[int]:
+        """The places, and those behind each `#` that is let stand for nothing."""
+        found = set()
+        for place in places:
+            found.add(place)
+            while place < count and words[place] == "#":
+                place += 1
+                found.add(place)
+        return found
+
+    start = reached({0})
+
+    def holds(text: str) -> bool:
+        places = start
+        for word in text.split(".") if text else ():
+            following = set()
+            for place in places:
+                if place < count:
+                    expected = words[place]
+                    if expected == "#":
+                        following.add(place)
+                    elif expected in ("*", word):
+                        following.add(place + 1)
+            if not following:
+                return False
+            places = reached(following)
+        return count in places
+
+    return holds
