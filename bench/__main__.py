@@ -9,7 +9,7 @@ import sys
 import time
 
 from amqproxy import _pure
-from bench import decode, latency, memory, rabbitmq, relay
+from bench import broker, decode, latency, memory, rabbitmq, relay
 from bench.report import Row, table
 
 SECTIONS = {
@@ -18,6 +18,7 @@ SECTIONS = {
     "decode": decode.measure,
     "rabbitmq": rabbitmq.measure,
     "memory": memory.measure,
+    "broker": broker.measure,
 }
 
 

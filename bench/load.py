@@ -79,7 +79,7 @@ def flood(socks: Iterable[socket.socket], octets: bytes, times: int) -> list[flo
     """Write `octets` `times` over on each connection, then a close: when it began."""
     socks = list(socks)
     began = time.monotonic()
-    _each(lambda sock: _flood(sock, octets, times), socks)
+    each(lambda sock: _flood(sock, octets, times), socks)
     return [began]
 
 
@@ -94,7 +94,7 @@ def _flood(sock: socket.socket, octets: bytes, times: int) -> None:
 
 def sink(socks: Iterable[socket.socket], octets: int) -> list[float]:
     """Count `octets` and the close that follows them on each connection: when the last had come."""
-    return [max(_each(lambda sock: _sink(sock, octets), list(socks)))]
+    return [max(each(lambda sock: _sink(sock, octets), list(socks)))]
 
 
 def _sink(sock: socket.socket, octets: int) -> float:
@@ -116,7 +116,8 @@ def _sink(sock: socket.socket, octets: int) -> float:
     return ended
 
 
-def _each(work: Callable[[socket.socket], T], socks: list[socket.socket]) -> list[T]:
+def each(work: Callable[[socket.socket], T], socks: list[socket.socket]) -> list[T]:
+    """What `work` says of each socket, all at the same time."""
     if len(socks) == 1:
         return [work(socks[0])]
     with ThreadPoolExecutor(len(socks)) as threads:

@@ -24,7 +24,7 @@ _START_DEADLINE = 120.0
 
 
 class Proxy(NamedTuple):
-    """A contender: what it is called, where clients connect, and its process (None: no proxy)."""
+    """A contender, proxy or broker: what it is called, where clients connect, and its process (None: no proxy)."""
 
     name: str
     port: int
@@ -80,9 +80,21 @@ def haproxy(upstream: int, *, threads: int | None = None) -> Iterator[Proxy]:
 @contextmanager
 def amqproxy(upstream: int) -> Iterator[Proxy]:
     """This checkout's own, with metrics, and no rules."""
+    with _ours("run", "--upstream", f"127.0.0.1:{upstream}", "--metrics", "127.0.0.1:0") as proxy:
+        yield proxy
+
+
+@contextmanager
+def broker(data: Path | None = None) -> Iterator[Proxy]:
+    """This checkout's own broker; what is durable goes to `data`."""
+    with _ours("broker", *(() if data is None else ("--data", str(data)))) as broker:
+        yield broker
+
+
+@contextmanager
+def _ours(*arguments: str) -> Iterator[Proxy]:
     with tempfile.TemporaryFile() as log:
-        command = [sys.executable, "-m", "amqproxy", "run", "--log-format", "json"]
-        command += ["--listen", "127.0.0.1:0", "--upstream", f"127.0.0.1:{upstream}", "--metrics", "127.0.0.1:0"]
+        command = [sys.executable, "-m", "amqproxy", *arguments, "--log-format", "json", "--listen", "127.0.0.1:0"]
         with _process(command, log=log.fileno()) as process:
             end = time.monotonic() + _START_DEADLINE
             while True:
@@ -100,8 +112,8 @@ def amqproxy(upstream: int) -> Iterator[Proxy]:
 
 
 @contextmanager
-def rabbitmq() -> Iterator[int]:
-    """The port of a RabbitMQ node of our own, its data thrown away after."""
+def rabbitmq() -> Iterator[Proxy]:
+    """A RabbitMQ node of our own, its data thrown away after."""
     unwrapped = _RABBITMQ_SCRIPTS / "rabbitmq-server"
     server = str(unwrapped) if unwrapped.exists() else program("rabbitmq-server", "rabbitmq-server")
     epmd = program("epmd", "erlang-base")
@@ -142,7 +154,7 @@ def rabbitmq() -> Iterator[int]:
                     raise RuntimeError(f"RabbitMQ did not start:\n{output.read().decode(errors='replace')}")
                 time.sleep(0.1)
             try:
-                yield port
+                yield Proxy("RabbitMQ", port, node.pid)
             finally:
                 node.kill()  # it has nothing to keep
 

@@ -21,7 +21,7 @@ ADDED_GOAL = Goal(50.0, is_most=True)
 def measure(rounds: int, scale: float) -> Iterator[Row | str]:
     """Rows for throughput and for the round trip to a confirm."""
     try:
-        with rabbitmq() as port, contenders(port, with_threads=False) as (proxies, missing):
+        with rabbitmq() as node, contenders(node.port, with_threads=False) as (proxies, missing):
             yield from missing
             yield from _measure(proxies, rounds, scale)
     except Missing as lack:

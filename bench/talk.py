@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TypeVar
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import METHOD, encode_method
@@ -14,6 +17,7 @@ from amqproxy.amqp091.methods import (
     BasicConsumeOk,
     BasicDeliver,
     BasicPublish,
+    ChannelClose,
     ChannelOpen,
     ChannelOpenOk,
     ConfirmSelect,
@@ -33,33 +37,55 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.wire import Table
 
+T = TypeVar("T")
+
 FRAME_MAX = 131_072
+FRAME_END = 0xCE
 DEADLINE = 60.0
 """Seconds of silence after which a measurement is given up."""
 
+AT_ONCE = 500
+"""Methods that are sent before the first answer is read."""
+
 CONSUMER = "bench"
 PROPERTIES = Properties(content_type="application/octet-stream", delivery_mode=1)
+PERSISTENT = Properties(content_type="application/octet-stream", delivery_mode=2)
 
 CLOSE = encode_method(0, ConnectionClose(200, "done"))
 CLOSE_OK = encode_method(0, ConnectionCloseOk())
 """What ends every flood: whoever counted the octets answers the close that came last."""
 
 
-def publish(body: bytes, *, exchange: str = "", routing_key: str = "bench", channel: int = 1) -> bytes:
+def publish(
+    body: bytes,
+    *,
+    exchange: str = "",
+    routing_key: str = "bench",
+    channel: int = 1,
+    properties: Properties = PROPERTIES,
+) -> bytes:
     """The frames of one basic.publish."""
     method = BasicPublish(exchange=exchange, routing_key=routing_key)
-    return Command(channel, method, PROPERTIES, body).encode(FRAME_MAX)
+    return Command(channel, method, properties, body).encode(FRAME_MAX)
 
 
-def delivery(body: bytes, *, tag: int = 1, routing_key: str = "bench", channel: int = 1) -> bytes:
+def delivery(
+    body: bytes,
+    *,
+    tag: int = 1,
+    exchange: str = "",
+    routing_key: str = "bench",
+    channel: int = 1,
+    consumer: str = CONSUMER,
+) -> bytes:
     """The frames of one basic.deliver."""
-    method = BasicDeliver(consumer_tag=CONSUMER, delivery_tag=tag, exchange="", routing_key=routing_key)
+    method = BasicDeliver(consumer_tag=consumer, delivery_tag=tag, exchange=exchange, routing_key=routing_key)
     return Command(channel, method, PROPERTIES, body).encode(FRAME_MAX)
 
 
-def ack(tag: int = 1, *, channel: int = 1) -> bytes:
+def ack(tag: int = 1, *, multiple: bool = False, channel: int = 1) -> bytes:
     """The frame of one basic.ack."""
-    return encode_method(channel, BasicAck(delivery_tag=tag))
+    return encode_method(channel, BasicAck(delivery_tag=tag, multiple=multiple))
 
 
 # What the client says in the handshake, and what a broker answers to each.
@@ -92,6 +118,22 @@ def connect(port: int) -> socket.socket:
     return sock
 
 
+def ask(sock: socket.socket, methods: Iterable[Method]) -> list[bytes]:
+    """Ask for each on channel 1, a few at a time: the payloads of the answers."""
+    answers = []
+    for some in batched(methods, AT_ONCE):
+        sock.sendall(b"".join(encode_method(1, method) for method in some))
+        answers += [read_payload(sock) for _ in some]
+    return answers
+
+
+def batched(things: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Lists of so many, and a shorter last one."""
+    left = iter(things)
+    while some := list(islice(left, size)):
+        yield some
+
+
 def select_confirms(sock: socket.socket) -> None:
     """Make channel 1 confirm what is published."""
     sock.sendall(_CONFIRM)
@@ -119,12 +161,16 @@ def answer(sock: socket.socket, *, confirms: bool = False, consumes: bool = Fals
 
 def read_method(sock: socket.socket) -> type[Method]:
     """The kind of the next frame's method."""
+    return METHODS[int.from_bytes(read_payload(sock)[:4])]
+
+
+def read_payload(sock: socket.socket) -> bytes:
+    """The next frame's payload: a method that closes nothing."""
     kind, _, size = struct.unpack(">BHI", read_exactly(sock, 7))
-    payload = read_exactly(sock, size + 1)
-    method = METHODS[int.from_bytes(payload[:4])]
-    if kind != METHOD or method in (ConnectionClose,):
-        raise ValueError(f"the handshake failed: {payload!r}")
-    return method
+    payload = read_exactly(sock, size + 1)[:-1]
+    if kind != METHOD or METHODS[int.from_bytes(payload[:4])] in (ConnectionClose, ChannelClose):
+        raise ValueError(f"the broker refused: {payload!r}")
+    return payload
 
 
 def read_exactly(sock: socket.socket, size: int) -> bytes:
