@@ -2,11 +2,15 @@
 
 Python prefers the compiled one. Here the plain source wins when the environment says `AMQPROXY_PURE=1`, and, in a
 checkout, when the source is newer: whoever edits a file is never left wondering why nothing changed.
+
+Modules with a `.pxd` beside them share C types, so all of those are loaded in one form: compiled, or, when one of them
+was edited, plain.
 """
 
 import os
 import sys
 from collections.abc import Sequence
+from functools import cache
 from importlib.abc import MetaPathFinder
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from importlib.util import find_spec, spec_from_file_location
@@ -36,9 +40,24 @@ def compiled_sibling(source: Path) -> Path | None:
 
 
 def is_stale(source: Path) -> bool:
-    """Whether `source`, in a checkout, was edited after the compiled module beside it was built."""
+    """Whether `source`, in a checkout, or one that shares types with it, was edited after it was compiled."""
+    if not _IN_CHECKOUT:
+        return False
+    if source.with_suffix(".pxd").is_file():
+        return shares_stale_types(_PACKAGE)
     compiled = compiled_sibling(source)
-    return _IN_CHECKOUT and compiled is not None and source.stat().st_mtime > compiled.stat().st_mtime
+    return compiled is not None and source.stat().st_mtime > compiled.stat().st_mtime
+
+
+@cache
+def shares_stale_types(package: Path) -> bool:
+    """Whether one of the package's modules with a `.pxd` is not compiled, or was edited since; told once a run."""
+    for types in package.rglob("*.pxd"):
+        compiled = compiled_sibling(types)
+        edited = max(types.stat().st_mtime, types.with_suffix(".py").stat().st_mtime)
+        if compiled is None or edited > compiled.stat().st_mtime:
+            return True
+    return False
 
 
 class PlainSourceFinder(MetaPathFinder):

@@ -57,6 +57,30 @@ def test_newer_source_wins_in_a_checkout(folder: Path, monkeypatch: pytest.Monke
     assert not finds_plain(folder)
 
 
+@pytest.mark.parametrize("suffix", [".py", ".pxd"])
+def test_modules_that_share_types_are_stale_together(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    monkeypatch.delenv("AMQPROXY_PURE", raising=False)
+    monkeypatch.setattr(_pure, "_PACKAGE", folder)
+    write(folder, ".pxd", OLD)
+    other = folder / "other"
+    other.mkdir()
+    for each in (".py", ".pxd", EXTENSION_SUFFIXES[0]):
+        write(other, each, OLD)
+    assert not finds_plain(folder)
+
+    _pure.shares_stale_types.cache_clear()
+    write(other, suffix, NEW)
+    assert finds_plain(folder)
+    _pure.shares_stale_types.cache_clear()
+    write(other, EXTENSION_SUFFIXES[0], NEW)
+    assert not finds_plain(folder)
+    (other / f"wire{EXTENSION_SUFFIXES[0]}").unlink()
+    _pure.shares_stale_types.cache_clear()
+    assert finds_plain(folder), "what is not compiled at all cannot be shared"
+
+
 def test_is_compiled() -> None:
     assert _pure.is_compiled("msgspec._core")
     assert not _pure.is_compiled("amqproxy._pure")

@@ -110,16 +110,11 @@ HEARTBEAT_FRAME = encode_frame(HEARTBEAT, 0, b"")
 class Tally:
     """Frames and octets seen, by kind of frame; shared by whatever readers are given it."""
 
-    frames: array[int] = cython.declare(object, visibility="readonly")
-    octets: array[int] = cython.declare(object, visibility="readonly")
-    _frames: cython.ulonglong[::1]  # type: ignore[type-arg, valid-type]
-    _octets: cython.ulonglong[::1]  # type: ignore[type-arg, valid-type]
-
     def __init__(self) -> None:
         self.frames = array("Q", bytes(8 * KINDS))
         self.octets = array("Q", bytes(8 * KINDS))
-        self._frames = self.frames  # type: ignore[assignment]
-        self._octets = self.octets  # type: ignore[assignment]
+        self._frames = self.frames
+        self._octets = self.octets
 
 
 # A publisher's messages tend to begin alike, to the octet, and what is decoded never changes: so each
@@ -128,7 +123,8 @@ _PUBLISH = cython.declare(cython.int, BasicPublish.index)
 _ALIKE = cython.declare(dict, {})
 _MAX_ALIKE = cython.declare(cython.Py_ssize_t, 160)
 _ALIKE_COUNT = cython.declare(cython.Py_ssize_t, 1024)
-_last_header: Frame | None = None
+_last_octets = cython.declare(bytes, b"")
+_last_header = cython.declare(object, None)
 
 
 @cython.cfunc
@@ -156,35 +152,83 @@ class Frame:
     of the channel has begun, with this frame.
     """
 
-    raw: bytes = cython.declare(bytes, visibility="readonly")
-    offset: int = cython.declare(cython.longlong, visibility="readonly")
-    kind: int = cython.declare(cython.int, visibility="readonly")
-    channel: int = cython.declare(cython.int, visibility="readonly")
-    index: int = cython.declare(cython.int, visibility="readonly")
-    is_in_order: bool = cython.declare(cython.bint, visibility="readonly")
-    ordinal: int = cython.declare(cython.ulonglong, visibility="readonly")
-    _decoded: object
+    # Its octets are those of `_octets` from `_start` to `_end`: all there are, or what a reader that lends was fed.
 
     def __init__(self, raw: bytes, offset: int = 0) -> None:
         """`raw` must be one whole frame that a `FrameReader` would pass."""
-        self.raw = raw
+        self._octets = raw
+        self._start = 0
+        self._end = len(raw)
         self.offset = offset
         self.kind = raw[0]
         self.channel = raw[1] << 8 | raw[2]
         self.index = METHODS[int.from_bytes(raw[7:11])].index if self.kind == METHOD else -1
         self.is_in_order = False
         self.ordinal = 0
-        self._decoded = None
+        self._decoded: Any = None
+
+    @property
+    def raw(self) -> bytes:
+        return self._raw()
+
+    @cython.cfunc
+    def _raw(self) -> bytes:
+        octets = self._octets
+        if self._end - self._start != len(octets):
+            octets = octets[self._start : self._end]
+            self._octets = octets
+            self._start = 0
+            self._end = len(octets)
+        return octets
 
     @property
     def payload(self) -> bytes:
-        p: cython.p_const_uchar = self.raw
-        return p[7 : len(self.raw) - 1]
+        return self.octets_of_payload()
+
+    def octets_of_payload(self) -> bytes:
+        """The payload; for callers that are compiled."""
+        p: cython.p_const_uchar = self._octets
+        return p[self._start + 7 : self._end - 1]
+
+    def is_as(self, raw: bytes) -> bool:
+        """Is `raw` what `FrameReader` has found here? Nothing is made to tell."""
+        size: cython.Py_ssize_t = len(raw)
+        start: cython.Py_ssize_t = self._start
+        i: cython.Py_ssize_t
+        if self._end - start != size:
+            return False
+        if not cython.compiled:
+            return self._octets.startswith(raw, start)
+        p: cython.p_const_uchar = self._octets
+        q: cython.p_const_uchar = raw
+        for i in range(size):  # noqa: SIM110 - C has no generators
+            if p[start + i] != q[i]:
+                return False
+        return True
+
+    @property
+    def delivery_tag(self) -> int:
+        """The tag that a basic.ack, nack or reject begins with; it must be whole."""
+        return self.long_long_at(11)
+
+    def long_long_at(self, place: cython.Py_ssize_t) -> cython.ulonglong:
+        """The unsigned number in the eight octets at `place`, which must be there."""
+        p: cython.p_const_uchar = self._octets
+        number: cython.ulonglong = 0
+        i: cython.Py_ssize_t
+        for i in range(self._start + place, self._start + place + 8):
+            number = (number << 8) | p[i]
+        return number
+
+    def octet_at(self, place: cython.Py_ssize_t) -> cython.int:
+        """The octet at `place`, which must be there."""
+        p: cython.p_const_uchar = self._octets
+        return p[self._start + place]
 
     @property
     def size(self) -> int:
         """Octets of payload."""
-        return len(self.raw) - OVERHEAD
+        return self._end - self._start - OVERHEAD
 
     @property
     def method(self) -> Any:
@@ -208,27 +252,31 @@ class Frame:
             return self._decode_method()
         if self.kind == _HEADER:
             return self._decode_header()
-        p: cython.p_const_uchar = self.raw
-        return p[7 : len(self.raw) - 1]
+        return self.octets_of_payload()
 
     @property
     def body_size(self) -> int:
         """The octets of body that a HEADER frame announces."""
-        if len(self.raw) < 19 + 1:
+        return self.announced()
+
+    def announced(self) -> cython.ulonglong:
+        """The same; for callers that are compiled."""
+        if self._end - self._start < 19 + 1:
             return 0
-        p: cython.p_const_uchar = self.raw
-        return _body_size(p, 0)
+        p: cython.p_const_uchar = self._octets
+        return _body_size(p, self._start)
 
     @cython.cfunc
     def _decode_method(self) -> object:
-        is_alike: cython.bint = self.index == _PUBLISH and len(self.raw) <= _MAX_ALIKE
+        raw: bytes = self._raw()
+        is_alike: cython.bint = self.index == _PUBLISH and len(raw) <= _MAX_ALIKE
         if is_alike:
-            self._decoded = _ALIKE.get(self.raw)
+            self._decoded = _ALIKE.get(raw)
             if self._decoded is not None:
                 return self._decoded
         cls = _CLASSES[self.index]
         try:
-            self._decoded = cls(*_decode_fields(_LAYOUTS[self.index], self.raw, 11, len(self.raw) - 1))
+            self._decoded = cls(*_decode_fields(_LAYOUTS[self.index], raw, 11, len(raw) - 1))
         except ProtocolError as error:
             self._place(error)
             error.class_id, error.method_id = cls.class_id, cls.method_id
@@ -236,20 +284,20 @@ class Frame:
         if is_alike:
             if len(_ALIKE) >= _ALIKE_COUNT:
                 _ALIKE.clear()
-            _ALIKE[self.raw] = self._decoded
+            _ALIKE[raw] = self._decoded
         return self._decoded
 
     @cython.cfunc
     def _decode_header(self) -> object:
-        global _last_header
-        last: Frame | None = _last_header
-        if last is not None and last.raw == self.raw:
-            self._decoded = last._decoded
+        global _last_header, _last_octets
+        raw: bytes = self._raw()
+        if _last_header is not None and _last_octets == raw:
+            self._decoded = _last_header
             return self._decoded
-        p: cython.p_const_uchar = self.raw
-        end: cython.Py_ssize_t = len(self.raw) - 1
+        p: cython.p_const_uchar = raw
+        end: cython.Py_ssize_t = len(raw) - 1
         try:
-            properties = _Properties(*_decode_flagged(_PROPERTIES, self.raw, 19, end))
+            properties = _Properties(*_decode_flagged(_PROPERTIES, raw, 19, end))
         except ProtocolError as error:
             self._place(error)
             raise
@@ -258,7 +306,8 @@ class Frame:
         else:
             self._decoded = _ContentHeader(_body_size(p, 0), properties)
         if end < _MAX_ALIKE:
-            _last_header = self
+            _last_octets = raw
+            _last_header = self._decoded
         return self._decoded
 
     def _place(self, error: ProtocolError) -> None:
@@ -281,13 +330,6 @@ class Lane:
     those that have begun. All frames of a lane that `is_watched` are handed over.
     """
 
-    expects: int = cython.declare(cython.int, visibility="readonly")
-    index: int = cython.declare(cython.int, visibility="readonly")
-    remaining: int = cython.declare(cython.ulonglong, visibility="readonly")
-    contents: int = cython.declare(cython.ulonglong, visibility="readonly")
-    is_watched: bool = cython.declare(cython.bint, visibility="public")
-    _is_shown: cython.bint
-
     def __init__(self) -> None:
         self.expects = METHOD
         self.index = -1
@@ -298,8 +340,9 @@ class Lane:
 
     def advance(self, frame: Frame) -> None:
         """Take the next frame of the lane; `ProtocolError` when it may not come now."""
-        p: cython.p_const_uchar = frame.raw
-        fault: cython.int = self._step(p, frame.kind, frame.index, len(frame.raw) - 8, 0)
+        raw: bytes = frame.raw
+        p: cython.p_const_uchar = raw
+        fault: cython.int = self._step(p, frame.kind, frame.index, len(raw) - 8, 0)
         if fault:
             raise self._violation(fault, frame.kind, frame.channel, frame.offset)
         frame.is_in_order = True
@@ -373,8 +416,6 @@ _NAMES = {METHOD: "method", HEADER: "content header", BODY: "content body", HEAR
 class Passes:
     """How many methods of one kind, to the octet, a reader has let pass unseen: `count`."""
 
-    count: int = cython.declare(cython.ulonglong, visibility="public")
-
     def __init__(self) -> None:
         self.count = 0
 
@@ -390,33 +431,22 @@ class FrameReader:
 
     With `unseen`, a content is handed over if its method is. It holds payloads of methods that are not,
     though wanted, and counts them in their `Passes`; a lane that is watched does not heed it.
+
+    Set `lends` where frames are soon let go of: then they share the octets that were fed, which stay for as long as one
+    of them does, and only what is asked of them is copied.
     """
 
-    frame_max: int = cython.declare(cython.longlong, visibility="readonly")
-    offset: int = cython.declare(cython.longlong, visibility="readonly")
-    taken: bytes | memoryview = cython.declare(object, visibility="readonly")
-    error: ProtocolError | None = cython.declare(object, visibility="readonly")
-    lanes: dict = cython.declare(dict, visibility="readonly")  # type: ignore[type-arg]
-    unseen: dict | None = cython.declare(dict, visibility="public")  # type: ignore[type-arg]
-    tally: Tally
-    _payload_max: cython.longlong
-    _wants: bytes
-    _wants_content: cython.bint
-    _tail: bytearray | None
-    _missing: cython.Py_ssize_t
-    _recent: Lane | None
-    _recent_channel: cython.int
-
     def __init__(self, tally: Tally | None = None, *, frame_max: int = FRAME_MIN_SIZE, offset: int = 0) -> None:
-        self.lanes = {}
-        self.unseen = None
+        self.lanes: dict[int, Lane] = {}
+        self.unseen: dict[bytes, Passes] | None = None
         self.offset = offset
-        self.taken = b""
-        self.error = None
+        self.taken: bytes | memoryview = b""
+        self.error: ProtocolError | None = None
         self.tally = Tally() if tally is None else tally
-        self._tail = None
+        self.lends = False
+        self._tail: bytearray | None = None
         self._missing = 0
-        self._recent = None
+        self._recent: Lane | None = None
         self._recent_channel = -1
         self.set_frame_max(frame_max)
         self.want(EVERY_METHOD, content=True)
@@ -496,8 +526,8 @@ class FrameReader:
         wants: cython.p_const_uchar = self._wants
         traits: cython.p_const_uchar = _TRAITS
         index_of: cython.p_const_uchar = _INDEX_OF
-        frames_seen: cython.ulonglong[::1] = self.tally._frames  # type: ignore[type-arg, valid-type]
-        octets_seen: cython.ulonglong[::1] = self.tally._octets  # type: ignore[type-arg, valid-type]
+        frames_seen: cython.ulonglong[::1] = self.tally._frames  # type: ignore[type-arg, valid-type, assignment]
+        octets_seen: cython.ulonglong[::1] = self.tally._octets  # type: ignore[type-arg, valid-type, assignment]
         position: cython.Py_ssize_t = 0
         whole: cython.longlong
         size: cython.longlong
@@ -509,6 +539,7 @@ class FrameReader:
         is_wanted: cython.int
         lane: Lane | None
         frame: Frame
+        lends: cython.bint = self.lends
         unseen: dict | None = self.unseen  # type: ignore[type-arg]
         passes: Passes | None
         while True:
@@ -585,7 +616,14 @@ class FrameReader:
 
             if is_wanted:
                 frame = Frame.__new__(Frame)
-                frame.raw = p[position : position + whole]
+                if lends:
+                    frame._octets = data
+                    frame._start = position
+                    frame._end = position + whole
+                else:
+                    frame._octets = p[position : position + whole]
+                    frame._start = 0
+                    frame._end = whole
                 frame.offset = self.offset + position
                 frame.kind = kind
                 frame.channel = channel

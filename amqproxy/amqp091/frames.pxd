@@ -1,0 +1,73 @@
+# What C sees of `frames`: the types of what is on the way of every frame.
+
+cimport cython
+
+
+@cython.final
+cdef class Tally:
+    cdef readonly object frames
+    cdef readonly object octets
+    cdef unsigned long long[::1] _frames
+    cdef unsigned long long[::1] _octets
+
+
+@cython.final
+cdef class Frame:
+    cdef bytes _octets
+    cdef Py_ssize_t _start
+    cdef Py_ssize_t _end
+    cdef readonly long long offset
+    cdef readonly int kind
+    cdef readonly int channel
+    cdef readonly int index
+    cdef readonly bint is_in_order
+    cdef readonly unsigned long long ordinal
+    cdef object _decoded
+
+    cdef bytes _raw(self)
+    cpdef bytes octets_of_payload(self)
+    cpdef bint is_as(self, bytes raw)
+    cpdef unsigned long long long_long_at(self, Py_ssize_t place)
+    cpdef int octet_at(self, Py_ssize_t place)
+    cpdef unsigned long long announced(self)
+    cdef object _decode_method(self)
+    cdef object _decode_header(self)
+
+
+@cython.final
+cdef class Lane:
+    cdef readonly int expects
+    cdef readonly int index
+    cdef readonly unsigned long long remaining
+    cdef readonly unsigned long long contents
+    cdef public bint is_watched
+    cdef bint _is_shown
+
+    cdef inline int _step(self, const unsigned char *p, int kind, int index, long long size, Py_ssize_t position) noexcept
+
+
+@cython.final
+cdef class Passes:
+    cdef public unsigned long long count
+
+
+@cython.final
+cdef class FrameReader:
+    cdef readonly long long frame_max
+    cdef readonly long long offset
+    cdef readonly object taken
+    cdef readonly object error
+    cdef readonly dict lanes
+    cdef readonly Tally tally
+    cdef public bint lends
+    cdef public dict unseen
+    cdef long long _payload_max
+    cdef bytes _wants
+    cdef bint _wants_content
+    cdef bytearray _tail
+    cdef Py_ssize_t _missing
+    cdef Lane _recent
+    cdef int _recent_channel
+
+    cpdef list feed(self, bytes data)
+    cdef Py_ssize_t _scan(self, bytes data, Py_ssize_t length, list frames) except -1
