@@ -9,7 +9,7 @@ import sys
 import time
 
 from amqproxy import _pure
-from bench import broker, decode, latency, memory, rabbitmq, relay
+from bench import broker, decode, latency, memory, rabbitmq, relay, scale
 from bench.report import Row, table
 
 SECTIONS = {
@@ -19,6 +19,7 @@ SECTIONS = {
     "rabbitmq": rabbitmq.measure,
     "memory": memory.measure,
     "broker": broker.measure,
+    "scale": scale.measure,
 }
 
 
