@@ -56,6 +56,11 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         return None
 
     @property
+    def reads_unacked(self) -> bool:
+        """Does it read `ChannelFacts.unacked`? That is counted only where a rule, or the `when` of one, does."""
+        return False
+
+    @property
     def acts_at_start(self) -> bool:
         """Does it act on a connection as such, and on none of its commands? Then `start` is asked, and `decide` never.
 
