@@ -11,6 +11,7 @@ from amqproxy.broker.events import Events
 from amqproxy.broker.exchanges.topic import Topic
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message
+from amqproxy.broker.paging import Paging
 from amqproxy.broker.permissions import Permission
 from amqproxy.broker.schedule import Schedule
 from amqproxy.broker.users import User
@@ -32,7 +33,8 @@ class Broker:
 
     `channel_max`, `frame_max` and `heartbeat` (seconds) are what tune offers; `max_message_size` bounds one body.
     `memory_limit` and `disk_free_limit` (octets) are held against what `measure` is told. `events` reports all that
-    happens; `vhosts`, `users` and `links` hold all there is. `log_exchange` makes amq.rabbitmq.log.
+    happens; `vhosts`, `users` and `links` hold all there is. `paging` frees
+    memory. `log_exchange` makes amq.rabbitmq.log.
     """
 
     def __init__(
@@ -61,6 +63,8 @@ class Broker:
         self.users: dict[str, User] = {}
         self.links: dict[Link, None] = {}
         self.alarms: set[str] = set()
+        self._causes: dict[str, set[str]] = {}
+        self.paging = Paging(memory_limit, lambda: self.vhosts.values(), self._paging_failed)
         self.parameters: list[dict[str, Any]] = []
         self.global_parameters: list[dict[str, Any]] = []
         self.timed_links: Schedule[Link] = Schedule()
@@ -75,7 +79,7 @@ class Broker:
                 "version": RABBITMQ_VERSION,
             }
         )
-        self.add_vhost("/").description = "Default virtual host"
+        self.add_vhost("/").describe("Default virtual host")
         guest = User.with_password("guest", "guest", ["administrator"], only_from_loopback=True)
         guest.permit("/", EVERYTHING)
         self.add_user(guest)
@@ -112,6 +116,8 @@ class Broker:
             user.permit(name, None)
             for place in [place for place in user.topic_permissions if place[0] == name]:
                 user.permit_topic(*place, None)
+        for each in [each for each in self.parameters if each["vhost"] == name]:
+            self.clear_parameter(name, each["component"], each["name"])
         self.events.report("vhost.deleted", name, vhost)
         return True
 
@@ -120,6 +126,7 @@ class Broker:
     def add_user(self, user: User) -> None:
         """Add a user, or put it in the place of one with its name."""
         self.users[user.name] = user
+        user.events = self.events
         self.events.report("user.created", "", user)
 
     def delete_user(self, name: str, now: float) -> bool:
@@ -144,6 +151,39 @@ class Broker:
         user = self.users.get(name)
         return None if user is None or (user.only_from_loopback and not is_loopback) else user
 
+    # --- parameters, which others than the broker make something of
+
+    def set_parameter(self, vhost: str, component: str, name: str, value: Any) -> None:
+        """Set a parameter of a virtual host."""
+        self.clear_parameter(vhost, component, name)
+        self.parameters.append({"vhost": vhost, "component": component, "name": name, "value": value})
+        self.events.report("parameter.set", vhost, name, component=component, value=value)
+
+    def clear_parameter(self, vhost: str, component: str, name: str) -> bool:
+        """Remove a parameter of a virtual host; False when there is none."""
+        key = {"vhost": vhost, "component": component, "name": name}
+        others = [each for each in self.parameters if {**each, **key} != each]
+        is_there = len(others) < len(self.parameters)
+        self.parameters = others
+        if is_there:
+            self.events.report("parameter.cleared", vhost, name, component=component)
+        return is_there
+
+    def set_global_parameter(self, name: str, value: Any) -> None:
+        """Set a parameter of all virtual hosts."""
+        self.clear_global_parameter(name)
+        self.global_parameters.append({"name": name, "value": value})
+        self.events.report("parameter.set", "", name, value=value)
+
+    def clear_global_parameter(self, name: str) -> bool:
+        """Remove a parameter of all virtual hosts; False when there is none."""
+        others = [each for each in self.global_parameters if each["name"] != name]
+        is_there = len(others) < len(self.global_parameters)
+        self.global_parameters = others
+        if is_there:
+            self.events.report("parameter.cleared", "", name)
+        return is_there
+
     # --- connections
 
     def close_connections(self, reason: str, now: float, vhost: str | None = None) -> int:
@@ -157,11 +197,22 @@ class Broker:
         """Hold the octets in use, and those free on the disk, against the limits."""
         if memory is not None and self.memory_limit is not None:
             self.set_alarm("memory", memory > self.memory_limit, now)
+        if memory is not None:
+            self.paging.measured(memory, now)
         if disk_free is not None and self.disk_free_limit is not None:
             self.set_alarm("disk", disk_free < self.disk_free_limit, now)
 
-    def set_alarm(self, resource: str, is_on: bool, now: float) -> None:
-        """`resource` ("memory" or "disk") is short, or is not any more: publishers are held up for as long."""
+    def set_alarm(self, resource: str, is_on: bool, now: float, cause: str = "") -> None:
+        """`resource` ("memory" or "disk") is short, or is not any more: publishers are held up for as long.
+
+        Where there are several causes, all of them must be gone.
+        """
+        causes = self._causes.setdefault(resource, set())
+        if is_on:
+            causes.add(cause)
+        else:
+            causes.discard(cause)
+        is_on = bool(causes)
         if is_on == (resource in self.alarms):
             return
         if is_on:
@@ -171,6 +222,9 @@ class Broker:
         self.events.report("alarm.set" if is_on else "alarm.cleared", "", resource)
         for link in list(self.links):
             link.alarms_changed(now)
+
+    def _paging_failed(self, has_failed: bool, now: float) -> None:
+        self.set_alarm("disk", has_failed, now, cause="paging")
 
     # --- the log
 
@@ -188,6 +242,8 @@ class Broker:
 
     def next_deadline(self) -> float:
         """When `tick` will next have something to do."""
+        if self.paging.is_due:
+            return 0.0
         return min(self.timed_links.next, *(vhost.next_deadline for vhost in self.vhosts.values()))
 
     def tick(self, now: float) -> None:
@@ -196,6 +252,8 @@ class Broker:
             link.tick(now)
         for vhost in self.vhosts.values():
             vhost.tick(now)
+        if self.paging.is_due:
+            self.paging.work(now)
 
 
 def limit(limits: Mapping[str, int], name: str) -> int | None:

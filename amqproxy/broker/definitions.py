@@ -71,10 +71,10 @@ def _load_user(broker: Broker, entry: Entry, now: float) -> None:
 def _load_vhost(broker: Broker, entry: Entry, now: float) -> None:
     vhost = broker.add_vhost(entry["name"])
     metadata = entry.get("metadata") or {}
-    vhost.description = metadata.get("description") or vhost.description
     tags = metadata.get("tags") or entry.get("tags") or []
-    vhost.tags = [tag for tag in tags.split(",") if tag] if isinstance(tags, str) else list(tags)
-    vhost.limits.update(dict(entry.get("limits") or ()))
+    names = [tag for tag in tags.split(",") if tag] if isinstance(tags, str) else tags
+    vhost.describe(metadata.get("description") or vhost.description, names)
+    vhost.set_limits({**vhost.limits, **dict(entry.get("limits") or ())})
 
 
 def _load_permission(broker: Broker, entry: Entry, now: float) -> None:
@@ -91,18 +91,15 @@ def _load_topic_permission(broker: Broker, entry: Entry, now: float) -> None:
 def _load_parameter(broker: Broker, entry: Entry, now: float) -> None:
     vhost, value = _vhost(broker, entry), entry["value"]
     if entry["component"] == "vhost-limits":
-        vhost.limits = dict(value)
+        vhost.set_limits(value)
     elif entry["component"] == "operator_policy":
         vhost.set_policy(_policy({**value, "name": entry["name"]}, is_operator=True), now, is_operator=True)
     else:
-        same = ("component", "name", "vhost")
-        others = [each for each in broker.parameters if any(each[key] != entry[key] for key in same)]
-        broker.parameters = [*others, dict(entry)]
+        broker.set_parameter(vhost.name, entry["component"], entry["name"], value)
 
 
 def _load_global_parameter(broker: Broker, entry: Entry, now: float) -> None:
-    others = [each for each in broker.global_parameters if each["name"] != entry["name"]]
-    broker.global_parameters = [*others, dict(entry)]
+    broker.set_global_parameter(entry["name"], entry["value"])
 
 
 def _load_policy(broker: Broker, entry: Entry, now: float) -> None:

@@ -265,7 +265,7 @@ class Kept(NamedTuple):
 
 
 class Journal:
-    """Everything durable, as it happens. `wake` is called when there is something to take.
+    """Everything durable, as it happens. `wake` is called when there is something to take, and `gather` when it is.
 
     `epoch` is what the model's clock has to be given to become the wall's. `rows` counts the messages that ever came.
     `octets` wait to be taken, and `is_full` says that these and those on their way to the disk are MAX_PENDING or more.
@@ -283,6 +283,7 @@ class Journal:
         self.shared: dict[int, int] = {}
         self.lanes: dict[Owner, Lane] = {}
         self.is_dirty = False
+        self.gather: Callable[[], None] = lambda: None
         self._wake = wake
         self._noted: list[Lane] = []
         self._created: dict[int, Owner] = {}
@@ -314,12 +315,12 @@ class Journal:
     def remember(self, durable: Durable) -> None:
         """Something is declared, or has changed."""
         self._durables[durable.key] = durable
-        self._stir()
+        self.stir()
 
     def forget(self, key: str) -> None:
         """What has this key is gone."""
         self._durables[key] = None
-        self._stir()
+        self.stir()
 
     # --- lanes
 
@@ -335,7 +336,7 @@ class Journal:
                 raise OverflowError(f"there are {MAX_LANES} lanes already")
             lane = self.lanes[owner] = Lane(self, owner, State(number, 0, 0, 0, 0))
             self._created[number] = owner
-            self._stir()
+            self.stir()
         return lane
 
     def delete_lane(self, lane: Lane) -> None:
@@ -345,7 +346,7 @@ class Journal:
         if self._created.pop(lane.number, None) is None:
             self._deleted.append(lane.number)
         self._freed.append(lane.number)
-        self._stir()
+        self.stir()
 
     def delete_lanes(self, kind: str, vhost: str, name: str, priorities: int = 1) -> None:
         """All lanes of a queue, or of what else has them, are gone; it had so many priorities."""
@@ -357,9 +358,10 @@ class Journal:
     def note(self, lane: Lane) -> None:
         """A lane has something to tell."""
         self._noted.append(lane)
-        self._stir()
+        self.stir()
 
-    def _stir(self) -> None:
+    def stir(self) -> None:
+        """There is something to take."""
         if not self.is_dirty:
             self.is_dirty = True
             self._wake()
@@ -409,6 +411,7 @@ class Journal:
 
     def take(self) -> Batch:
         """All that has gathered. It may be empty: then it is as good as committed."""
+        self.gather()
         number, octets = self.number, self.octets
         batch = Batch(
             number,

@@ -15,6 +15,7 @@ from amqproxy.broker.journal import Batch, Journal
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.remembrance import Remembrance, restore
 from amqproxy.broker.server import current_time
+from amqproxy.broker.spill import Spill
 from amqproxy.broker.store import Store
 
 
@@ -42,14 +43,14 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[Remembrance]:
         journal.committed(batch)
         if has_failed:
             has_failed = False
-            broker.set_alarm("disk", False, current_time())
+            broker.set_alarm("disk", False, current_time(), cause="store")
         write()
 
     def failed(error: Exception) -> None:
         nonlocal has_failed
         has_failed = True
         log.error("cannot write", path=str(store.path), reason=str(error))
-        broker.set_alarm("disk", True, current_time())
+        broker.set_alarm("disk", True, current_time(), cause="store")
 
     # Not at once: a batch is to have all that this turn of the loop brings.
     journal = Journal(wake=partial(token.run_sync_soon, write, idempotent=True))
@@ -61,6 +62,7 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[Remembrance]:
             failed=lambda error: token.run_sync_soon(failed, error),
         )
     )
+    spill = broker.paging.place = Spill(directory)
     try:
         contents = store.load()
         journal.recover(contents.lanes, contents.shared)
@@ -76,3 +78,5 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[Remembrance]:
             store.submit(journal.take())
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(store.close)
+        broker.paging.place = None
+        spill.close()

@@ -40,19 +40,21 @@ GLOBAL = "global"
 class Remembrance:
     """Writes a broker's definitions to a journal.
 
-    It is an observer of the broker's events; what happens without one (permissions, limits, parameters) is found by
-    `compare`, which is to be called after it.
+    It is an observer of the broker's events. What an operator has set is compared with what the disk has, once in each
+    batch that follows such an event, or when `compare` is called.
     """
 
     def __init__(self, broker: Broker, journal: Journal) -> None:
         self._broker = broker
         self.journal = journal
         self._known: dict[str, Durable] = {}
+        self._is_stale = False
 
     def begin(self, durables: Iterable[Durable]) -> None:
         """Know what the disk has, and listen from now on."""
         self._known = {each.key: each for each in durables if not isinstance(each, TOPOLOGY)}
         self._broker.events.keepers.append(self)
+        self.journal.gather = self._gather
 
     def __call__(self, event: Event) -> None:
         noun, _, verb = event.name.partition(".")
@@ -78,12 +80,17 @@ class Remembrance:
         elif noun == "vhost" and verb == "deleted":
             for each in topology(event.subject):
                 self._forget(each)
-            self.compare()
-        elif noun in ("vhost", "user", "policy"):
+        if noun in SETTINGS:
+            self._is_stale = True
+            self.journal.stir()
+
+    def _gather(self) -> None:
+        if self._is_stale:
             self.compare()
 
     def compare(self) -> None:
         """Note all that has changed in vhosts, users, permissions, policies and parameters."""
+        self._is_stale = False
         now = {each.key: each for each in settings(self._broker)}
         for key in self._known.keys() - now.keys():
             self.journal.forget(key)
@@ -100,6 +107,9 @@ class Remembrance:
         elif isinstance(durable, DurableExchange):
             self.journal.delete_lanes("exchange", durable.vhost, durable.name)
 
+
+SETTINGS = ("vhost", "user", "permission", "topic", "policy", "parameter")
+"""What the events of what an operator sets begin with."""
 
 TOPOLOGY = (DurableExchange, DurableQueue, DurableBinding, DurableSegment)
 """What clients declare, and what comes of it: there may be very many, and each has its event."""
@@ -228,8 +238,9 @@ def _make(broker: Broker, each: AnyDurable, now: float) -> None:
     match each:
         case DurableVhost():
             vhost = broker.add_vhost(each.name)
-            vhost.description, vhost.tags = each.description, list(each.tags)
-            vhost.limits, vhost.is_traced = dict(each.limits), each.is_traced
+            vhost.describe(each.description, each.tags)
+            vhost.set_limits(each.limits)
+            vhost.trace(each.is_traced)
         case DurableUser():
             user = User(
                 each.name,
@@ -238,7 +249,7 @@ def _make(broker: Broker, each: AnyDurable, now: float) -> None:
                 each.tags,
                 only_from_loopback=each.only_from_loopback,
             )
-            user.limits = dict(each.limits)
+            user.set_limits(each.limits)
             broker.add_user(user)
         case DurablePermission():
             broker.users[each.user].permit(each.vhost, Permission(each.configure, each.write, each.read))
@@ -251,11 +262,9 @@ def _make(broker: Broker, each: AnyDurable, now: float) -> None:
             )
             broker.vhosts[each.vhost].set_policy(policy, now, is_operator=is_operator)
         case DurableParameter(component="global", vhost=""):
-            broker.global_parameters.append({"name": each.name, "value": each.value})
+            broker.set_global_parameter(each.name, each.value)
         case DurableParameter():
-            broker.parameters.append(
-                {"vhost": each.vhost, "component": each.component, "name": each.name, "value": each.value}
-            )
+            broker.set_parameter(each.vhost, each.component, each.name, each.value)
         case DurableExchange():
             broker.vhosts[each.vhost].declare_exchange(
                 each.name,

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import structlog
+
 from amqproxy.broker.packing import Stored, pack, unpack
 
 FILE_OCTETS = 64 * 1024 * 1024
@@ -44,7 +46,8 @@ class Block(NamedTuple):
 
 
 class Spill:
-    """Blocks of messages in files in `directory`. The caller's thread does the work; `OSError` when the disk does not.
+    """Blocks of messages in files in `directory`. The caller's thread does the work; `OSError` when the disk does not,
+    which is logged the first time.
 
     Its first file is made when it is needed. `octets` is what all of them take.
     """
@@ -54,6 +57,7 @@ class Spill:
         self._file_octets = file_octets
         self._files: dict[File, None] = {}
         self._last: File | None = None
+        self._has_failed = False
 
     @property
     def octets(self) -> int:
@@ -61,6 +65,17 @@ class Spill:
 
     def put(self, rows: Sequence[Stored]) -> Block:
         """Put messages away, at least one; all of them or, with an `OSError`, none."""
+        try:
+            block = self._put(rows)
+        except OSError as error:
+            if not self._has_failed:
+                structlog.get_logger().error("cannot page out", path=str(self.directory), reason=str(error))
+            self._has_failed = True
+            raise
+        self._has_failed = False
+        return block
+
+    def _put(self, rows: Sequence[Stored]) -> Block:
         parts: list[bytes] = []
         octets = 0
         for position, expires_at, delivery_count, message, _ in rows:

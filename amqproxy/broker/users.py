@@ -7,9 +7,10 @@ import hashlib
 import hmac
 import secrets
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from amqproxy.broker.events import Events
 from amqproxy.broker.permissions import Permission, TopicPermission, fits
 
 ALGORITHMS: dict[str, Callable[[bytes], Any]] = {
@@ -36,9 +37,11 @@ class User:
     """Somebody who may log in. `only_from_loopback` is RabbitMQ's rule for guest.
 
     Without a hash (an empty one) no password is right. `permissions` are by virtual host, `topic_permissions` by
-    virtual host and exchange; change them through `permit` and `permit_topic`. `limits` are RabbitMQ's
-    max-connections and max-channels.
+    virtual host and exchange; `limits` are RabbitMQ's max-connections and max-channels. Change them through the
+    methods, which report that to `events` once the user is a broker's.
     """
+
+    events: Events | None = None
 
     def __init__(
         self,
@@ -78,21 +81,37 @@ class User:
     def change_password(self, password: str) -> None:
         self.hashing_algorithm = USUAL_ALGORITHM
         self.password_hash = hash_password(password)
+        self._report("user.password.changed")
+
+    def set_tags(self, tags: Iterable[str]) -> None:
+        self.tags = tuple(tags)
+        self._report("user.tags.set")
+
+    def set_limits(self, limits: Mapping[str, int]) -> None:
+        """Let these limits hold, in place of all before."""
+        self.limits = dict(limits)
+        self._report("user.limits.set")
 
     def permit(self, vhost: str, permission: Permission | None) -> None:
         """Set, or with None take away, what the user may do in a virtual host."""
         self._verdicts.clear()
-        if permission is None:
-            self.permissions.pop(vhost, None)
-        else:
+        if permission is not None:
             self.permissions[vhost] = permission
+            self._report("permission.created", vhost)
+        elif self.permissions.pop(vhost, None) is not None:
+            self._report("permission.deleted", vhost)
 
     def permit_topic(self, vhost: str, exchange: str, permission: TopicPermission | None) -> None:
         """Set, or with None take away, which keys the user may use on a topic exchange."""
-        if permission is None:
-            self.topic_permissions.pop((vhost, exchange), None)
-        else:
+        if permission is not None:
             self.topic_permissions[vhost, exchange] = permission
+            self._report("topic.permission.created", vhost, exchange=exchange)
+        elif self.topic_permissions.pop((vhost, exchange), None) is not None:
+            self._report("topic.permission.deleted", vhost, exchange=exchange)
+
+    def _report(self, name: str, vhost: str = "", **details: str) -> None:
+        if self.events is not None:
+            self.events.report(name, vhost, self, **details)
 
     def may(self, vhost: str, operation: str, name: str) -> bool:
         """May the user do this to what bears the name?"""

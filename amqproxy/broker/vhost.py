@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from amqproxy.amqp091.errors import (
@@ -83,6 +83,21 @@ class VirtualHost:
     @keeper.setter
     def keeper(self, keeper: Keeper | None) -> None:
         self._keeper = self.held.keeper = keeper
+
+    def describe(self, description: str, tags: Iterable[str] = ()) -> None:
+        """Say what the virtual host is for."""
+        self.description, self.tags = description, list(tags)
+        self.events.report("vhost.metadata.set", self.name, self)
+
+    def set_limits(self, limits: Mapping[str, int]) -> None:
+        """Let these limits hold, in place of all before: RabbitMQ's max-queues and max-connections."""
+        self.limits = dict(limits)
+        self.events.report("vhost.limits.set", self.name, self)
+
+    def trace(self, is_on: bool) -> None:
+        """Turn the firehose on or off."""
+        self.is_traced = is_on
+        self.events.report("vhost.trace.set", self.name, self)
 
     def recovered(self, now: float) -> None:
         """All is there that was there before a restart: let it begin."""

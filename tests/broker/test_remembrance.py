@@ -1,5 +1,6 @@
 """A broker that is started again is what it was."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,8 +10,9 @@ from hypothesis import strategies as st
 from amqproxy.amqp091.wire import Field, Table
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.definitions import export, load
-from amqproxy.broker.durable import AnyDurable, DurableBinding, DurableQueue, decode, encode
+from amqproxy.broker.durable import AnyDurable, DurableBinding, DurableQueue, DurableSegment, decode, encode
 from amqproxy.broker.journal import Journal, Owner
+from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message
 from amqproxy.broker.permissions import Permission, TopicPermission
 from amqproxy.broker.policies import make_policy
@@ -80,15 +82,15 @@ def test_a_new_broker_comes_back(remembered: Remembered) -> None:
 
 def test_everything_comes_back(remembered: Remembered) -> None:
     broker = remembered.broker
-    broker.add_vhost("v").description = "of ours"
-    broker.vhosts["v"].limits = {"max-queues": 10}
+    broker.add_vhost("v").describe("of ours", ["t"])
+    broker.vhosts["v"].set_limits({"max-queues": 10})
     user = User.with_password("u", "secret", ["monitoring"])
     broker.add_user(user)
     user.permit("v", Permission("a", "b", "c"))
     user.permit_topic("v", "x", TopicPermission("w", "r"))
-    user.limits = {"max-channels": 3}
-    broker.parameters.append({"vhost": "v", "component": "c", "name": "n", "value": {"a": 1}})
-    broker.global_parameters.append({"name": "g", "value": [1, 2]})
+    user.set_limits({"max-channels": 3})
+    broker.set_parameter("v", "c", "n", {"a": 1})
+    broker.set_global_parameter("g", [1, 2])
     vhost = broker.vhosts["v"]
     vhost.set_policy(make_policy("p", "^q", {"max-length": 5}, 3, "queues"), NOW)
     vhost.set_policy(make_policy("o", ".", {"expires": 5}, is_operator=True), NOW, is_operator=True)
@@ -101,7 +103,6 @@ def test_everything_comes_back(remembered: Remembered) -> None:
     vhost.bind(source, inner, "k", Table())
     vhost.bind(inner, queue, "", Table({"x-match": "any", "a": 1}))
     vhost.bind(vhost.exchange("amq.topic"), queue, "z", Table())
-    remembered.remembrance.compare()
     again = remembered.again()
     assert sorted_export(again) == sorted_export(broker)
     assert again.vhosts["v"].queues["q"].arguments.fields == (Field("x-max-length", "b", 5),)
@@ -198,8 +199,71 @@ def test_definitions_from_a_file_are_remembered(remembered: Remembered) -> None:
         },
         NOW,
     )
-    remembered.remembrance.compare()
     assert sorted_export(remembered.again()) == sorted_export(remembered.broker)
+
+
+CHANGES: list[Callable[[Broker], object]] = [
+    lambda broker: broker.users["guest"].permit("v", Permission("a", "b", "c")),
+    lambda broker: broker.users["guest"].permit("/", None),
+    lambda broker: broker.users["guest"].permit_topic("/", "x", TopicPermission("w", "r")),
+    lambda broker: broker.users["guest"].permit_topic("v", "y", None),
+    lambda broker: broker.users["guest"].change_password("new"),
+    lambda broker: broker.users["guest"].set_tags(["monitoring"]),
+    lambda broker: broker.users["guest"].set_limits({"max-channels": 1}),
+    lambda broker: broker.vhosts["v"].describe("other", ["t"]),
+    lambda broker: broker.vhosts["v"].set_limits({"max-queues": 1}),
+    lambda broker: broker.vhosts["v"].trace(True),
+    lambda broker: broker.vhosts["v"].set_policy(make_policy("p", "", {"max-length": 1}), NOW),
+    lambda broker: broker.vhosts["v"].clear_policy("old", NOW),
+    lambda broker: broker.set_parameter("v", "c", "n", 2),
+    lambda broker: broker.clear_parameter("v", "c", "n"),
+    lambda broker: broker.set_global_parameter("g", 2),
+    lambda broker: broker.clear_global_parameter("g"),
+    lambda broker: broker.add_user(User("u", "")),
+    lambda broker: broker.delete_user("guest", NOW),
+    lambda broker: broker.add_vhost("w"),
+    lambda broker: broker.delete_vhost("v", NOW),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=range(len(CHANGES)))
+def test_whatever_an_operator_changes_reaches_the_disk_by_itself(
+    remembered: Remembered, change: Callable[[Broker], object]
+) -> None:
+    broker = remembered.broker
+    broker.add_vhost("v").set_policy(make_policy("old", "", {"max-length": 1}), NOW)
+    broker.users["guest"].permit_topic("v", "y", TopicPermission("w", "r"))
+    broker.set_parameter("v", "c", "n", 1)
+    broker.set_global_parameter("g", 1)
+    before = sorted_export(remembered.again())
+    assert not remembered.journal.is_dirty
+    change(broker)
+    assert remembered.journal.is_dirty
+    after = sorted_export(remembered.again())
+    assert after == sorted_export(broker)
+    assert after != before or broker.vhosts["v"].is_traced
+
+
+def test_a_thousand_changes_are_compared_once(remembered: Remembered) -> None:
+    remembered.disk  # noqa: B018
+    compared = []
+    remembered.remembrance.compare = lambda: compared.append(1)  # type: ignore[method-assign]
+    for number in range(1000):
+        remembered.broker.set_global_parameter(str(number), number)
+    remembered.disk  # noqa: B018
+    assert compared == [1]
+
+
+def test_the_segments_of_a_stream_go_with_it(remembered: Remembered) -> None:
+    arguments = Table({"x-queue-type": "stream", "x-stream-max-segment-size-bytes": 1})
+    remembered.broker.keep(Keeper(remembered.journal, lambda lane, position, limit: []))
+    stream = remembered.queue("s", arguments=arguments)
+    for _ in range(3):
+        stream.publish(Message("", "s", b"h", b"a"), NOW)
+    assert len([each for each in remembered.disk if isinstance(each, DurableSegment)]) == 2
+    assert remembered.again().vhosts["/"].queues["s"].durables() == stream.durables()  # type: ignore[attr-defined]
+    remembered.broker.vhosts["/"].delete_queue("s", None)
+    assert not [each for each in remembered.disk if isinstance(each, DurableSegment)]
 
 
 STEPS = ("exchange", "queue", "bind", "delete exchange", "delete queue", "unbind", "policy", "restart")

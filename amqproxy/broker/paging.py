@@ -1,0 +1,93 @@
+"""Lets waiting messages go from memory to the disk while more of it is used than messages are for.
+
+The rule: once the broker uses half of the memory at which its publishers are held up, the queue that holds most in
+memory parks what is behind its head, and then the next, until as much is free as was too much.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import TYPE_CHECKING
+
+from amqproxy.broker.parked import Place
+
+if TYPE_CHECKING:
+    from amqproxy.broker.queue import Queue
+    from amqproxy.broker.vhost import VirtualHost
+
+SHARE = 0.5
+"""Of the limit for memory: where paging begins, as with RabbitMQ."""
+
+SLICE = 8 * 1024 * 1024
+"""Octets that one `work` parks, about: a few hundredths of a second, in which nobody is served."""
+
+LEAST = 128 * 1024
+"""Octets of a queue in memory that are worth a look: a head may stay anyway."""
+
+
+class Paging:
+    """`measured` says how much memory is in use (octets), and `work` then parks a slice of what is too much.
+
+    `vhosts` gives all there are. `place` takes what no lane has: until it is set, nothing is done. `failed` is called
+    with whether the disk has refused something, or has taken something again.
+    """
+
+    def __init__(
+        self,
+        limit: int | None,
+        vhosts: Callable[[], Iterable[VirtualHost]],
+        failed: Callable[[bool, float], None] = lambda has_failed, now: None,
+    ) -> None:
+        self.threshold = math.inf if limit is None else limit * SHARE
+        self.place: Place | None = None
+        self._vhosts = vhosts
+        self._failed = failed
+        self._surplus = 0
+        self._queues: list[tuple[int, int, Queue]] = []
+
+    @property
+    def is_due(self) -> bool:
+        """Is there something to do now?"""
+        return self._surplus > 0
+
+    def measured(self, memory: int, now: float) -> None:
+        """So many octets of memory are in use now."""
+        self._surplus = 0
+        self._queues = []
+        if memory <= self.threshold or self.place is None:
+            self._failed(False, now)
+            return
+        numbers = count()
+        self._surplus = memory - int(self.threshold)
+        for vhost in self._vhosts():
+            self._surplus -= vhost.held.park()
+            sizes = ((queue.octets_in_memory, queue) for queue in vhost.queues.values())
+            self._queues += [(-size, next(numbers), queue) for size, queue in sizes if size > LEAST]
+        heapq.heapify(self._queues)
+
+    def work(self, now: float) -> None:
+        """Park a slice of what is too much."""
+        room = SLICE
+        while self._surplus > 0 and room > 0:
+            if not self._queues or self.place is None:
+                self._surplus = 0
+                return
+            _, number, queue = heapq.heappop(self._queues)
+            if queue.is_deleted:
+                continue
+            try:
+                freed = queue.park(self.place, min(room, self._surplus))
+            except OSError:
+                self._surplus = 0
+                self._failed(True, now)
+                return
+            if freed:
+                room -= freed
+                self._surplus -= freed
+                self._failed(False, now)
+                size = queue.octets_in_memory
+                if size > LEAST:
+                    heapq.heappush(self._queues, (-size, number, queue))
