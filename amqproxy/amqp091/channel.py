@@ -71,6 +71,7 @@ class Channel:
     the client has yet to settle, `unconfirmed` the publishes that the server has; both stay empty
     where the connection does not track deliveries. `is_flowing` says of each peer whether it may
     send content. `awaited` are the requests of each peer that the other has not answered, by name.
+    `got_without_ack` is whether what basic.get got last needs no acknowledgement.
     """
 
     __slots__ = (
@@ -78,6 +79,7 @@ class Channel:
         "_tracks_deliveries",
         "awaited",
         "consumers",
+        "got_without_ack",
         "is_flowing",
         "lanes",
         "mode",
@@ -97,6 +99,7 @@ class Channel:
         self.unconfirmed = DeliveryTags()
         self.is_flowing = {CLIENT: True, SERVER: True}
         self.awaited: dict[Peer, dict[str, deque[Asked]]] = {CLIENT: {}, SERVER: {}}
+        self.got_without_ack = False
         self._tracks_deliveries = tracks_deliveries
         self._rolled_back_if_asked: list[tuple[int, str]] = []
 
@@ -194,6 +197,7 @@ class Channel:
                     self._issue(self.unacked, method.delivery_tag, method.consumer_tag)
             case BasicGetOk():
                 assert request is not None
+                self.got_without_ack = request.no_ack
                 if self._tracks_deliveries and not request.no_ack:
                     self._issue(self.unacked, method.delivery_tag)
             case BasicAck() | BasicNack():

@@ -41,7 +41,7 @@ cdef class Lane:
     cdef readonly unsigned long long remaining
     cdef readonly unsigned long long contents
     cdef public bint is_watched
-    cdef bint _is_shown
+    cdef readonly bint is_shown
 
     cdef inline int _step(self, const unsigned char *p, int kind, int index, long long size, Py_ssize_t position) noexcept
 

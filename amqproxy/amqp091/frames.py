@@ -87,7 +87,9 @@ def every_frame(octets: bytes, offset: int) -> list[Frame]:
     position = 0
     while position < len(octets):
         end = position + OVERHEAD + int.from_bytes(octets[position + 3 : position + 7])
-        frames.append(Frame(octets[position:end], offset + position))
+        frame: Frame = Frame(octets[position:end], offset + position)
+        frame.is_in_order = True
+        frames.append(frame)
         position = end
     return frames
 
@@ -327,7 +329,8 @@ class Lane:
     """One direction of one channel that is open: which frame its content allows next. Section 4.2.6.
 
     Content is in one of three states: none under way, a header due, or body due. `contents` counts
-    those that have begun. All frames of a lane that `is_watched` are handed over.
+    those that have begun. All frames of a lane that `is_watched` are handed over; `is_shown` is whether those of the
+    content under way are.
     """
 
     def __init__(self) -> None:
@@ -336,7 +339,7 @@ class Lane:
         self.remaining = 0
         self.contents = 0
         self.is_watched = False
-        self._is_shown = False
+        self.is_shown = False
 
     def advance(self, frame: Frame) -> None:
         """Take the next frame of the lane; `ProtocolError` when it may not come now."""
@@ -590,7 +593,7 @@ class FrameReader:
                         if passes is not None:
                             passes.count += 1
                             is_wanted = False
-                    lane._is_shown = unseen is not None and is_wanted != 0
+                    lane.is_shown = unseen is not None and is_wanted != 0
             elif kind == _HEARTBEAT:
                 if channel != 0 or size != 0:
                     self._refuse_heartbeat(channel, position)
@@ -602,7 +605,7 @@ class FrameReader:
                 is_wanted = True
             else:
                 slot = (kind - 1) * _METHOD_COUNT + max(lane.index, 0)
-                is_wanted = self._wants_content or lane._is_shown or lane.is_watched
+                is_wanted = self._wants_content or lane.is_shown or lane.is_watched
 
             if lane is not None and kind != _HEARTBEAT:
                 fault = lane._step(p, kind, index, size, position)
