@@ -1,0 +1,48 @@
+"""The files, variables and functions that rules take in when the config is loaded."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+MAX_OCTETS = 4 * 1024 * 1024
+"""The largest file that is taken in: scripts and passwords are small."""
+
+
+class ConfigResources:
+    """`rules.resources.Resources`, for a config in `directory`."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def text(self, file: str) -> str:
+        path = self._directory / file
+        try:
+            with path.open("rb") as opened:
+                octets = opened.read(MAX_OCTETS + 1)
+            if len(octets) > MAX_OCTETS:
+                raise ValueError(f"{path} is larger than {MAX_OCTETS} octets")
+            return octets.decode()
+        except OSError as error:
+            raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path} is no text: {error}") from None
+
+    def variable(self, name: str) -> str:
+        value = os.environ.get(name)
+        if value is None:
+            raise ValueError(f"the environment has no variable {name}")
+        return value
+
+    def function(self, name: str) -> Callable[..., Any]:
+        module, _, attribute = name.partition(":")
+        try:
+            found: Any = getattr(importlib.import_module(module), attribute, None)
+        except ImportError as error:
+            raise ValueError(f"{module} cannot be imported: {error}") from None
+        if not callable(found):
+            raise ValueError(f"{module} has no function `{attribute}`")
+        return found  # type: ignore[no-any-return]
