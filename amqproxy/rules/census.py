@@ -1,0 +1,154 @@
+"""A limit on how many of a thing there may be at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from amqproxy.amqp091.grammar import CLIENT, Peer
+from amqproxy.amqp091.methods import (
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    ChannelOpen,
+    ConnectionOpen,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueueDelete,
+    QueueDeleteOk,
+)
+from amqproxy.rules.group import Group
+from amqproxy.rules.inventory import Inventory, Stock, Total
+from amqproxy.rules.measure import Measure
+from amqproxy.rules.overrun import overrun
+from amqproxy.rules.rule import Memory
+from amqproxy.rules.seen import Seen
+from amqproxy.rules.verdict import Verdict
+
+_NONE: frozenset[str] = frozenset()
+
+COUNTED = {
+    "connections": frozenset({"connection.open"}),
+    "channels": frozenset({"channel.open"}),
+    "consumers": frozenset({"basic.consume"}),
+    "queues": frozenset({"queue.declare"}),
+}
+"""What can be counted, and which methods ask for one more."""
+
+_RETURNED = {
+    "consumers": (
+        frozenset({"basic.cancel"}),
+        frozenset({"basic.consume-ok", "basic.cancel", "basic.cancel-ok"}),
+    ),
+    "queues": (frozenset({"queue.delete"}), frozenset({"queue.declare-ok", "queue.delete-ok"})),
+}
+"""What the client and the server say that names one, or gives it back."""
+
+SESSION = 0
+"""Where an inventory keeps what goes with no channel."""
+
+
+class Census(Measure):
+    """At most so many for each group; what would be one more is refused.
+
+    Queues are those that the living sessions of the group have declared and not deleted, each name once; a passive
+    declare asks for none.
+    """
+
+    def __init__(self, of: str, most: int, group: Callable[[Seen], Group], code: int, text: str) -> None:
+        super().__init__(COUNTED[of], "refuse", code, text)
+        self._of = of
+        self._most = most
+        self._group = group
+
+    def begin(self) -> Stock:
+        return Stock()
+
+    def begin_session(self) -> Inventory:
+        return Inventory()
+
+    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+        total: Total = memory.shared.total(self._group(seen))
+        if total.count >= self._most and not self._is_held(seen, memory.own, total):
+            return overrun(seen, self.code, self.text)
+        self._take(seen, memory.own, total)
+        return Verdict(command=seen.command)
+
+    def _is_held(self, seen: Seen, inventory: Inventory, total: Total) -> bool:
+        """Would it not be one more?"""
+        match seen.command.method:
+            case QueueDeclare(passive=True):
+                return True
+            case QueueDeclare(queue=queue):
+                return bool(queue) and (seen.client.vhost, queue) in total
+            case BasicConsume(consumer_tag=tag):
+                return bool(tag) and inventory.holds(seen.command.channel, tag)
+            case _:
+                return False
+
+    def _take(self, seen: Seen, inventory: Inventory, total: Total) -> None:
+        channel = seen.command.channel
+        match seen.command.method:
+            case ConnectionOpen():
+                inventory.hold(SESSION, "connection", total)
+            case ChannelOpen():
+                inventory.hold(channel, "channel", total)
+            case BasicConsume(consumer_tag=tag, no_wait=no_wait):
+                if inventory.holds(channel, tag):
+                    pass
+                elif no_wait and tag:
+                    inventory.hold(channel, tag, total)
+                else:
+                    inventory.ask(channel, tag, total)
+            case QueueDeclare(passive=False, queue=queue, no_wait=no_wait):
+                name = (seen.client.vhost, queue) if queue else None
+                if no_wait and queue:
+                    inventory.hold(SESSION, queue, total, name)
+                else:
+                    inventory.ask(channel, queue, total, name)
+            case _:
+                pass
+
+    def channel_closed(self, number: int, memory: Memory) -> None:
+        memory.own.close(number)
+
+    def session_over(self, memory: Memory) -> None:
+        memory.own.clear()
+
+    # --- what comes back by name
+
+    def restores(self, sender: Peer) -> frozenset[str]:
+        by_client, by_server = _RETURNED.get(self._of, (_NONE, _NONE))
+        return by_client if sender is CLIENT else by_server
+
+    def restore(self, seen: Seen, memory: Memory) -> None:
+        inventory: Inventory = memory.own
+        channel = seen.command.channel
+        match seen.command.method:
+            case BasicConsumeOk(consumer_tag=tag):
+                held = inventory.receive(channel, tag)
+                if held is not None:
+                    inventory.keep(channel, tag, held)
+            case BasicCancelOk(consumer_tag=tag):
+                inventory.release(channel, tag)
+            case BasicCancel(consumer_tag=tag, no_wait=no_wait):
+                if no_wait or not seen.is_from_client:
+                    inventory.release(channel, tag)
+            case QueueDeclareOk(queue=queue):
+                held = inventory.receive(channel, queue)
+                if held is not None:
+                    inventory.keep(SESSION, queue, held.renamed((seen.client.vhost, queue)))
+            case QueueDelete() as delete:
+                if not delete.no_wait:
+                    inventory.expect(channel, delete.queue)
+                elif not delete.if_unused and not delete.if_empty:
+                    self._forget(seen, memory, delete.queue)
+            case QueueDeleteOk():
+                self._forget(seen, memory, inventory.expected(channel))
+            case _:
+                pass
+
+    def _forget(self, seen: Seen, memory: Memory, queue: str) -> None:
+        """The queue is no more, whoever of the group declared it."""
+        memory.own.release(SESSION, queue)
+        memory.shared.total(self._group(seen)).drop((seen.client.vhost, queue))

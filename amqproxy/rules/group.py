@@ -1,0 +1,37 @@
+"""Whom a limit counts together: all clients of a user, say, or each connection for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from amqproxy.rules.seen import Seen
+
+Trait = Literal["connection", "channel", "user", "vhost", "address", "exchange", "queue", "all"]
+"""What commands of one group have in common: "address" is the client's, "all" nothing."""
+
+Group = tuple[Any, ...]
+
+_TRAITS: dict[Trait, Callable[[Seen], Any]] = {
+    "connection": lambda seen: seen.client.session,
+    "channel": lambda seen: (seen.client.session, seen.command.channel),
+    "user": lambda seen: seen.client.user,
+    "vhost": lambda seen: seen.client.vhost,
+    "address": lambda seen: seen.client.address,
+    "exchange": lambda seen: _named(seen, "exchange"),
+    "queue": lambda seen: _named(seen, "queue"),
+    "all": lambda seen: None,
+}
+
+
+def grouping(per: Trait | tuple[Trait, ...]) -> Callable[[Seen], Group]:
+    """The group of a command by all of these traits. Exchanges and queues are of one vhost each."""
+    traits = [_TRAITS[each] for each in ((per,) if isinstance(per, str) else per)]
+    if len(traits) == 1:
+        only = traits[0]
+        return lambda seen: (only(seen),)
+    return lambda seen: tuple([trait(seen) for trait in traits])
+
+
+def _named(seen: Seen, field: str) -> Any:
+    return seen.client.vhost, getattr(seen.command.method, field, "")

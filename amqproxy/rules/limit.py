@@ -1,0 +1,169 @@
+"""Limits: on what passes a second, on what there may be at a time, on prefetch and on the size of messages."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated, Any, Literal, get_args
+
+import msgspec
+
+from amqproxy.amqp091.grammar import Peer
+from amqproxy.rules.census import COUNTED, Census
+from amqproxy.rules.group import Trait, grouping
+from amqproxy.rules.measure import Act, Measure
+from amqproxy.rules.message_size import MessageSize
+from amqproxy.rules.pace import PACED, Pace
+from amqproxy.rules.prefetch import Prefetch, Unacked
+from amqproxy.rules.quantity import octets
+from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.seen import Seen
+from amqproxy.rules.verdict import Stage, Verdict
+
+Limited = Literal[
+    "messages",
+    "bytes",
+    "deliveries",
+    "delivered_bytes",
+    "commands",
+    "connections",
+    "channels",
+    "consumers",
+    "queues",
+    "message_size",
+    "prefetch",
+    "unacked",
+]
+Code = Annotated[int, msgspec.Meta(ge=200, le=999)]
+
+_CODES = {"connections": 530, "message_size": 406, "prefetch": 406, "unacked": 406}
+"""The reply codes that RabbitMQ has for such limits; 506 for all others."""
+
+_ACTS: dict[str, tuple[Act, ...]] = {
+    **dict.fromkeys(PACED, ("delay", "refuse", "block")),
+    **dict.fromkeys(("deliveries", "delivered_bytes"), ("delay", "refuse")),
+    **dict.fromkeys((*COUNTED, "message_size"), ("refuse",)),
+    "prefetch": ("clamp", "refuse"),
+    "unacked": ("clamp", "refuse"),
+}
+"""What can be done about each; the first is what is done if nothing is said."""
+
+MAX_PREFETCH = 65_535
+"""Prefetch is a short integer."""
+
+
+class Limit(Rule, frozen=True, tag="limit"):
+    """At most `rate` a second, and `burst` at once; or `most` at a time. It counts what `match` holds of.
+
+    `per` says who shares a limit: several traits are each combination of them. `max_delay` is in seconds; what would
+    have to wait for longer is refused. Who is refused is told `code` and `text`, as if by the broker.
+    """
+
+    of: Limited
+    rate: Annotated[float, msgspec.Meta(gt=0)] | str | None = None
+    burst: Annotated[float, msgspec.Meta(gt=0)] | str | None = None
+    most: Annotated[int, msgspec.Meta(ge=0)] | str | None = None
+    per: Trait | tuple[Trait, ...] | None = None
+    act: Act | None = None
+    max_delay: Annotated[float, msgspec.Meta(gt=0)] = 60.0
+    code: Code | None = None
+    text: str | None = None
+
+    def __post_init__(self) -> None:
+        is_paced = self.of in PACED
+        if is_paced and (self.rate is None or self.most is not None):
+            raise ValueError(f"a limit of {self.of} needs a `rate` a second, and no `most`")
+        if not is_paced and (self.most is None or self.rate is not None or self.burst is not None):
+            raise ValueError(f"a limit of {self.of} needs a `most`, and no `rate` or `burst`")
+        if self.act is not None and self.act not in _ACTS[self.of]:
+            raise ValueError(f".act: a limit of {self.of} knows {' and '.join(_ACTS[self.of])}, not {self.act}")
+        if self.of in ("message_size", "prefetch", "unacked") and self.per is not None:
+            raise ValueError(f".per: a limit of {self.of} is nothing that is shared")
+        if isinstance(self.per, tuple) and not self.per:
+            raise ValueError(".per: an empty list says nothing: leave it out")
+        if self.methods and not self.methods & self.match.methods:
+            raise ValueError(f".match: a limit of {self.of} is about {', '.join(sorted(self.methods))}")
+        if self.of in ("prefetch", "unacked") and not 1 <= self._most <= MAX_PREFETCH:
+            raise ValueError(f".most: a prefetch is from 1 to {MAX_PREFETCH}")
+
+    @property
+    def methods(self) -> frozenset[str]:
+        return self._measure.methods
+
+    @property
+    def needs(self) -> Stage:
+        return self._measure.needs
+
+    @property
+    def reads_unacked(self) -> bool:
+        return self.of == "unacked"
+
+    def begin(self) -> Any:
+        return self._measure.begin()
+
+    def begin_session(self) -> Any:
+        return self._measure.begin_session()
+
+    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+        return self._measure.decide(seen, memory)
+
+    def restores(self, sender: Peer) -> frozenset[str]:
+        return self._measure.restores(sender)
+
+    def restore(self, seen: Seen, memory: Memory) -> Verdict:
+        self._measure.restore(seen, memory)
+        return Verdict(command=seen.command)
+
+    def channel_closed(self, number: int, memory: Memory) -> None:
+        self._measure.channel_closed(number, memory)
+
+    def session_over(self, memory: Memory) -> None:
+        self._measure.session_over(memory)
+
+    def continues(self, old: Rule) -> bool:
+        """What is counted, and of whom, must be the same; how much there may be of it, and what is done, may change."""
+        return isinstance(old, Limit) and self._counts() == old._counts()
+
+    def _counts(self) -> tuple[Any, ...]:
+        kept = self.act if self.of == "unacked" else None
+        return self.of, self.per, self.match, self.when, self.rate, self.burst, kept
+
+    # --- what the keys come to
+
+    @cached_property
+    def _most(self) -> int:
+        return octets(self.most or 0)
+
+    @cached_property
+    def _measure(self) -> Measure:
+        act = self.act or _ACTS[self.of][0]
+        code = self.code or _CODES.get(self.of, 506)
+        if self.of in PACED:
+            rate = _amount(self.rate)
+            burst = rate if self.burst is None else _amount(self.burst)
+            text = self.text or f"more than {rate:.15g} {_words(self.of)} a second{self._of_whom()}"
+            group = grouping(self.per or "connection")
+            return Pace(self.of, rate, max(burst, 1.0), group, self.max_delay, act, code, text)
+        if self.of in COUNTED:
+            per = self.per or ("all" if self.of == "connections" else "connection")
+            text = self.text or f"limit of {self._most} {self.of} is reached{self._of_whom()}"
+            return Census(self.of, self._most, grouping(per), code, text)
+        if self.of == "prefetch":
+            return Prefetch(self._most, act, code, self.text or f"a prefetch from 1 to {self._most} must be set")
+        if self.of == "unacked":
+            return Unacked(self._most, act, code, self.text or f"more than {self._most} unacknowledged messages")
+        return MessageSize(self._most, code, self.text or "")
+
+    def _of_whom(self) -> str:
+        traits = (self.per,) if isinstance(self.per, str) else self.per or ()
+        return f" per {' and '.join(traits)}" if traits and traits != ("all",) else ""
+
+
+def _amount(value: float | str | None) -> float:
+    return float(octets(value)) if isinstance(value, str) else float(value or 0)
+
+
+def _words(of: str) -> str:
+    return of.replace("_", " ")
+
+
+assert set(get_args(Limited)) == set(_ACTS)

@@ -1,0 +1,26 @@
+"""A limit on how large a message is."""
+
+from __future__ import annotations
+
+from amqproxy.rules.measure import Measure
+from amqproxy.rules.overrun import overrun
+from amqproxy.rules.pace import PUBLISHED
+from amqproxy.rules.rule import Memory
+from amqproxy.rules.seen import Seen
+from amqproxy.rules.verdict import Stage, Verdict
+
+
+class MessageSize(Measure):
+    """At most so many octets of body. As RabbitMQ does, it closes the channel of who sends more, confirms or not."""
+
+    needs = Stage.HEADER
+
+    def __init__(self, most: int, code: int, text: str) -> None:
+        super().__init__(PUBLISHED, "refuse", code, text)
+        self._most = most
+
+    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+        if seen.command.body_size <= self._most:
+            return Verdict(command=seen.command)
+        text = self.text or f"message size {seen.command.body_size} is larger than configured max size {self._most}"
+        return overrun(seen, self.code, text, may_nack=False)

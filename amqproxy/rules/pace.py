@@ -1,0 +1,102 @@
+"""A limit on how much may pass a second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.grammar import CLIENT, SENDERS
+from amqproxy.amqp091.methods import ConnectionBlocked, ConnectionUnblocked
+from amqproxy.rules.group import Group
+from amqproxy.rules.measure import Act, Measure
+from amqproxy.rules.overrun import overrun
+from amqproxy.rules.rule import Memory
+from amqproxy.rules.seen import Seen
+from amqproxy.rules.token_bucket import Buckets, TokenBucket
+from amqproxy.rules.verdict import Insertion, Stage, Verdict
+
+PUBLISHED = frozenset({"basic.publish"})
+DELIVERED = frozenset({"basic.deliver", "basic.get-ok"})
+ASKED = frozenset(
+    name
+    for name, senders in SENDERS.items()
+    if CLIENT in senders
+    and name not in ("channel.close", "channel.close-ok", "channel.flow-ok", "basic.cancel-ok")
+    and (name == "connection.open" or not name.startswith("connection."))
+)
+"""What a client may ask for, and may be made to wait for; a closing it may not."""
+
+PACED = {
+    "messages": PUBLISHED,
+    "bytes": PUBLISHED,
+    "deliveries": DELIVERED,
+    "delivered_bytes": DELIVERED,
+    "commands": ASKED,
+}
+"""What can be counted by the second, and of which methods."""
+
+
+class Blocking:
+    """Until when a client believes that it is blocked."""
+
+    __slots__ = ("until",)
+
+    def __init__(self) -> None:
+        self.until = float("-inf")
+
+
+class Pace(Measure):
+    """So much a second for each group: what comes too fast waits, is refused, or has its sender told to stop."""
+
+    def __init__(
+        self,
+        of: str,
+        rate: float,
+        burst: float,
+        group: Callable[[Seen], Group],
+        max_delay: float,
+        act: Act,
+        code: int,
+        text: str,
+    ) -> None:
+        super().__init__(PACED[of], act, code, text)
+        self.needs = Stage.HEADER if of.endswith("bytes") else Stage.METHOD
+        self._of = of
+        self._rate = rate
+        self._burst = burst
+        self._group = group
+        self._max_delay = max_delay
+
+    def begin(self) -> Buckets:
+        return Buckets(self._rate, self._burst)
+
+    def begin_session(self) -> Blocking:
+        return Blocking()
+
+    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+        if self._of == "commands" and not seen.is_from_client:
+            return Verdict(command=seen.command)
+        amount = seen.command.body_size if self.needs is Stage.HEADER else 1
+        bucket: TokenBucket = memory.shared.of(self._group(seen), seen.now)
+        wait = bucket.wait(amount, seen.now)
+        if wait > (0.0 if self.act == "refuse" else self._max_delay):
+            return overrun(seen, self.code, self.text)
+        bucket.spend(amount, seen.now)
+        if not wait:
+            return Verdict(command=seen.command)
+        insertions = self._blocking(seen, bucket, memory.own) if self.act == "block" else ()
+        return Verdict(command=seen.command, delay=wait, insertions=insertions)
+
+    def _blocking(self, seen: Seen, bucket: TokenBucket, blocking: Blocking) -> tuple[Insertion, ...]:
+        """Tell the client to stop, and to go on when the bucket is half full again: else it would be told all the time.
+
+        What it sends meanwhile, because it does not know the word or had sent it already, still waits.
+        """
+        if not seen.client.announced("connection.blocked") or seen.now < blocking.until:
+            return ()
+        seconds = bucket.until(self._burst / 2, seen.now)
+        blocking.until = seen.now + seconds
+        return (
+            Insertion(CLIENT, Command(0, ConnectionBlocked(self.text)), is_ahead=True),
+            Insertion(CLIENT, Command(0, ConnectionUnblocked()), after=seconds),
+        )

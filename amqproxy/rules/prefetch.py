@@ -1,0 +1,177 @@
+"""Limits on what a client may have delivered before it acknowledges: prefetch, and unacknowledged messages."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from msgspec.structs import replace
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
+from amqproxy.amqp091.methods import BasicConsume, BasicConsumeOk, BasicDeliver, BasicGet, BasicQos
+from amqproxy.rules.inventory import MADE_BY_BROKER
+from amqproxy.rules.measure import Act, Measure
+from amqproxy.rules.overrun import overrun
+from amqproxy.rules.rule import Memory
+from amqproxy.rules.seen import Seen
+from amqproxy.rules.verdict import Insertion, Verdict
+
+_QOS = frozenset({"basic.qos"})
+_NONE: frozenset[str] = frozenset()
+
+
+class Settings:
+    """The channels of a session that have a prefetch."""
+
+    __slots__ = ("channels",)
+
+    def __init__(self) -> None:
+        self.channels: set[int] = set()
+
+    def close(self, channel: int) -> None:
+        self.channels.discard(channel)
+
+    def clear(self) -> None:
+        self.channels.clear()
+
+
+class Prefetch(Measure):
+    """At most so many deliveries under way to each consumer that acknowledges.
+
+    What asks for more, or for no limit, is clamped or refused; a consumer without any gets one, or is refused.
+    """
+
+    def __init__(self, most: int, act: Act, code: int, text: str) -> None:
+        super().__init__(frozenset({"basic.qos", "basic.consume"}), act, code, text)
+        self._most = most
+
+    def begin_session(self) -> Settings:
+        return Settings()
+
+    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+        method = seen.command.method
+        if isinstance(method, BasicQos):
+            if 0 < method.prefetch_count <= self._most:
+                return Verdict(command=seen.command)
+            if self.act == "refuse":
+                return overrun(seen, self.code, self.text)
+            return Verdict(command=seen.command.altered(method=replace(method, prefetch_count=self._most)))
+        settings: Settings = memory.own
+        if method.no_ack or seen.command.channel in settings.channels:
+            return Verdict(command=seen.command)
+        if self.act == "refuse":
+            return overrun(seen, self.code, self.text)
+        settings.channels.add(seen.command.channel)
+        return Verdict(command=seen.command, insertions=(_qos(seen.command.channel, self._most),))
+
+    def restores(self, sender: Peer) -> frozenset[str]:
+        return _QOS if sender is CLIENT else _NONE
+
+    def restore(self, seen: Seen, memory: Memory) -> None:
+        """Whatever qos the client asks for, its consumers are not without: also one that the rule is not about."""
+        memory.own.channels.add(seen.command.channel)
+
+    def channel_closed(self, number: int, memory: Memory) -> None:
+        memory.own.close(number)
+
+    def session_over(self, memory: Memory) -> None:
+        memory.own.clear()
+
+
+class Unsettled(Settings):
+    """Besides, the consumers of each channel that need not acknowledge; of those without a tag yet, whether they do."""
+
+    __slots__ = ("no_ack", "unnamed")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.no_ack: dict[int, set[str]] = {}
+        self.unnamed: dict[int, deque[bool]] = {}
+
+    def ask(self, channel: int, consume: BasicConsume) -> None:
+        if not consume.consumer_tag:
+            if not consume.no_wait:
+                self.unnamed.setdefault(channel, deque()).append(consume.no_ack)
+        elif consume.no_ack:
+            self.no_ack.setdefault(channel, set()).add(consume.consumer_tag)
+        else:
+            self.no_ack.get(channel, set()).discard(consume.consumer_tag)
+
+    def name(self, channel: int, tag: str) -> None:
+        """The broker has made a tag for a consumer."""
+        unnamed = self.unnamed.get(channel)
+        if tag.startswith(MADE_BY_BROKER) and unnamed and unnamed.popleft():
+            self.no_ack.setdefault(channel, set()).add(tag)
+
+    def close(self, channel: int) -> None:
+        super().close(channel)
+        self.no_ack.pop(channel, None)
+        self.unnamed.pop(channel, None)
+
+    def clear(self) -> None:
+        super().clear()
+        self.no_ack.clear()
+        self.unnamed.clear()
+
+
+class Unacked(Measure):
+    """At most so many unacknowledged messages on a channel, however many consumers it has.
+
+    To clamp is to have the broker see to it: it is told a prefetch for the channel as a whole, which quorum queues and
+    streams do not know. To refuse is to close the channel of a client that has as many and is delivered another. Gets
+    that ask for one more are refused.
+    """
+
+    def __init__(self, most: int, act: Act, code: int, text: str) -> None:
+        of_clamping = frozenset({"basic.qos", "basic.consume", "basic.get"})
+        super().__init__(of_clamping if act == "clamp" else frozenset({"basic.deliver", "basic.get"}), act, code, text)
+        self._most = most
+
+    def begin_session(self) -> Unsettled:
+        return Unsettled()
+
+    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+        unsettled: Unsettled = memory.own
+        channel = seen.command.channel
+        match seen.command.method:
+            case BasicQos(global_=True) as qos:
+                if not 0 < qos.prefetch_count <= self._most:
+                    return Verdict(command=seen.command.altered(method=replace(qos, prefetch_count=self._most)))
+            case BasicConsume(no_ack=False) if channel not in unsettled.channels:
+                unsettled.channels.add(channel)
+                return Verdict(command=seen.command, insertions=(_qos(channel, self._most, of_channel=True),))
+            case BasicGet(no_ack=False) if seen.channel.unacked >= self._most:
+                return overrun(seen, self.code, self.text)
+            case BasicDeliver(consumer_tag=tag) if seen.channel.unacked >= self._most:
+                if tag not in unsettled.no_ack.get(channel, ()):
+                    return overrun(seen, self.code, self.text)
+            case _:
+                pass
+        return Verdict(command=seen.command)
+
+    def restores(self, sender: Peer) -> frozenset[str]:
+        if self.act == "clamp":
+            return _QOS if sender is CLIENT else _NONE
+        return frozenset({"basic.consume"} if sender is CLIENT else {"basic.consume-ok"})
+
+    def restore(self, seen: Seen, memory: Memory) -> None:
+        unsettled: Unsettled = memory.own
+        match seen.command.method:
+            case BasicQos(global_=True):
+                unsettled.channels.add(seen.command.channel)
+            case BasicConsume() as consume:
+                unsettled.ask(seen.command.channel, consume)
+            case BasicConsumeOk(consumer_tag=tag):
+                unsettled.name(seen.command.channel, tag)
+            case _:
+                pass
+
+    def channel_closed(self, number: int, memory: Memory) -> None:
+        memory.own.close(number)
+
+    def session_over(self, memory: Memory) -> None:
+        memory.own.clear()
+
+
+def _qos(channel: int, count: int, *, of_channel: bool = False) -> Insertion:
+    return Insertion(SERVER, Command(channel, BasicQos(0, count, of_channel)), is_ahead=True)

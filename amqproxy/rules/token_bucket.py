@@ -1,0 +1,105 @@
+"""Token buckets: so much a second in the long run, and so much at once."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Hashable
+
+MAX_BUCKETS = 10_000
+"""Buckets that one rule keeps at a time."""
+
+FORGOTTEN_AT_ONCE = 4
+"""Full buckets that are let go at most when a new one is made."""
+
+
+class TokenBucket:
+    """Full at first. `rate` tokens a second come in, up to `burst`; more may be owed than there are.
+
+    `now` is in seconds of a steady clock; where it goes back, no time has passed.
+    """
+
+    __slots__ = ("_at", "_level", "burst", "rate")
+
+    def __init__(self, rate: float, burst: float, now: float) -> None:
+        self.rate = rate
+        self.burst = burst
+        self._level = burst
+        self._at = now
+
+    def level(self, now: float) -> float:
+        """The tokens that are there; below zero, those that are owed."""
+        if now > self._at:
+            self._level = min(self.burst, self._level + (now - self._at) * self.rate)
+            self._at = now
+        return self._level
+
+    def is_full(self, now: float) -> bool:
+        """Is it as if it had never been used?"""
+        return self.level(now) >= self.burst
+
+    def wait(self, amount: float, now: float) -> float:
+        """Seconds from `now` until `amount` may be spent, which takes nothing yet.
+
+        What is more than the bucket holds has to wait for a full one, and is then owed: else it never could be spent.
+        """
+        missing = min(amount, self.burst) - self.level(now)
+        return missing / self.rate if missing > 0 else 0.0
+
+    def spend(self, amount: float, now: float) -> None:
+        """Take `amount`, whether it is there or has been waited for."""
+        self._level = self.level(now) - amount
+
+    def until(self, level: float, now: float) -> float:
+        """Seconds from `now` until there are so many tokens; infinite where there never are."""
+        if level > self.burst:
+            return math.inf
+        return max(0.0, (level - self.level(now)) / self.rate)
+
+
+class Buckets:
+    """One bucket for each group that has used its own lately: a full one is as good as none, and is forgotten.
+
+    When `most` are in use at a time, those who come then share one more; a group that gets its own after that begins it
+    with what the shared one has, since it may have spent from that.
+    """
+
+    __slots__ = ("_buckets", "_burst", "_common", "_most", "_rate")
+
+    def __init__(self, rate: float, burst: float, most: int = MAX_BUCKETS) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._most = most
+        self._buckets: OrderedDict[Hashable, TokenBucket] = OrderedDict()  # the one used last is last
+        self._common: TokenBucket | None = None
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def of(self, group: Hashable, now: float) -> TokenBucket:
+        """The group's bucket, which may be one that it shares."""
+        bucket = self._buckets.get(group)
+        if bucket is not None:
+            self._buckets.move_to_end(group)
+            return bucket
+        self._forget(now)
+        if self._common is not None and self._common.is_full(now):
+            self._common = None
+        if len(self._buckets) < self._most:
+            bucket = self._buckets[group] = TokenBucket(self._rate, self._burst, now)
+            if self._common is not None:
+                bucket.spend(self._burst - self._common.level(now), now)
+            return bucket
+        if self._common is None:
+            self._common = TokenBucket(self._rate, self._burst, now)
+        return self._common
+
+    def _forget(self, now: float) -> None:
+        """Forget full buckets, a few each time: those that have waited longest are looked at first."""
+        for _ in range(FORGOTTEN_AT_ONCE):
+            if not self._buckets:
+                return
+            group, bucket = next(iter(self._buckets.items()))
+            if not bucket.is_full(now):
+                return
+            del self._buckets[group]

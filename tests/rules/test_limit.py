@@ -1,0 +1,76 @@
+"""What the keys of a limit come to, and what outlives a reload. The tables of each kind are beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from amqproxy.rules.limit import Limit
+from tests.rules.timeline import Timeline
+
+
+def limit(**keys: Any) -> Limit:
+    return msgspec.convert({"action": "limit", "name": "limited", **keys}, Limit)
+
+
+def test_who_is_refused_is_told_why() -> None:
+    def told(**keys: Any) -> str:
+        timeline = Timeline(limit(**keys))
+        judge = timeline.judge("a")
+        rule = judge.ruleset.rules[0]
+        assert isinstance(rule, Limit)
+        return rule._measure.text
+
+    assert told(of="messages", rate=2.5, act="refuse") == "more than 2.5 messages a second"
+    assert (
+        told(of="connections", most=3, per=["user", "vhost"]) == "limit of 3 connections is reached per user and vhost"
+    )
+    assert told(of="channels", most=3, text="too many") == "too many"
+
+
+def test_counts_outlive_a_reload_that_changes_only_how_many() -> None:
+    timeline = Timeline(limit(of="channels", most=1))
+    timeline.play("0 a1 channel.open   passes")
+    for most, becomes in ((2, "passes"), (2, "closes channel 506"), (3, "passes")):
+        ruleset = timeline.ruleset.replaced([limit(of="channels", most=most)])
+        timeline.judges = {name: judge.moved(ruleset) for name, judge in timeline.judges.items()}
+        timeline.ruleset = ruleset
+        timeline.play(f"0 a{most + len(becomes)} channel.open   {becomes}")
+
+
+def test_a_reload_that_counts_something_else_begins_anew() -> None:
+    rule = limit(of="channels", most=1)
+    assert rule.continues(limit(of="channels", most=7, code=530))
+    for other in (
+        limit(of="consumers", most=1),
+        limit(of="channels", most=1, per="user"),
+        limit(of="channels", most=1, match={"user": "a"}),
+        limit(of="messages", rate=1),
+    ):
+        assert not rule.continues(other)
+
+
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [
+        ({"of": "messages"}, "needs a `rate`"),
+        ({"of": "messages", "rate": 0}, "rate"),
+        ({"of": "messages", "rate": 1, "most": 1}, "no `most`"),
+        ({"of": "channels"}, "needs a `most`"),
+        ({"of": "channels", "most": 1, "burst": 2}, "no `rate` or `burst`"),
+        ({"of": "channels", "most": 1, "act": "delay"}, "knows refuse, not delay"),
+        ({"of": "deliveries", "rate": 1, "act": "block"}, "knows delay and refuse, not block"),
+        ({"of": "prefetch", "most": 0}, "from 1 to 65535"),
+        ({"of": "prefetch", "most": 5, "per": "user"}, "nothing that is shared"),
+        ({"of": "message_size", "most": "1 elephant"}, "is no size"),
+        ({"of": "channels", "most": 1, "per": []}, "empty list"),
+        ({"of": "channels", "most": 1, "match": {"queue": "x"}}, "is about channel.open"),
+        ({"of": "trouble", "most": 1}, "trouble"),
+        ({"of": "channels", "most": 1, "excess": 1}, "excess"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(keys: dict[str, Any], why: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=why):
+        limit(**keys)

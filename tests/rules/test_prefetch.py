@@ -1,0 +1,121 @@
+"""What is delivered before it is acknowledged: tables of what is said, and of what becomes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from amqproxy.amqp091.grammar import CLIENT, SERVER
+from amqproxy.amqp091.methods import BasicDeliver
+from amqproxy.rules.limit import Limit
+from amqproxy.rules.seen import ChannelFacts
+from tests.rules.test_judge import command, judged
+from tests.rules.test_limit import limit
+from tests.rules.timeline import Timeline
+
+PREFETCHED = [
+    (
+        "clamped, or given to a channel that has none",
+        limit(of="prefetch", most=10),
+        ChannelFacts(),
+        """
+        0    a1 basic.qos prefetch_count=5     passes
+        0    a1 basic.consume                  passes
+        0    a1 basic.qos prefetch_count=50    becomes basic.qos prefetch_count=10
+        0    a1 basic.qos                      becomes basic.qos prefetch_count=10
+        0    a2 basic.consume no_ack=true      passes
+        0    a2 basic.consume                  server ahead: basic.qos prefetch_count=10
+        0    a2 basic.consume                  passes
+        0    a2 closed
+        0    a2 basic.consume                  server ahead: basic.qos prefetch_count=10
+        """,
+    ),
+    (
+        "demanded",
+        limit(of="prefetch", most=10, act="refuse"),
+        ChannelFacts(),
+        """
+        0    a1 basic.consume                  closes channel 406
+        0    a1 closed
+        0    a1 basic.consume no_ack=true      passes
+        0    a1 basic.qos prefetch_count=10    passes
+        0    a1 basic.consume                  passes
+        0    a2 basic.qos prefetch_count=11    closes channel 406
+        """,
+    ),
+    (
+        "a client's own prefetch stays, also where only consumers are matched",
+        limit(of="prefetch", most=10, match={"queue": "orders"}),
+        ChannelFacts(),
+        """
+        0    a1 basic.qos prefetch_count=5      passes
+        0    a1 basic.consume queue=orders      passes
+        0    a2 basic.consume queue=others      passes
+        0    a2 basic.consume queue=orders      server ahead: basic.qos prefetch_count=10
+        """,
+    ),
+    (
+        "unacked, seen to by the broker",
+        limit(of="unacked", most=10),
+        ChannelFacts(unacked=10),
+        """
+        0    a1 basic.qos prefetch_count=50                 passes
+        0    a1 basic.consume                               server ahead: basic.qos prefetch_count=10 global_=true
+        0    a1 basic.consume                               passes
+        0    a1 < basic.deliver                             passes
+        0    a2 basic.qos prefetch_count=50 global_=true    becomes basic.qos prefetch_count=10 global_=true
+        0    a2 basic.consume                               passes
+        0    a1 basic.get                                   closes channel 406
+        0    a1 basic.get no_ack=true                       passes
+        """,
+    ),
+    (
+        "unacked, up to here",
+        limit(of="unacked", most=10, act="refuse"),
+        ChannelFacts(unacked=9),
+        """
+        0    a1 basic.consume consumer_tag=x        passes
+        0    a1 < basic.deliver consumer_tag=x      passes
+        0    a1 basic.get                           passes
+        """,
+    ),
+    (
+        "unacked, and no further",
+        limit(of="unacked", most=10, act="refuse"),
+        ChannelFacts(unacked=10),
+        """
+        0    a1 basic.consume consumer_tag=x                     passes
+        0    a1 basic.consume consumer_tag=y no_ack=true         passes
+        0    a1 < basic.consume-ok consumer_tag=y                passes
+        0    a1 basic.consume no_ack=true                        passes
+        0    a1 basic.consume                                    passes
+        0    a1 < basic.consume-ok consumer_tag=amq.ctag-1       passes
+        0    a1 < basic.consume-ok consumer_tag=amq.ctag-2       passes
+        0    a1 < basic.deliver consumer_tag=y                   passes
+        0    a1 < basic.deliver consumer_tag=amq.ctag-1          passes
+        0    a1 < basic.deliver consumer_tag=amq.ctag-2          closes channel 406
+        0    a1 < basic.deliver consumer_tag=x                   closes channel 406
+        0    a1 basic.get                                        closes channel 406
+        0    a1 basic.get no_ack=true                            passes
+        """,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "facts", "table"), [case[1:] for case in PREFETCHED], ids=[case[0] for case in PREFETCHED]
+)
+def test_what_is_delivered_before_it_is_acknowledged(rule: Limit, facts: ChannelFacts, table: str) -> None:
+    timeline = Timeline(rule, facts=facts)
+    timeline.play(table)
+    assert rule.reads_unacked == (rule.of == "unacked")
+    for judge in timeline.judges.values():
+        judge.session_over()
+
+
+def test_a_close_is_the_clients_to_hear_of() -> None:
+    timeline = Timeline(limit(of="unacked", most=1, act="refuse"), facts=ChannelFacts(unacked=1))
+    judge = timeline.judge("a")
+    verdict = judged(judge, command(BasicDeliver()), SERVER, channel=ChannelFacts(number=1, unacked=1))
+    assert verdict.close is not None
+    assert verdict.close.told is CLIENT
+    assert verdict.close.text == "PRECONDITION_FAILED - more than 1 unacknowledged messages"

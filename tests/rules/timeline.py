@@ -1,0 +1,171 @@
+"""Rules asked about what clients and the broker say, and when, from a table: how limits and faults are tested.
+
+    0.5  a1 basic.publish exchange=x size=10   nacked
+    1    a1 < basic.deliver                    passes
+    2    a1 closed
+    3    a over
+
+A line has the time in seconds, the session (a letter) and its channel, perhaps `<` where the broker speaks, the method
+with its fields, and behind two spaces or more what is to become of it; `size` is that of a body of zeros. A channel
+is `closed`, a session `over`, and it can `start`. Users are named as their sessions: `a`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.frames import BODY, HEADER, HEARTBEAT, Frame, encode_frame, encode_method
+from amqproxy.amqp091.grammar import CLIENT, SERVER
+from amqproxy.amqp091.methods import BY_NAME, Method
+from amqproxy.amqp091.properties import ContentHeader
+from amqproxy.rules.judge import Judge, RuleSet
+from amqproxy.rules.rule import Rule
+from amqproxy.rules.seen import ChannelFacts, Client, Seen
+from amqproxy.rules.verdict import Answer, Impairment, Insertion, Stage, Verdict
+
+CAPABILITIES = {"connection.blocked": True, "consumer_cancel_notify": True}
+
+
+class Timeline:
+    """Some sessions under some rules. `facts` are those of every channel, `chances` what is drawn, over and over."""
+
+    def __init__(
+        self, *rules: Rule, facts: ChannelFacts | None = None, chances: Iterable[float] = (0.5,), **client: Any
+    ) -> None:
+        self.ruleset = RuleSet(rules)
+        self.judges: dict[str, Judge] = {}
+        self._facts = facts or ChannelFacts()
+        self._chances = list(chances)
+        self._drawn = 0
+        self._client = {"vhost": "/", "properties": {"capabilities": CAPABILITIES}} | client
+
+    def judge(self, session: str) -> Judge:
+        if session not in self.judges:
+            client = Client(session=ord(session), user=session, address=f"10.0.0.{ord(session)}", **self._client)
+            self.judges[session] = self.ruleset.judge(client)
+        return self.judges[session]
+
+    def random(self) -> float:
+        self._drawn += 1
+        return self._chances[(self._drawn - 1) % len(self._chances)]
+
+    def play(self, table: str) -> None:
+        """Play all lines, and hold what became of each to what was to become of it."""
+        lines = [line.strip() for line in table.splitlines() if line.strip()]
+        played = []
+        for line in lines:
+            said, outcome = self._play(line)
+            played.append(f"{said}   {outcome}".rstrip())
+        assert played == [_tidy(line) for line in lines]
+
+    def _play(self, line: str) -> tuple[str, str]:
+        said = _tidy(line).partition("   ")[0]
+        time, who, *words = said.split()
+        judge, now = self.judge(who[0]), float(time)
+        if words == ["closed"]:
+            judge.channel_closed(int(who[1:]))
+            return said, ""
+        if words == ["over"]:
+            judge.session_over()
+            del self.judges[who[0]]
+            return said, ""
+        if words == ["start"]:
+            found = judge.start(now=now, time=now, random=self.random, is_open=True)
+            return said, "; ".join(map(impaired, found)) or "passes"
+        sender = SERVER if words[0] == "<" else CLIENT
+        command = said_by(int(who[1:] or 0), *words[words[0] == "<" :])
+        frame = command.frames[0]
+        if judge.stage(sender, frame, self._facts) is Stage.NOTHING:
+            return said, "passes"
+        seen = Seen(
+            sender=sender,
+            command=command,
+            client=judge.client,
+            channel=msgspec.structs.replace(self._facts, number=command.channel),
+            now=now,
+            time=now,
+            random=self.random,
+        )
+        return said, outcome(command, judge.judge(seen))
+
+
+def _tidy(line: str) -> str:
+    said, _, rest = re.sub(r"\s{2,}", "   ", re.sub(r"^(\S+)\s+", r"\1 ", line)).partition("   ")
+    return f"{said}   {rest}".rstrip()
+
+
+def said_by(channel: int, name: str, *fields: str) -> Command:
+    """The command as it was received, whole."""
+    if name == "heartbeat":
+        return Command.received([Frame(encode_frame(HEARTBEAT, 0, b""))])
+    size, arguments = 0, {}
+    for field in fields:
+        key, _, value = field.partition("=")
+        if key == "size":
+            size = int(value)
+        else:
+            arguments[key] = _value(value)
+    method = BY_NAME[name](**arguments)
+    frames = [Frame(encode_method(channel, method))]
+    if method.carries_content:
+        frames.append(Frame(encode_frame(HEADER, channel, ContentHeader(size).encode())))
+        if size:
+            frames.append(Frame(encode_frame(BODY, channel, bytes(size))))
+    return Command.received(frames)
+
+
+def _value(word: str) -> Any:
+    return {"true": True, "false": False}.get(word, int(word) if word.isdigit() else word)
+
+
+def outcome(command: Command, verdict: Verdict) -> str:
+    """A verdict in words."""
+    words = []
+    if verdict.delay:
+        words.append(f"waits {verdict.delay:.6g}")
+    if verdict.behind:
+        words.append(f"behind {verdict.behind}")
+    if verdict.close is not None:
+        words.append(f"closes {verdict.close.scope} {verdict.close.code}")
+    elif verdict.command is None:
+        words.append({Answer.NOTHING: "dropped"}.get(verdict.answer, str(verdict.answer)))
+    elif verdict.command is not command:
+        words.append(f"becomes {_in_words(verdict.command.method)}")
+    words += [f"damaged at {place} by {mask}" for place, mask in verdict.damage]
+    words += [_inserted(each) for each in verdict.insertions]
+    words += [impaired(each) for each in verdict.impairments]
+    return "; ".join(words) or "passes"
+
+
+def _inserted(insertion: Insertion) -> str:
+    ahead = " ahead" if insertion.is_ahead else ""
+    after = f" after {insertion.after:.6g}" if insertion.after else ""
+    size = f" size={insertion.command.body_size}" if insertion.command.body_size else ""
+    return f"{insertion.to}{ahead}{after}: {_in_words(insertion.command.method)}{size}"
+
+
+def _in_words(method: Method) -> str:
+    """The method, and of its fields those that are not as they usually are."""
+    usual = type(method)()
+    fields = [
+        f"{name}={str(value).lower() if isinstance(value, bool) else value}"
+        for name in method.__struct_fields__
+        if (value := getattr(method, name)) != getattr(usual, name) and name not in ("reason",)
+    ]
+    return " ".join([method.name, *fields])
+
+
+def impaired(impairment: Impairment) -> str:
+    """An impairment, and of its fields those that it has, in words."""
+    lasting = "" if impairment.duration is None else f" for {impairment.duration:.6g}"
+    fields = [
+        f" {name}={getattr(impairment, name):.6g}"
+        for name in impairment.__struct_fields__
+        if name not in ("to", "duration") and getattr(impairment, name)
+    ]
+    return f"{type(impairment).__name__.lower()}{''.join(fields)} to {impairment.to}{lasting}"
