@@ -3,5 +3,13 @@
 from __future__ import annotations
 
 from amqproxy.rules.allow import Allow
+from amqproxy.rules.hold import Hold
+from amqproxy.rules.log import Log
+from amqproxy.rules.mirror import Mirror
+from amqproxy.rules.redact import Redact
+from amqproxy.rules.refuse import Refuse
+from amqproxy.rules.rewrite import Rewrite
+from amqproxy.rules.script import Script
+from amqproxy.rules.tag import Tag
 
-AnyRule = Allow
+AnyRule = Allow | Hold | Log | Mirror | Redact | Refuse | Rewrite | Script | Tag

@@ -1,0 +1,144 @@
+"""Changes to the body of a message: as text, as JSON, or by a function of the config's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import jsonpatch
+import jsonpointer
+import msgspec
+import msgspec.structs
+
+from amqproxy.rules import code
+from amqproxy.rules.pattern import regular_expression, sound
+from amqproxy.rules.renaming import check_groups
+from amqproxy.rules.resources import Resources
+from amqproxy.rules.scripting import Context
+from amqproxy.rules.seen import Seen
+from amqproxy.rules.template import Template
+
+_decode = msgspec.json.Decoder(float_hook=Decimal).decode
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+"""Numbers keep their digits, however many."""
+
+
+class Unfit(ValueError):
+    """The body is not what a change needs."""
+
+
+class Replacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dict=True):
+    r"""Every place where a text stands or a regular expression (RE2) matches; then `with` may say `\1`."""
+
+    text: str = ""
+    regex: str = ""
+    by: str = msgspec.field(name="with")
+
+    def __post_init__(self) -> None:
+        if bool(self.text) == bool(self.regex):
+            raise ValueError("a replacement says one of `text` and `regex`")
+        if self.regex:
+            check_groups(self._expression, self.by)
+
+    def applied(self, body: str) -> str:
+        if self.text:
+            return body.replace(self.text, self.by)
+        if sound(body) != body:
+            raise Unfit("the body is not UTF-8")
+        found: str = self._expression.sub(self.by, body)
+        return found
+
+    @cached_property
+    def _expression(self) -> Any:
+        return regular_expression(self.regex)
+
+
+class BodyEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dict=True):
+    """What happens to a body, in this order: it is set, patched as JSON (RFC 6902), texts in it are replaced, and a
+    function is called with it.
+
+    `set` may have places, such as `{user}`. `call` is "module:function" or "file.py:function"; the function is given
+    the body's octets and a `scripting.Context`, and returns octets or text. `otherwise` says what happens to a body
+    that is no JSON, or where a patch finds no place: the message is refused with 541, or passes as it is.
+    """
+
+    set: str | None = None
+    json_patch: tuple[dict[str, Any], ...] = ()
+    replace: tuple[Replacement, ...] = ()
+    call: str = ""
+    otherwise: Literal["fail", "pass"] = "fail"
+
+    def __post_init__(self) -> None:
+        for operation in self.json_patch:
+            try:
+                jsonpatch.JsonPatch([operation])
+            except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException) as error:
+                raise ValueError(f"`json_patch`: {error} (RFC 6902)") from None
+        _ = self._template
+        if self.call and ":" not in self.call:
+            raise ValueError(f"`{self.call}` is not of the form module:function or file.py:function")
+
+    def resolved(self, resources: Resources) -> Self:
+        if not self.call:
+            return self
+        function, file = code.function(self.call, resources)
+        edit = msgspec.structs.replace(self)
+        edit.__dict__.update(function=function, file=file)
+        return edit
+
+    def applied(self, body: bytes, seen: Seen, context: Context) -> bytes:
+        """The body after it. Whatever is raised refuses the message."""
+        try:
+            new = body if self._template is None else self._template.fill(seen).encode("utf-8", "surrogateescape")
+            new = self._patched(new)
+            return self._called(self._replaced(new), context)
+        except Unfit:
+            if self.otherwise == "fail":
+                raise
+            return body
+
+    def _patched(self, body: bytes) -> bytes:
+        if self._patch is None:
+            return body
+        try:
+            document = _decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise Unfit(f"the body is no JSON: {error}") from None
+        try:
+            return _encode(self._patch.apply(document))
+        except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException) as error:
+            raise Unfit(f"the patch does not fit the body: {error}") from None
+
+    def _replaced(self, body: bytes) -> bytes:
+        if not self.replace:
+            return body
+        text = body.decode("utf-8", "surrogateescape")
+        for replacement in self.replace:
+            text = replacement.applied(text)
+        return text.encode("utf-8", "surrogateescape")
+
+    def _called(self, body: bytes, context: Context) -> bytes:
+        if not self.call:
+            return body
+        function: Callable[[bytes, Context], Any] | None = self.__dict__.get("function")
+        if function is None:
+            raise ValueError(f"{self.call} has not been loaded")
+        try:
+            new = function(body, context)
+        except Exception as error:
+            raise code.fault(error, self.__dict__["file"]) from error
+        if isinstance(new, str):
+            return new.encode("utf-8", "surrogateescape")
+        if not isinstance(new, (bytes, bytearray, memoryview)):
+            raise code.CodeError(f"{self.call} returned a {type(new).__name__}, and not octets or text")
+        return bytes(new)
+
+    @cached_property
+    def _template(self) -> Template | None:
+        return None if self.set is None else Template(self.set)
+
+    @cached_property
+    def _patch(self) -> Any:
+        return jsonpatch.JsonPatch(list(self.json_patch)) if self.json_patch else None

@@ -1,0 +1,99 @@
+"""Python that comes with the config: run once when it is loaded, and its faults told by file and line."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import linecache
+import traceback
+from collections.abc import Callable, Mapping
+from types import FunctionType, ModuleType
+from typing import Any
+
+from amqproxy.amqp091.methods import BY_NAME
+from amqproxy.rules.resources import Resources
+
+
+class CodeError(ValueError):
+    """A fault in Python of the config's; the text begins with the file and the line."""
+
+
+HOOKS: Mapping[str, str] = {
+    {"basic.return": "return_"}.get(name, name.removeprefix("basic.").replace(".", "_").replace("-", "_")): name
+    for name in BY_NAME
+}
+"""What the functions of a script are called, and the method that each is for."""
+
+LOAD, ANY = "load", "command"
+_PARAMETERS = ("command", "context")
+
+
+def module(source: str, file: str) -> ModuleType:
+    """The module that `source` makes, once run; `CodeError` when it cannot be."""
+    made = ModuleType(file.rpartition("/")[2].removesuffix(".py"))
+    made.__file__ = file
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)  # so that tracebacks show it
+    try:
+        exec(compile(source, file, "exec", dont_inherit=True), made.__dict__)
+    except SyntaxError as error:
+        raise CodeError(f"{error.filename}:{error.lineno}: {error.msg}") from None
+    except Exception as error:
+        raise fault(error, file) from error
+    return made
+
+
+def fault(error: BaseException, file: str) -> CodeError:
+    """What `error` was, and the line of `file` that led to it."""
+    if isinstance(error, CodeError):
+        return error
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    place = f"{file}:{lines[-1]}" if lines else file
+    return CodeError(f"{place}: {type(error).__name__}: {error}" if str(error) else f"{place}: {type(error).__name__}")
+
+
+def function(name: str, resources: Resources) -> tuple[Callable[..., Any], str]:
+    """The function that "module:function" or "file.py:function" names, and the file that it is in.
+
+    `ValueError` when there is none.
+    """
+    place, _, attribute = name.rpartition(":")
+    if not place or not attribute:
+        raise ValueError(f"`{name}` is not of the form module:function or file.py:function")
+    if not place.endswith(".py"):
+        found = resources.function(name)
+        code = getattr(found, "__code__", None)
+        return found, place if code is None else code.co_filename
+    named: Any = getattr(module(resources.text(place), place), attribute, None)
+    if not callable(named):
+        raise ValueError(f"{place} has no function `{attribute}`")
+    return named, place
+
+
+def hooks(source: str, file: str) -> dict[str, Callable[..., Any]]:
+    """The functions of a script, by name. `CodeError` when one is for nothing, or takes what it is not given."""
+    found: dict[str, Callable[..., Any]] = {}
+    for name, value in vars(module(source, file)).items():
+        if name.startswith("_") or not isinstance(value, FunctionType) or value.__code__.co_filename != file:
+            continue
+        line = value.__code__.co_firstlineno
+        parameters = tuple(inspect.signature(value).parameters)
+        if name in HOOKS or name in (LOAD, ANY):
+            _check_parameters(value, 1 if name == LOAD else 2, f"{file}:{line}")
+            found[name] = value
+        elif parameters == _PARAMETERS:
+            like = difflib.get_close_matches(name, [*HOOKS, ANY], n=1)
+            hint = f": did you mean `{like[0]}`?" if like else ""
+            raise CodeError(f"{file}:{line}: `{name}` is named for no method{hint}")
+    if not found.keys() - {LOAD}:
+        raise CodeError(f"{file}: it has no function for any method, such as `publish(command, context)`")
+    return found
+
+
+def _check_parameters(hook: Callable[..., Any], count: int, place: str) -> None:
+    if inspect.iscoroutinefunction(hook) or inspect.isgeneratorfunction(hook):
+        raise CodeError(f"{place}: `{hook.__name__}` must be a plain function: a verdict waits for nothing")
+    try:
+        inspect.signature(hook).bind(*[None] * count)
+    except TypeError:
+        wanted = ", ".join(_PARAMETERS[-count:])
+        raise CodeError(f"{place}: `{hook.__name__}` must take ({wanted})") from None

@@ -1,0 +1,52 @@
+"""Stop a command until somebody has looked at it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from amqproxy.amqp091.grammar import HANDSHAKE
+from amqproxy.amqp091.methods import BY_NAME
+from amqproxy.rules import verdict
+from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.seen import Seen
+from amqproxy.rules.verdict import Stage, Verdict
+
+_UNHELD = frozenset(
+    (
+        *("connection.close", "connection.close-ok", "channel.close", "channel.close-ok"),
+        *(name for moves in HANDSHAKE.values() for _, name in moves),
+    )
+)
+"""What a connection begins and what it and its channels end with: those have deadlines of their own."""
+
+
+class Hold(Rule, frozen=True, tag="hold"):
+    """Let a command wait, and with it whatever comes behind it on its channel, to be released, edited or dropped.
+
+    When nobody has said anything for `timeout` seconds, it passes or is refused. A message is held whole.
+    """
+
+    timeout: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 60.0
+    on_timeout: Literal["pass", "refuse"] = "pass"
+
+    def __post_init__(self) -> None:
+        matched = self.match.methods
+        if not matched & self.methods:
+            raise ValueError(f"{', '.join(sorted(matched)[:3])} cannot be held")
+
+    @property
+    def methods(self) -> frozenset[str]:
+        return _METHODS
+
+    @property
+    def needs(self) -> Stage:
+        return Stage.BODY
+
+    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+        hold = verdict.Hold(self.name, self.timeout, passes_at_timeout=self.on_timeout == "pass")
+        return Verdict(command=seen.command, hold=hold)
+
+
+_METHODS = frozenset(BY_NAME) - _UNHELD

@@ -1,0 +1,38 @@
+"""Write a line about a command to the log."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Literal
+
+from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.seen import Seen
+from amqproxy.rules.template import Template
+from amqproxy.rules.verdict import Stage, Verdict
+
+MAX_TEXT = 4096
+"""Characters of a line, whatever a peer has said."""
+
+
+class Log(Rule, frozen=True, tag="log"):
+    """Log a text, in which places stand for what the command says, `{rule}` among them."""
+
+    text: str = "{sender} {method}"
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+    def __post_init__(self) -> None:
+        _ = self._template
+
+    @property
+    def needs(self) -> Stage:
+        return self._template.needs
+
+    @cached_property
+    def _template(self) -> Template:
+        return Template(self.text, {"rule": self.name})
+
+    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+        text = self._template.fill(seen)
+        if len(text) > MAX_TEXT:
+            text = text[: MAX_TEXT - 1] + "…"
+        return Verdict(command=seen.command, logged=((self.level, text),))

@@ -1,0 +1,64 @@
+"""Who a client says it is to the broker: the response in connection.start-ok, with a name and password of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.methods import ConnectionStartOk
+from amqproxy.amqp091.wire import Field, Table
+from amqproxy.rules.secret import Secret
+
+_PLAIN, _AMQPLAIN = "PLAIN", "AMQPLAIN"
+
+
+def rewritten(
+    start: ConnectionStartOk, rename: Callable[[str], str], user: str | None, password: Secret | None
+) -> ConnectionStartOk:
+    """The client's choice of mechanism and its response, under another name, and with another password if there is one.
+
+    `rename` makes the new name of the client's own; `user` is what it comes to where there is none, None when that
+    cannot be told. A response that says neither name nor password is replaced where both are known; another is left to
+    the broker, which will not take it.
+    """
+    if start.mechanism == _PLAIN:
+        parts = start.response.split(b"\0")
+        if len(parts) == 3:
+            name, secret = _octets(rename(_text(parts[1]))), _octets(password.reveal()) if password else parts[2]
+            return replace(start, response=b"\0".join((parts[0], name, secret)))
+    elif start.mechanism == _AMQPLAIN:
+        response = _amqplain(start.response, rename, password)
+        if response is not None:
+            return replace(start, response=response)
+    if user is None or password is None:
+        return start
+    return replace(start, mechanism=_PLAIN, response=_octets(f"\0{user}\0{password.reveal()}"))
+
+
+def _amqplain(response: bytes, rename: Callable[[str], str], password: Secret | None) -> bytes | None:
+    """The table's entries, with those that are changed in their places; None when it lacks one."""
+    try:
+        table = Table.from_octets(response)
+    except ProtocolError:
+        return None
+    if not isinstance(table.get("LOGIN"), str) or not isinstance(table.get("PASSWORD"), str):
+        return None
+    fields = []
+    for field in table.fields:
+        if field.name == "LOGIN" and isinstance(field.value, str):
+            fields.append(Field("LOGIN", field.type, rename(field.value)))
+        elif field.name == "PASSWORD" and password is not None:
+            fields.append(Field("PASSWORD", "S", password.reveal()))
+        else:
+            fields.append(field)
+    return Table(fields).octets
+
+
+def _text(octets: bytes) -> str:
+    return octets.decode("utf-8", "surrogateescape")
+
+
+def _octets(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

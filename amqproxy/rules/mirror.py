@@ -1,0 +1,79 @@
+"""Send a copy of what is published elsewhere too; the original never waits for it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import msgspec.structs
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.methods import BasicPublish
+from amqproxy.amqp091.wire import Table
+from amqproxy.rules.edit import Edit
+from amqproxy.rules.renaming import Renaming
+from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.seen import Seen
+from amqproxy.rules.verdict import Mirrored, Stage, Verdict
+
+_COPIES = frozenset({"CC", "BCC"})
+
+
+class Mirror(Rule, frozen=True, tag="mirror"):
+    """Copy a publish to another exchange, under another routing key, or to another upstream; each stays where not said.
+
+    `percent` of them are copied. `headers` are changed in the copy alone. A copy asks for nothing back: it is neither
+    mandatory nor immediate, it goes to no CC or BCC, and is its publisher's (`user_id`) no more. `keeps_reply_to` lets
+    those who get it answer the client.
+    """
+
+    upstream: str | None = None
+    exchange: str | Renaming | None = None
+    routing_key: str | Renaming | None = None
+    headers: Edit | None = None
+    percent: Annotated[float, msgspec.Meta(gt=0, le=100)] = 100.0
+    keeps_reply_to: bool = False
+
+    def __post_init__(self) -> None:
+        if self.upstream is None and self.exchange is None and self.routing_key is None:
+            raise ValueError("a copy to where the original goes: say another exchange, routing_key or upstream")
+        matched = self.match.methods
+        if not matched & self.methods:
+            raise ValueError(f"only basic.publish is mirrored, and not {', '.join(sorted(matched)[:3])}")
+
+    @property
+    def methods(self) -> frozenset[str]:
+        return frozenset({BasicPublish.name})
+
+    @property
+    def needs(self) -> Stage:
+        return Stage.BODY
+
+    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+        command = seen.command
+        if self.percent < 100 and seen.random() * 100 >= self.percent:
+            return Verdict(command=command)
+        method: BasicPublish = command.method
+        copied = BasicPublish(
+            exchange=_new(self.exchange, method.exchange, seen),
+            routing_key=_new(self.routing_key, method.routing_key, seen),
+        )
+        headers = command.properties.headers
+        if headers is not None and not _COPIES.isdisjoint(headers):
+            headers = Table(field for field in headers.fields if field.name not in _COPIES)
+        if self.headers is not None:
+            headers = self.headers.of_table(Table() if headers is None else headers, seen)
+        properties = msgspec.structs.replace(
+            command.properties,
+            headers=headers,
+            user_id=None,
+            reply_to=command.properties.reply_to if self.keeps_reply_to else None,
+        )
+        copy = Command(command.channel, copied, properties, command.body)
+        return Verdict(command=command, mirrored=(Mirrored(copy, self.upstream),))
+
+
+def _new(renaming: str | Renaming | None, name: str, seen: Seen) -> str:
+    if renaming is None:
+        return name
+    return renaming if isinstance(renaming, str) else renaming.new(name, seen)

@@ -1,0 +1,206 @@
+"""Where the names of exchanges, queues and the like stand: in methods, arguments, properties and reply texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any
+
+from msgspec.structs import replace
+
+from amqproxy.amqp091.errors import MAX_REPLY_TEXT
+from amqproxy.amqp091.methods import BY_NAME, Method
+from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.wire import Array, Field, Item, Table
+
+
+class Noun(StrEnum):
+    """What a name is the name of."""
+
+    EXCHANGE = "exchange"
+    QUEUE = "queue"
+    ROUTING_KEY = "routing_key"
+    CONSUMER_TAG = "consumer_tag"
+    VHOST = "vhost"
+    USER = "user"
+
+
+Rename = Callable[[Noun, str], str]
+"""Another name for a noun's, or the same."""
+
+FIELDS: dict[str, tuple[tuple[str, Noun], ...]] = {
+    name: places
+    for name, method in BY_NAME.items()
+    if (
+        places := tuple(
+            (field, noun)
+            for field, noun in (
+                ("exchange", Noun.EXCHANGE),
+                ("source", Noun.EXCHANGE),
+                ("destination", Noun.EXCHANGE),
+                ("queue", Noun.QUEUE),
+                ("routing_key", Noun.ROUTING_KEY),
+                ("consumer_tag", Noun.CONSUMER_TAG),
+                ("virtual_host", Noun.VHOST),
+            )
+            if field in method.__struct_fields__
+        )
+    )
+}
+"""Of each method that bears names, the fields that do. Routing keys may name queues: see `renamed`."""
+
+MESSAGES = frozenset(name for name, method in BY_NAME.items() if method.carries_content)
+CLOSES = frozenset({"channel.close", "connection.close"})
+"""The methods whose texts may name what was at fault."""
+
+_EXCHANGE_ARGUMENTS = {"exchange.declare": "alternate-exchange", "queue.declare": "x-dead-letter-exchange"}
+_DEAD_LETTER_KEY = "x-dead-letter-routing-key"
+_COPIES = ("CC", "BCC")
+_DEATH_NAMES = {
+    f"x-{which}-death-{name}": noun
+    for which in ("first", "last")
+    for name, noun in (("exchange", Noun.EXCHANGE), ("queue", Noun.QUEUE))
+}
+
+
+def _key_noun(exchange: str) -> Noun:
+    """What a routing key is the name of: with the default exchange, of a queue (section 3.1.3.1)."""
+    return Noun.ROUTING_KEY if exchange else Noun.QUEUE
+
+
+def renamed(method: Method, rename: Rename, *, is_back: bool = False, in_arguments: bool = True) -> Method:
+    """The method with other names in all its places; the very same, if none is another.
+
+    What a routing key means is told by the exchange that the client knows: the old one, on the way back the new one.
+    """
+    changes: dict[str, Any] = {}
+    for field, noun in FIELDS.get(method.name, ()):
+        name = getattr(method, field)
+        if noun is Noun.ROUTING_KEY and method.name in MESSAGES:
+            exchange: str = method.exchange  # type: ignore[attr-defined]
+            noun = _key_noun(changes.get("exchange", exchange) if is_back else exchange)
+        new = rename(noun, name)
+        if new != name:
+            changes[field] = new
+    if in_arguments and method.name in _EXCHANGE_ARGUMENTS:
+        arguments = method.arguments  # type: ignore[attr-defined]
+        new_arguments = _renamed_arguments(arguments, _EXCHANGE_ARGUMENTS[method.name], rename)
+        if new_arguments is not arguments:
+            changes["arguments"] = new_arguments
+    return replace(method, **changes) if changes else method
+
+
+def _renamed_arguments(arguments: Table, exchange_argument: str, rename: Rename) -> Table:
+    exchange = arguments.get(exchange_argument)
+    if not isinstance(exchange, str):
+        return arguments
+    names = {exchange_argument: rename(Noun.EXCHANGE, exchange)}
+    key = arguments.get(_DEAD_LETTER_KEY)
+    if isinstance(key, str):
+        names[_DEAD_LETTER_KEY] = rename(_key_noun(exchange), key)
+    return _with_texts(arguments, names)
+
+
+def _with_texts(table: Table, texts: Mapping[str, str]) -> Table:
+    """The table with other texts under these names, whose types stay; the very same, if none is another."""
+    if all(table[name] == text for name, text in texts.items()):
+        return table
+    return Table(
+        field._replace(value=texts[field.name]) if field.name in texts and field.type == "S" else field
+        for field in table.fields
+    )
+
+
+# --- messages
+
+
+def renamed_properties(
+    properties: Properties,
+    exchange: str,
+    rename: Rename,
+    *,
+    reply_to: bool = True,
+    copies: bool = True,
+    deaths: bool = True,
+) -> Properties:
+    """The properties of a message for `exchange` with other names; the very same, if none is another.
+
+    `reply_to` is a queue's name, by the specification's custom. `copies` are RabbitMQ's sender-selected distribution,
+    the headers CC and BCC; `deaths` what it notes of dead-lettering.
+    """
+    changes: dict[str, Any] = {}
+    if reply_to and properties.reply_to:
+        new = rename(Noun.QUEUE, properties.reply_to)
+        if new != properties.reply_to:
+            changes["reply_to"] = new
+    headers = properties.headers
+    if headers and (copies or deaths):
+        fields = [_renamed_header(field, exchange, rename, copies, deaths) for field in headers.fields]
+        if any(new is not old for new, old in zip(fields, headers.fields, strict=True)):
+            changes["headers"] = Table(fields)
+    return replace(properties, **changes) if changes else properties
+
+
+def _renamed_header(field: Field, exchange: str, rename: Rename, copies: bool, deaths: bool) -> Field:
+    name, value = field.name, field.value
+    if copies and name in _COPIES and isinstance(value, Array):
+        return _with(field, _renamed_texts(value, _key_noun(exchange), rename))
+    if deaths and name in _DEATH_NAMES and isinstance(value, str):
+        return _with(field, rename(_DEATH_NAMES[name], value))
+    if deaths and name == "x-death" and isinstance(value, Array):
+        return _with(field, Array(_renamed_death(item, rename) for item in value.items))
+    return field
+
+
+def _with(field: Field, value: Any) -> Field:
+    return field if value == field.value else field._replace(value=value)
+
+
+def _renamed_texts(texts: Array, noun: Noun, rename: Rename) -> Array:
+    return Array(
+        Item(item.type, rename(noun, item.value)) if isinstance(item.value, str) else item for item in texts.items
+    )
+
+
+def _renamed_death(item: Item, rename: Rename) -> Item:
+    """One entry of x-death, which says where a message died: queue, exchange and routing keys."""
+    death = item.value
+    if not isinstance(death, Table):
+        return item
+    exchange = death.get("exchange")
+    fields = []
+    for field in death.fields:
+        if field.name in ("exchange", "queue") and isinstance(field.value, str):
+            field = _with(field, rename(Noun(field.name), field.value))
+        elif field.name == "routing-keys" and isinstance(field.value, Array) and isinstance(exchange, str):
+            field = _with(field, _renamed_texts(field.value, _key_noun(exchange), rename))
+        fields.append(field)
+    return Item(item.type, Table(fields))
+
+
+# --- the texts of closes
+
+_QUOTED = re.compile(r"\b(exchange|queue(?: name)?|vhost|user|consumer tag|topic|binding) '([^']*)'")
+_UNQUOTED_VHOST = re.compile(r"\bvhost ([^'\s]\S*) not found")
+_NOUNS = {
+    "queue name": Noun.QUEUE,
+    "consumer tag": Noun.CONSUMER_TAG,
+    "topic": Noun.ROUTING_KEY,
+    "binding": Noun.ROUTING_KEY,
+}
+
+
+def renamed_text(text: str, rename: Rename) -> str:
+    """A reply text of RabbitMQ's with other names in it, cut to what a reply text can hold."""
+
+    def quoted(found: re.Match[str]) -> str:
+        noun = _NOUNS.get(found[1]) or Noun(found[1])
+        return f"{found[1]} '{rename(noun, found[2])}'"
+
+    new = _QUOTED.sub(quoted, text)
+    new = _UNQUOTED_VHOST.sub(lambda found: f"vhost {rename(Noun.VHOST, found[1])} not found", new)
+    octets = new.encode("utf-8", "surrogateescape")
+    if len(octets) <= MAX_REPLY_TEXT:
+        return new
+    return (octets[: MAX_REPLY_TEXT - 3] + b"...").decode("utf-8", "surrogateescape")

@@ -1,0 +1,162 @@
+"""Say no, in the way that the protocol has for each method."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated, Literal
+
+import msgspec
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.errors import BY_CODE, MAX_REPLY_TEXT, AccessRefused, NoRoute, NotAllowed, Scope
+from amqproxy.amqp091.grammar import ANSWERS, CLIENT, SENDERS, SERVER, Peer
+from amqproxy.amqp091.methods import BasicGetEmpty, Method
+from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.seen import Seen
+from amqproxy.rules.template import Template
+from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict
+
+Way = Literal["close", "nack", "return", "drop", "reject", "requeue"]
+
+_PUBLISH: tuple[Way, ...] = ("close", "nack", "return", "drop")
+_DELIVERY: tuple[Way, ...] = ("reject", "requeue", "drop", "close")
+_SETTLEMENT: tuple[Way, ...] = ("drop", "close")
+
+_UNREFUSABLE = frozenset(
+    (
+        *("connection.close", "connection.close-ok", "channel.close", "channel.close-ok"),
+        *("channel.flow-ok", "basic.cancel-ok"),
+    )
+)
+"""Besides whatever answers a request: the end of something, and answers to the broker, which it waits for."""
+
+
+def _ways() -> dict[tuple[Peer, str], tuple[Way, ...]]:
+    ways: dict[tuple[Peer, str], tuple[Way, ...]] = {}
+    for name, senders in SENDERS.items():
+        if CLIENT in senders and name not in _UNREFUSABLE and name not in ANSWERS:
+            ways[CLIENT, name] = ("close",)
+    ways[CLIENT, "basic.publish"] = _PUBLISH
+    for name in ("basic.ack", "basic.nack", "basic.reject"):
+        ways[CLIENT, name] = _SETTLEMENT
+    for name in ("basic.deliver", "basic.get-ok"):
+        ways[SERVER, name] = _DELIVERY
+    for name in ("basic.return", "basic.ack", "basic.nack", "basic.cancel"):
+        ways[SERVER, name] = _SETTLEMENT
+    for name in ("connection.blocked", "connection.unblocked"):
+        ways[SERVER, name] = ("drop",)
+    return ways
+
+
+WAYS: dict[tuple[Peer, str], tuple[Way, ...]] = _ways()
+"""How a method of a sender can be refused, the usual way first. What is not here cannot be: see `_UNREFUSABLE`; and the
+broker's part of the handshake, whose lack would leave the client waiting."""
+
+_CODES = dict.fromkeys(("connection.open", "connection.tune-ok", "connection.update-secret"), NotAllowed.code)
+"""The codes that RabbitMQ has for these; for all others, 403."""
+
+_ANSWERS: dict[Way, Answer] = {"drop": Answer.ACK, "reject": Answer.REJECT, "requeue": Answer.REQUEUE}
+
+
+class Refuse(Rule, frozen=True, tag="refuse"):
+    """Let it go no further, and tell its sender so; of what the broker sends, the client.
+
+    `with` is the way, where the method knows it; else its usual one. `text` may have places, `{rule}` among them.
+    """
+
+    way: Way | None = msgspec.field(default=None, name="with")
+    code: Annotated[int, msgspec.Meta(ge=200, le=999)] | None = None
+    text: str | None = None
+    scope: Scope | None = None
+
+    def __post_init__(self) -> None:
+        matched = self.match.methods
+        if not matched & self.methods:
+            raise ValueError(f"{', '.join(sorted(matched)[:3])} cannot be refused")
+        _ = self._template
+
+    @property
+    def methods(self) -> frozenset[str]:
+        return _METHODS
+
+    @property
+    def needs(self) -> Stage:
+        needs = Stage.BODY if self.way == "return" else Stage.METHOD
+        return needs if self._template is None else max(needs, self._template.needs)
+
+    @property
+    def is_constant(self) -> bool:
+        return self.way != "nack" and (self._template is None or self._template.is_constant)
+
+    @cached_property
+    def _template(self) -> Template | None:
+        return None if self.text is None else Template(self.text, {"rule": self.name})
+
+    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+        method: Method = seen.command.method
+        ways = WAYS.get((seen.sender, method.name))
+        if ways is None:
+            return Verdict(command=seen.command)
+        way = self.way if self.way in ways else ways[0]
+        if way == "close":
+            return Verdict(command=None, close=self._close(seen), is_final=True)
+        if way == "nack":
+            if seen.channel.is_confirming:
+                return Verdict(command=None, answer=Answer.NACK, is_final=True)
+            return Verdict(command=None, close=self._close(seen), is_final=True)
+        if way == "return":
+            code = NoRoute.code if self.code is None else self.code
+            name = BY_CODE[code].name if code in BY_CODE else "ERROR"
+            text = name if self._template is None else _cut(self._template.fill(seen))
+            return Verdict(command=None, answer=Answer.RETURN, returned=(code, text), is_final=True)
+        if (seen.sender, method.name) not in _MESSAGES:
+            return Verdict(command=None, is_final=True)
+        empty = Insertion(CLIENT, Command(seen.command.channel, BasicGetEmpty()))
+        insertions = (empty,) if method.name == "basic.get-ok" else ()
+        return Verdict(command=None, answer=_ANSWERS[way], insertions=insertions, is_final=True)
+
+    def _close(self, seen: Seen) -> Close:
+        name = seen.command.method.name
+        code = _CODES.get(name, AccessRefused.code) if self.code is None else self.code
+        error = BY_CODE.get(code)
+        scope = self.scope or (Scope.CHANNEL if error is None else error.usual_scope)
+        if seen.command.channel == 0:
+            scope = Scope.CONNECTION
+        if self._template is not None:
+            text = _cut(self._template.fill(seen))
+        else:
+            text = _cut(f"{'ERROR' if error is None else error.name} - {self._what(seen)}")
+        return Close(scope, code, text, CLIENT if seen.sender is SERVER else None)
+
+    def _what(self, seen: Seen) -> str:
+        """What was refused, to whom and by what, in the manner of RabbitMQ's texts."""
+        method, client = seen.command.method, seen.client
+        vhost = client.vhost
+        words = [method.name]
+        for noun, field in _OBJECTS:
+            name = getattr(method, field, None)
+            if isinstance(name, str):
+                words.append(f"{_PREPOSITIONS.get(method.name, 'of')} {noun} '{name}'")
+                break
+        if method.name == "connection.open":
+            words.append(f"of vhost '{method.virtual_host}'")
+        elif vhost:
+            words.append(f"in vhost '{vhost}'")
+        words.append("refused")
+        if client.user:
+            words.append(f"for user '{client.user}'")
+        return " ".join([*words, f"by rule '{self.name}'"])
+
+
+_METHODS = frozenset(name for _, name in WAYS)
+_MESSAGES = {(CLIENT, "basic.publish"), (SERVER, "basic.deliver"), (SERVER, "basic.get-ok")}
+_OBJECTS = (("queue", "queue"), ("exchange", "exchange"), ("exchange", "destination"))
+_PREPOSITIONS = {"basic.publish": "to", "basic.consume": "from", "basic.get": "from", "basic.deliver": "from"}
+
+
+def _cut(text: str) -> str:
+    """The text, as much of it as a reply text can hold."""
+    octets = text.encode("utf-8", "surrogateescape")
+    if len(octets) <= MAX_REPLY_TEXT:
+        return text
+    return (octets[: MAX_REPLY_TEXT - 3] + b"...").decode("utf-8", "surrogateescape")

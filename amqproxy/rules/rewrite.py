@@ -1,0 +1,390 @@
+"""Change commands on their way: names, logins, arguments, properties, headers, bodies, limits."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Literal
+
+import msgspec
+import msgspec.structs
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.grammar import CLIENT, SENDERS, SERVER, Peer
+from amqproxy.amqp091.methods import (
+    BY_NAME,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    ConnectionUpdateSecret,
+    Method,
+)
+from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.wire import Table
+from amqproxy.rules import login, name_places, trace_context
+from amqproxy.rules.body_edit import BodyEdit
+from amqproxy.rules.edit import Edit, check_fields, check_properties
+from amqproxy.rules.name_places import CLOSES, MESSAGES, Noun, Rename
+from amqproxy.rules.pattern import exact
+from amqproxy.rules.renaming import UsedNames, Renaming
+from amqproxy.rules.resources import Resources
+from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.scripting import Context
+from amqproxy.rules.secret import Secret
+from amqproxy.rules.seen import Seen
+from amqproxy.rules.tuning import Tuning
+from amqproxy.rules.verdict import Stage, Verdict
+
+Follow = Literal["arguments", "reply_to", "copies", "deaths", "texts"]
+EVERYWHERE: tuple[Follow, ...] = ("arguments", "reply_to", "copies", "deaths", "texts")
+"""Where names stand, besides the fields of methods: in the arguments of declare, the property reply_to, the headers CC
+and BCC, those that tell of dead-lettering, and the texts of closes."""
+
+RECALLED = frozenset({"basic.cancel", "basic.cancel-ok", "basic.credit"})
+"""What a client says of a consumer that it has: by a tag that was changed when the consumer was made, and only if."""
+
+_NEVER_EMPTY = {Noun.QUEUE, Noun.CONSUMER_TAG, Noun.USER}
+"""Nouns whose empty name is none: the broker is to give one, or the last one is meant."""
+
+
+class Rewrite(Rule, frozen=True, tag="rewrite"):
+    """Change a command that goes on; and give names back, in what the broker says, that it has changed.
+
+    A name may be given as such: then it is what every command that matches gets. `both_ways = false` leaves what the
+    broker says as it is. `follows` are the places besides methods in which names change as well.
+    """
+
+    vhost: str | Renaming | None = None
+    user: str | Renaming | None = None
+    password_file: str = ""
+    password_env: str = ""
+    exchange: str | Renaming | None = None
+    queue: str | Renaming | None = None
+    routing_key: str | Renaming | None = None
+    consumer_tag: str | Renaming | None = None
+    both_ways: bool = True
+    follows: tuple[Follow, ...] = EVERYWHERE
+    arguments: Edit | None = None
+    fields: Edit | None = None
+    properties: Edit | None = None
+    headers: Edit | None = None
+    body: BodyEdit | None = None
+    trace_context: bool = False
+    client_properties: Edit | None = None
+    tune: Tuning | None = None
+
+    def __post_init__(self) -> None:
+        if self.password_file and self.password_env:
+            raise ValueError("the password is in `password_file` or in `password_env`: name one")
+        if self.properties is not None:
+            check_properties(self.properties)
+        if self.fields is not None:
+            check_fields(self.fields)
+        if not self._renamings and not self._has_password and not self._edits and self.tune is None:
+            raise ValueError("a rewrite that changes nothing: say what it is to change")
+        matched = self.match.methods
+        if matched and not matched & self.methods:
+            raise ValueError(f"it changes nothing in {', '.join(sorted(matched)[:3])}")
+
+    # --- what it needs, and which methods it is about
+
+    @property
+    def methods(self) -> frozenset[str]:
+        return self._methods
+
+    @cached_property
+    def _methods(self) -> frozenset[str]:
+        found: set[str] = set()
+        for name, method in BY_NAME.items():
+            nouns = {noun for _, noun in name_places.FIELDS.get(name, ())}
+            if name in MESSAGES and Noun.ROUTING_KEY in nouns:
+                nouns.add(Noun.QUEUE)  # by way of the default exchange
+            if name == "queue.declare" or name == "exchange.declare":
+                nouns |= {Noun.EXCHANGE, Noun.QUEUE, Noun.ROUTING_KEY}  # in their arguments
+            if CLIENT in SENDERS[name] and name not in RECALLED and nouns & self._renamings.keys():
+                found.add(name)
+            if self.arguments is not None and "arguments" in method.__struct_fields__:
+                found.add(name)
+            if self.fields is not None and self.fields.names & {spoken for spoken, _ in method.spoken}:
+                found.add(name)
+        if self.properties is not None or self.headers is not None or self.body is not None:
+            found |= MESSAGES
+        if self.trace_context:
+            found.add("basic.publish")
+        if Noun.USER in self._renamings or self._has_password or self.client_properties is not None:
+            found.add("connection.start-ok")
+        if self._has_password:
+            found.add("connection.update-secret")
+        if self.tune is not None:
+            found |= {"connection.tune", "connection.tune-ok"}
+        return frozenset(found)
+
+    @property
+    def needs(self) -> Stage:
+        return self._needs
+
+    @cached_property
+    def _needs(self) -> Stage:
+        needs = [edit.needs for edit in (*self._edits, self.arguments, self.fields) if isinstance(edit, Edit)]
+        if self.body is not None:
+            needs.append(Stage.BODY)
+        if self.properties is not None or self.headers is not None or self.trace_context or self._is_in_properties:
+            needs.append(Stage.HEADER)
+        return max(needs, default=Stage.METHOD)
+
+    @property
+    def is_constant(self) -> bool:
+        edits = [edit for edit in (self.arguments, self.fields, self.client_properties) if edit is not None]
+        return (
+            self._needs is Stage.METHOD
+            and all(edit.is_constant for edit in edits)
+            and all(each.is_reversible or self._literals.get(noun) for noun, each in self._renamings.items())
+        )
+
+    @property
+    def _is_in_properties(self) -> bool:
+        """Do names change in the properties of what is published?"""
+        if Noun.QUEUE in self._renamings:
+            return "reply_to" in self.follows or "copies" in self.follows
+        return Noun.ROUTING_KEY in self._renamings and "copies" in self.follows
+
+    @cached_property
+    def _renamings(self) -> dict[Noun, Renaming]:
+        found = {}
+        for noun in Noun:
+            value = getattr(self, noun)
+            if value is not None:
+                found[noun] = Renaming(to=value) if isinstance(value, str) else value
+        return found
+
+    @cached_property
+    def _literals(self) -> dict[Noun, str]:
+        """Of each noun, the one name that a command can have of which the match holds, if there is only one."""
+        found = {}
+        for noun in Noun:
+            patterns = getattr(self.match, noun)
+            names = None if patterns is None else exact(patterns)
+            if names is not None and len(names) == 1:
+                found[noun] = next(iter(names))
+        return found
+
+    @property
+    def _has_password(self) -> bool:
+        return bool(self.password_file or self.password_env)
+
+    @property
+    def _edits(self) -> list[Any]:
+        all_of_them = (
+            self.arguments,
+            self.fields,
+            self.properties,
+            self.headers,
+            self.body,
+            self.client_properties,
+            self.trace_context or None,
+        )
+        return [edit for edit in all_of_them if edit is not None]
+
+    # --- what it takes from outside, and remembers
+
+    def resolved(self, resources: Resources) -> Rule:
+        rule = self if self.body is None else msgspec.structs.replace(self, body=self.body.resolved(resources))
+        if self._has_password:
+            text = resources.text(self.password_file) if self.password_file else resources.variable(self.password_env)
+            password = text.rstrip("\r\n")
+            if not password:
+                raise ValueError(f"the password in {self.password_file or self.password_env} is empty")
+            if rule is self:
+                rule = msgspec.structs.replace(self)
+            rule.__dict__["password"] = Secret(password)
+        return rule
+
+    @property
+    def _password(self) -> Secret | None:
+        if not self._has_password:
+            return None
+        password = self.__dict__.get("password")
+        if not isinstance(password, Secret):
+            raise ValueError("the password has not been read")
+        return password
+
+    def begin_session(self) -> dict[Noun, UsedNames]:
+        return {noun: UsedNames() for noun in self._renamings}
+
+    # --- there
+
+    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+        command = seen.command
+        method: Method = command.method
+        if isinstance(method, ConnectionTuneOk):
+            close = None if self.tune is None else self.tune.objection(method)
+            return Verdict(command=command) if close is None else Verdict(command=None, close=close, is_final=True)
+        new_method = self._changed_method(method, seen, memory)
+        properties = body = None
+        if command.header is not None:
+            properties = self._changed_properties(command.properties, method, seen, memory)
+            if self.body is not None and command.is_complete:
+                context = Context(self.name, seen)
+                body = self.body.applied(command.body, seen, context)
+        return Verdict(command=_altered(command, new_method, properties, body))
+
+    def _changed_method(self, method: Method, seen: Seen, memory: Memory) -> Method:
+        if isinstance(method, ConnectionStartOk):
+            return self._logged_in(method, seen, memory)
+        if isinstance(method, ConnectionTune):
+            return method if self.tune is None else self.tune.offered(method)
+        if isinstance(method, ConnectionUpdateSecret) and self._password is not None:
+            return msgspec.structs.replace(method, new_secret=self._password.reveal().encode())
+        if seen.is_from_client and self._renamings and method.name not in RECALLED:
+            method = name_places.renamed(method, self._there(seen, memory), in_arguments="arguments" in self.follows)
+        if self.arguments is not None and hasattr(method, "arguments"):
+            arguments = self.arguments.of_table(method.arguments, seen)
+            if arguments is not method.arguments:
+                method = msgspec.structs.replace(method, arguments=arguments)
+        if self.fields is not None:
+            method = self.fields.of_fields(method, seen)
+        return method
+
+    def _logged_in(self, start: ConnectionStartOk, seen: Seen, memory: Memory) -> ConnectionStartOk:
+        if Noun.USER in self._renamings or self._has_password:
+            rename, renaming = self._there(seen, memory), self._renamings.get(Noun.USER)
+            user = rename(Noun.USER, seen.client.user) if seen.client.user else None
+            if user is None and renaming is not None and renaming.source is None and renaming.to is not None:
+                user = renaming.new("", seen)
+            start = login.rewritten(start, lambda name: rename(Noun.USER, name), user, self._password)
+        if self.client_properties is not None:
+            properties = self.client_properties.of_table(start.client_properties, seen)
+            start = msgspec.structs.replace(start, client_properties=properties)
+        return start
+
+    def _changed_properties(self, old: Properties, method: Method, seen: Seen, memory: Memory) -> Properties:
+        properties = old
+        if seen.is_from_client and self._is_in_properties:
+            properties = name_places.renamed_properties(
+                properties,
+                getattr(method, "exchange", ""),
+                self._there(seen, memory),
+                reply_to="reply_to" in self.follows,
+                copies="copies" in self.follows,
+                deaths="deaths" in self.follows,
+            )
+        if self.properties is not None:
+            properties = self.properties.of_properties(properties, seen)
+        headers = _NO_HEADERS if properties.headers is None else properties.headers
+        if self.headers is not None:
+            headers = self.headers.of_table(headers, seen)
+        if self.trace_context and method.name == "basic.publish":
+            headers = trace_context.begun(headers, seen.random)
+        if headers is not properties.headers and headers is not _NO_HEADERS:
+            properties = msgspec.structs.replace(properties, headers=headers)
+        return properties
+
+    def _there(self, seen: Seen, memory: Memory) -> Rename:
+        """The broker's name for the client's."""
+
+        def rename(noun: Noun, name: str) -> str:
+            renaming = self._renamings.get(noun)
+            if renaming is None or (not name and noun in _NEVER_EMPTY):
+                return name
+            new = renaming.new(name, seen)
+            known: UsedNames = memory.own[noun]
+            if noun is Noun.CONSUMER_TAG or renaming.old(new, seen, self._literals.get(noun)) != name:
+                known.note(name, new)
+            else:
+                known.forget(new)
+            return new
+
+        return rename
+
+    # --- and back
+
+    def restores(self, sender: Peer) -> frozenset[str]:
+        if sender is CLIENT:
+            return RECALLED if Noun.CONSUMER_TAG in self._renamings else frozenset()
+        return self._restored_methods if self.both_ways else frozenset()
+
+    @cached_property
+    def _restored_methods(self) -> frozenset[str]:
+        found = set()
+        for name, places in name_places.FIELDS.items():
+            nouns = {noun for _, noun in places}
+            if name in MESSAGES:
+                nouns.add(Noun.QUEUE)
+            if SERVER in SENDERS[name] and nouns & self._renamings.keys():
+                found.add(name)
+        if "texts" in self.follows and self._renamings.keys():
+            found |= CLOSES
+        return frozenset(found)
+
+    @property
+    def restoring_needs(self) -> Stage:
+        return Stage.HEADER if self.both_ways and self._is_back_in_properties else Stage.METHOD
+
+    @cached_property
+    def _is_back_in_properties(self) -> bool:
+        nouns = self._renamings.keys()
+        return (
+            (Noun.QUEUE in nouns and "reply_to" in self.follows)
+            or (bool(nouns & {Noun.QUEUE, Noun.ROUTING_KEY}) and "copies" in self.follows)
+            or (bool(nouns & {Noun.EXCHANGE, Noun.QUEUE, Noun.ROUTING_KEY}) and "deaths" in self.follows)
+        )
+
+    def restore(self, seen: Seen, memory: Memory) -> Verdict:
+        command = seen.command
+        method: Any = command.method
+        if seen.is_from_client:
+            new_tag = memory.own[Noun.CONSUMER_TAG].new(method.consumer_tag)
+            if new_tag is None or new_tag == method.consumer_tag:
+                return Verdict(command=command)
+            return Verdict(command=command.altered(msgspec.structs.replace(method, consumer_tag=new_tag)))
+        rename = self._back(seen, memory)
+        if method.name in CLOSES:
+            text = name_places.renamed_text(method.reply_text, rename)
+            new = method if text == method.reply_text else msgspec.structs.replace(method, reply_text=text)
+            return Verdict(command=_altered(command, new))
+        new = name_places.renamed(method, rename, is_back=True)
+        properties = None
+        if command.header is not None and self._is_back_in_properties and self._may_bear_names(command):
+            properties = name_places.renamed_properties(
+                command.properties,
+                getattr(new, "exchange", ""),
+                rename,
+                reply_to="reply_to" in self.follows,
+                copies="copies" in self.follows,
+                deaths="deaths" in self.follows,
+            )
+        return Verdict(command=_altered(command, new, properties))
+
+    def _may_bear_names(self, command: Command) -> bool:
+        """Can the header name anything? Most do not, and need not be decoded to tell."""
+        if Noun.QUEUE in self._renamings or len(command.frames) < 2:
+            return True
+        octets = command.frames[1].payload
+        return b"-death" in octets or b"CC" in octets
+
+    def _back(self, seen: Seen, memory: Memory) -> Rename:
+        """The client's name for the broker's."""
+
+        def rename(noun: Noun, new: str) -> str:
+            renaming = self._renamings.get(noun)
+            if renaming is None:
+                return new
+            known: UsedNames = memory.own[noun]
+            old = known.old(new)
+            return renaming.old(new, seen, self._literals.get(noun)) if old is None else old
+
+        return rename
+
+
+_NO_HEADERS = Table()
+
+
+def _altered(
+    command: Command, method: Method, properties: Properties | None = None, body: bytes | None = None
+) -> Command:
+    """The command with what has changed of it; the very same, if nothing has."""
+    new_method = None if method == command.method else method
+    new_properties = None if properties is None or properties == command.properties else properties
+    new_body = None if body is None or body == command.body else body
+    if new_method is None and new_properties is None and new_body is None:
+        return command
+    return command.altered(new_method, new_properties, new_body)

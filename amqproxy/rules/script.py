@@ -1,0 +1,85 @@
+"""Rules that are Python: see `scripting` for what a script is written with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import msgspec.structs
+
+from amqproxy.amqp091.methods import BY_NAME
+from amqproxy.rules import code
+from amqproxy.rules.resources import Resources
+from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.scripting import Context
+from amqproxy.rules.seen import Seen
+from amqproxy.rules.verdict import Stage, Verdict
+
+_STAGES = {"method": Stage.METHOD, "header": Stage.HEADER, "body": Stage.BODY}
+
+
+class Script(Rule, frozen=True, tag="script"):
+    """Ask a function of a Python file what is to become of a command.
+
+    `reads` is how much of a message its functions look at: what they do not need is not waited for, and not there.
+    """
+
+    file: str
+    reads: Literal["method", "header", "body"] = "body"
+
+    @property
+    def needs(self) -> Stage:
+        return _STAGES[self.reads]
+
+    @property
+    def methods(self) -> frozenset[str] | None:
+        if code.ANY in self.hooks:
+            return frozenset(BY_NAME)
+        return frozenset(code.HOOKS[name] for name in self.hooks if name in code.HOOKS)
+
+    @property
+    def hooks(self) -> Mapping[str, Callable[..., Any]]:
+        """The script's functions by name; none before `resolved`."""
+        found: Mapping[str, Callable[..., Any]] = self.__dict__.get("hooks_of_file", {})
+        return found
+
+    def resolved(self, resources: Resources) -> Rule:
+        hooks = code.hooks(resources.text(self.file), self.file)
+        rule = msgspec.structs.replace(self)
+        by_method = {code.HOOKS[name]: hook for name, hook in hooks.items() if name in code.HOOKS}
+        rule.__dict__.update(hooks_of_file=hooks, hooks_by_method=by_method, shared_by_all={})
+        if code.LOAD in hooks:
+            try:
+                hooks[code.LOAD](Context(self.name, shared=rule.__dict__["shared_by_all"]))
+            except Exception as error:
+                raise code.fault(error, self.file) from error
+        return rule
+
+    def continues(self, old: Rule) -> bool:
+        return False  # the file may say something else now, and its `load` has been called anew
+
+    def begin(self) -> dict[Any, Any]:
+        shared: dict[Any, Any] = self.__dict__.get("shared_by_all", {})
+        return shared
+
+    def begin_session(self) -> dict[Any, Any]:
+        return {}
+
+    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+        hooks = self.hooks
+        if not hooks:
+            raise ValueError(f"{self.file} has not been loaded")
+        hook = self.__dict__["hooks_by_method"].get(seen.command.method.name) or hooks.get(code.ANY)
+        if hook is None:
+            return Verdict(command=seen.command)
+        try:
+            verdict = hook(seen.command, Context(self.name, seen, memory.shared, memory.own))
+        except Exception as error:
+            raise code.fault(error, self.file) from error
+        if verdict is None:
+            return Verdict(command=seen.command)
+        if not isinstance(verdict, Verdict):
+            line = hook.__code__.co_firstlineno
+            kind = type(verdict).__name__
+            raise code.CodeError(f"{self.file}:{line}: `{hook.__name__}` returned a {kind}, not a Verdict or None")
+        return verdict

@@ -1,0 +1,26 @@
+"""Give commands a name, by which records and logs can be searched."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.seen import Seen
+from amqproxy.rules.verdict import Verdict
+
+TagName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,63}$")]
+
+
+class Tag(Rule, frozen=True, tag="tag"):
+    """Mark a command with these words."""
+
+    tags: Annotated[tuple[TagName, ...], msgspec.Meta(min_length=1)]
+
+    @property
+    def is_constant(self) -> bool:
+        return True
+
+    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+        return Verdict(command=seen.command, marks=self.tags)

@@ -1,0 +1,141 @@
+"""Texts with places that a command fills: `{user} published to {exchange}`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from amqproxy.rules.names import NAMES, Kind, Name, Source, plain
+from amqproxy.rules.seen import Seen
+from amqproxy.rules.verdict import Stage
+
+_PIECES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+_OPEN_ENDED = {Kind.TABLE, Kind.ANYTHING}
+
+
+class Place:
+    """Where a value comes from: one of the known names, and perhaps a way into what it holds."""
+
+    __slots__ = ("name", "path")
+
+    def __init__(self, text: str) -> None:
+        known = text
+        while known not in NAMES and "." in known:
+            known = known.rpartition(".")[0]
+        name = NAMES.get(known)
+        if name is None or (known != text and name.kind not in _OPEN_ENDED):
+            raise ValueError(f"`{{{text}}}` is none of the names that there are: see `names`")
+        self.name: Name = name
+        self.path = text[len(known) + 1 :]
+
+    def value(self, seen: Seen) -> Any:
+        """None where the command has no such thing."""
+        found = self.name.value(seen)
+        return found if not self.path else _inside(found, self.path)
+
+    def text(self, seen: Seen) -> str:
+        return as_text(self.value(seen))
+
+
+def _inside(value: Any, path: str) -> Any:
+    """What lies at `path` in tables and lists; a name with dots of its own is found too."""
+    if isinstance(value, Mapping):
+        if path in value:
+            return value[path]
+        first, _, rest = path.partition(".")
+        return _inside(value[first], rest) if rest and first in value else None
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        first, _, rest = path.partition(".")
+        if not (first.isascii() and first.isdecimal()) or int(first) >= len(value):
+            return None
+        return _inside(value[int(first)], rest) if rest else value[int(first)]
+    return None
+
+
+class Template:
+    """A text in which `{name}` stands for what a command says; `{{` and `}}` are braces.
+
+    `ValueError` when it has a place of no known name. `given` are names whose values are known already.
+    """
+
+    __slots__ = ("pieces", "text")
+
+    def __init__(self, text: str, given: Mapping[str, str] | None = None) -> None:
+        self.text = text
+        pieces: list[str | Place] = []
+        position = 0
+        for found in _PIECES.finditer(text):
+            pieces.append(text[position : found.start()])
+            position = found.end()
+            token, inner = found[0], found[1]
+            if token in ("{{", "}}"):
+                pieces.append(token[0])
+            elif inner is None:
+                raise ValueError(f"a brace too many in `{text}`: one that means itself is written twice")
+            elif given is not None and inner in given:
+                pieces.append(given[inner])
+            else:
+                pieces.append(Place(inner))
+        pieces.append(text[position:])
+        self.pieces = tuple(_joined(pieces))
+
+    @property
+    def places(self) -> list[Place]:
+        return [piece for piece in self.pieces if isinstance(piece, Place)]
+
+    @property
+    def needs(self) -> Stage:
+        """How much of a command must have come to fill it."""
+        return max([place.name.stage for place in self.places], default=Stage.METHOD)
+
+    @property
+    def is_constant(self) -> bool:
+        """Is it the same for all commands whose methods say the same?"""
+        return all(place.name.source in (Source.CLIENT, Source.METHOD) for place in self.places)
+
+    @property
+    def is_of_client(self) -> bool:
+        """Is it the same for all commands of a session?"""
+        return all(place.name.source is Source.CLIENT for place in self.places)
+
+    def fill(self, seen: Seen) -> str:
+        """The text, with nothing in place of what the command does not have."""
+        return "".join([piece if isinstance(piece, str) else piece.text(seen) for piece in self.pieces])
+
+    def value(self, seen: Seen) -> Any:
+        """The text; but of a template that is one place and no more, the very value, None if there is none."""
+        if len(self.pieces) == 1 and isinstance(self.pieces[0], Place):
+            return self.pieces[0].value(seen)
+        return self.fill(seen)
+
+
+def _joined(pieces: list[str | Place]) -> list[str | Place]:
+    """The pieces, with texts that follow one another made one, and none that is empty."""
+    joined: list[str | Place] = []
+    for piece in pieces:
+        if isinstance(piece, str) and joined and isinstance(joined[-1], str):
+            joined[-1] += piece
+        elif piece != "":
+            joined.append(piece)
+    return joined
+
+
+def as_text(value: Any) -> str:
+    """A value as a person would write it."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (bytes, bytearray)):
+        return bytes(value).decode("utf-8", "surrogateescape")
+    if isinstance(value, (Mapping, Sequence)):
+        return _json(plain(value)).decode()
+    return str(value)
+
+
+_json = msgspec.json.Encoder(enc_hook=str).encode

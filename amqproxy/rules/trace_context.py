@@ -1,0 +1,44 @@
+"""W3C Trace Context in a message's headers: a beginning for the trace of a message that has none.
+
+https://www.w3.org/TR/trace-context/
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from amqproxy.amqp091.wire import Field, Table
+
+PARENT, STATE = "traceparent", "tracestate"
+
+_VALID = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
+_ONLY_FOUR_PARTS = "00-"
+
+
+def begun(headers: Table, random: Callable[[], float]) -> Table:
+    """The headers with a trace: their own, if it is a valid one, else a new one, which is sampled.
+
+    A state that belongs to no valid parent goes, as the specification has it (section 3.3).
+    """
+    if is_valid(headers.get(PARENT)):
+        return headers
+    trace, span = _hexadecimal(16, random), _hexadecimal(8, random)
+    kept = [field for field in headers.fields if field.name not in (PARENT, STATE)]
+    return Table([*kept, Field(PARENT, "S", f"00-{trace}-{span}-01"), Field(STATE, "S", f"amqproxy={span}")])
+
+
+def is_valid(parent: object) -> bool:
+    """Is it a traceparent that others would take up?"""
+    if isinstance(parent, bytes):
+        parent = parent.decode("ascii", "replace")
+    if not isinstance(parent, str):
+        return False
+    found = _VALID.fullmatch(parent)
+    return found is not None and not (parent.startswith(_ONLY_FOUR_PARTS) and found[1])
+
+
+def _hexadecimal(octets: int, random: Callable[[], float]) -> str:
+    """Random octets, not all of them zero, which would mean that there is no trace."""
+    drawn = bytes(int(random() * 256) for _ in range(octets))
+    return (drawn if any(drawn) else b"\x01" * octets).hex()

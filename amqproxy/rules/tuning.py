@@ -1,0 +1,50 @@
+"""How large a connection may be made: what the broker offers in connection.tune, made smaller."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec.structs import replace
+
+from amqproxy.amqp091.errors import NotAllowed, Scope
+from amqproxy.amqp091.methods import ConnectionTune, ConnectionTuneOk
+from amqproxy.rules.verdict import Close
+
+
+class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a connection has at most; `heartbeat` is in seconds. The broker's word stands where it is smaller."""
+
+    channel_max: Annotated[int, msgspec.Meta(ge=1, le=65_535)] | None = None
+    frame_max: Annotated[int, msgspec.Meta(ge=4096, le=2**32 - 1)] | None = None
+    heartbeat: Annotated[int, msgspec.Meta(ge=1, le=65_535)] | None = None
+
+    def offered(self, tune: ConnectionTune) -> ConnectionTune:
+        """What the client is offered. 0 is no limit, and so larger than any."""
+        return replace(
+            tune,
+            channel_max=_smaller(tune.channel_max, self.channel_max),
+            frame_max=_smaller(tune.frame_max, self.frame_max),
+            heartbeat=_smaller(tune.heartbeat, self.heartbeat),
+        )
+
+    def objection(self, answer: ConnectionTuneOk) -> Close | None:
+        """What RabbitMQ says to a client that takes more than it was offered.
+
+        To tell the broker less than the client goes by would only have the broker end it later. The heartbeat that a
+        client insists on stands, as it does with RabbitMQ: both peers have to go by the same.
+        """
+        for field, most, value in (
+            ("channel_max", self.channel_max, answer.channel_max),
+            ("frame_max", self.frame_max, answer.frame_max),
+        ):
+            if most is not None and (value == 0 or value > most):
+                text = f"negotiated {field} = {value or 'no limit'} is higher than the maximum allowed value ({most})"
+                return Close(Scope.CONNECTION, NotAllowed.code, NotAllowed(text).reply_text)
+        return None
+
+
+def _smaller(offered: int, most: int | None) -> int:
+    if most is None:
+        return offered
+    return min(offered, most) if offered else most
