@@ -18,10 +18,12 @@ import trio
 from amqproxy import __version__
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.definitions import load
-from amqproxy.broker.integrated import Integrated
 from amqproxy.broker.keeping import kept
-from amqproxy.broker.server import current_time, serve, usual_memory_limit
+from amqproxy.broker.resources import usual_memory_limit
+from amqproxy.broker.server import Server as BrokerServer
+from amqproxy.broker.server import serve
 from amqproxy.broker.store import StoreError
+from amqproxy.broker.time_of_day import current_time
 from amqproxy.config import Config, ConfigError, Upstream, join_address, split_address
 from amqproxy.proxy.listener import Server, listen
 from amqproxy.proxy.upstream import Dialer
@@ -49,7 +51,7 @@ async def run(config: Config, render: Callable[[Record], str] | None = None) -> 
     """
     metrics = Metrics()
     contexts = [server_context(listener.tls) if listener.tls else None for listener in config.listen]
-    integrated = Integrated(_broker()) if config.upstream == "broker" else None
+    integrated = BrokerServer(_broker()) if config.upstream == "broker" else None
     dial = _dialer(config, integrated)
     printing = _Printing(render, config.limits.print_backlog, metrics) if render else None
     log = structlog.get_logger()
@@ -128,7 +130,7 @@ def _define(broker: Broker, file: Path) -> None:
         raise ConfigError(f"{file}: {error}") from None
 
 
-def _dialer(config: Config, integrated: Integrated | None) -> Callable[[], Awaitable[Transport]]:
+def _dialer(config: Config, integrated: BrokerServer | None) -> Callable[[], Awaitable[Transport]]:
     """What opens a session's way to the broker."""
     if isinstance(config.upstream, Upstream):
         return Dialer(config.upstream, config.limits.connect_timeout)

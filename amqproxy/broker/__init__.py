@@ -9,5 +9,8 @@ What is durable, the model notes down in a `Journal` (`journal`): definitions th
 as the values in `durable`, and messages through the `KeptBacklog`s (`kept_backlog`) that a queue's `Keeper` (`keeper`)
 gives it. `store` writes what has gathered to SQLite in a thread of its own, and `keeping` binds the two in trio.
 
-`server` is the trio shell: it listens, feeds the links, and wakes the model when something is due.
+The rest is the trio shell. A `Server` (`server`) accepts clients and gives each an `Attendant` (`attendant`), which
+feeds its link from a `Transport` of `amqproxy.sockets`; what the broker then has to say, to whomever, leaves through the
+`Outbox` (`outbox`). A `Timekeeper` (`timekeeper`) wakes the model when something is due, and tells it what it uses of
+the machine (`resources`).
 """

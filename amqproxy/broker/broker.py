@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from amqproxy.amqp091.properties import Properties
@@ -33,8 +33,8 @@ class Broker:
 
     `channel_max`, `frame_max` and `heartbeat` (seconds) are what tune offers; `max_message_size` bounds one body.
     `memory_limit` and `disk_free_limit` (octets) are held against what `measure` is told. `events` reports all that
-    happens; `vhosts`, `users` and `links` hold all there is. `paging` frees
-    memory. `log_exchange` makes amq.rabbitmq.log.
+    happens; `vhosts`, `users` and `links` hold all there is. `paging` frees memory. `log_exchange` makes
+    amq.rabbitmq.log. `sooner` is called with a time when `next_deadline` may have become that.
     """
 
     def __init__(
@@ -67,7 +67,8 @@ class Broker:
         self.paging = Paging(memory_limit, lambda: self.vhosts.values(), self._paging_failed)
         self.parameters: list[dict[str, Any]] = []
         self.global_parameters: list[dict[str, Any]] = []
-        self.timed_links: Schedule[Link] = Schedule()
+        self.sooner: Callable[[float], None] = lambda when: None
+        self.timed_links: Schedule[Link] = Schedule(self._sooner)
         self.properties = Table(
             {
                 "capabilities": dict.fromkeys(CAPABILITIES, True),
@@ -98,7 +99,7 @@ class Broker:
         """The virtual host of that name, made if it is not there."""
         vhost = self.vhosts.get(name)
         if vhost is None:
-            vhost = self.vhosts[name] = VirtualHost(name, self.events)
+            vhost = self.vhosts[name] = VirtualHost(name, self.events, self._sooner)
             vhost.keeper = self.keeper
             self.events.report("vhost.created", name, vhost)
         return vhost
@@ -239,6 +240,9 @@ class Broker:
             vhost.publish(exchange, Message.made(LOG_EXCHANGE, level, properties, text.encode()), now)
 
     # --- time
+
+    def _sooner(self, when: float) -> None:
+        self.sooner(when)
 
     def next_deadline(self) -> float:
         """When `tick` will next have something to do."""

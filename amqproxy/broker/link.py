@@ -65,10 +65,10 @@ CHANNEL_OPEN = ChannelOpen.index
 class Link:
     """Plays SERVER to one client.
 
-    `feed` takes its octets; `take_output` gives what is to be sent, and `sent` is told once it is. Once `is_over`, the
-    socket is to be closed when the output is sent; `lose` is to be called in any case. While `is_blocked`, nothing is
-    to be read. `wake` is called whenever any of this has changed. `now` is when the client came, in seconds; without
-    it, it may take its time for the handshake.
+    `feed` takes its octets; `take_output` gives what is to be sent, and `sent` is told once it is; `waiting` octets are
+    not known to be sent. Once `is_over`, the socket is to be closed when the output is sent; `lose` is to be called in
+    any case. While `is_blocked`, nothing is to be read. `wake` is called whenever any of this has changed. `now` is
+    when the client came, in seconds; without it, it may take its time for the handshake.
 
     `name` is the connection's as RabbitMQ writes it (`127.0.0.1:40000 -> 127.0.0.1:5672`), `certificate_name` what a
     TLS client's certificate calls it.
@@ -96,6 +96,7 @@ class Link:
         self.is_over = False
         self.is_blocked = False
         self.has_room = True
+        self.waiting = 0
         self.takes_cancel = False
         self._user: User | None = None
         self._takes_blocked = False
@@ -107,7 +108,7 @@ class Link:
         self._unread: list[Frame] = []
         self._greeting = b""
         self._output: list[bytes] = []
-        self._waiting = 0
+        self._taken = 0
         self._confirming: dict[ServerChannel, None] = {}
         self._ends_at: float | None = None
         self.connection.readers[CLIENT].want(EVERY_METHOD, content=True)
@@ -196,8 +197,8 @@ class Link:
     def write(self, octets: bytes) -> None:
         """Send octets, in their turn."""
         self._output.append(octets)
-        self._waiting += len(octets)
-        if self._waiting > HIGH_WATER:
+        self.waiting += len(octets)
+        if self.waiting > HIGH_WATER:
             self.has_room = False
         if len(self._output) == 1:
             self._wake()
@@ -212,13 +213,15 @@ class Link:
     def take_output(self) -> bytes:
         """All that is to be sent now."""
         output, self._output = self._output, []
-        self._waiting = 0
+        self._taken = self.waiting
         return output[0] if len(output) == 1 else b"".join(output)
 
     def sent(self, now: float) -> None:
         """What was taken is sent: there is room again."""
         self.connection.heard(SERVER, now)
-        if not self.has_room and self._waiting <= HIGH_WATER:
+        self.waiting -= self._taken
+        self._taken = 0
+        if not self.has_room and self.waiting <= HIGH_WATER:
             self.has_room = True
             for channel in list(self.channels.values()):
                 channel.pump(now)
@@ -399,6 +402,10 @@ class Link:
 
     # --- the end
 
+    def fail(self, now: float) -> None:
+        """Close the connection with 541: the broker is at fault."""
+        self._close(InternalError("the broker failed; its log says how"), now)
+
     def close(self, reason: str, now: float) -> None:
         """Close the connection with 320, for a reason that the client is told."""
         self._close(ConnectionForced(reason), now)
@@ -453,6 +460,7 @@ class Link:
             self._report("connection.closed", self)
 
     def _lose_channels(self, now: float) -> None:
+        self.has_room = False  # what one channel gives back is not for another
         for number in list(self.channels):
             self._close_channel(number, now)
         queues, self.exclusive_queues = self.exclusive_queues, {}

@@ -5,15 +5,20 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 
 class Schedule(Generic[T]):
-    """Things by the time (seconds) at which they want to be looked at."""
+    """Things by the time (seconds) at which they want to be looked at.
 
-    def __init__(self) -> None:
+    `sooner` is told the time whenever something is due before all else that is.
+    """
+
+    def __init__(self, sooner: Callable[[float], None] = lambda when: None) -> None:
+        self._sooner = sooner
         self._when: dict[T, float] = {}
         self._heap: list[tuple[float, int, T]] = []
         self._numbers = itertools.count()
@@ -28,6 +33,8 @@ class Schedule(Generic[T]):
         elif self._when.get(thing) != when:
             self._when[thing] = when
             heapq.heappush(self._heap, (when, next(self._numbers), thing))
+            if self._heap[0][0] == when:
+                self._sooner(when)
             if len(self._heap) > 64 and len(self._heap) > 4 * len(self._when):
                 self._sweep()
 

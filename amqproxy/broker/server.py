@@ -1,9 +1,9 @@
-"""The trio shell: sockets for links, and a clock for the model."""
+"""The trio shell: accepts clients, and gives each an `Attendant`."""
 
 from __future__ import annotations
 
-import os
-import time
+import socket
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from ipaddress import IPv6Address, ip_address
@@ -12,154 +12,177 @@ from pathlib import Path
 import structlog
 import trio
 
+from amqproxy.broker.attendant import Attendant
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.link import CLOSING_TIME, Link
+from amqproxy.broker.certificate import Naming, distinguished_name
+from amqproxy.broker.link import HANDSHAKE_TIME
+from amqproxy.broker.outbox import Outbox
+from amqproxy.broker.time_of_day import current_time
+from amqproxy.broker.timekeeper import Timekeeper
+from amqproxy.config import join_address
+from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, plain_socket
 
-_offset: trio.lowlevel.RunVar[float] = trio.lowlevel.RunVar("seconds from trio's clock to the time of day")
+MOST_READ = 128 * 1024
+"""Octets taken from one client before the others have their turn: a few milliseconds of work."""
 
-READ = 256 * 1024
-TICK = 0.05
-"""Seconds between two looks for what is due."""
+BACKLOG = 1024
+"""Clients that may wait to be accepted."""
 
-TICKS_A_MEASUREMENT = 20
-MEMORY_SHARE = 0.4
+BREATHER = 0.1
+"""Seconds to wait when the system has no file descriptor left for another client."""
 
-
-def current_time() -> float:
-    """Seconds since 1970, by a clock that never goes back."""
-    try:
-        offset = _offset.get()
-    except LookupError:
-        offset = time.time() - trio.current_time()
-        _offset.set(offset)
-    return trio.current_time() + offset
+SHUTDOWN = "broker forced connection closure with reason 'shutdown'"
+"""What RabbitMQ tells its clients when it is stopped."""
 
 
-async def serve_stream(
-    broker: Broker,
-    stream: trio.abc.Stream,
-    *,
-    is_loopback: bool = True,
-    name: str = "",
-    certificate_name: str | None = None,
-) -> None:
-    """Be the broker at the other end of `stream`, until either closes it; the rest is as in `Link`."""
-    something = trio.Event()
-    may_read = trio.Event()
-    scope = trio.CancelScope()
+class Server:
+    """All the clients of one broker, wherever they come from. `run` must be running.
 
-    def wake() -> None:
-        something.set()
-        if link.is_over:
-            scope.deadline = min(scope.deadline, trio.current_time() + CLOSING_TIME)
-        if not link.is_blocked:
-            may_read.set()
+    `most_connections` are served at a time; more are closed at once. `naming` says whom a client's certificate names.
+    `directory` is where the disk must have room.
+    """
 
-    link = Link(
-        broker,
-        is_loopback=is_loopback,
-        wake=wake,
-        name=name,
-        certificate_name=certificate_name,
-        now=current_time(),
-    )
+    def __init__(
+        self,
+        broker: Broker,
+        *,
+        most_connections: int | None = None,
+        naming: Naming = distinguished_name,
+        directory: Path | None = None,
+    ) -> None:
+        self.broker = broker
+        self._most_connections = most_connections
+        self._naming = naming
+        self._outbox = Outbox()
+        self._timekeeper = Timekeeper(broker, self._outbox, directory)
+        self._attendants: set[Attendant] = set()
+        self._clients = 0
+        self._accepting: list[trio.CancelScope] = []
+        self._nursery: trio.Nursery | None = None
+        self._log = structlog.get_logger()
 
-    async def send() -> None:
-        nonlocal something
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve whoever comes, until cancelled."""
+        async with trio.open_nursery() as self._nursery:
+            self._nursery.start_soon(self._timekeeper.run)
+            self._nursery.start_soon(self._outbox.run)
+            task_status.started()
+
+    async def close(self, timeout: float) -> None:
+        """Accept nobody any more, and close all connections with 320, as RabbitMQ does when it is stopped.
+
+        Returns when all have answered, or after `timeout` seconds.
+        """
+        for scope in self._accepting:
+            scope.cancel()
+        self._log.info("closing", connections=len(self.broker.links), timeout=timeout)
+        self.broker.close_connections(SHUTDOWN, current_time())
+        with trio.move_on_after(timeout):
+            for attendant in list(self._attendants):
+                await attendant.is_ended.wait()
+
+    # --- clients
+
+    def listen(self, listener: trio.SocketListener, context: ssl.SSLContext | None = None) -> None:
+        """Accept clients, over TLS where there is a context. The listener is closed in the end."""
+        assert self._nursery is not None
+        self._nursery.start_soon(self._accept, listener, context)
+
+    def open(self) -> socket.socket:
+        """A new connection from within this process: the client's end, non-blocking."""
+        assert self._nursery is not None
+        ours, theirs = socket.socketpair()
+        for end in (ours, theirs):
+            end.setblocking(False)
+        self._nursery.start_soon(self.attend, _transport(theirs))
+        return ours
+
+    async def attend(
+        self, transport: Transport, *, is_loopback: bool = True, name: str = "", certificate_name: str | None = None
+    ) -> None:
+        """Be the broker at the other end of `transport`, until either closes it; the rest is as in `Link`."""
+        assert self._nursery is not None
+        attendant = Attendant(
+            self.broker,
+            self._outbox,
+            transport,
+            self._nursery,
+            is_loopback=is_loopback,
+            name=name,
+            certificate_name=certificate_name,
+        )
+        self._attendants.add(attendant)
         try:
-            while True:
-                await something.wait()
-                something = trio.Event()
-                while output := link.take_output():
-                    await stream.send_all(output)
-                    link.sent(current_time())
-                if link.is_over:
-                    break
-            link.lose(current_time())
-            if isinstance(stream, trio.abc.HalfCloseableStream):
-                # Closed at once, with something of the client's unread, the client might not get to see our last word.
-                await stream.send_eof()
+            await attendant.run()
+        finally:
+            self._attendants.remove(attendant)
+
+    async def _accept(self, listener: trio.SocketListener, context: ssl.SSLContext | None) -> None:
+        assert self._nursery is not None
+        async with listener:
+            with trio.CancelScope() as scope:
+                self._accepting.append(scope)
+                while True:
+                    try:
+                        stream = await listener.accept()
+                    except OSError as error:
+                        self._log.error("cannot accept", reason=error.strerror)
+                        await trio.sleep(BREATHER)
+                        continue
+                    if self._most_connections is not None and self._clients >= self._most_connections:
+                        self._log.warning("connection refused", limit=self._most_connections)
+                        await trio.aclose_forcefully(stream)
+                    else:
+                        self._clients += 1
+                        self._nursery.start_soon(self._welcome, stream, context)
+
+    async def _welcome(self, stream: trio.SocketStream, context: ssl.SSLContext | None) -> None:
+        """Serve one client from its first octet to its last."""
+        try:
+            try:
+                remote, local = stream.socket.getpeername()[:2], stream.socket.getsockname()[:2]
+            except OSError:  # it has gone already
+                await trio.aclose_forcefully(stream)
                 return
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass
-        scope.cancel()
-
-    try:
-        with scope:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(send)
-                try:
-                    while data := await stream.receive_some(READ):
-                        link.feed(bytes(data), current_time())
-                        if link.is_over:
-                            something.set()
-                        while link.is_blocked and not link.is_over:
-                            may_read = trio.Event()
-                            await may_read.wait()
-                        if broker.keeper is not None and broker.keeper.journal.is_full:
-                            is_written = trio.Event()
-                            broker.keeper.journal.when_committed(is_written.set)
-                            await is_written.wait()
-                except trio.BrokenResourceError:
-                    pass
-                if link.is_over:
-                    something.set()
-                else:
-                    scope.cancel()
-    finally:
-        link.lose(current_time())
-        with trio.CancelScope(shield=True):
-            await trio.aclose_forcefully(stream)
-
-
-async def keep_time(broker: Broker) -> None:
-    """Let the model do what is due, and know what memory is in use, for ever."""
-    while True:
-        broker.measure(current_time(), memory=memory_in_use())
-        for _ in range(TICKS_A_MEASUREMENT):
-            await trio.sleep(TICK)
-            broker.tick(current_time())
-
-
-def memory_in_use() -> int | None:
-    """Octets of this process that are in memory; None where the system does not say."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except (OSError, ValueError):
-        return None
-    return pages * os.sysconf("SC_PAGE_SIZE")
-
-
-def usual_memory_limit() -> int:
-    """Octets above which publishers are held up: the share of all memory that RabbitMQ takes too."""
-    return int(MEMORY_SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+            name = f"{join_address(*remote)} -> {join_address(*local)}"
+            is_loopback = _is_loopback(remote[0])
+            self._log.debug("client connected", client=name)
+            if context is None:
+                await self.attend(_transport(plain_socket(stream)), is_loopback=is_loopback, name=name)
+                return
+            secured = trio.SSLStream(stream, context, server_side=True)
+            try:
+                with trio.fail_after(HANDSHAKE_TIME):
+                    await secured.do_handshake()
+            except (trio.BrokenResourceError, trio.TooSlowError) as error:
+                self._log.warning(
+                    "TLS handshake failed", client=name, reason=str(error.__cause__ or error) or "timeout"
+                )
+                await trio.aclose_forcefully(secured)
+                return
+            certificate = secured.getpeercert()
+            certificate_name = self._naming(certificate) if certificate else None
+            transport = StreamTransport(secured)
+            await self.attend(transport, is_loopback=is_loopback, name=name, certificate_name=certificate_name)
+        finally:
+            self._clients -= 1
 
 
 @asynccontextmanager
 async def serve(broker: Broker, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[int]:
-    """Be a broker on HOST:PORT for the while; gives the port."""
-    listeners = await trio.open_tcp_listeners(port, host=host)
-    log = structlog.get_logger()
+    """Be `broker` on HOST:PORT for the while; gives the port."""
+    server = Server(broker)
+    listeners = await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
     async with trio.open_nursery() as nursery:
-
-        async def handle(stream: trio.SocketStream) -> None:
-            log.debug("client connected")
-            try:
-                peer, own = stream.socket.getpeername(), stream.socket.getsockname()
-            except OSError:
-                return  # it has gone already
-            is_loopback = _is_loopback(peer[0])
-            await serve_stream(broker, stream, is_loopback=is_loopback, name=f"{_shown(peer)} -> {_shown(own)}")
-
-        nursery.start_soon(keep_time, broker)
+        await nursery.start(server.run)
         for listener in listeners:
-            nursery.start_soon(trio.serve_listeners, handle, [listener])
+            server.listen(listener)
         yield listeners[0].socket.getsockname()[1]
         nursery.cancel_scope.cancel()
 
 
-def _shown(address: tuple[str, int]) -> str:
-    return f"{address[0]}:{address[1]}"
+def _transport(sock: socket.socket) -> SocketTransport:
+    return SocketTransport(sock, most_read=MOST_READ, turn=1)
 
 
 def _is_loopback(host: str) -> bool:

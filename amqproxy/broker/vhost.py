@@ -50,9 +50,14 @@ PREDECLARED = {
 
 
 class VirtualHost:
-    """All that one name space holds. Errors are `ProtocolError`s with RabbitMQ's codes and texts."""
+    """All that one name space holds. Errors are `ProtocolError`s with RabbitMQ's codes and texts.
 
-    def __init__(self, name: str, events: Events | None = None) -> None:
+    `sooner` is told when `next_deadline` may have become sooner.
+    """
+
+    def __init__(
+        self, name: str, events: Events | None = None, sooner: Callable[[float], None] = lambda when: None
+    ) -> None:
         self.name = name
         self.events = events or Events()
         self.description = ""
@@ -70,9 +75,9 @@ class VirtualHost:
         self.deleted: Callable[[Queue], None] = lambda queue: None
         self._routes: dict[tuple[str, str], tuple[Queue, ...]] = {}
         self._bound: dict[Queue | Exchange, dict[tuple[Exchange, Binding], None]] = {}
-        self.timed_queues: Schedule[Queue] = Schedule()
+        self.timed_queues: Schedule[Queue] = Schedule(sooner)
         self._dead: deque[tuple[Queue, Message, str]] = deque()
-        self.held = Held(name)
+        self.held = Held(name, sooner)
         self._keeper: Keeper | None = None
 
     @property

@@ -1,7 +1,7 @@
 """Octets to and from one peer, over a plain socket or a trio stream (TLS).
 
 A plain socket is read and written directly, and waited for only when it would block: that is what
-keeps the proxy close to a TCP proxy. All errors of a broken connection are one, `Broken`.
+keeps a proxy close to a TCP proxy. All errors of a broken connection are one, `Broken`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Broken(Exception):
 
 
 class Transport(Protocol):
-    """What a `Leg` needs of its peer's connection. One task receives, any may send in turn.
+    """A connection to a peer. One task receives, any may send in turn.
 
     `received` counts the octets that have come; `is_listening` is whether somebody waits for more.
     """
@@ -45,6 +45,12 @@ class Transport(Protocol):
         one call was given is cut by what another was.
         """
 
+    def send_now(self, data: bytes | memoryview) -> int:
+        """Send as much of `data` as goes without waiting: how many octets; 0 where only `send` can tell.
+
+        `Broken` if the peer is gone.
+        """
+
     async def send_eof(self) -> None:
         """Close our half."""
 
@@ -53,14 +59,30 @@ class Transport(Protocol):
 
 
 class SocketTransport:
-    """A connected, non-blocking TCP or Unix socket."""
+    """A connected, non-blocking TCP or Unix socket.
 
-    __slots__ = ("_lock", "_size", "_socket", "_turns", "_unsent", "_was_drained", "is_listening", "received")
+    `most_read` and `turn` stand for MOST_READ and TURN, where each octet read is more work than to pass it on.
+    """
 
-    def __init__(self, sock: socket.socket) -> None:
+    __slots__ = (
+        "_lock",
+        "_most_read",
+        "_size",
+        "_socket",
+        "_turn",
+        "_turns",
+        "_unsent",
+        "_was_drained",
+        "is_listening",
+        "received",
+    )
+
+    def __init__(self, sock: socket.socket, *, most_read: int = MOST_READ, turn: int = TURN) -> None:
         self.received = 0
         self.is_listening = False
         self._socket = sock
+        self._most_read = most_read
+        self._turn = turn
         self._size = LEAST_READ
         self._turns = 0
         self._was_drained = True
@@ -77,7 +99,7 @@ class SocketTransport:
                 except (trio.ClosedResourceError, OSError, ValueError) as error:
                     raise Broken(_reason(error)) from None
                 self.is_listening = False
-            elif self._turns >= TURN:
+            elif self._turns >= self._turn:
                 self._turns = 0
                 await trio.lowlevel.checkpoint()
             try:
@@ -91,19 +113,14 @@ class SocketTransport:
             self.received += len(data)
             self._was_drained = len(data) < self._size
             if not self._was_drained:
-                self._size = min(2 * self._size, MOST_READ)
+                self._size = min(2 * self._size, self._most_read)
             elif len(data) * 4 < self._size > LEAST_READ:
                 self._size //= 2
             return data
 
     async def send(self, data: bytes | memoryview) -> None:
         if self._lock is None:  # the usual case: nobody waits to send, and the socket takes it all
-            try:
-                sent = self._socket.send(data)
-            except BlockingIOError:
-                sent = 0
-            except OSError as error:
-                raise Broken(_reason(error)) from None
+            sent = self.send_now(data)
             if sent == len(data):
                 return
             self._lock = trio.Lock()
@@ -115,6 +132,16 @@ class SocketTransport:
         await lock.acquire()
         self._unsent = bytes(self._unsent) + data if self._unsent else data
         await self._flush(lock)
+
+    def send_now(self, data: bytes | memoryview) -> int:
+        if self._lock is not None:
+            return 0
+        try:
+            return self._socket.send(data)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise Broken(_reason(error)) from None
 
     async def _flush(self, lock: trio.Lock) -> None:
         """Send what is unsent, holding the lock; drop the lock when nobody else wants it."""
@@ -185,6 +212,9 @@ class StreamTransport:
             except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
                 raise Broken(_reason(error.__cause__ or error)) from None
             self._is_torn = False
+
+    def send_now(self, data: bytes | memoryview) -> int:
+        return 0
 
     async def send_eof(self) -> None:
         async with self._lock:

@@ -15,7 +15,8 @@ from amqproxy.broker import definitions as definitions_json
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.permissions import Permission
 from amqproxy.broker.policies import make_policy
-from amqproxy.broker.server import current_time, serve
+from amqproxy.broker.server import serve
+from amqproxy.broker.time_of_day import current_time
 from tests.behaviours.target import Target
 
 Answer = TypeVar("Answer")

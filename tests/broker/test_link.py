@@ -418,3 +418,20 @@ def test_a_text_that_is_too_long_ends_in_dots() -> None:
     text = answer.removeprefix("channel 404 queue.declare ")
     assert len(text.encode("utf-8", "surrogateescape")) == 255
     assert text.endswith("...")
+
+
+def test_what_waits_is_what_is_not_known_to_be_sent() -> None:
+    client = connected()
+    assert client.link.waiting == 0
+    client.link.write(b"12345")
+    assert client.link.take_output() == b"12345"
+    client.link.write(b"678")
+    assert client.link.waiting == 8
+    client.link.sent(client.now)
+    assert client.link.waiting == 3
+
+
+def test_a_broker_at_fault_says_so() -> None:
+    client = connected()
+    client.link.fail(client.now)
+    assert client.told() == "connection 541 0.0 INTERNAL_ERROR - the broker failed; its log says how"

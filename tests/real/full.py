@@ -7,14 +7,14 @@ import sys
 from pathlib import Path
 
 from amqproxy import cli
-from amqproxy.broker import server
+from amqproxy.broker import resources, timekeeper
 
 FULL = 1 << 62
 
 
 def main(file: Path, arguments: list[str]) -> None:
-    server.memory_in_use = lambda: FULL if file.exists() else 0
-    server.TICKS_A_MEASUREMENT = 1
+    resources.memory_in_use = lambda: FULL if file.exists() else 0
+    timekeeper.MEASURING_INTERVAL = 0.05
     sys.argv[1:] = arguments
     cli.main()
 

@@ -295,3 +295,31 @@ async def test_a_cancelled_send_leaves_a_stream_torn() -> None:
         await ours.send(b"half a fra")
     with pytest.raises(Broken, match="in the middle"):
         await ours.send(b"me")
+
+
+# -------------------------------------------------------------------------------------------- without waiting
+
+
+async def test_what_goes_without_waiting() -> None:
+    ours, theirs = over_sockets()
+    assert ours.send_now(b"abc") == 3
+    assert await theirs.receive() == b"abc"
+    most = bytes(10_000_000)
+    sent = ours.send_now(most)
+    assert 0 < sent < len(most)
+    assert ours.send_now(b"x") == 0
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ours.send, most[sent:])
+        await wait_all_tasks_blocked()
+        assert ours.send_now(b"x") == 0
+        nursery.start_soon(ours.send_eof)
+        assert len(await received_by(theirs)) == len(most)
+    await theirs.aclose()
+    await ours.aclose()
+    with pytest.raises(Broken):
+        ours.send_now(b"x")
+
+
+async def test_a_stream_cannot_tell() -> None:
+    ours, _ = over_streams()
+    assert ours.send_now(b"x") == 0

@@ -1,0 +1,191 @@
+"""Attends to one client: carries octets between its transport and its `Link`."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import structlog
+import trio
+
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.link import CLOSING_TIME, Link
+from amqproxy.broker.outbox import Outbox
+from amqproxy.broker.time_of_day import current_time
+from amqproxy.sockets.transport import Broken, Transport
+
+MOST_UNSENT = 32 * 1024 * 1024
+"""Octets waiting to be sent, above which nothing more is read. Deliveries end at a lower mark: these are answers."""
+
+
+class Attendant:
+    """One client's. Its one task reads, and what that brings for this client or another is sent there and then.
+
+    Only what a socket does not take at once is for a task of its own, in `nursery`. No exception leaves any of them.
+    `is_ended` is set once the last word is said.
+    """
+
+    __slots__ = (
+        "_broker",
+        "_is_listed",
+        "_is_sending",
+        "_may_read",
+        "_nursery",
+        "_outbox",
+        "_scope",
+        "_transport",
+        "is_ended",
+        "link",
+    )
+
+    def __init__(
+        self,
+        broker: Broker,
+        outbox: Outbox,
+        transport: Transport,
+        nursery: trio.Nursery,
+        *,
+        is_loopback: bool = True,
+        name: str = "",
+        certificate_name: str | None = None,
+    ) -> None:
+        self._broker = broker
+        self._outbox = outbox
+        self._transport = transport
+        self._nursery = nursery
+        self._scope = trio.CancelScope()
+        self._may_read = trio.Event()
+        self._is_listed = False
+        self._is_sending = False
+        self.is_ended = trio.Event()
+        self.link = Link(
+            broker,
+            is_loopback=is_loopback,
+            wake=self._wake,
+            name=name,
+            certificate_name=certificate_name,
+            now=current_time(),
+        )
+
+    async def run(self) -> None:
+        """Serve the client until it is gone, or had to go."""
+        try:
+            with self._scope, suppress(Broken):
+                await self._read()
+        finally:
+            self._lose()
+            self.is_ended.set()
+            with trio.CancelScope(shield=True):
+                await self._transport.aclose()
+
+    # --- reading
+
+    async def _read(self) -> None:
+        """Until the client has closed its half, and our last word to it is said."""
+        receive, link = self._transport.receive, self.link
+        while data := await receive():
+            # A client may go on after its close, as amqplib does: to be reset for it might cost it our answer.
+            if not link.is_over:
+                self._feed(data)
+                if link.is_blocked or link.waiting > MOST_UNSENT or self._is_disk_behind():
+                    await self._wait()
+        if link.is_over:
+            await self.is_ended.wait()
+
+    def _feed(self, data: bytes) -> None:
+        now = current_time()
+        self._outbox.hold()
+        try:
+            self.link.feed(data, now)
+        except Exception:  # noqa: BLE001
+            self._fail()
+        self._outbox.flush(now)
+
+    def _is_disk_behind(self) -> bool:
+        keeper = self._broker.keeper
+        return keeper is not None and keeper.journal.is_full
+
+    async def _wait(self) -> None:
+        """Until the client is to be heard again."""
+        link = self.link
+        while not link.is_over:
+            self._may_read = trio.Event()
+            if self._is_disk_behind():
+                assert self._broker.keeper is not None
+                self._broker.keeper.journal.when_committed(self._may_read.set)
+            elif not link.is_blocked and link.waiting <= MOST_UNSENT:
+                return
+            await self._may_read.wait()
+
+    # --- sending
+
+    def _wake(self) -> None:
+        """The link has something to send, or is over, or is to be heard again."""
+        if not self._is_listed and not self._is_sending:
+            self._is_listed = True
+            self._outbox.add(self)
+        self._may_read.set()
+
+    def send(self, now: float) -> None:
+        """Send what there is, as far as that goes without waiting; a task of its own sends the rest."""
+        self._is_listed = False
+        if self._is_sending:
+            return
+        link = self.link
+        try:
+            output = link.take_output()
+            sent = self._transport.send_now(output) if output else 0
+            if sent < len(output) or link.is_over:
+                self._is_sending = True
+                self._nursery.start_soon(self._send, memoryview(output)[sent:])
+            else:
+                link.sent(now)
+        except Broken:
+            self._scope.cancel()
+        except Exception:  # noqa: BLE001
+            self._fail()
+
+    async def _send(self, octets: bytes | memoryview) -> None:
+        """Send all there is, and what comes meanwhile; the end too, if the link is over."""
+        link = self.link
+        try:
+            while octets:
+                await self._transport.send(octets)
+                link.sent(current_time())
+                self._may_read.set()
+                await trio.lowlevel.checkpoint()
+                octets = link.take_output()
+            if link.is_over:
+                await self._end()
+        except Broken:
+            self._scope.cancel()
+        except Exception:  # noqa: BLE001
+            self._fail()
+        self._is_sending = link.is_over
+        if link.waiting:
+            self._wake()
+
+    # --- the end
+
+    async def _end(self) -> None:
+        """All is said. The client has a while to hear it, and to close."""
+        self._scope.deadline = trio.current_time() + CLOSING_TIME
+        self._lose()
+        await self._transport.send_eof()
+        self.is_ended.set()
+
+    def _lose(self) -> None:
+        now = current_time()
+        self._outbox.hold()
+        try:
+            self.link.lose(now)
+        except Exception:  # noqa: BLE001
+            self._fail()
+        self._outbox.flush(now)
+
+    def _fail(self) -> None:
+        """An exception of our own, which is being handled, ends this connection and is nobody else's trouble."""
+        structlog.get_logger().exception("connection failed", client=self.link.name)
+        try:
+            self.link.fail(current_time())
+        except Exception:  # noqa: BLE001
+            self._scope.cancel()

@@ -1,0 +1,74 @@
+"""Whom a client's certificate names, as RabbitMQ reads it: for SASL EXTERNAL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Naming = Callable[[Mapping[str, Any]], str | None]
+"""The user that a certificate names, from what `ssl.SSLSocket.getpeercert` says of it; None where it names none."""
+
+KINDS = {
+    "surname": "SN",
+    "givenName": "GIVENNAME",
+    "initials": "INITIALS",
+    "generationQualifier": "GENERATIONQUALIFIER",
+    "commonName": "CN",
+    "localityName": "L",
+    "stateOrProvinceName": "ST",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "title": "TITLE",
+    "countryName": "C",
+    "serialNumber": "SERIALNUMBER",
+    "pseudonym": "PSEUDONYM",
+    "domainComponent": "DC",
+    "emailAddress": "EMAILADDRESS",
+    "userId": "UID",
+    "businessCategory": "2.5.4.15",
+    "description": "2.5.4.13",
+    "dnQualifier": "2.5.4.46",
+    "name": "2.5.4.41",
+    "organizationIdentifier": "2.5.4.97",
+    "postalCode": "2.5.4.17",
+    "streetAddress": "2.5.4.9",
+    "x500UniqueIdentifier": "2.5.4.45",
+}
+"""What RabbitMQ calls the parts of a name; those that it has no word for, it numbers."""
+
+ESCAPED = frozenset('"+,;<>\\')
+
+
+def distinguished_name(certificate: Mapping[str, Any]) -> str | None:
+    """The whole subject, as RFC 4514 writes it: `CN=orders,O=acme`. RabbitMQ's usual choice."""
+    parts = ["+".join(map(_told, names)) for names in reversed(certificate.get("subject", ()))]
+    return ",".join(parts) or None
+
+
+def common_name(certificate: Mapping[str, Any]) -> str | None:
+    """The subject's common name; several with a comma between."""
+    names = [value for each in certificate.get("subject", ()) for kind, value in each if kind == "commonName"]
+    return ",".join(names) or None
+
+
+NAMINGS: dict[str, Naming] = {"distinguished_name": distinguished_name, "common_name": common_name}
+"""By RabbitMQ's words for them, in ssl_cert_login_from."""
+
+
+def _told(name: tuple[str, str]) -> str:
+    kind, value = name
+    return f"{KINDS.get(kind, kind)}={_escaped(value)}"
+
+
+def _escaped(value: str) -> str:
+    """RFC 4514, 2.4, with RabbitMQ's idea of what has to be escaped."""
+    escaped = []
+    for place, character in enumerate(value):
+        is_edge = (place == 0 and character in " #") or (place == len(value) - 1 and character == " ")
+        if is_edge or character in ESCAPED:
+            escaped.append("\\" + character)
+        elif 32 <= ord(character) < 126:
+            escaped.append(character)
+        else:
+            escaped += [f"\\{octet:02X}" for octet in character.encode()]
+    return "".join(escaped)

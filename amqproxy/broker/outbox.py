@@ -1,0 +1,56 @@
+"""Who has something to send: what one client's octets bring for others leaves with what they bring for itself."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import trio
+
+from amqproxy.broker.time_of_day import current_time
+
+
+class Sender(Protocol):
+    """Whoever can have something to send."""
+
+    def send(self, now: float) -> None:
+        """Send what there is, as far as that goes without waiting."""
+
+
+class Outbox:
+    """The senders of one broker that have something to send.
+
+    Whoever makes the broker speak holds it before (`hold`) and empties it after (`flush`): so what belongs together
+    leaves in one piece, and no task has to wake up for it. The rest is for `run` to send.
+    """
+
+    def __init__(self) -> None:
+        self._senders: list[Sender] = []
+        self._is_held = False
+        self._something = trio.Event()
+
+    def add(self, sender: Sender) -> None:
+        """Let `sender` send at the next flush, once."""
+        self._senders.append(sender)
+        if not self._is_held:
+            self._something.set()
+
+    def hold(self) -> None:
+        """A flush is going to follow in this very turn."""
+        self._is_held = True
+
+    def flush(self, now: float) -> None:
+        """Let each send once. What they then still have waits for the next turn: others have theirs meanwhile."""
+        self._is_held = True
+        senders, self._senders = self._senders, []
+        for sender in senders:
+            sender.send(now)
+        self._is_held = False
+        if self._senders:
+            self._something.set()
+
+    async def run(self) -> None:
+        """Flush what nobody else does, until cancelled."""
+        while True:
+            await self._something.wait()
+            self._something = trio.Event()
+            self.flush(current_time())

@@ -1,0 +1,35 @@
+"""What the broker uses of the machine: memory, and room on the disk."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+MEMORY_SHARE = 0.4
+"""Of all memory: what a broker may use before publishers are held up, as with RabbitMQ."""
+
+DISK_FREE = 50_000_000
+"""Octets that must be free on the disk, or publishers are held up, as with RabbitMQ."""
+
+
+def memory_in_use() -> int | None:
+    """Octets of this process that are in memory; None where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except (OSError, ValueError):
+        return None
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def usual_memory_limit() -> int:
+    """Octets above which publishers are held up, unless somebody says otherwise."""
+    return int(MEMORY_SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+
+
+def disk_free(directory: Path) -> int | None:
+    """Octets that we may still write where the directory is; None where the system does not say."""
+    try:
+        found = os.statvfs(directory)
+    except OSError:
+        return None
+    return found.f_bavail * found.f_frsize

@@ -1,0 +1,57 @@
+"""Lets the model do what is due, when it is due, and tells it what it uses of the machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import structlog
+import trio
+
+from amqproxy.broker import resources
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.outbox import Outbox
+from amqproxy.broker.time_of_day import current_time, trio_time
+
+MEASURING_INTERVAL = 1.0
+"""Seconds between two looks at memory and disk."""
+
+LEAST_SLEEP = 0.005
+"""Seconds between two looks for what is due, however much is."""
+
+
+class Timekeeper:
+    """Sleeps until something in `broker` is due; `directory` is where the disk must have room."""
+
+    def __init__(self, broker: Broker, outbox: Outbox, directory: Path | None = None) -> None:
+        self._broker = broker
+        self._outbox = outbox
+        self._directory = directory
+        self._sleep = trio.CancelScope()
+        self._earliest = 0.0
+        broker.sooner = self._wake_by
+
+    async def run(self) -> None:
+        """Keep the time, until cancelled."""
+        next_look = 0.0
+        while True:
+            now = current_time()
+            self._outbox.hold()
+            try:
+                if now >= next_look:
+                    next_look = now + MEASURING_INTERVAL
+                    self._measure(now)
+                self._broker.tick(now)
+            except Exception:  # noqa: BLE001
+                structlog.get_logger().exception("what was due failed")
+            self._outbox.flush(now)
+            self._earliest = trio_time(now) + LEAST_SLEEP
+            due = trio_time(min(next_look, self._broker.next_deadline()))
+            with trio.CancelScope(deadline=max(self._earliest, due)) as self._sleep:
+                await trio.sleep_forever()
+
+    def _wake_by(self, when: float) -> None:
+        self._sleep.deadline = min(self._sleep.deadline, max(self._earliest, trio_time(when)))
+
+    def _measure(self, now: float) -> None:
+        disk_free = None if self._directory is None else resources.disk_free(self._directory)
+        self._broker.measure(now, memory=resources.memory_in_use(), disk_free=disk_free)

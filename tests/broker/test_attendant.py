@@ -1,0 +1,277 @@
+"""One client's octets, both ways, over real sockets: what waits, and for whom."""
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+import trio
+import trio.testing
+from structlog.testing import capture_logs
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.frames import encode_method
+from amqproxy.amqp091.methods import (
+    BasicConsume,
+    BasicGet,
+    BasicPublish,
+    ChannelOpen,
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionOpen,
+    ConnectionTuneOk,
+    Method,
+    QueueDeclare,
+)
+from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.protocol_header import HEADER
+from amqproxy.broker import attendant as attendant_module
+from amqproxy.broker.attendant import Attendant
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.link import CLOSING_TIME, HIGH_WATER, Link
+from amqproxy.broker.outbox import Outbox
+from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport
+from tests.broker.client import Client
+
+OPENING = b"".join(
+    [
+        HEADER,
+        encode_method(0, Client.start_ok(b"\0guest\0guest")),
+        encode_method(0, ConnectionTuneOk(2047, 131_072, 0)),
+        encode_method(0, ConnectionOpen("/")),
+        encode_method(1, ChannelOpen()),
+    ]
+)
+GOODBYE = encode_method(0, ConnectionClose(200, "bye"))
+
+
+def said(*methods: Method) -> bytes:
+    return b"".join(encode_method(1, method) for method in methods)
+
+
+def publish(body: bytes, queue: str = "q") -> bytes:
+    return Command(1, BasicPublish(routing_key=queue), Properties(), body).encode(131_072)
+
+
+class House:
+    """A broker, and what attends to its clients."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self.broker = Broker()
+        self.outbox = Outbox()
+        self.nursery = nursery
+        self.clients: list[trio.abc.AsyncResource] = []
+        nursery.start_soon(self.outbox.run)
+
+    def attend(self, transport: Transport) -> Attendant:
+        attendant = Attendant(self.broker, self.outbox, transport, self.nursery)
+        self.nursery.start_soon(attendant.run)
+        return attendant
+
+    def over(self, sock: socket.socket) -> trio.SocketStream:
+        client = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
+        self.clients.append(client)
+        return client
+
+    async def client(self) -> tuple[trio.SocketStream, Attendant]:
+        """A client with channel 1 open."""
+        ours, theirs = socket.socketpair()
+        theirs.setblocking(False)
+        attendant = self.attend(SocketTransport(theirs, turn=1))
+        client = self.over(ours)
+        await client.send_all(OPENING)
+        await hush(client)
+        return client, attendant
+
+
+async def hush(client: trio.abc.ReceiveStream) -> bytes:
+    """All that comes until no more does."""
+    octets = b""
+    with trio.move_on_after(0.05) as patience:
+        while data := await client.receive_some():
+            octets += data
+            patience.deadline = trio.current_time() + 0.05
+    return octets
+
+
+@asynccontextmanager
+async def house() -> AsyncIterator[House]:
+    async with trio.open_nursery() as nursery:
+        home = House(nursery)
+        yield home
+        for client in home.clients:
+            await trio.aclose_forcefully(client)
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_one_says_reaches_another() -> None:
+    async with house() as home:
+        one, _ = await home.client()
+        other, _ = await home.client()
+        await one.send_all(said(QueueDeclare(queue="q"), BasicConsume(queue="q", consumer_tag="c", no_ack=True)))
+        await hush(one)
+        await other.send_all(publish(b"hello") * 3)
+        assert (await hush(one)).count(b"hello") == 3
+
+
+async def test_who_does_not_read_is_delivered_no_more_than_the_mark_and_slows_nobody() -> None:
+    body = bytes(100_000)
+    async with house() as home:
+        slow, attendant = await home.client()
+        quick, _ = await home.client()
+        consume = BasicConsume(queue="q", consumer_tag="c", no_ack=True)
+        await slow.send_all(said(QueueDeclare(queue="q"), consume))
+        await hush(slow)
+        count = 3 * HIGH_WATER // len(body)
+        await quick.send_all(publish(body) * count)
+        answered = await quick_answer(quick)
+        assert answered
+        depth = home.broker.vhosts["/"].queues["q"].message_count
+        assert 0 < attendant.link.waiting <= HIGH_WATER + len(body) + 1000
+        assert depth * len(body) > HIGH_WATER  # less what the kernel has taken
+        got = 0
+        while got < count * len(body):
+            got += len(await slow.receive_some())
+        assert home.broker.vhosts["/"].queues["q"].message_count == 0
+
+
+async def quick_answer(client: trio.SocketStream) -> bytes:
+    await client.send_all(said(QueueDeclare(queue="other", exclusive=True)))
+    return await hush(client)
+
+
+async def test_who_does_not_read_answers_is_not_listened_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attendant_module, "MOST_UNSENT", 1_000_000)
+    body = bytes(100_000)
+    async with house() as home:
+        client, attendant = await home.client()
+        await client.send_all(said(QueueDeclare(queue="q")) + publish(body) * 100)
+        await hush(client)
+        asked = said(BasicGet(queue="q", no_ack=True)) * 50
+        async with trio.open_nursery() as nursery:
+
+            @nursery.start_soon
+            async def ask() -> None:
+                for start in range(0, len(asked), 20):
+                    await client.send_all(asked[start : start + 20])
+                    await trio.sleep(0.001)
+
+        assert 1_000_000 < attendant.link.waiting < 2_000_000
+        got = 0
+        while got < 50 * len(body):
+            got += len(await client.receive_some())
+
+
+@pytest.mark.parametrize("kind", ["socket", "stream"])
+async def test_the_client_may_go_on_after_it_closed(kind: str) -> None:
+    """As amqplib does, whose last acks may come behind its close: to be reset for them would cost it our close-ok."""
+    async with house() as home:
+        if kind == "socket":
+            client, attendant = await home.client()
+        else:
+            client, theirs = trio.testing.memory_stream_pair()  # type: ignore[assignment]
+            attendant = home.attend(StreamTransport(theirs))
+            await client.send_all(OPENING)
+        await client.send_all(GOODBYE)
+        assert (await hush(client)).endswith(encode_method(0, ConnectionCloseOk()))
+        assert attendant.is_ended.is_set()
+        assert not home.broker.links
+        if kind == "socket":
+            await client.send_all(b"and more")
+            assert await client.receive_some() == b""
+        await client.aclose()
+
+
+async def test_but_not_for_ever(autojump_clock: trio.testing.MockClock) -> None:
+    async with house() as home:
+        client, _ = await home.client()
+        began = trio.current_time()
+        await client.send_all(GOODBYE)
+        await hush(client)
+        with suppress(trio.BrokenResourceError):
+            while True:
+                await client.send_all(b"x")
+                await trio.sleep(1)
+        assert trio.current_time() - began == pytest.approx(CLOSING_TIME, abs=2)
+
+
+async def test_a_client_that_goes_without_a_word() -> None:
+    async with house() as home:
+        client, attendant = await home.client()
+        await client.send_all(said(QueueDeclare(queue="mine", exclusive=True)))
+        await hush(client)
+        await client.aclose()
+        await attendant.is_ended.wait()
+        assert not home.broker.links
+        assert "mine" not in home.broker.vhosts["/"].queues
+
+
+async def test_what_goes_wrong_with_one_is_no_trouble_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    feed = Link.feed
+
+    def failing(self: Link, data: bytes, now: float) -> None:
+        if b"trip" in data:
+            raise RuntimeError("on purpose")
+        feed(self, data, now)
+
+    monkeypatch.setattr(Link, "feed", failing)
+    async with house() as home:
+        one, _ = await home.client()
+        other, _ = await home.client()
+        with capture_logs() as log:
+            await one.send_all(b"trip")
+            assert b"INTERNAL_ERROR - the broker failed" in await hush(one)
+        assert [event["event"] for event in log] == ["connection failed"]
+        assert await quick_answer(other)
+
+
+async def test_while_publishers_are_held_up_nothing_is_read() -> None:
+    async with house() as home:
+        client, attendant = await home.client()
+        await client.send_all(said(QueueDeclare(queue="q")))
+        home.broker.set_alarm("memory", True, 0.0)
+        await client.send_all(publish(b"one"))
+        assert b"low on memory" in await hush(client)
+        await client.send_all(publish(b"two"))
+        await hush(client)
+        assert attendant.link.is_blocked
+        assert home.broker.vhosts["/"].queues["q"].message_count == 0
+        home.broker.set_alarm("memory", False, 0.0)
+        await hush(client)
+        assert home.broker.vhosts["/"].queues["q"].message_count == 2
+
+
+async def test_a_flood_leaves_others_their_turn() -> None:
+    """Between two answers to a quiet client, a flooding one is read from a few times at most."""
+    reads = 0
+
+    class Counting(SocketTransport):
+        async def receive(self) -> bytes:
+            nonlocal reads
+            data = await super().receive()
+            reads += 1
+            return data
+
+    async with house() as home:
+        quiet, _ = await home.client()
+        ours, theirs = socket.socketpair()
+        theirs.setblocking(False)
+        home.attend(Counting(theirs, most_read=16 * 1024, turn=1))
+        flooder = home.over(ours)
+        await flooder.send_all(OPENING)
+        most = 0
+        async with trio.open_nursery() as nursery:
+
+            @nursery.start_soon
+            async def flood() -> None:
+                while True:
+                    await flooder.send_all(publish(b"x" * 100, "nowhere") * 1000)
+
+            for _ in range(50):
+                await quiet.send_all(said(QueueDeclare(queue="other", exclusive=True)))
+                before = reads
+                assert await quiet.receive_some()
+                most = max(most, reads - before)
+            nursery.cancel_scope.cancel()
+        assert reads > 50
+        assert most < 10

@@ -1,0 +1,55 @@
+"""Whom a certificate names; what is expected is what RabbitMQ 3.10's rabbit_cert_info says of such a certificate."""
+
+import pytest
+
+from amqproxy.broker.certificate import common_name, distinguished_name
+
+Subject = tuple[tuple[tuple[str, str], ...], ...]
+
+
+def one_each(*names: tuple[str, str]) -> Subject:
+    return tuple((name,) for name in names)
+
+
+CN, ORGANIZATION, COUNTRY = "commonName", "organizationName", "countryName"
+
+
+@pytest.mark.parametrize(
+    ("subject", "whole", "common"),
+    [
+        (one_each((ORGANIZATION, "acme"), (CN, "orders")), "CN=orders,O=acme", "orders"),
+        (
+            one_each((COUNTRY, "DE"), (ORGANIZATION, 'a,b "q" <x>; y+z\\ '), (CN, "# lead")),
+            'CN=\\# lead,O=a\\,b \\"q\\" \\<x\\>\\; y\\+z\\\\\\ ,C=DE',
+            "# lead",
+        ),
+        (one_each((CN, " sp ")), "CN=\\ sp\\ ", " sp "),
+        (one_each((CN, " ")), "CN=\\ ", " "),
+        (one_each((CN, "x  ")), "CN=x \\ ", "x  "),
+        (one_each((CN, "änn~€")), "CN=\\C3\\A4nn\\7E\\E2\\82\\AC", "änn~€"),
+        (
+            (((CN, "a"), ("userId", "u")), (("emailAddress", "a@b.c"),), (("domainComponent", "dc"),)),
+            "DC=dc,EMAILADDRESS=a@b.c,CN=a+UID=u",
+            "a",
+        ),
+        (one_each((CN, "one"), (CN, "two")), "CN=two,CN=one", "one,two"),
+        (
+            one_each(("serialNumber", "5"), ("streetAddress", "s"), ("title", "t"), ("surname", "sn")),
+            "SN=sn,TITLE=t,2.5.4.9=s,SERIALNUMBER=5",
+            None,
+        ),
+        (
+            one_each(("dnQualifier", "q"), ("businessCategory", "b"), ("postalCode", "12"), ("1.2.3.4", "z")),
+            "1.2.3.4=z,2.5.4.17=12,2.5.4.15=b,2.5.4.46=q",
+            None,
+        ),
+        ((), None, None),
+    ],
+)
+def test_names(subject: Subject, whole: str | None, common: str | None) -> None:
+    assert distinguished_name({"subject": subject}) == whole
+    assert common_name({"subject": subject}) == common
+
+
+def test_a_certificate_without_a_subject() -> None:
+    assert distinguished_name({}) is common_name({}) is None

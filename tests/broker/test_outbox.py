@@ -1,0 +1,67 @@
+"""Who sends, and when."""
+
+import trio
+import trio.testing
+
+from amqproxy.broker.outbox import Outbox
+
+
+class Scribe:
+    """Sends for so many turns, one after the other."""
+
+    def __init__(self, outbox: Outbox, turns: int = 1) -> None:
+        self.outbox = outbox
+        self.turns = turns
+        self.sent: list[float] = []
+
+    def send(self, now: float) -> None:
+        self.sent.append(now)
+        self.turns -= 1
+        if self.turns:
+            self.outbox.add(self)
+
+
+async def test_what_is_flushed_by_whoever_made_the_broker_speak_wakes_nobody() -> None:
+    outbox = Outbox()
+    scribe = Scribe(outbox)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(outbox.run)
+        await trio.testing.wait_all_tasks_blocked()
+        outbox.hold()
+        outbox.add(scribe)
+        await trio.testing.wait_all_tasks_blocked()
+        assert scribe.sent == []
+        outbox.flush(5.0)
+        assert scribe.sent == [5.0]
+        await trio.testing.wait_all_tasks_blocked()
+        assert scribe.sent == [5.0]
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_nobody_flushes_is_sent_all_the_same() -> None:
+    outbox = Outbox()
+    scribe = Scribe(outbox)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(outbox.run)
+        for count in (1, 2):
+            await trio.testing.wait_all_tasks_blocked()
+            scribe.turns = 1
+            outbox.add(scribe)
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(scribe.sent) == count
+        nursery.cancel_scope.cancel()
+
+
+async def test_who_has_more_waits_for_the_next_turn() -> None:
+    outbox = Outbox()
+    long, short = Scribe(outbox, turns=3), Scribe(outbox)
+    outbox.hold()
+    outbox.add(long)
+    outbox.add(short)
+    outbox.flush(1.0)
+    assert (len(long.sent), len(short.sent)) == (1, 1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(outbox.run)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (len(long.sent), len(short.sent)) == (3, 1)
+        nursery.cancel_scope.cancel()

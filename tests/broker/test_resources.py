@@ -1,0 +1,19 @@
+"""What the machine says of itself."""
+
+import shutil
+from pathlib import Path
+
+from amqproxy.broker.resources import disk_free, memory_in_use, usual_memory_limit
+
+
+def test_memory_is_known_and_bounded() -> None:
+    in_use = memory_in_use()
+    assert in_use is not None
+    assert 1_000_000 < in_use < usual_memory_limit()
+
+
+def test_room_on_the_disk(tmp_path: Path) -> None:
+    free = disk_free(tmp_path)
+    assert free is not None
+    assert 0 <= free <= shutil.disk_usage(tmp_path).total
+    assert disk_free(tmp_path / "missing") is None

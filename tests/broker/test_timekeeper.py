@@ -1,0 +1,95 @@
+"""When the model is woken, and what it is told."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+from structlog.testing import capture_logs
+
+from amqproxy.broker import resources
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.link import HANDSHAKE_TIME, Link
+from amqproxy.broker.outbox import Outbox
+from amqproxy.broker.time_of_day import current_time
+from amqproxy.broker.timekeeper import LEAST_SLEEP, MEASURING_INTERVAL, Timekeeper
+
+
+class Ticked(Broker):
+    """Remembers when."""
+
+    def __init__(self, **options: int) -> None:
+        super().__init__(**options)  # type: ignore[arg-type]
+        self.ticks: list[float] = []
+
+    def tick(self, now: float) -> None:
+        self.ticks.append(now)
+        super().tick(now)
+
+
+@asynccontextmanager
+async def kept_in_time(broker: Broker, directory: Path | None = None) -> AsyncIterator[None]:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(Timekeeper(broker, Outbox(), directory).run)
+        await trio.testing.wait_all_tasks_blocked()
+        yield
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_broker_that_has_nothing_to_do_sleeps(autojump_clock: trio.testing.MockClock) -> None:
+    broker = Ticked()
+    async with kept_in_time(broker):
+        await trio.sleep(60.5)
+    assert len(broker.ticks) == 61 / MEASURING_INTERVAL
+
+
+async def test_it_wakes_when_something_is_due(autojump_clock: trio.testing.MockClock) -> None:
+    broker = Ticked()
+    async with kept_in_time(broker):
+        await trio.sleep(0.1)
+        now = current_time()
+        link = Link(broker, is_loopback=True, wake=lambda: None, now=now)
+        for when in (now + 0.7, now + 0.3):  # it sleeps already, and has to get up sooner
+            broker.timed_links.set(link, when)
+        await trio.sleep(HANDSHAKE_TIME + 1)
+        assert broker.ticks[1] == pytest.approx(now + 0.3, abs=LEAST_SLEEP)
+        assert link.is_over
+
+
+async def test_what_is_due_at_once_does_not_keep_it_busy(autojump_clock: trio.testing.MockClock) -> None:
+    broker = Ticked()
+    async with kept_in_time(broker):
+        links = [Link(broker, is_loopback=True, wake=lambda: None) for _ in range(100)]
+        for number, link in enumerate(links):
+            broker.timed_links.set(link, current_time() + number * LEAST_SLEEP / 10)
+        await trio.sleep(0.9)
+    assert len(broker.ticks) < 20
+
+
+async def test_memory_and_disk_are_looked_at(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    broker = Broker(memory_limit=100, disk_free_limit=100)
+    found = {"memory": 50, "disk": 500}
+    monkeypatch.setattr(resources, "memory_in_use", lambda: found["memory"])
+    monkeypatch.setattr(resources, "disk_free", lambda directory: found["disk"])
+    async with kept_in_time(broker, tmp_path):
+        for memory, disk, alarms in [(101, 500, {"memory"}), (50, 99, {"disk"}), (50, 100, set())]:
+            found.update(memory=memory, disk=disk)
+            await trio.sleep(1.1 * MEASURING_INTERVAL)
+            assert broker.alarms == alarms
+
+
+async def test_what_fails_does_not_end_it(autojump_clock: trio.testing.MockClock) -> None:
+    class Failing(Ticked):
+        def tick(self, now: float) -> None:
+            super().tick(now)
+            raise RuntimeError("on purpose")
+
+    broker = Failing()
+    with capture_logs() as log:
+        async with kept_in_time(broker):
+            await trio.sleep(2.5 * MEASURING_INTERVAL)
+    assert len(broker.ticks) == len(log) == 3
