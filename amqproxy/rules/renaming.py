@@ -115,6 +115,8 @@ class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         if self._to is not None:
             only = literal if self.source is None else self._only_source
             return only if only is not None and new == self._to.fill(seen) else new
+        if not new or new.startswith(RESERVED):
+            return new
         prefix, suffix = self._prefix.fill(seen), self._suffix.fill(seen)
         if len(new) < len(prefix) + len(suffix) or not (new.startswith(prefix) and new.endswith(suffix)):
             return new
