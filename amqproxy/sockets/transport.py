@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import socket
 import ssl
+import struct
 from typing import Protocol
 
 import trio
@@ -21,6 +22,10 @@ TURN = 8
 """Reads in a row, none of which had to wait, after which the other tasks have their turn."""
 
 
+_AT_ONCE = struct.pack("ii", 1, 0)
+"""A socket that does not linger when it is closed: it sends a reset."""
+
+
 class Broken(Exception):
     """The peer is gone without a word; the text says how."""
 
@@ -31,8 +36,11 @@ class Transport(Protocol):
     `received` counts the octets that have come; `is_listening` is whether somebody waits for more.
     """
 
-    received: int
-    is_listening: bool
+    @property
+    def received(self) -> int: ...
+
+    @property
+    def is_listening(self) -> bool: ...
 
     async def receive(self) -> bytes:
         """The octets that came next, b"" once the peer has closed its half. `Broken` if it is gone."""
@@ -56,6 +64,9 @@ class Transport(Protocol):
 
     async def aclose(self) -> None:
         """Close both halves at once; whoever waits on them gets `Broken`."""
+
+    async def reset(self) -> None:
+        """As `aclose`, but what has not been read is lost, and the peer is told so by a reset, if it is on TCP."""
 
 
 class SocketTransport:
@@ -177,6 +188,11 @@ class SocketTransport:
             self._socket.close()
             self._was_drained = False  # to read on fails at once, where to wait on -1 would confuse trio
 
+    async def reset(self) -> None:
+        if self._socket.fileno() >= 0:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+        await self.aclose()
+
 
 class StreamTransport:
     """Any trio stream, TLS above all. TLS cannot close one half: `send_eof` closes both."""
@@ -222,6 +238,12 @@ class StreamTransport:
 
     async def aclose(self) -> None:
         await trio.aclose_forcefully(self._stream)
+
+    async def reset(self) -> None:
+        below = self._stream.transport_stream if isinstance(self._stream, trio.SSLStream) else self._stream
+        if isinstance(below, trio.SocketStream) and below.socket.fileno() >= 0:
+            below.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+        await self.aclose()
 
 
 def plain_socket(stream: trio.SocketStream) -> socket.socket:

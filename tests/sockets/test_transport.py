@@ -219,6 +219,34 @@ async def test_a_reset_by_name() -> None:
     await ours.aclose()
 
 
+async def test_a_reset_of_ours() -> None:
+    end, other = connected(tcp=True)
+    ours, theirs = SocketTransport(end), SocketTransport(other)
+    await ours.reset()
+    await ours.reset()
+    with pytest.raises(Broken, match="reset by the peer"):
+        await theirs.receive()
+    with pytest.raises(Broken):
+        await ours.receive()
+    await theirs.aclose()
+
+
+async def test_a_reset_under_tls_or_over_a_trio_stream() -> None:
+    end, other = connected(tcp=True)
+    trio_socket = trio.socket.from_stdlib_socket(end)
+    ours, theirs = StreamTransport(trio.SocketStream(trio_socket)), SocketTransport(other)
+    await ours.reset()
+    await ours.reset()
+    with pytest.raises(Broken, match="reset by the peer"):
+        await theirs.receive()
+    await theirs.aclose()
+    one, _ = memory_stream_pair()
+    in_memory = StreamTransport(one)
+    await in_memory.reset()
+    with pytest.raises(Broken):
+        await in_memory.send(b"x")
+
+
 async def test_reads_grow_with_what_there_is_and_shrink_again() -> None:
     ours, theirs = over_sockets()
     async with trio.open_nursery() as nursery:

@@ -1,0 +1,135 @@
+"""A transport to a peer, with something done to the octets on their way to it: late, slow, in pieces, or cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import trio
+
+from amqproxy.rules.delay_line import DelayLine, End, Pass, Wait
+from amqproxy.rules.verdict import Impairment
+from amqproxy.sockets.transport import Broken, Transport
+
+MOST_HELD = 1024 * 1024
+"""Octets that may be on their way; who sends more waits, and so slows whoever it has them from."""
+
+
+class Impaired:
+    """A `Transport` around another, which it is as long as nothing is done to octets.
+
+    It is put in the other's place when the first impairment comes, and stays. `run` carries what is late: without it,
+    `send` and `send_eof` wait themselves for what they have put on its way, and nothing ends the connection in between.
+    What is received is not touched: that is done on the other leg, to whom it goes.
+    """
+
+    def __init__(self, transport: Transport, random: Callable[[], float]) -> None:
+        self._transport = transport
+        self._line = DelayLine(random)
+        self._is_running = False
+        self._failure: str | None = None
+        self._stirred = trio.Event()
+        self._moved = trio.Event()
+
+    @property
+    def received(self) -> int:
+        return self._transport.received
+
+    @property
+    def is_listening(self) -> bool:
+        return self._transport.is_listening
+
+    def impair(self, impairment: Impairment) -> None:
+        """Begin to do this to what is sent from now on."""
+        self._line.impair(impairment, trio.current_time())
+        self._stirred.set()
+
+    async def run(self) -> None:
+        """Carry octets on, and end the connection if that is what is done, until it is over or this is cancelled."""
+        self._is_running = True
+        try:
+            while self._failure is None:
+                await self._step()
+        finally:
+            self._is_running = False
+            self._tell_who_waits()
+
+    # --- as a transport
+
+    async def receive(self) -> bytes:
+        return await self._transport.receive()
+
+    async def send(self, data: bytes | memoryview) -> None:
+        if self._line.is_idle:
+            await self._transport.send(data)
+            return
+        await self._wait_while(lambda: self._line.held >= MOST_HELD)
+        self._line.put(bytes(data), trio.current_time())
+        self._stirred.set()
+        if not self._is_running:
+            await self._wait_while(lambda: self._line.held > 0)
+
+    def send_now(self, data: bytes | memoryview) -> int:
+        return self._transport.send_now(data) if self._line.is_idle else 0
+
+    async def send_eof(self) -> None:
+        await self._wait_while(lambda: self._line.held > 0)
+        await self.linger()
+        await self._transport.send_eof()
+
+    async def linger(self) -> None:
+        """Put off the end of the connection, if that is what is done; to be cancelled by who cannot wait."""
+        await trio.sleep(self._line.linger)
+
+    async def aclose(self) -> None:
+        self._fail("closed here")
+        await self._transport.aclose()
+
+    async def reset(self) -> None:
+        self._fail("reset here")
+        await self._transport.reset()
+
+    # --- what is on its way
+
+    async def _wait_while(self, holds: Callable[[], bool]) -> None:
+        """Let octets move on, or move them, as long as something holds. `Broken` if the peer is gone."""
+        while self._failure is None and holds():
+            if self._is_running:
+                await self._moved.wait()
+            else:
+                await self._step()
+        if self._failure is not None:
+            raise Broken(self._failure)
+
+    async def _step(self) -> None:
+        """Do what is to be done next, or wait until there is something to do."""
+        match self._line.move(trio.current_time()):
+            case Pass(octets):
+                try:
+                    await self._transport.send(octets)
+                except Broken as error:
+                    self._fail(str(error))
+            case End.HALF_CLOSE:
+                try:
+                    await self._transport.send_eof()
+                except Broken as error:
+                    self._fail(str(error))
+            case End.CLOSE:
+                await self.aclose()
+            case End.RESET:
+                await self.reset()
+            case Wait(until):
+                self._stirred = trio.Event()
+                with trio.move_on_at(until):
+                    await self._stirred.wait()
+        self._tell_who_waits()
+
+    def _fail(self, reason: str) -> None:
+        """Nothing more can be sent; who waits is told."""
+        if self._failure is None:
+            self._failure = reason
+        self._stirred.set()
+        self._tell_who_waits()
+
+    def _tell_who_waits(self) -> None:
+        self._moved.set()
+        self._moved = trio.Event()

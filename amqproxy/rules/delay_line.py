@@ -1,0 +1,177 @@
+"""The octets that are on their way to a peer while something is done to them; order stays, and nothing is lost in it.
+
+Octets go in by `put`; `move` tells what is to be done next, or how long to wait for that. There is no clock.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from enum import Enum, auto
+
+import msgspec
+
+from amqproxy.rules.impairments import Bandwidth, Cutoff, HalfClose, Latency, Reset, Silence, Slicing, SlowClose
+from amqproxy.rules.verdict import Impairment
+
+STEP = 0.05
+"""Seconds for which a bandwidth lets octets go at once."""
+
+
+class End(Enum):
+    """How a direction is to be ended."""
+
+    CLOSE = auto()
+    """Both directions, in good order as far as TCP can tell."""
+    RESET = auto()
+    HALF_CLOSE = auto()
+
+
+class Pass(msgspec.Struct, frozen=True):
+    """Send these octets now."""
+
+    octets: memoryview
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """Nothing is to be done before `until`, unless something is put in; infinite where there is nothing to wait for."""
+
+    until: float
+
+
+class Active:
+    """An impairment that has begun: until when, and how many octets a cutoff still lets pass."""
+
+    __slots__ = ("impairment", "left", "since", "until")
+
+    def __init__(self, impairment: Impairment, now: float) -> None:
+        self.impairment = impairment
+        self.since = now
+        self.until = math.inf if impairment.duration is None else now + impairment.duration
+        self.left = impairment.octets if isinstance(impairment, Cutoff) else 0
+
+    def end(self) -> tuple[float, End] | None:
+        """When it ends the connection, and how; whether that is before its own time is up is for others to say."""
+        match self.impairment:
+            case Reset(after=after):
+                return self.since + after, End.RESET
+            case HalfClose(after=after):
+                return self.since + after, End.HALF_CLOSE
+            case Silence(close_after=after) if after:
+                return self.since + after, End.CLOSE
+            case Cutoff() if not self.left:
+                return self.since, End.CLOSE
+            case _:
+                return None
+
+
+class DelayLine:
+    """One direction. `held` counts the octets in it; `random` draws from [0, 1).
+
+    Once it has told of an end there is nothing more in it, and nothing more goes in.
+    """
+
+    __slots__ = ("_active", "_free_at", "_queue", "_random", "_released", "ended", "held")
+
+    def __init__(self, random: Callable[[], float]) -> None:
+        self.held = 0
+        self.ended: End | None = None
+        self._random = random
+        self._active: list[Active] = []
+        self._queue: deque[tuple[float, memoryview]] = deque()
+        self._released = 0.0
+        """When what was put in last is let go on; nothing that comes later may be earlier."""
+        self._free_at = 0.0
+        """When there is room for the next octets."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Is nothing done to octets, so that they can as well go past?"""
+        return not self._active and not self._queue and self.ended is None
+
+    @property
+    def linger(self) -> float:
+        """Seconds by which the end of the connection is to be put off."""
+        return sum(each.impairment.delay for each in self._active if isinstance(each.impairment, SlowClose))
+
+    def impair(self, impairment: Impairment, now: float) -> None:
+        """Begin to do this to what comes from now on, besides what is being done already."""
+        self._active.append(Active(impairment, now))
+
+    def put(self, octets: bytes | bytearray | memoryview, now: float) -> None:
+        """Take octets; they must not change."""
+        self._expire(now)
+        if not octets or self.ended is not None:
+            return
+        delay = 0.0
+        for each in self._active:
+            if isinstance(each.impairment, Latency):
+                delay += max(0.0, each.impairment.delay + each.impairment.jitter * (2 * self._random() - 1))
+        self._released = max(self._released, now + delay)
+        self._queue.append((self._released, memoryview(octets)))
+        self.held += len(octets)
+
+    def move(self, now: float) -> Pass | End | Wait:
+        """What is to be done next. What it tells to pass counts as passed."""
+        self._expire(now)
+        if self.ended is not None:
+            return Wait(math.inf)
+        ends = [end for each in self._active if (end := each.end()) is not None]
+        due = min(ends, key=lambda end: end[0], default=None)
+        if due is not None and due[0] <= now:
+            self._finish(due[1])
+            return due[1]
+        until = min([each.until for each in self._active], default=math.inf)
+        if due is not None:
+            until = min(until, due[0])
+        if not self._queue or any(isinstance(each.impairment, Silence) for each in self._active):
+            return Wait(until)
+        ready = max(self._queue[0][0], self._free_at)
+        if ready > now:
+            return Wait(min(until, ready))
+        return Pass(self._take(now))
+
+    def _take(self, now: float) -> memoryview:
+        """As much of what comes next as may pass at once."""
+        released, octets = self._queue.popleft()
+        size, pause = len(octets), 0.0
+        for each in self._active:
+            match each.impairment:
+                case Slicing() as slicing:
+                    varied = slicing.size + round(slicing.variation * (2 * self._random() - 1))
+                    size = min(size, max(1, varied))
+                    pause += slicing.pause
+                case Bandwidth(rate=rate):
+                    size = min(size, max(1, int(rate * STEP)))
+                case Cutoff():
+                    size = min(size, each.left)
+                case _:
+                    pass
+        for each in self._active:
+            if isinstance(each.impairment, Bandwidth):
+                pause = max(pause, size / each.impairment.rate)
+            each.left -= size if isinstance(each.impairment, Cutoff) else 0
+        self._free_at = now + pause
+        self.held -= size
+        if size < len(octets):
+            self._queue.appendleft((released, octets[size:]))
+        return octets[:size]
+
+    def _expire(self, now: float) -> None:
+        if self._active and any(each.until <= now for each in self._active):
+            self._active = [each for each in self._active if each.until > now or _was_due(each, now)]
+            if not any(isinstance(each.impairment, (Bandwidth, Slicing)) for each in self._active):
+                self._free_at = 0.0
+
+    def _finish(self, end: End) -> None:
+        self.ended = end
+        self._active.clear()
+        self._queue.clear()
+        self.held = 0
+
+
+def _was_due(active: Active, now: float) -> bool:
+    """Was the end that it brings due before its time was up? Nobody may have looked in between."""
+    end = active.end()
+    return end is not None and end[0] <= min(active.until, now)

@@ -1,0 +1,223 @@
+"""What is done to octets on their way, over a real socket, on a clock that jumps."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+import trio.lowlevel
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from amqproxy.amqp091.grammar import CLIENT
+from amqproxy.proxy.impaired import MOST_HELD, Impaired
+from amqproxy.rules.impairments import Bandwidth, Cutoff, HalfClose, Latency, Reset, Silence, Slicing, SlowClose
+from amqproxy.rules.verdict import Impairment
+from amqproxy.sockets.transport import Broken, SocketTransport
+from tests.proxy.stage import connected
+
+
+class Listener:
+    """The peer: what it received, and when."""
+
+    def __init__(self, transport: SocketTransport) -> None:
+        self.transport = transport
+        self.heard: list[tuple[float, str]] = []
+        self.is_over = trio.Event()
+        self._start = trio.current_time()
+
+    async def listen(self) -> None:
+        while True:
+            try:
+                data = await self.transport.receive()
+            except Broken as error:
+                self._note(f"({error})")
+                self.is_over.set()
+                return
+            self._note(data.decode() if len(data) < 10 else f"{len(data)} octets")
+            if not data:
+                return
+
+    def _note(self, what: str) -> None:
+        self.heard.append((round(trio.current_time() - self._start, 3), what))
+
+
+@asynccontextmanager
+async def impaired(
+    *impairments: Impairment, tcp: bool = False, runs: bool = True
+) -> AsyncIterator[tuple[Impaired, Listener]]:
+    end, other = connected(tcp=tcp)
+    ours = Impaired(SocketTransport(end), lambda: 0.5)
+    listener = Listener(SocketTransport(other))
+    for impairment in impairments:
+        ours.impair(impairment)
+    async with trio.open_nursery() as nursery:
+        if runs:
+            nursery.start_soon(ours.run)
+        nursery.start_soon(listener.listen)
+        await wait_all_tasks_blocked()
+        yield ours, listener
+        nursery.cancel_scope.cancel()
+    await ours.aclose()
+    await listener.transport.aclose()
+
+
+async def test_without_impairments_it_is_the_transport_itself(autojump_clock: MockClock) -> None:
+    async with impaired() as (ours, listener):
+        await ours.send(b"ab")
+        assert ours.send_now(b"c") == 1
+        await ours.send_eof()
+        await trio.lowlevel.checkpoint()
+        await wait_all_tasks_blocked()
+        assert listener.heard == [(0, "abc"), (0, "")]
+        await listener.transport.send(b"defg")
+        assert not ours.is_listening
+        assert await ours.receive() == b"defg"
+        assert ours.received == 4
+
+
+@pytest.mark.parametrize("runs", [True, False])
+async def test_latency_keeps_order_and_the_end_comes_last(autojump_clock: MockClock, runs: bool) -> None:
+    async with impaired(Latency(CLIENT, delay=2), runs=runs) as (ours, listener):
+        await ours.send(b"a")
+        assert trio.current_time() == (0 if runs else 2) + listener._start
+        await trio.sleep(0.5)
+        await ours.send(b"b")
+        assert ours.send_now(b"c") == 0
+        await ours.send_eof()
+        await trio.sleep(1)
+        later = 0 if runs else 2
+        assert listener.heard == [(2, "a"), (2.5 + later, "b"), (2.5 + later, "")]
+
+
+async def test_latency_that_ends_leaves_the_transport_itself(autojump_clock: MockClock) -> None:
+    async with impaired(Latency(CLIENT, 1, delay=2)) as (ours, listener):
+        await ours.send(b"a")
+        await trio.sleep(1.5)
+        await ours.send(b"b")
+        await trio.sleep(5)
+        assert ours.send_now(b"c") == 1
+        await trio.sleep(1)
+        assert listener.heard == [(2, "ab"), (6.5, "c")]
+
+
+async def test_bandwidth(autojump_clock: MockClock) -> None:
+    async with impaired(Bandwidth(CLIENT, rate=40)) as (ours, listener):
+        await ours.send(b"abcdef")
+        await ours.send_eof()
+        await trio.sleep(1)
+        assert listener.heard == [(0, "ab"), (0.05, "cd"), (0.1, "ef"), (0.1, "")]
+
+
+async def test_slices(autojump_clock: MockClock) -> None:
+    async with impaired(Slicing(CLIENT, size=2, pause=1)) as (ours, listener):
+        await ours.send(b"abcde")
+        await trio.sleep(10)
+        assert listener.heard == [(0, "ab"), (1, "cd"), (2, "e")]
+
+
+async def test_who_sends_more_than_can_be_held_waits(autojump_clock: MockClock) -> None:
+    async with impaired(Silence(CLIENT, 60)) as (ours, _):
+        await ours.send(bytes(MOST_HELD - 1))
+        await ours.send(b"more than that by a little")
+        with trio.move_on_after(59) as patience:
+            await ours.send(b"x")
+        assert patience.cancelled_caught
+        start = trio.current_time()
+        await ours.send(b"y")
+        assert trio.current_time() - start == pytest.approx(1)
+
+
+async def test_silence_and_then_the_end(autojump_clock: MockClock) -> None:
+    async with impaired(Silence(CLIENT, close_after=3)) as (ours, listener):
+        await ours.send(b"a")
+        with pytest.raises(Broken, match="closed here"):
+            await ours.receive()
+        await trio.sleep(1)
+        assert listener.heard == [(3, "")]
+        with pytest.raises(Broken):
+            await ours.send(b"b")
+        with pytest.raises(Broken):
+            await ours.send_eof()
+
+
+async def test_who_waits_for_room_hears_of_the_end(autojump_clock: MockClock) -> None:
+    async with impaired(Silence(CLIENT, close_after=3)) as (ours, _):
+        await ours.send(bytes(MOST_HELD))
+        with pytest.raises(Broken, match="closed here"):
+            await ours.send(b"x")
+        assert trio.current_time() == pytest.approx(_._start + 3)
+
+
+async def test_a_reset() -> None:
+    async with impaired(Reset(CLIENT), tcp=True) as (_, listener):
+        with trio.fail_after(10):
+            await listener.is_over.wait()
+        assert listener.heard[0][1] == "(reset by the peer)"
+
+
+async def test_a_half_close_leaves_the_other_half(autojump_clock: MockClock) -> None:
+    async with impaired(HalfClose(CLIENT, after=1)) as (ours, listener):
+        await ours.send(b"a")
+        await trio.sleep(2)
+        await ours.send(b"b")
+        await ours.send_eof()
+        assert listener.heard == [(0, "a"), (1, "")]
+        await listener.transport.send(b"c")
+        assert await ours.receive() == b"c"
+
+
+async def test_a_cutoff(autojump_clock: MockClock) -> None:
+    async with impaired(Cutoff(CLIENT, octets=3)) as (ours, listener):
+        await ours.send(b"ab")
+        await ours.send(b"cd")
+        await trio.sleep(1)
+        assert "".join(what for _, what in listener.heard) == "abc"
+
+
+async def test_a_slow_close(autojump_clock: MockClock) -> None:
+    async with impaired(SlowClose(CLIENT, delay=5)) as (ours, listener):
+        await ours.send(b"a")
+        await ours.send_eof()
+        await trio.lowlevel.checkpoint()
+        await wait_all_tasks_blocked()
+        assert listener.heard == [(0, "a"), (5, "")]
+
+
+async def test_a_peer_that_is_gone(autojump_clock: MockClock) -> None:
+    async with impaired(Latency(CLIENT, delay=1)) as (ours, listener):
+        await listener.transport.aclose()
+        await ours.send(b"a")
+        await ours.send(b"b")
+        await trio.sleep(2)
+        with pytest.raises(Broken, match="reset by the peer"):
+            await ours.send(b"c")
+
+
+async def test_an_impairment_can_begin_at_any_time(autojump_clock: MockClock) -> None:
+    async with impaired() as (ours, listener):
+        await ours.send(b"a")
+        await trio.sleep(1)
+        ours.impair(Latency(CLIENT, 1, delay=1))
+        await ours.send(b"b")
+        await trio.sleep(3)
+        await ours.send(b"c")
+        await trio.sleep(1)
+        assert listener.heard == [(0, "a"), (2, "b"), (4, "c")]
+
+
+async def test_when_nobody_carries_any_more_sending_carries_itself(autojump_clock: MockClock) -> None:
+    """As the last words of a session do: its tasks are gone by then."""
+    async with impaired(Latency(CLIENT, delay=2), runs=False) as (ours, listener):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ours.run)
+            await wait_all_tasks_blocked()
+            await ours.send(b"a")
+            nursery.cancel_scope.cancel()
+        await ours.send(b"b")
+        await ours.send_eof()
+        await trio.lowlevel.checkpoint()
+        await wait_all_tasks_blocked()
+        assert "".join(what for _, what in listener.heard) == "ab"
+        assert listener.heard[-1] == (2, "")
