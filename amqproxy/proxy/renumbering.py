@@ -32,9 +32,11 @@ class ConfirmNumbers:
         self._settled: set[int] = set()
         self._owes_start = start > 0  # may any up to there be unconfirmed?
 
-    def withhold(self, number: int) -> None:
-        """The client's publish of this number does not go to the broker."""
+    def withhold(self, number: int, *, is_answered: bool = True) -> None:
+        """The client's publish of this number does not go to the broker, and is confirmed otherwise, or never."""
         shift = self._shifts[-1]
+        if not is_answered:
+            self._lost.add(number)
         self._shift_from(number - shift, shift + 1)
 
     def insert(self, next_number: int) -> None:

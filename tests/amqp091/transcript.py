@@ -60,10 +60,10 @@ def _read_line(line: str, violation: str) -> Said:
     words = shlex.split(text.strip("()"))
     channel = int(words.pop(0)) if words[0].isdigit() else 0
     what = words.pop(0)
-    return Said(line, sender, channel, what, _octets(channel, what, words), is_discarded, violation)
+    return Said(line, sender, channel, what, octets_of(channel, what, words), is_discarded, violation)
 
 
-def _octets(channel: int, what: str, words: list[str]) -> bytes:
+def octets_of(channel: int, what: str, words: list[str]) -> bytes:
     if what == "protocol-header":
         return PROTOCOL_HEADER
     if what == "heartbeat":

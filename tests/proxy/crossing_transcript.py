@@ -1,0 +1,183 @@
+"""Transcripts of a crossing: what both peers say, and what each of them hears.
+
+    >> 1 basic.publish routing_key=a        the client says so; lines are as in tests.amqp091.transcript
+    => 1 basic.publish routing_key=b        and the broker hears this
+    << 1 basic.ack delivery_tag=1           the broker says so
+    <= 1 basic.ack delivery_tag=2           and the client hears this
+    -- 1.5                                  so many seconds pass
+    !! 320 the text                         the connection is to be closed
+
+What is heard is written behind all that was said before; by then, neither peer has heard anything else. The connection
+and channels 1 and 2 are open. Every transcript is played a line at a time, and octet by octet.
+"""
+
+from __future__ import annotations
+
+import random
+import shlex
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from amqproxy.amqp091.connection import Connection
+from amqproxy.amqp091.errors import PreconditionFailed
+from amqproxy.amqp091.frames import EVERY_METHOD, METHOD, Frame, Passes, every_frame
+from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
+from amqproxy.amqp091.methods import BY_INDEX
+from amqproxy.amqp091.protocol_header import HEADER
+from amqproxy.proxy.crossing import STATEFUL, Crossing
+from amqproxy.rules.seen import ChannelFacts, Client, Seen
+from amqproxy.rules.verdict import Stage, Verdict
+from tests.amqp091.transcript import octets_of
+
+PRELUDE = """
+    << connection.start
+    >> connection.start-ok
+    << connection.tune channel_max=2047 frame_max=131072 heartbeat=60
+    >> connection.tune-ok channel_max=2047 frame_max=131072 heartbeat=60
+    >> connection.open
+    << connection.open-ok
+    >> 1 channel.open
+    << 1 channel.open-ok
+    >> 2 channel.open
+    << 2 channel.open-ok
+"""
+
+Decide = Callable[[Seen], Verdict]
+
+
+class ScriptedJudge:
+    """Has a function decide about the methods that are named, once so much of them has come."""
+
+    def __init__(self, decide: Decide, methods: Iterable[str], stage: Stage = Stage.BODY) -> None:
+        self._decide = decide
+        self._methods = frozenset(methods)
+        self._stage = stage
+        self.is_asleep = False
+        self.closed: list[int] = []
+        self.known: list[Client] = []
+
+    def stage(self, sender: Peer, frame: Frame, channel: ChannelFacts) -> Stage:
+        return self._stage if name_of(frame) in self._methods else Stage.NOTHING
+
+    def passes(self, sender: Peer, frame: Frame) -> Passes | None:
+        return Passes()
+
+    def wants(self) -> bytes:
+        return bytes(cls.name in self._methods for cls in BY_INDEX)
+
+    def judge(self, seen: Seen) -> Verdict:
+        return Verdict(command=seen.command) if self.is_asleep else self._decide(seen)
+
+    def know(self, client: Client) -> None:
+        self.known.append(client)
+
+    def channel_closed(self, number: int) -> None:
+        self.closed.append(number)
+
+
+def name_of(frame: Frame) -> str:
+    return BY_INDEX[frame.index].name if frame.kind == METHOD else "heartbeat"
+
+
+class Water:
+    """A crossing between two legs, and what would watch each of them from outside."""
+
+    def __init__(self, judge: ScriptedJudge, *, shows_all: bool = False) -> None:
+        self.now = 100.0
+        legs = {peer: Connection(initial_frame_max=131072, tracks_deliveries=shows_all) for peer in Peer}
+        self.watchers = {peer: Connection(initial_frame_max=131072) for peer in Peer}
+        self.crossing = Crossing(
+            legs, judge, Client(), random=random.Random(1).random, time=lambda: 0.0, shows_all=shows_all
+        )
+        for peer in Peer:
+            legs[peer].receive_header(CLIENT, HEADER)
+            self.watchers[peer].receive_header(CLIENT, HEADER)
+            reader = legs[peer].readers[peer]
+            reader.unseen = {}
+            wanted = (
+                EVERY_METHOD if shows_all else bytes(a | b for a, b in zip(STATEFUL[peer], judge.wants(), strict=True))
+            )
+            reader.want(wanted, content=shows_all)
+
+    def say(self, sender: Peer, octets: bytes) -> dict[Peer, bytes]:
+        """What both peers hear when one says something."""
+        reader = self.crossing.connections[sender].readers[sender]
+        offset = reader.offset
+        frames = reader.feed(octets)
+        assert reader.error is None
+        for frame in every_frame(bytes(reader.taken), 0):
+            with suppress(PreconditionFailed):  # what a peer does wrong is for the other to answer
+                self.watchers[sender].feed(sender, frame.raw)
+        self.crossing.take(sender, reader.taken, offset, frames, self.now)
+        return self.hear()
+
+    def hear(self) -> dict[Peer, bytes]:
+        heard = {peer: bytes(self.crossing.take_output(peer)) for peer in Peer}
+        for peer, octets in heard.items():
+            self.watchers[peer].feed(peer.other, octets)  # raises if it may not come
+        return heard
+
+    def wait(self, seconds: float) -> dict[Peer, bytes]:
+        self.now += seconds
+        self.crossing.tick(self.now)
+        return self.hear()
+
+
+def opened(judge: ScriptedJudge, **options: bool) -> Water:
+    water = Water(judge, **options)
+    judge.is_asleep = True
+    for line in PRELUDE.strip().splitlines():
+        sender, octets = read(line)
+        assert water.say(sender, octets)[sender.other] == octets
+    judge.is_asleep = False
+    return water
+
+
+def read(line: str) -> tuple[Peer, bytes]:
+    words = shlex.split(line)
+    peer = CLIENT if words.pop(0) in (">>", "<=") else SERVER
+    channel = int(words.pop(0)) if words[0].isdigit() else 0
+    return peer, octets_of(channel, words[0], words[1:])
+
+
+def play(transcript: str, decide: Decide, *methods: str, stage: Stage = Stage.BODY) -> Water:
+    """Play it line by line, then octet by octet, and show all to the legs once; the crossing afterwards."""
+    _play(transcript, ScriptedJudge(decide, methods, stage), size=1)
+    _play(transcript, ScriptedJudge(decide, methods, stage), shows_all=True)
+    return _play(transcript, ScriptedJudge(decide, methods, stage))
+
+
+def _play(transcript: str, judge: ScriptedJudge, size: int = 1 << 20, *, shows_all: bool = False) -> Water:
+    water = opened(judge, shows_all=shows_all)
+    heard: dict[Peer, bytes] = {CLIENT: b"", SERVER: b""}
+    has_heard = False
+    for line in [line.strip() for line in transcript.splitlines() if line.strip()]:
+        if has_heard and not line.startswith(("=>", "<=")):
+            assert heard == {CLIENT: b"", SERVER: b""}, f"before {line!r}: {shown(heard)}"
+        has_heard = line.startswith(("=>", "<="))
+        if line.startswith((">>", "<<")):
+            sender, octets = read(line)
+            for start in range(0, len(octets), size):
+                for peer, more in water.say(sender, octets[start : start + size]).items():
+                    heard[peer] += more
+        elif has_heard:
+            hearer, octets = read(line)
+            assert heard[hearer].startswith(octets), f"{line!r}: {shown(heard)}"
+            heard[hearer] = heard[hearer][len(octets) :]
+        elif line.startswith("--"):
+            for peer, more in water.wait(float(line[2:])).items():
+                heard[peer] += more
+        elif line.startswith("!!"):
+            refusal = water.crossing.refusal
+            assert refusal is not None
+            assert f"{refusal.code} {refusal.reply_text}" == line[2:].strip()
+    assert heard == {CLIENT: b"", SERVER: b""}, shown(heard)
+    return water
+
+
+def shown(heard: dict[Peer, bytes]) -> str:
+    return ", ".join(
+        f"the {peer} heard {[frame.method if frame.kind == METHOD else frame.raw for frame in every_frame(octets, 0)]}"
+        for peer, octets in heard.items()
+        if octets
+    )
