@@ -11,6 +11,7 @@ import structlog
 import trio
 
 from amqproxy.broker.broker import Broker
+from amqproxy.broker.heap import give_back
 from amqproxy.broker.journal import Batch, Journal
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.remembrance import Remembrance, restore
@@ -63,6 +64,7 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[Remembrance]:
         )
     )
     spill = broker.paging.place = Spill(directory)
+    broker.paging.relieved = give_back
     try:
         contents = store.load()
         journal.recover(contents.lanes, contents.shared)

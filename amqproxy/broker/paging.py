@@ -32,7 +32,7 @@ class Paging:
     """`measured` says how much memory is in use (octets), and `work` then parks a slice of what is too much.
 
     `vhosts` gives all there are. `place` takes what no lane has: until it is set, nothing is done. `failed` is called
-    with whether the disk has refused something, or has taken something again.
+    with whether the disk has refused something, or has taken something again; `relieved` when all is done for now.
     """
 
     def __init__(
@@ -43,6 +43,7 @@ class Paging:
     ) -> None:
         self.threshold = math.inf if limit is None else limit * SHARE
         self.place: Place | None = None
+        self.relieved: Callable[[], None] = lambda: None
         self._vhosts = vhosts
         self._failed = failed
         self._surplus = 0
@@ -74,7 +75,7 @@ class Paging:
         while self._surplus > 0 and room > 0:
             if not self._queues or self.place is None:
                 self._surplus = 0
-                return
+                break
             _, number, queue = heapq.heappop(self._queues)
             if queue.is_deleted:
                 continue
@@ -91,3 +92,5 @@ class Paging:
                 size = queue.octets_in_memory
                 if size > LEAST:
                     heapq.heappush(self._queues, (-size, number, queue))
+        if self._surplus <= 0:
+            self.relieved()

@@ -32,6 +32,13 @@ class File:
         self.octets = 0
         self.blocks = 0
 
+    def close(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    __del__ = close
+
 
 class Block(NamedTuple):
     """Messages that were put away together: where they are, the first and last position, how many, and how long."""
@@ -126,11 +133,11 @@ class Spill:
         if file is self._last:
             self._last = None
         del self._files[file]
-        os.close(file.descriptor)
+        file.close()
 
     def close(self) -> None:
         """All is gone."""
         for file in self._files:
-            os.close(file.descriptor)
+            file.close()
         self._files.clear()
         self._last = None

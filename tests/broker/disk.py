@@ -73,7 +73,7 @@ class Memory:
         if self.is_full:
             raise OSError("full")
         octets = sum(len(row.message.body) for row in rows)
-        block = Block(File(0), 0, 0, rows[0].position, rows[-1].position, len(rows), octets)
+        block = Block(File(-1), 0, 0, rows[0].position, rows[-1].position, len(rows), octets)
         self.rows[block] = list(rows)
         return block
 

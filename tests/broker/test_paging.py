@@ -28,6 +28,8 @@ class House:
         self.broker = Broker(memory_limit=200 * MIB)
         self.memory = Memory()
         self.broker.paging.place = self.memory
+        self.broker.paging.relieved = lambda: self.relieved.append(True)
+        self.relieved: list[bool] = []
 
     def queue(self, name: str, mib: int, *, each: int = 1024, **arguments: Any) -> Queue:
         """A queue with so much in it."""
@@ -69,6 +71,7 @@ def test_the_longest_go_first_and_no_more_than_must(house: House) -> None:
     assert house.page(112) >= 2
     assert mib(longer) + mib(long) == pytest.approx(20, abs=1)
     assert (mib(short), mib(longer)) == (pytest.approx(2, abs=0.1), pytest.approx(12, abs=2))
+    assert house.relieved == [True]
     assert house.page(100) == 0
 
 
