@@ -13,6 +13,7 @@ import msgspec
 import yaml
 
 from amqproxy.rules.actions import AnyRule
+from amqproxy.rules.flaw import check
 
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -145,11 +146,7 @@ class Config(Strict, frozen=True):
             raise ValueError(
                 f"upstream is {self.upstream.address}, which is where we listen: name the broker's address"
             )
-        names: dict[str, int] = {}
-        for place, rule in enumerate(self.rules):
-            first = names.setdefault(rule.name, place)
-            if first != place:
-                raise ValueError(f".rules[{place}].name: `{rule.name}` is the name of rules[{first}] too")
+        check(self.rules)
 
 
 class ConfigError(Exception):

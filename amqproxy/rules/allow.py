@@ -11,6 +11,7 @@ class Allow(Rule, frozen=True, tag="allow"):
     """Let it pass; no later rule is asked."""
 
     is_constant = True
+    renames = False
 
     def decide(self, seen: Seen, memory: Memory) -> Verdict:
         return Verdict(command=seen.command, is_final=True)

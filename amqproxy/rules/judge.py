@@ -17,12 +17,20 @@ from amqproxy.amqp091.frames import HEARTBEAT, Frame
 from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
 from amqproxy.amqp091.methods import ConnectionOpenOk
 from amqproxy.rules.case import Case, Counts
+from amqproxy.rules.filters import compiled
+from amqproxy.rules.known import MAX_OCTETS, Known, acts, likeness
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.table import Row, Table
 from amqproxy.rules.verdict import Close, Impairment, Stage, Verdict
 
 INTERNAL_ERROR = 541
+
+MAX_TABLES = 256
+"""How many kinds of client, told apart by the rules that can hold of them, are remembered."""
+
+MAX_KNOWN = 512
+"""How many methods of either peer are remembered for a session, to the octet."""
 
 
 class RuleSet:
@@ -63,16 +71,13 @@ class RuleSet:
         return table
 
 
-MAX_TABLES = 256
-"""How many kinds of client, told apart by the rules that can hold of them, are remembered."""
-
-
 def _case(rule: Rule, place: int, old: Case | None) -> Case:
+    conditions = rule.match.conditions()
     if rule.when:
-        raise ValueError(f"rule '{rule.name}': `when` is not known yet")
+        conditions = (*conditions, compiled(rule.when).condition)
     counts = old.counts if old else Counts()
     shared = old.shared if old and rule.continues(old.rule) else rule.begin()
-    return Case(rule, place, rule.match.conditions(), shared, counts)
+    return Case(rule, place, conditions, shared, counts)
 
 
 class Judge:
@@ -80,6 +85,8 @@ class Judge:
 
     def __init__(self, ruleset: RuleSet, client: Client) -> None:
         self.ruleset = ruleset
+        self.era = 0
+        """Goes up when what was told of passing commands holds no longer."""
         self._memories: dict[Case, Memory] = {}
         self._started: set[Case] = set()
         self._retired: tuple[Case, ...] = ()
@@ -90,9 +97,13 @@ class Judge:
         its vhost, and before the command that says so is judged."""
         self.client = client
         probe = Seen(sender=CLIENT, command=_NOTHING, client=client)
-        cases = tuple([case for case in self.ruleset.cases if all(c.holds(probe) for c in case.about_client)])
-        self._cases = cases
-        self._table = self.ruleset.table(cases, self._retired)
+        self._cases = tuple(
+            [case for case in self.ruleset.cases if all(each.holds(probe) for each in case.about_client)]
+        )
+        self._table = self.ruleset.table(self._cases, self._retired)
+        self._known: dict[Peer, dict[bytes, Known]] = {CLIENT: {}, SERVER: {}}
+        self._last: tuple[Frame | None, Known | None] = (None, None)
+        self.era += 1
 
     def wants(self, sender: Peer) -> bytes:
         """A 1 at the index of each method of `sender` that is to be staged, as `FrameReader.want` takes it."""
@@ -102,23 +113,34 @@ class Judge:
         """Are heartbeats to be staged too?"""
         return self._table.heartbeats[sender] is not None
 
+    @property
+    def reads_unacked(self) -> bool:
+        """Is `ChannelFacts.unacked` to be counted?"""
+        return any(case.reads_unacked for case in self._cases)
+
     def stage(self, sender: Peer, frame: Frame, channel: ChannelFacts) -> Stage:
         """How much of the command that `frame` begins must have come before it can be judged; NOTHING: it passes.
 
         `ProtocolError` when the method is malformed.
         """
-        row = self._table.row(sender, frame.index)
-        if row is None:
+        known = self._known[sender].get(likeness(frame))
+        if known is None:
+            known = self._learned(sender, frame, channel)
+        if known.is_passing:
+            known.count()
             return Stage.NOTHING
-        seen = Seen(sender=sender, command=Command.received([frame]), client=self.client, channel=channel)
-        return self._staged(row, seen)
+        self._last = (frame, known)
+        return known.stage
 
-    def _staged(self, row: Row, seen: Seen) -> Stage:
-        stage = row.restoring_stage
-        for case in row.asked:
-            if case.stage > stage:
-                stage = case.stage
-        return stage
+    def passing(self, sender: Peer, frame: Frame, channel: ChannelFacts) -> Known | None:
+        """What is known of the commands of this `likeness`, if it is that all of them pass untouched in this `era`.
+
+        Whoever lets one of them pass without staging it calls `Known.count`.
+        """
+        known = self._known[sender].get(likeness(frame))
+        if known is None:
+            known = self._learned(sender, frame, channel)
+        return known if known.is_passing else None
 
     def judge(self, seen: Seen) -> Verdict:
         """What is to become of a command, of which as much has come as `stage` asked for.
@@ -126,75 +148,180 @@ class Judge:
         A rule that raises refuses it. `ProtocolError` when it is malformed, which is its sender's fault.
         """
         command = seen.command
-        is_heartbeat = bool(command.frames) and command.frames[0].kind == HEARTBEAT
-        row = self._table.row(seen.sender, -1 if is_heartbeat else command.index)
-        if row is None:
-            return Verdict(command=command)
-        if not is_heartbeat:
-            _ = command.method, command.header
-        return self._walked(row, seen, is_heartbeat)
-
-    def _walked(self, row: Row, seen: Seen, is_heartbeat: bool) -> Verdict:
-        verdict = Verdict(command=seen.command)
-        if seen.sender is SERVER:
+        known = self._known_of(seen)
+        known.count()
+        verdict = known.verdict_on(command)
+        if known.is_final:
+            return verdict
+        row = self._row(seen)
+        assert row is not None  # or there would be nothing to ask
+        _ = command.header  # what is malformed is to be found here, and is no fault of a rule's
+        if known.is_restored_first:
             verdict = self._restored(row, seen, verdict)
-            if verdict.command is None:
-                return verdict
-        verdict = self._decided(row, seen, verdict, is_heartbeat)
-        if seen.sender is CLIENT and verdict.command is not None and verdict.close is None:
+        verdict = self._asked(known, seen, verdict)
+        if known.is_restored_last and verdict.close is None:
             verdict = self._restored(row, seen, verdict)
         return verdict
 
-    def _decided(self, row: Row, seen: Seen, verdict: Verdict, is_heartbeat: bool) -> Verdict:
-        place = -1
-        seen = _after(seen, verdict)
-        candidates = row.asked if is_heartbeat else row.candidates(seen.command.method)
-        while True:
-            for case in candidates:
-                if case.place <= place:
-                    continue
-                place = case.place
-                try:
-                    if not case.holds(seen):
-                        continue
-                    decided = case.rule.decide(seen, self._memory(case))
-                except Exception:  # noqa: BLE001 - a rule may raise anything, and must then refuse
-                    case.counts.errors += 1
-                    if case.is_shadow:
-                        continue
-                    return verdict.then(failed(case.rule, seen))
-                if not decided.is_final and not acts(decided, seen):
-                    continue
-                if case.is_shadow:
-                    case.counts.shadow_hits += 1
-                    verdict = verdict.then(Verdict(command=seen.command, marks=(f"{case.rule.name} (shadow)",)))
-                    continue
-                case.counts.hits += 1
-                if acts(decided, seen):
-                    decided = msgspec.structs.replace(decided, marks=(*decided.marks, case.rule.name))
-                verdict = verdict.then(decided)
-                if decided.is_final or decided.command is None or decided.close is not None:
-                    return verdict
-                if decided.command is not seen.command or decided.shown is not None:
-                    seen = _after(seen, verdict)
-                    if not is_heartbeat:
-                        candidates = row.candidates(seen.command.method)
-                        break
+    def _known_of(self, seen: Seen) -> Known:
+        """What is known of a command, whether it was the last to be staged, or was long ago, or never."""
+        frames = seen.command.frames
+        if not frames:
+            return self._examined(seen)
+        first, known = self._last
+        if frames[0] is first and known is not None:
+            return known
+        known = self._known[seen.sender].get(likeness(frames[0]))
+        return known or self._learned(seen.sender, frames[0], seen.channel)
+
+    def _row(self, seen: Seen) -> Row | None:
+        return self._table.row(seen.sender, -1 if _is_heartbeat(seen.command) else seen.command.index)
+
+    # --- what need only be found out once
+
+    def _learned(self, sender: Peer, frame: Frame, channel: ChannelFacts) -> Known:
+        """What is known, from now on, of all commands whose method is like this one."""
+        seen = Seen(sender=sender, command=Command.received([frame]), client=self.client, channel=channel)
+        known = self._examined(seen)
+        key = likeness(frame)
+        if len(key) <= MAX_OCTETS:
+            memory = self._known[sender]
+            if len(memory) >= MAX_KNOWN:
+                memory.clear()
+            memory[key] = known
+        return known
+
+    def _examined(self, seen: Seen) -> Known:
+        """Ask the rules in order, as long as each has but one answer to such a method, whenever it is asked."""
+        command = seen.command
+        row = self._row(seen)
+        if row is None:
+            return Known(command, Verdict(command=command), Stage.NOTHING)
+        if _is_heartbeat(command):
+            return _open(row, seen, Known(command, Verdict(command=command), Stage.METHOD), -1, is_certain=False)
+        _ = command.method  # as in `judge`
+        verdict = Verdict(command=command)
+        if seen.sender is SERVER and row.restoring:
+            restored = self._restored_for_good(row, seen, verdict)
+            if restored is None:
+                known = _open(row, seen, Known(command, verdict, Stage.METHOD), -1, is_certain=False)
+                known.is_restored_first = True
+                known.stage = max(known.stage, row.restoring_stage)
+                return known
+            verdict = restored
+        known, seen = self._settled(row, seen, verdict, command)
+        verdict = known.verdict
+        if seen.sender is CLIENT and row.restoring and verdict.command is not None and verdict.close is None:
+            restored = self._restored_for_good(row, seen, verdict) if known.is_final else None
+            if restored is not None:
+                known.settle(restored, command)
             else:
-                return verdict
+                known.is_restored_last = True
+                known.is_final = known.is_passing = False
+                known.stage = max(known.stage, row.restoring_stage)
+        return known
+
+    def _settled(self, row: Row, seen: Seen, verdict: Verdict, command: Command) -> tuple[Known, Seen]:
+        """What the rules come to that need be asked but once, and what the next one sees; `verdict` is so far."""
+        hits: list[Counts] = []
+        shadow_hits: list[Counts] = []
+        seen = _after(seen, verdict)
+        place = -1
+        cases = row.candidates(seen.command.method)
+        at = 0
+        opened: Known | None = None
+        while at < len(cases):
+            case = cases[at]
+            at += 1
+            if case.place <= place:
+                continue
+            try:
+                does_hold = case.holds_of_method(seen)
+                decided = self._decided(case, seen) if does_hold and case.is_settled else None
+            except Exception:  # noqa: BLE001 - then it is asked, and refuses, each time
+                opened = _open(row, seen, Known(command, verdict, Stage.METHOD), place)
+                break
+            if (does_hold and not case.is_settled) or not (decided is None or _is_repeatable(decided, seen.command)):
+                opened = _open(row, seen, Known(command, verdict, Stage.METHOD), place)
+                break
+            place = case.place
+            if decided is None:
+                continue
+            (shadow_hits if case.is_shadow else hits).append(case.counts)
+            verdict = verdict.then(decided)
+            if verdict.is_final or verdict.command is None or verdict.close is not None:
+                break
+            if verdict.command is not seen.command:
+                seen = _after(seen, verdict)
+                cases, at = row.candidates(seen.command.method), 0
+        known = opened or Known(command, verdict, Stage.METHOD)
+        known.hits, known.shadow_hits = tuple(hits), tuple(shadow_hits)
+        return known, seen
+
+    def _restored_for_good(self, row: Row, seen: Seen, verdict: Verdict) -> Verdict | None:
+        """The verdict with names given back, if that comes to the same each time; else None."""
+        if not row.restores_for_good:
+            return None
+        try:
+            for case in row.restoring:
+                seen = _after(seen, verdict)
+                restored = case.rule.restore(seen, self._memory(case))
+                if restored.command is None or not _is_repeatable(restored, seen.command):
+                    return None
+                verdict = verdict.then(restored)
+        except Exception:  # noqa: BLE001 - then it is asked, and refuses, each time
+            return None
+        return verdict
+
+    # --- what must be asked each time
+
+    def _asked(self, known: Known, seen: Seen, verdict: Verdict) -> Verdict:
+        """The verdict, with what the rules add to it that are left to be asked."""
+        for case in known.asked:
+            if verdict.is_final or verdict.command is None or verdict.close is not None:
+                break
+            seen = _after(seen, verdict)
+            try:
+                if not (known.is_certain or case.holds_of_method(seen)) or not case.holds_of_the_rest(seen):
+                    continue
+                decided = self._decided(case, seen)
+            except Exception as error:  # noqa: BLE001 - a rule may raise anything, and must then refuse
+                case.counts.errors += 1
+                if case.is_shadow:
+                    continue
+                return verdict.then(_failed(case.rule, seen, error))
+            if decided is None:
+                continue
+            if case.is_shadow:
+                case.counts.shadow_hits += 1
+            else:
+                case.counts.hits += 1
+            verdict = verdict.then(decided)
+        return verdict
+
+    def _decided(self, case: Case, seen: Seen) -> Verdict | None:
+        """What a rule that holds makes of a command; None where it lets it be. What it raises, it raises."""
+        decided = case.rule.decide(seen, self._memory(case))
+        does_act = acts(decided, seen.command)
+        if not does_act and not decided.is_final:
+            return None
+        if case.is_shadow:
+            return Verdict(command=seen.command, marks=(f"{case.rule.name} (shadow)",))
+        if does_act:
+            return msgspec.structs.replace(decided, marks=(*decided.marks, case.rule.name))
+        return decided
 
     def _restored(self, row: Row, seen: Seen, verdict: Verdict) -> Verdict:
         """The verdict, with the names in its command given back that rules have changed in the other direction."""
         for case in row.restoring:
-            seen = _after(seen, verdict)
-            try:
-                restored = case.rule.restore(seen, self._memory(case))
-            except Exception:  # noqa: BLE001 - as above
-                case.counts.errors += 1
-                return verdict.then(failed(case.rule, seen))
-            verdict = verdict.then(restored)
             if verdict.command is None:
                 break
+            seen = _after(seen, verdict)
+            try:
+                verdict = verdict.then(case.rule.restore(seen, self._memory(case)))
+            except Exception as error:  # noqa: BLE001 - as above
+                case.counts.errors += 1
+                return verdict.then(_failed(case.rule, seen, error))
         return verdict
 
     def _memory(self, case: Case) -> Memory:
@@ -216,7 +343,8 @@ class Judge:
                 continue
             self._started.add(case)
             try:
-                found = case.rule.start(self.client, self._memory(case), now, random) if case.holds(seen) else ()
+                holds = case.holds_of_method(seen) and case.holds_of_the_rest(seen)
+                found = case.rule.start(self.client, self._memory(case), now, random) if holds else ()
             except Exception:  # noqa: BLE001 - there is no command yet to refuse
                 case.counts.errors += 1
                 continue
@@ -245,6 +373,7 @@ class Judge:
         which is no more still come back.
         """
         judge = Judge(ruleset, self.client)
+        judge.era = self.era + 1
         old = {case.rule.name: case for case in (*self._retired, *self.ruleset.cases)}
         for case in ruleset.cases:
             before = old.get(case.rule.name)
@@ -255,18 +384,57 @@ class Judge:
                 memory = self._memories.pop(before, None)
                 if memory is not None:
                     judge._memories[case] = memory
-        retired = [case for case in old.values() if any(case.rule.restores(peer) for peer in (CLIENT, SERVER))]
-        for case in retired:
-            if case in self._memories:
+        retired = []
+        for case in old.values():
+            if case in self._memories and any(case.rule.restores(peer) for peer in (CLIENT, SERVER)):
                 judge._memories[case] = self._memories.pop(case)
+                retired.append(case)
         self.session_over()
-        judge._retired = tuple([case for case in retired if case in judge._memories])
-        judge.know(self.client)
+        if retired:
+            judge._retired = tuple(retired)
+            judge.know(self.client)
         return judge
 
 
 _NOTHING = Command(0, ConnectionOpenOk())
 """What stands for a command where only the client matters."""
+
+
+def _is_heartbeat(command: Command) -> bool:
+    return bool(command.frames) and command.frames[0].kind == HEARTBEAT
+
+
+def _open(row: Row, seen: Seen, known: Known, place: int, *, is_certain: bool = True) -> Known:
+    """`known`, with the rules behind `place` that must be asked each time, and how much of a command they may need.
+
+    `seen` is what the first of them sees; unless `is_certain`, its method may be another by then.
+    """
+    asked: list[Case] = []
+    cases = row.candidates(seen.command.method) if is_certain else row.asked
+    at = 0
+    while at < len(cases):
+        case = cases[at]
+        at += 1
+        if case.place <= place:
+            continue
+        place = case.place
+        was_certain = is_certain
+        if is_certain:
+            try:
+                if not case.holds_of_method(seen):
+                    continue
+            except Exception:  # noqa: BLE001 - it is asked again, and then refuses
+                is_certain = False
+        asked.append(case)
+        known.stage = max(known.stage, case.stage)
+        if case.rule.renames and not case.is_shadow:
+            is_certain = False
+        if was_certain and not is_certain:
+            cases, at = row.asked, 0
+    known.asked = tuple(asked)
+    known.is_certain = is_certain
+    known.is_final = known.is_passing = False
+    return known
 
 
 def _after(seen: Seen, verdict: Verdict) -> Seen:
@@ -276,15 +444,26 @@ def _after(seen: Seen, verdict: Verdict) -> Seen:
     return msgspec.structs.replace(seen, command=verdict.command, shown=verdict.shown)
 
 
-def acts(verdict: Verdict, seen: Seen) -> bool:
-    """Does anything become of the command but its passing?"""
-    return verdict.command is not seen.command or verdict != Verdict(
-        command=verdict.command, is_final=verdict.is_final, returned=verdict.returned
+def _is_repeatable(verdict: Verdict, command: Command) -> bool:
+    """Could the verdict be given on another command with the same method, when only the method is there?"""
+    if verdict.insertions or verdict.mirrored or verdict.shown is not None:
+        return False
+    return verdict.command is None or verdict.command is command or verdict.command.header is None
+
+
+def _failed(rule: Rule, seen: Seen, error: Exception) -> Verdict:
+    """A rule that raises refuses the command. What it raised is not told in full, since it may hold what is secret."""
+    scope = Scope.CHANNEL if seen.command.channel else Scope.CONNECTION
+    close = Close(scope, INTERNAL_ERROR, f"INTERNAL_ERROR - rule '{rule.name}' failed")
+    return Verdict(
+        command=None, close=close, marks=(rule.name,), logged=(("error", _account(rule, error)),), is_final=True
     )
 
 
-def failed(rule: Rule, seen: Seen) -> Verdict:
-    """A rule that raises refuses the command."""
-    scope = Scope.CHANNEL if seen.command.channel else Scope.CONNECTION
-    close = Close(scope, INTERNAL_ERROR, f"INTERNAL_ERROR - rule '{rule.name}' failed")
-    return Verdict(command=None, close=close, marks=(rule.name,), is_final=True)
+def _account(rule: Rule, error: Exception) -> str:
+    place, following = "", error.__traceback__
+    while following is not None:
+        code = following.tb_frame.f_code
+        place = f"{code.co_filename.rpartition('/')[2]}, line {following.tb_lineno}"
+        following = following.tb_next
+    return f"rule '{rule.name}' failed: {type(error).__name__} in {place}"

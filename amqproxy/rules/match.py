@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal
@@ -18,6 +17,7 @@ from amqproxy.rules.pattern import Patterns, predicate
 from amqproxy.rules.quantity import octets
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage
+from amqproxy.rules.wording import like
 
 HEARTBEAT = "heartbeat"
 """No method, but named as if it were one."""
@@ -108,7 +108,7 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     def _of_entries(self) -> Iterable[Condition]:
         for name in self.properties:
             if name == "headers" or name not in Properties.__struct_fields__:
-                raise ValueError(f".properties: no message has a property `{name}`{_like(name, _PROPERTIES)}")
+                raise ValueError(f".properties: no message has a property `{name}`{like(name, _PROPERTIES)}")
         for name, wanted in self.properties.items():
             yield _about(f"properties.{name}", _placed(f"properties.{name}", entry, wanted))
         for key, path in (("client", "client.properties"), ("arguments", "arguments"), ("headers", "headers")):
@@ -175,12 +175,7 @@ def _placed(key: str, make: Callable[[Any], Any], value: Any) -> Any:
 
 def _no_such_method(patterns: Patterns) -> str:
     first = patterns if isinstance(patterns, str) else patterns[0]
-    return f"`{first}` is no method{_like(first, BY_NAME)}"
-
-
-def _like(name: str, names: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(names), n=1)
-    return f": did you mean `{close[0]}`?" if close else ""
+    return f"`{first}` is no method{like(first, BY_NAME)}"
 
 
 def _about(path: str, check: Callable[[Any], bool]) -> Condition:

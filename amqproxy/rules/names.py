@@ -31,10 +31,12 @@ class Source(StrEnum):
 class Kind(StrEnum):
     """What kind of value a name has."""
 
-    TEXT = "text"
-    NUMBER = "number"
+    TEXT = "a text"
+    NUMBER = "a number"
     FLAG = "true or false"
-    TABLE = "table"
+    TIME = "a time"
+    """In seconds since 1970; to CEL, a timestamp."""
+    TABLE = "a table"
     """Names to values, whichever a peer has sent."""
     ANYTHING = "anything"
 
@@ -172,7 +174,7 @@ _ALL = [
     _about_moment("channel.is_transactional", "after tx.select", _of_channel("is_transactional"), Kind.FLAG),
     _about_moment("channel.consumers", "how many it has", _of_channel("consumers")),
     _about_moment("channel.unacked", "deliveries that the client has yet to settle", _of_channel("unacked")),
-    _about_moment("time", "seconds since 1970", lambda seen: seen.time),
+    _about_moment("time", "when it came, in UTC", lambda seen: seen.time, Kind.TIME),
     _about_content("size", Stage.HEADER, "octets of body", _size, Kind.NUMBER),
     _about_content("headers", Stage.HEADER, "the message's headers", _headers, Kind.TABLE),
     _about_content("body", Stage.BODY, "as text", body_text),

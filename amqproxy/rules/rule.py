@@ -47,13 +47,21 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     @property
     def is_constant(self) -> bool:
-        """Does `decide` come to the same for the same method of the same client, at any time? Then it is asked once."""
+        """Do `decide` and `restore` come to the same for the same method of the same client, whenever and wherever?
+
+        Then they are asked once.
+        """
         return False
 
     @property
     def methods(self) -> frozenset[str] | None:
         """The methods that the action can do something about; None: all. Others are never shown to it."""
         return None
+
+    @property
+    def renames(self) -> bool:
+        """May another method go on than came? Then what the method says tells nothing early of the rules behind it."""
+        return True
 
     @property
     def reads_unacked(self) -> bool:

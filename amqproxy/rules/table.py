@@ -17,12 +17,16 @@ class Row:
     Where rules name the exchanges that they are about, those for another exchange are not even looked at.
     """
 
-    __slots__ = ("_by_exchange", "_others", "asked", "restoring", "restoring_stage")
+    __slots__ = ("_by_exchange", "_others", "asked", "restores_for_good", "restoring", "restoring_stage")
 
     def __init__(self, asked: list[Case], restoring: list[Case]) -> None:
         self.asked = tuple(asked)
         self.restoring = tuple(reversed(restoring))
         self.restoring_stage = max([each.rule.restoring_needs for each in restoring], default=Stage.NOTHING)
+        self.restores_for_good = self.restoring_stage <= Stage.METHOD and all(
+            each.rule.is_constant for each in restoring
+        )
+        """Do the same names come back for the same method, always?"""
         named = {exchange for case in asked if case.exchanges is not None for exchange in case.exchanges}
         self._others = tuple([case for case in asked if case.exchanges is None])
         self._by_exchange = {

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.errors import Scope
-from amqproxy.amqp091.frames import HEADER, Frame, encode_frame, encode_method
+from amqproxy.amqp091.errors import ProtocolError, Scope
+from amqproxy.amqp091.frames import HEADER, HEARTBEAT_FRAME, Frame, encode_frame, encode_method
 from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
 from amqproxy.amqp091.methods import BasicConsume, BasicDeliver, BasicPublish, Method, QueueDeclare
 from amqproxy.amqp091.properties import ContentHeader, Properties
+from amqproxy.amqp091.wire import Table
 from amqproxy.rules.allow import Allow
-from amqproxy.rules.judge import Judge, RuleSet
-from amqproxy.rules.match import Match
+from amqproxy.rules.judge import MAX_KNOWN, Judge, RuleSet
+from amqproxy.rules.known import MAX_OCTETS
+from amqproxy.rules.match import Match, Sizes
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import ChannelFacts, Client, Seen
-from amqproxy.rules.verdict import Close, Stage, Verdict
+from amqproxy.rules.verdict import Close, Impairment, Stage, Verdict
 
 GUEST = Client(user="guest", vhost="/", address="10.0.0.7", properties={"product": "pika"})
 
@@ -48,6 +52,27 @@ class Rename(Rule, frozen=True, tag="rename"):
             return Verdict(command=seen.command)
         fields = {f: getattr(method, f) for f in method.__struct_fields__}
         return Verdict(command=seen.command.altered(method=BasicDeliver(**fields | {"exchange": self.match.exchange})))
+
+
+class RenameNow(Rename, frozen=True, tag="rename-now"):
+    """As `Rename`, but to be asked each time."""
+
+    is_constant = False
+
+
+class EverySecond(Rule, frozen=True, tag="every-second"):
+    """Refuses every second time that it is asked in a session."""
+
+    renames = False
+
+    def begin_session(self) -> Any:
+        return [0]
+
+    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+        memory.own[0] += 1
+        if memory.own[0] % 2:
+            return Verdict(command=seen.command)
+        return Verdict(command=None, close=Close(Scope.CHANNEL, 406, "second"))
 
 
 class Raising(Rule, frozen=True, tag="raising"):
@@ -143,3 +168,137 @@ def test_a_rule_about_a_user_waits_until_the_user_is_known() -> None:
     judge.know(GUEST)
     assert judge.wants(CLIENT)[BasicConsume.index]
     assert judged(judge, command(BasicConsume(queue="q"))).command is None
+
+
+def test_what_was_found_out_once_is_told_with_the_tag_of_each_delivery() -> None:
+    judge = RuleSet([Rename(name="rename", match=Match(method="basic.publish", exchange="old"), to="new")]).judge(GUEST)
+    for tag in (1, 2):
+        said = command(BasicDeliver(consumer_tag="c", delivery_tag=tag, exchange="new"), channel=tag)
+        verdict = judged(judge, said, SERVER)
+        assert verdict.command is not None
+        assert verdict.command.method == BasicDeliver(consumer_tag="c", delivery_tag=tag, exchange="old")
+        assert verdict.command.channel == tag
+
+
+def test_a_new_name_brings_in_the_rules_that_name_it() -> None:
+    """Also those that were not looked at for the old one."""
+    rename = Rename(name="rename", match=Match(exchange="old", method="basic.publish"), to="new")
+    for first in (rename, RenameNow(name="rename", match=rename.match, to="new")):
+        judge = RuleSet([first, Deny(name="deny", match=Match(exchange="new"))]).judge(GUEST)
+        for _ in range(2):
+            assert judged(judge, command(BasicPublish(exchange="old"))).command is None
+
+
+def test_what_surely_passes_needs_no_staging_but_is_counted() -> None:
+    rules = RuleSet([Allow(name="allow", match=Match(exchange="a")), Deny(name="deny")])
+    judge = rules.judge(GUEST)
+    frame = command(BasicPublish(exchange="a")).frames[0]
+    known = judge.passing(CLIENT, frame, ChannelFacts())
+    assert known is not None
+    known.count(3)
+    assert judge.stage(CLIENT, frame, ChannelFacts()) is Stage.NOTHING
+    assert rules.counts()["allow"].hits == 4
+    assert judge.passing(CLIENT, command(BasicPublish(exchange="b")).frames[0], ChannelFacts()) is None
+    era = judge.era
+    judge.know(GUEST)
+    assert judge.era > era
+
+
+def test_it_remembers_so_many_methods_and_no_more() -> None:
+    judge = RuleSet([Deny(name="deny", match=Match(exchange="b"))]).judge(GUEST)
+    for number in range(3 * MAX_KNOWN):
+        judge.stage(CLIENT, command(BasicPublish(exchange="a", routing_key=f"{number}")).frames[0], ChannelFacts())
+    assert len(judge._known[CLIENT]) <= MAX_KNOWN
+    long = command(QueueDeclare(queue="q", arguments=Table({"x": "y" * 2 * MAX_OCTETS})))
+    RuleSet([Deny(name="deny", match=Match(queue="b"))]).judge(GUEST).stage(CLIENT, long.frames[0], ChannelFacts())
+    assert len(judge._known[CLIENT]) <= MAX_KNOWN
+
+
+def test_only_as_much_is_waited_for_as_some_rule_needs() -> None:
+    judge = RuleSet(
+        [
+            Allow(name="small", match=Match(exchange="a", size=Sizes(max=10))),
+            Deny(name="secret", match=Match(exchange="b", body="*secret*")),
+            Deny(name="c", match=Match(exchange="c")),
+        ]
+    ).judge(GUEST)
+    facts = ChannelFacts()
+    expected = {"a": Stage.HEADER, "b": Stage.BODY, "c": Stage.METHOD, "d": Stage.NOTHING}
+    for exchange, stage in expected.items():
+        assert judge.stage(CLIENT, command(BasicPublish(exchange=exchange)).frames[0], facts) is stage
+    assert judged(judge, command(BasicPublish(exchange="b"), body=b"a secret")).command is None
+    assert judged(judge, command(BasicPublish(exchange="b"), body=b"none")).command is not None
+
+
+def test_a_heartbeat_is_shown_to_those_who_ask_for_it() -> None:
+    judge = RuleSet([Deny(name="deny", match=Match(method="heartbeat", sender="server"))]).judge(GUEST)
+    assert judge.wants_all(SERVER)
+    assert not judge.wants_all(CLIENT)
+    heartbeat = Command.received([Frame(HEARTBEAT_FRAME)])
+    assert judged(judge, heartbeat, SERVER).command is None
+    assert judge.stage(CLIENT, heartbeat.frames[0], ChannelFacts()) is Stage.NOTHING
+
+
+def test_a_malformed_method_is_its_senders_fault() -> None:
+    judge = RuleSet([Deny(name="deny", match=Match(exchange="a"))]).judge(GUEST)
+    frame = Frame(encode_frame(1, 1, encode_method(1, BasicPublish(exchange="a"))[7:-3]))
+    with pytest.raises(ProtocolError):
+        judge.stage(CLIENT, frame, ChannelFacts())
+
+
+def test_a_reload_keeps_what_is_remembered_and_counted() -> None:
+    every = EverySecond(name="every")
+    before = RuleSet([every, Deny(name="gone", match=Match(exchange="gone"))])
+    judge = before.judge(GUEST)
+    said = command(BasicPublish(exchange="a"))
+    assert judged(judge, said).command is said
+    after = before.replaced([Allow(name="new", match=Match(exchange="b")), every])
+    judge = judge.moved(after)
+    assert judged(judge, said).command is None, "it is the second time"
+    assert after.counts()["every"].hits == 1
+    assert judged(judge, command(BasicPublish(exchange="gone"))).command is not None
+
+
+def test_names_still_come_back_when_the_rule_that_changed_them_is_gone() -> None:
+    rename = Rename(name="rename", match=Match(method="basic.publish", exchange="old"), to="new")
+    judge = RuleSet([rename]).judge(GUEST)
+    judged(judge, command(BasicPublish(exchange="old")))
+    judge = judge.moved(judge.ruleset.replaced([]))
+    verdict = judged(judge, command(BasicDeliver(exchange="new")), SERVER)
+    assert verdict.command is not None
+    assert verdict.command.method.exchange == "old"
+    assert judged(judge, command(BasicPublish(exchange="old"))).command is not None
+
+
+class Asked(Rule, frozen=True, tag="asked"):
+    """Says in `heard` what it is told of the session."""
+
+    heard: list[str]
+    acts_at_start = True
+
+    def start(self, client: Client, memory: Memory, now: float, random: Any) -> tuple[Impairment, ...]:
+        self.heard.append(f"start {client.user}")
+        return (Impairment(to=CLIENT),)
+
+    def channel_closed(self, number: int, memory: Memory) -> None:
+        self.heard.append(f"closed {number}")
+
+    def session_over(self, memory: Memory) -> None:
+        self.heard.append("over")
+
+
+@pytest.mark.parametrize(("match", "said"), [(Match(), "start "), (Match(user="guest"), "start guest")])
+def test_what_is_done_at_the_start_is_done_as_soon_as_it_can_be_told(match: Match, said: str) -> None:
+    heard: list[str] = []
+    rules = RuleSet([Asked(name="asked", match=match, heard=heard)])
+    judge = rules.judge(Client())
+    now: dict[str, Any] = {"now": 0.0, "time": 0.0, "random": lambda: 0.0}
+    first = judge.start(**now)
+    judge.know(GUEST)
+    assert len(first) + len(judge.start(**now, is_open=True)) == 1
+    assert judge.start(**now, is_open=True) == ()
+    judge.channel_closed(3)
+    judge.session_over()
+    assert heard == [said, "closed 3", "over"]
+    assert not any(judge.wants(CLIENT)), "it is never asked about commands"
+    assert rules.counts()["asked"].hits == 1

@@ -1,0 +1,209 @@
+"""CEL expressions over the names, as rules have them in `when`; filters of other kinds are the same.
+
+What a command does not have is null, so that `queue == "a"` is false of a publish, `queue != "a"` true. An expression
+that cannot be evaluated because of such an absence does not hold; `has(headers.x)` asks for it. One that cannot be
+for another reason, since a client has sent a text for a number, say, has failed: `FilterFailed`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from amqproxy.rules.condition import Condition
+from amqproxy.rules.expression import Examined, ExpressionError, Read, examined
+from amqproxy.rules.names import NAMES, Kind, Source, plain
+from amqproxy.rules.seen import Seen
+
+_SPECIMENS: dict[Kind, Any] = {
+    Kind.TEXT: "",
+    Kind.NUMBER: 0,
+    Kind.FLAG: False,
+    Kind.TIME: 0.0,
+    Kind.TABLE: {},
+    Kind.ANYTHING: {},
+}
+
+LookUp = Callable[[str], Any]
+"""Gives what a name stands for, by its path; None where there is no such thing."""
+
+_FLEETING = list(Source)
+"""From what stays to what passes."""
+
+_SYNTAX = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?(.*)")
+
+
+_PATTERN = re.compile(r"^(?:error: )?([^'\n]*?)\.? Check function arguments", re.MULTILINE)
+
+
+class FilterFailed(ValueError):
+    """An expression that came to no answer, or to one that is neither true nor false."""
+
+
+class Filter:
+    """An expression, ready to be asked."""
+
+    __slots__ = ("_program", "_reads", "condition", "expression", "names")
+
+    def __init__(self, expression: str) -> None:
+        """`ExpressionError`, a `ValueError`, says what is wrong with it, and where."""
+        if not expression.strip():
+            raise ExpressionError("an empty expression asks nothing", expression, 0)
+        found = examined(expression)
+        self.expression = expression
+        self.names = frozenset([read.name.path for read in found.reads])
+        """The names that it reads."""
+        self._program = _compiled(expression, found)
+        self._reads = _fetched(found.reads)
+        self._try_out()
+        sources = [Source.METHOD, *[NAMES[path].source for path in self.names]]
+        self.condition = Condition(
+            source=max(sources, key=_FLEETING.index),
+            stage=max([NAMES["method"].stage, *[NAMES[path].stage for path in self.names]]),
+            reads=self.names,
+            holds=self._holds_of_seen,
+        )
+
+    def holds(self, look_up: LookUp) -> bool:
+        """Does it hold of that to which the names lead?"""
+        context: dict[str, Any] = {}
+        is_absent = False
+        for path, keys in self._reads.items():
+            value, lacks = _value(path, look_up(path), keys)
+            is_absent = is_absent or lacks
+            group, dot, member = path.partition(".")
+            if dot:
+                inner = context.setdefault(group, {})
+                if value is not None or not keys.get((), False):
+                    inner[member] = value
+            else:
+                context[group] = value
+        try:
+            result = self._program.execute(context)
+        except BaseException as error:
+            # The library raises many kinds, of which a panic in it is no `Exception`.
+            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+                raise
+            if is_absent or isinstance(error, LookupError):
+                return False
+            raise FilterFailed(str(error).partition(". ")[0]) from None
+        if result is True or result is False:
+            return bool(result)
+        if is_absent:
+            return False
+        raise FilterFailed(f"comes to {_kind_of(result)}, which is neither true nor false")
+
+    def _try_out(self) -> None:
+        """Refuse what is no question: what comes to a text, say, whatever is the case."""
+        try:
+            self.holds(lambda path: _SPECIMENS[NAMES[path].kind])
+        except FilterFailed as failure:
+            if "neither" in str(failure):
+                raise ExpressionError(str(failure), self.expression, 0) from None
+
+    def _holds_of_seen(self, seen: Seen) -> bool:
+        return self.holds(lambda path: NAMES[path].value(seen))
+
+
+@lru_cache(maxsize=1024)
+def compiled(expression: str) -> Filter:
+    """The filter that an expression describes; the same for the same."""
+    return Filter(expression)
+
+
+Keys = dict[tuple[str, ...], bool]
+"""The keys with which a table is read, and whether only in `has`; none: the whole."""
+
+
+def _fetched(found: list[Read]) -> dict[str, Keys]:
+    """What to fetch for an expression: for each name, the keys."""
+    fetched: dict[str, Keys] = {}
+    for read in found:
+        keys = fetched.setdefault(read.name.path, {})
+        keys[read.keys] = keys.get(read.keys, False) or read.is_guarded
+    return fetched
+
+
+def _value(path: str, value: Any, keys: Keys) -> tuple[Any, bool]:
+    """A value as the library takes it, with null for each key that it lacks, and whether it lacks any.
+
+    What `has` asks for is left out instead, where it is lacking.
+    """
+    if NAMES[path].kind is Kind.TIME and value is not None:
+        return datetime.datetime.fromtimestamp(value, datetime.UTC), False
+    if () in keys:
+        return plain(value), value is None
+    is_whole = value is None or not isinstance(value, Mapping)
+    taken = {} if is_whole else {key: plain(value[key]) for key in {each[0] for each in keys} if key in value}
+    is_absent = False
+    for each, is_guarded in keys.items():
+        if _lacks(taken, each):
+            is_absent = True
+            if not is_guarded:
+                _put_null(taken, each)
+    return taken, is_absent
+
+
+def _lacks(table: dict[str, Any], keys: tuple[str, ...]) -> bool:
+    found: Any = table
+    for key in keys:
+        if not isinstance(found, dict) or found.get(key) is None:
+            return True
+        found = found[key]
+    return False
+
+
+def _put_null(table: dict[str, Any], keys: tuple[str, ...]) -> None:
+    """Make a place for the keys, with nothing in it, where there is room for one."""
+    for key in keys[:-1]:
+        inner = table.setdefault(key, {})
+        if inner is None:
+            inner = table[key] = {}
+        if not isinstance(inner, dict):
+            return
+        table = inner
+    table.setdefault(keys[-1], None)
+
+
+def _compiled(expression: str, found: Examined) -> Any:
+    import cel  # here, since it takes a tenth of a second, and most configs have no expressions
+
+    try:
+        program = cel.compile(expression)
+    except ValueError as error:
+        raise _placed(str(error), expression) from None
+    for pattern in found.patterns:
+        try:
+            cel.evaluate(f"''.matches({pattern.text})")
+        except RuntimeError as error:
+            why = _PATTERN.search(str(error))
+            what = f"no regular expression: {why[1]}" if why else "no regular expression"
+            raise ExpressionError(what, expression, pattern.place) from None
+    return program
+
+
+def _kind_of(value: Any) -> str:
+    if isinstance(value, str):
+        return "a text"
+    if isinstance(value, (int, float)):
+        return "a number"
+    return "nothing" if value is None else f"a {type(value).__name__}"
+
+
+def _placed(message: str, expression: str) -> ExpressionError:
+    """The library's complaint, in the form of ours."""
+    found = _SYNTAX.search(message)
+    if found is None:
+        return ExpressionError("is no CEL expression", expression, 0)
+    line, column, what = int(found[1]), int(found[2]), found[3].partition(" expecting ")[0]
+    if "<EOF>" in what and "mismatched" in what:
+        what = "something is missing here"
+    elif "token recognition" in what or "mismatched" in what or "extraneous" in what:
+        what = "not understood from here on"
+    elif "Recursion limit" in found[0]:
+        what = "too many brackets within one another"
+    start = sum(len(each) + 1 for each in expression.split("\n")[: line - 1])
+    return ExpressionError(what, expression, min(start + column - 1, len(expression)))

@@ -1,0 +1,104 @@
+"""What is known already of commands whose method is, to the octet, one that was seen before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.frames import Frame
+from amqproxy.amqp091.methods import BasicAck, BasicDeliver, BasicGetOk, BasicNack, BasicReject
+from amqproxy.rules.case import Case, Counts
+from amqproxy.rules.verdict import Stage, Verdict
+
+MAX_OCTETS = 1024
+"""The longest method that is remembered."""
+
+_TAG_FIRST = frozenset({BasicAck.index, BasicNack.index, BasicReject.index, BasicGetOk.index})
+_TAG_SECOND = BasicDeliver.index
+_TAGGED = _TAG_FIRST | {_TAG_SECOND}
+
+
+def likeness(frame: Frame) -> bytes:
+    """What methods have in common of which the same is known: all their octets, but for a delivery tag."""
+    payload = frame.payload
+    index = frame.index
+    if index in _TAGGED:
+        start = 4 if index != _TAG_SECOND else 5 + payload[4]
+        return payload[:start] + payload[start + 8 :]
+    return payload
+
+
+def acts(verdict: Verdict, command: Command) -> bool:
+    """Does anything become of the command but its passing?"""
+    return verdict.command is not command or verdict != Verdict(
+        command=verdict.command, is_final=verdict.is_final, returned=verdict.returned
+    )
+
+
+class Known:
+    """What the rules make of all such commands: a verdict, or how far they get before one must be asked each time.
+
+    `verdict` is what those rules come to that need only be asked once; `asked` are the rules that remain, of which
+    everything holds that the method tells, if `is_certain`.
+    """
+
+    __slots__ = (
+        "_is_plain",
+        "_method",
+        "asked",
+        "hits",
+        "is_certain",
+        "is_final",
+        "is_passing",
+        "is_restored_first",
+        "is_restored_last",
+        "shadow_hits",
+        "stage",
+        "verdict",
+    )
+
+    def __init__(self, command: Command, verdict: Verdict, stage: Stage) -> None:
+        """`verdict` is on `command`, or on one that had the same octets."""
+        self.stage = stage
+        self.asked: tuple[Case, ...] = ()
+        self.is_certain = True
+        self.is_restored_first = False
+        self.is_restored_last = False
+        self.hits: tuple[Counts, ...] = ()
+        self.shadow_hits: tuple[Counts, ...] = ()
+        self.settle(verdict, command)
+
+    def settle(self, verdict: Verdict, command: Command) -> None:
+        """Take it that there is no more to be said."""
+        self.verdict = verdict
+        changed = verdict.command
+        self._method: Any = None if changed is None or changed is command else changed.method
+        """The method that goes on, where rules have changed it."""
+        self._is_plain = not acts(verdict, command)
+        self.is_final = True
+        """Is the verdict all there is to be said?"""
+        self.is_passing = self._is_plain
+        """And is it that the command passes untouched?"""
+
+    def count(self, times: int = 1) -> None:
+        """So many more such commands were seen."""
+        for counts in self.hits:
+            counts.hits += times
+        for counts in self.shadow_hits:
+            counts.shadow_hits += times
+
+    def verdict_on(self, command: Command) -> Verdict:
+        """The verdict, with this command in it."""
+        verdict = self.verdict
+        if verdict.command is None:
+            return verdict
+        method = self._method
+        if method is None:
+            if self._is_plain:
+                return Verdict(command=command, is_final=verdict.is_final)
+            return msgspec.structs.replace(verdict, command=command)
+        if method.index in _TAGGED:
+            method = msgspec.structs.replace(method, delivery_tag=command.method.delivery_tag)
+        return msgspec.structs.replace(verdict, command=command.altered(method=method))

@@ -1,0 +1,29 @@
+"""How rules speak to operators."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+MAX_SHOWN = 100
+"""Characters of a line that are shown; of a longer one, those around the place."""
+
+
+def like(name: str, names: Iterable[str]) -> str:
+    """The name that was perhaps meant, to put behind a complaint; nothing where none is near."""
+    close = difflib.get_close_matches(name, list(names), n=1)
+    return f": did you mean `{close[0]}`?" if close else ""
+
+
+def pointed(what: str, text: str, place: int) -> str:
+    """What is wrong with a text, with the line and column of the place, and a caret under it."""
+    before = text[:place]
+    number = before.count("\n") + 1
+    column = place - (before.rfind("\n") + 1) + 1
+    line = text.split("\n")[number - 1]
+    if len(line) > MAX_SHOWN:
+        first = max(0, column - MAX_SHOWN // 2)
+        line = f"…{line[first : first + MAX_SHOWN]}…"
+        return f"{what} (line {number}, column {column})\n    {line}\n    {' ' * (column - first)}^"
+    blank = "".join("\t" if each == "\t" else " " for each in line[: column - 1])
+    return f"{what} (line {number}, column {column})\n    {line}\n    {blank}^"

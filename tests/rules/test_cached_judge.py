@@ -1,0 +1,236 @@
+"""The judge decides as one who remembers nothing and looks at everything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.grammar import CLIENT, SENDERS, SERVER, Peer
+from amqproxy.amqp091.methods import (
+    BasicAck,
+    BasicConsume,
+    BasicDeliver,
+    BasicPublish,
+    ExchangeBind,
+    Method,
+    QueueDeclare,
+)
+from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.wire import Table
+from amqproxy.rules.allow import Allow
+from amqproxy.rules.filters import compiled
+from amqproxy.rules.judge import Judge, RuleSet
+from amqproxy.rules.match import Match, Sizes
+from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.seen import ChannelFacts, Client, Seen
+from amqproxy.rules.verdict import Close, Stage, Verdict
+from tests.rules.test_judge import Deny, EverySecond, Raising, Rename, RenameNow, command
+
+NAMES = ["a", "a.b", "c"]
+CLIENTS = [
+    Client(),
+    Client(user="guest", address="10.0.0.1"),
+    Client(user="guest", vhost="/", address="10.0.0.1", properties={"product": "pika"}),
+    Client(user="admin", vhost="prod", address="::1"),
+]
+
+
+class Mark(Rule, frozen=True, tag="mark"):
+    is_constant = True
+    renames = False
+
+    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+        return Verdict(command=seen.command, marks=("seen",), logged=(("info", seen.command.method.name),))
+
+
+class Label(Rule, frozen=True, tag="label"):
+    """Puts a header into messages."""
+
+    methods = frozenset({"basic.publish", "basic.deliver"})
+    needs = Stage.HEADER
+    is_constant = True
+    renames = False
+
+    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+        properties = msgspec.structs.replace(seen.command.properties, headers=Table({"label": self.name}))
+        return Verdict(command=seen.command.altered(properties=properties))
+
+
+patterns = st.sampled_from(["a", "c", "c", "a*", "!a", "*", "is:a.b", "topic:a.#", "regex:[ab]"])
+matches = st.builds(
+    Match,
+    sender=st.sampled_from([None, None, "client", "server"]),
+    method=st.sampled_from([None, "basic.*", "basic.publish", ("basic.deliver", "queue.*")]),
+    exchange=st.one_of(st.none(), patterns, st.just(("a", "c"))),
+    queue=st.one_of(st.none(), st.none(), patterns),
+    user=st.sampled_from([None, None, "guest", "!guest"]),
+    address=st.sampled_from([None, None, "10.0.0.0/8"]),
+    size=st.sampled_from([None, None, Sizes(min=1), Sizes(max=0)]),
+    headers=st.sampled_from([{}, {}, {"label": True}, {"n": 1}]),
+    body=st.sampled_from([None, None, None, "x*"]),
+    sample=st.sampled_from([None, None, 50.0]),
+)
+expressions = st.sampled_from(
+    ["", "", "", "exchange == 'a'", "routing_key.startsWith('a') || size > 0", "user == 'guest'", "headers.n > 0"]
+)
+
+
+def rules_of(kind: type[Rule], **more: Any) -> st.SearchStrategy[Rule]:
+    modes = st.sampled_from(["enforce", "enforce", "shadow"])
+    return st.builds(kind, name=st.just(""), match=matches, when=expressions, mode=modes, **more)
+
+
+renamings = Match(method="basic.publish", exchange="a")
+rules = st.lists(
+    st.one_of(
+        rules_of(Allow),
+        rules_of(Deny),
+        rules_of(Mark),
+        rules_of(EverySecond),
+        rules_of(Raising),
+        rules_of(Label),
+        *[st.builds(kind, name=st.just(""), match=st.just(renamings), to=st.just("c")) for kind in (Rename, RenameNow)],
+    ),
+    max_size=6,
+).map(lambda several: [msgspec.structs.replace(rule, name=f"r{place}") for place, rule in enumerate(several)])
+
+names = st.sampled_from(NAMES)
+tags = st.integers(0, 3)
+methods: st.SearchStrategy[Method] = st.one_of(
+    st.builds(BasicPublish, exchange=names),
+    st.builds(BasicDeliver, delivery_tag=tags, exchange=names),
+    st.builds(BasicPublish, exchange=names, routing_key=names),
+    st.builds(BasicDeliver, consumer_tag=names, delivery_tag=tags, exchange=names, routing_key=names),
+    st.builds(BasicAck, delivery_tag=tags),
+    st.builds(QueueDeclare, queue=names),
+    st.builds(BasicConsume, queue=names),
+    st.builds(ExchangeBind, source=names, destination=names),
+)
+properties = st.sampled_from([Properties(), Properties(headers=Table({"n": 1})), Properties(headers=Table({"n": "x"}))])
+commands = st.builds(command, methods, st.sampled_from([1, 2]), properties, st.sampled_from([b"", b"x", b"xy"]))
+
+
+class Plain:
+    """Judges by asking each rule about everything, each time."""
+
+    def __init__(self, rules: list[Rule]) -> None:
+        self.rules = rules
+        self.memories = {rule.name: Memory(rule.begin(), rule.begin_session()) for rule in rules}
+        self.counts = {rule.name: [0, 0, 0] for rule in rules}
+
+    def holds(self, rule: Rule, seen: Seen) -> bool:
+        if seen.command.method.name not in rule.match.methods:
+            return False
+        if rule.methods is not None and seen.command.method.name not in rule.methods:
+            return False
+        # A client of whom a rule cannot hold is told first, a `when` last: it alone can raise.
+        return all(each.holds(seen) for each in rule.match.conditions()) and (
+            not rule.when or compiled(rule.when).condition.holds(seen)
+        )
+
+    def judge(self, seen: Seen) -> tuple[Any, ...]:
+        said = seen.command
+        if seen.sender is SERVER:
+            seen = self.restored(seen)
+        marks: list[str] = []
+        close: Close | None = None
+        for rule in self.rules:
+            try:
+                if not self.holds(rule, seen):
+                    continue
+                verdict = rule.decide(seen, self.memories[rule.name])
+            except Exception:  # noqa: BLE001 - as the judge itself
+                self.counts[rule.name][2] += 1
+                if rule.mode == "shadow":
+                    continue
+                return None, ("541", rule.name), (*marks, rule.name)
+            does_act = verdict.command is not seen.command or bool(verdict.close or verdict.marks)
+            if not does_act and not verdict.is_final:
+                continue
+            if rule.mode == "shadow":
+                self.counts[rule.name][1] += 1
+                marks.append(f"{rule.name} (shadow)")
+                continue
+            self.counts[rule.name][0] += 1
+            marks += [*verdict.marks, *([rule.name] if does_act else [])]
+            close = verdict.close
+            if verdict.command is None:
+                return None, close, tuple(marks)
+            seen = msgspec.structs.replace(seen, command=verdict.command)
+            if verdict.is_final:
+                break
+        if seen.sender is CLIENT:
+            seen = self.restored(seen)
+        return ("untouched" if seen.command is said else content(seen.command)), close, tuple(marks)
+
+    def restored(self, seen: Seen) -> Seen:
+        for rule in reversed(self.rules):
+            if rule.mode == "enforce" and seen.command.method.name in rule.restores(seen.sender):
+                restored = rule.restore(seen, self.memories[rule.name])
+                seen = msgspec.structs.replace(seen, command=restored.command)
+        return seen
+
+
+def content(command: Command) -> tuple[Any, ...]:
+    return command.channel, command.method, command.properties, command.body
+
+
+def outcome(judge: Judge, seen: Seen) -> tuple[Any, ...]:
+    """The verdict, had as a session has it: with no more of the command than was asked for."""
+    frames = seen.command.frames
+    stage = judge.stage(seen.sender, frames[0], seen.channel)
+    if stage is Stage.NOTHING:
+        return "untouched", None, ()
+    enough = {Stage.METHOD: 1, Stage.HEADER: 2, Stage.BODY: len(frames)}[stage]
+    growing = frames[:enough]
+    said = Command.received(growing)
+    verdict = judge.judge(msgspec.structs.replace(seen, command=said))
+    growing += frames[enough:]
+    close: Any = verdict.close
+    if close is not None and close.code == 541:
+        close = ("541", verdict.marks[-1])
+    if verdict.command is None:
+        return None, close, verdict.marks
+    return ("untouched" if verdict.command is said else content(verdict.command)), close, verdict.marks
+
+
+def drawing(numbers: list[float]) -> Callable[[], float]:
+    rest = iter(numbers)
+    return lambda: next(rest, 0.75)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    rules,
+    st.lists(
+        st.one_of(
+            st.sampled_from(CLIENTS),
+            st.tuples(commands, st.sampled_from([0.25, 0.75])),
+        ),
+        min_size=12,
+        max_size=25,
+    ),
+)
+def test_it_decides_as_one_who_remembers_nothing(rules: list[Rule], said: list[Any]) -> None:
+    plain = Plain(rules)
+    ruleset = RuleSet(rules)
+    judge = ruleset.judge(Client())
+    for each in said:
+        if isinstance(each, Client):
+            judge.know(each)
+            continue
+        command, chance = each
+        sender: Peer = SERVER if command.method.name == "basic.deliver" else CLIENT
+        assert sender in SENDERS[command.method.name]
+        facts = ChannelFacts(number=command.channel)
+        seen = Seen(sender=sender, command=command, client=judge.client, channel=facts, random=lambda: chance)  # noqa: B023
+        assert outcome(judge, seen) == plain.judge(seen)
+        if not judge.wants(sender)[command.index]:
+            assert judge.stage(sender, command.frames[0], facts) is Stage.NOTHING
+    counted = {name: [each.hits, each.shadow_hits, each.errors] for name, each in ruleset.counts().items()}
+    assert counted == plain.counts
