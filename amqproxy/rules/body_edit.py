@@ -25,6 +25,10 @@ _encode = msgspec.json.Encoder(decimal_format="number").encode
 """Numbers keep their digits, however many."""
 
 
+_WANTED = {"add": "value", "replace": "value", "test": "value", "move": "from", "copy": "from"}
+"""What an operation must have besides a path; the library asks for it only when it patches."""
+
+
 class Unfit(ValueError):
     """The body is not what a change needs."""
 
@@ -76,6 +80,9 @@ class BodyEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
                 jsonpatch.JsonPatch([operation])
             except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException) as error:
                 raise ValueError(f"`json_patch`: {error} (RFC 6902)") from None
+            wanted = _WANTED.get(operation["op"], "path")
+            if wanted not in operation:
+                raise ValueError(f"`json_patch`: {operation['op']} needs a {wanted} (RFC 6902)")
         _ = self._template
         if self.call and ":" not in self.call:
             raise ValueError(f"`{self.call}` is not of the form module:function or file.py:function")

@@ -1,0 +1,96 @@
+"""Rules that are Python."""
+
+from __future__ import annotations
+
+import pytest
+
+from amqproxy.amqp091.methods import BY_NAME, BasicAck, BasicPublish, QueueDeclare
+from amqproxy.rules.code import CodeError
+from amqproxy.rules.script import Script
+from amqproxy.rules.verdict import Answer, Stage
+from tests.rules.scene import Shelf, decided, left, memory, passes, rule, said
+
+SOURCE = """
+from amqproxy.rules.scripting import change, drop, refuse
+
+def load(context):
+    context.shared["loaded by"] = context.rule
+
+def publish(command, context):
+    if command.body_size == 0:
+        return drop()
+    if command.method.exchange == "broken":
+        return {}["x"]
+    if command.method.exchange == "odd":
+        return True
+    context.store["published"] = context.store.get("published", 0) + 1
+    return change(command, headers={"count": context.store["published"], "by": context.shared["loaded by"]})
+
+def queue_declare(command, context):
+    if not command.method.queue.startswith(context.client.user):
+        return refuse(f"{context.client.user} may not have it")
+"""
+
+
+def script(source: str = SOURCE, keys: str = "") -> Script:
+    made = rule(f'action = "script"\nfile = "rules.py"\n{keys}', Shelf({"rules.py": source}))
+    assert isinstance(made, Script)
+    return made
+
+
+def test_functions_are_asked_by_method() -> None:
+    made = script()
+    assert made.methods == {"basic.publish", "queue.declare"}
+    assert decided(made, said(BasicPublish())).answer is Answer.ACK
+    assert passes(made, said(QueueDeclare(queue="guest.q")))
+    close = decided(made, said(QueueDeclare(queue="q"))).close
+    assert close is not None
+    assert close.text == "ACCESS_REFUSED - guest may not have it"
+    assert passes(made, said(BasicAck(1)))
+
+
+def test_what_it_keeps_is_kept_by_session_and_by_all() -> None:
+    made = script()
+    first, second = memory(made), memory(made)
+    seen = said(BasicPublish(), body=b"x")
+    headers = [left(made, seen, each).properties.headers for each in (first, first, second)]
+    assert [dict(table) for table in headers if table is not None] == [
+        {"count": 1, "by": "r"},
+        {"count": 2, "by": "r"},
+        {"count": 1, "by": "r"},
+    ]
+
+
+def test_what_goes_wrong_is_told_by_its_line() -> None:
+    made = script()
+    with pytest.raises(CodeError, match=r"^rules.py:11: KeyError: 'x'$"):
+        decided(made, said(BasicPublish(exchange="broken"), body=b"x"))
+    with pytest.raises(CodeError, match=r"^rules.py:7: `publish` returned a bool, not a Verdict or None$"):
+        decided(made, said(BasicPublish(exchange="odd"), body=b"x"))
+    with pytest.raises(CodeError, match=r"^rules.py:2: ZeroDivisionError"):
+        script("def load(context):\n    1 / 0\ndef publish(command, context): pass")
+    with pytest.raises(ValueError, match=r"there is no rules\.py"):
+        rule('action = "script"\nfile = "rules.py"')
+
+
+def test_one_function_for_all() -> None:
+    made = script("def command(command, context):\n  raise Exception\ndef ack(command, context): pass")
+    assert made.methods == frozenset(BY_NAME)
+    assert passes(made, said(BasicAck(1)))
+    with pytest.raises(CodeError, match=r"rules\.py:2: Exception$"):
+        decided(made, said(QueueDeclare()))
+
+
+@pytest.mark.parametrize(
+    ("keys", "stage"),
+    [("", Stage.BODY), ('reads = "header"', Stage.HEADER), ('reads = "method"', Stage.METHOD)],
+)
+def test_how_much_it_reads(keys: str, stage: Stage) -> None:
+    assert script(keys=keys).needs is stage
+
+
+def test_it_does_nothing_before_it_is_loaded_and_begins_anew_with_each_load() -> None:
+    made = script()
+    assert not made.continues(made)
+    with pytest.raises(ValueError, match="has not been loaded"):
+        decided(Script(name="r", file="rules.py"), said(BasicPublish()))
