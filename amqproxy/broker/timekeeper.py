@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import structlog
@@ -9,7 +10,9 @@ import trio
 
 from amqproxy.broker import resources
 from amqproxy.broker.broker import Broker
+from amqproxy.broker.heap import give_back
 from amqproxy.broker.outbox import Outbox
+from amqproxy.broker.spill import Spill
 from amqproxy.broker.time_of_day import current_time, trio_time
 
 MEASURING_INTERVAL = 1.0
@@ -20,7 +23,10 @@ LEAST_SLEEP = 0.005
 
 
 class Timekeeper:
-    """Sleeps until something in `broker` is due; `directory` is where the disk must have room."""
+    """Sleeps until something in `broker` is due; `directory` is where the disk must have room.
+
+    What memory has no room for goes to the system's directory for temporary files, unless there is a place for it.
+    """
 
     def __init__(self, broker: Broker, outbox: Outbox, directory: Path | None = None) -> None:
         self._broker = broker
@@ -29,6 +35,9 @@ class Timekeeper:
         self._sleep = trio.CancelScope()
         self._earliest = 0.0
         broker.sooner = self._wake_by
+        if broker.paging.place is None:
+            broker.paging.place = Spill(Path(tempfile.gettempdir()))
+            broker.paging.relieved = give_back
 
     async def run(self) -> None:
         """Keep the time, until cancelled."""

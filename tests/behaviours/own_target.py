@@ -87,19 +87,16 @@ class OwnTarget(Target):
         self._do(lambda now: self.broker.vhosts[vhost].clear_policy(name, now))
 
     def set_vhost_limits(self, vhost: str, limits: dict[str, int]) -> None:
-        self._do(lambda _: self.broker.vhosts[vhost].limits.update(limits))
+        self._do(lambda _: self.broker.vhosts[vhost].set_limits(limits))
 
     def set_user_limits(self, user: str, limits: dict[str, int]) -> None:
-        self._do(lambda _: self.broker.users[user].limits.update(limits))
+        self._do(lambda _: self.broker.users[user].set_limits(limits))
 
     def close_connections(self, vhost: str, reason: str) -> None:
         self._do(lambda now: self.broker.close_connections(reason, now, vhost))
 
     def trace(self, vhost: str, is_on: bool) -> None:
-        def switch(_: float) -> None:
-            self.broker.vhosts[vhost].is_traced = is_on
-
-        self._do(switch)
+        self._do(lambda _: self.broker.vhosts[vhost].trace(is_on))
 
     def set_memory_alarm(self, is_on: bool) -> None:
         self._do(lambda now: self.broker.set_alarm("memory", is_on, now))

@@ -1,5 +1,6 @@
 """When the model is woken, and what it is told."""
 
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,10 +10,13 @@ import trio
 import trio.testing
 from structlog.testing import capture_logs
 
+from amqproxy.amqp091.wire import Table
 from amqproxy.broker import resources
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.link import HANDSHAKE_TIME, Link
+from amqproxy.broker.message import Message
 from amqproxy.broker.outbox import Outbox
+from amqproxy.broker.spill import Spill
 from amqproxy.broker.time_of_day import current_time
 from amqproxy.broker.timekeeper import LEAST_SLEEP, MEASURING_INTERVAL, Timekeeper
 
@@ -93,3 +97,29 @@ async def test_what_fails_does_not_end_it(autojump_clock: trio.testing.MockClock
         async with kept_in_time(broker):
             await trio.sleep(2.5 * MEASURING_INTERVAL)
     assert len(broker.ticks) == len(log) == 3
+
+
+async def test_what_memory_has_no_room_for_goes_to_a_temporary_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(resources, "memory_in_use", lambda: 50_000_000)
+    broker = Broker(memory_limit=60_000_000)
+    queue = broker.vhosts["/"].declare_queue(
+        "q", None, durable=False, exclusive=False, auto_delete=False, arguments=Table(), now=0.0
+    )
+    for _ in range(1000):
+        queue.publish(Message("", "q", bytes(14), bytes(1000)), 0.0)
+    async with kept_in_time(broker):
+        await trio.sleep(2)
+    assert queue.octets_in_memory < 200_000
+    assert isinstance(broker.paging.place, Spill)
+    assert broker.paging.place.octets > 900_000
+    assert [entry.message.size for entry in iter(lambda: queue.get(0.0), None)] == [1000] * 1000
+
+
+async def test_a_place_that_is_there_is_used(autojump_clock: trio.testing.MockClock, tmp_path: Path) -> None:
+    broker = Broker()
+    place = broker.paging.place = Spill(tmp_path)
+    async with kept_in_time(broker):
+        assert broker.paging.place is place
