@@ -10,7 +10,7 @@ from amqproxy.amqp091.grammar import SENDERS, Peer
 from amqproxy.rules.condition import Condition
 from amqproxy.rules.match import HEARTBEAT
 from amqproxy.rules.names import Source
-from amqproxy.rules.pattern import exact
+from amqproxy.rules.pattern import predicate
 from amqproxy.rules.rule import Rule
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage
@@ -35,7 +35,7 @@ class Case:
         "about_method",
         "about_the_rest",
         "counts",
-        "exchanges",
+        "is_about_exchange",
         "is_late",
         "is_settled",
         "is_shadow",
@@ -64,8 +64,8 @@ class Case:
         """Is it about something that a client says only after it has connected?"""
         self.reads_unacked = rule.reads_unacked or any("channel.unacked" in each.reads for each in conditions)
         self.methods = rule.match.methods if rule.methods is None else rule.match.methods & rule.methods
-        self.exchanges = None if rule.match.exchange is None else exact(rule.match.exchange)
-        """The only exchanges that it can be about, where it names them."""
+        self.is_about_exchange = None if rule.match.exchange is None else predicate(rule.match.exchange)
+        """Is it about an exchange of that name? None: it does not care."""
 
     def may_ask_about(self, sender: Peer, method: str) -> bool:
         """Can the rule hold of such a method, as far as its name and its sender tell?"""

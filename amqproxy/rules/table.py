@@ -10,38 +10,46 @@ from amqproxy.rules.case import Case
 from amqproxy.rules.match import HEARTBEAT
 from amqproxy.rules.verdict import Stage
 
+MAX_EXCHANGES = 1024
+"""For how many exchanges it is remembered which rules are about them, for each kind of client and each method."""
+
 
 class Row:
     """The rules for one method of one sender: to be asked in order, and to be asked to restore names, in reverse.
 
-    Where rules name the exchanges that they are about, those for another exchange are not even looked at.
+    Those that are about other exchanges than the method's are found out once an exchange.
     """
 
-    __slots__ = ("_by_exchange", "_others", "asked", "restores_for_good", "restoring", "restoring_stage")
+    __slots__ = ("_by_exchange", "_is_choosy", "asked", "restores_for_good", "restoring", "restoring_stage")
 
     def __init__(self, asked: list[Case], restoring: list[Case]) -> None:
         self.asked = tuple(asked)
         self.restoring = tuple(reversed(restoring))
         self.restoring_stage = max([each.rule.restoring_needs for each in restoring], default=Stage.NOTHING)
-        self.restores_for_good = self.restoring_stage <= Stage.METHOD and all(
-            each.rule.is_constant for each in restoring
-        )
+        constant = all(each.rule.is_constant for each in restoring)
+        self.restores_for_good = constant and self.restoring_stage <= Stage.METHOD
         """Do the same names come back for the same method, always?"""
-        named = {exchange for case in asked if case.exchanges is not None for exchange in case.exchanges}
-        self._others = tuple([case for case in asked if case.exchanges is None])
-        self._by_exchange = {
-            exchange: tuple([case for case in asked if case.exchanges is None or exchange in case.exchanges])
-            for exchange in named
-        }
+        self._is_choosy = any(case.is_about_exchange is not None for case in asked)
+        self._by_exchange: dict[str | None, tuple[Case, ...]] = {}
 
     def candidates(self, method: Any) -> tuple[Case, ...]:
         """The rules that may hold of a method, in order."""
-        if not self._by_exchange:
+        if not self._is_choosy:
             return self.asked
         exchange = getattr(method, "exchange", None)
         if exchange is None:
             exchange = getattr(method, "source", None)
-        return self._by_exchange.get(str(exchange), self._others)
+        found = self._by_exchange.get(exchange)
+        if found is None:
+            if len(self._by_exchange) >= MAX_EXCHANGES:
+                self._by_exchange.clear()
+            found = tuple([case for case in self.asked if _may_be_about(case, exchange)])
+            self._by_exchange[exchange] = found
+        return found
+
+
+def _may_be_about(case: Case, exchange: str | None) -> bool:
+    return case.is_about_exchange is None or (exchange is not None and case.is_about_exchange(exchange))
 
 
 class Table:
