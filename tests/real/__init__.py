@@ -10,4 +10,5 @@ route      recorders on both sides of a proxy
 raw        a socket that speaks AMQP, and can speak it wrongly
 malformed  wrong input by name, and what RabbitMQ answers to it
 clients    the same scenarios for every client library
+celery_tasks  what Celery's workers do
 """

@@ -1,0 +1,73 @@
+"""Clients that speak in other ways: AMQPStorm, and the command-line tools of rabbitmq-c."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.real.clients import Broker, amqpstorm_client
+from tests.real.own import OwnBroker
+from tests.real.require import require
+from tests.real.route import Watched
+
+pytestmark = pytest.mark.real
+
+SCENARIOS = [
+    "publish_consume",
+    "confirms",
+    "nack",
+    "tx",
+    "big_bodies",
+    "queues",
+    "channel_error",
+    "connection_error",
+]
+
+
+@pytest.fixture(params=["rabbitmq", "own", "inside", "proxy"])
+def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    if request.param == "proxy":
+        watched: Watched = request.getfixturevalue("own_watched")
+        with watched() as broker:
+            yield broker
+    else:
+        name = {"rabbitmq": "rabbitmq", "own": "own_broker", "inside": "broker_inside"}[request.param]
+        found: OwnBroker = request.getfixturevalue(name)
+        yield Broker(found.port, found.ctl)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_amqpstorm(scenario: str, broker: Broker) -> None:
+    getattr(amqpstorm_client, scenario)(broker)
+
+
+def tool(name: str, broker: Broker, *arguments: str | Path, octets: bytes = b"") -> bytes:
+    command = [require(name, package="amqp-tools"), "--server", "127.0.0.1", "--port", str(broker.port), *arguments]
+    done = subprocess.run(command, input=octets, capture_output=True, check=False)
+    if done.returncode:
+        raise ChildProcessError(f"{name}: {done.returncode} {done.stderr.decode()}")
+    return done.stdout
+
+
+def test_rabbitmq_c(broker: Broker, tmp_path: Path) -> None:
+    queue = "tests.rabbitmq-c"
+    assert tool("amqp-declare-queue", broker, "--queue", queue) == f"{queue}\n".encode()
+    try:
+        with pytest.raises(ChildProcessError):
+            tool("amqp-get", broker, "--queue", queue)
+        body = bytes(300_000) + b"end"
+        tool("amqp-publish", broker, "--routing-key", queue, "--persistent", octets=body)
+        assert tool("amqp-get", broker, "--queue", queue) == body
+        for number in range(3):
+            tool("amqp-publish", broker, "--routing-key", queue, "--body", f"message {number}", "--content-type", "t/p")
+        consumed = tool("amqp-consume", broker, "--queue", queue, "--count", "3", "--prefetch-count", "1", "cat")
+        assert consumed == b"message 0message 1message 2"
+        tool("amqp-publish", broker, "--routing-key", queue, "--line-buffered", octets=b"one\ntwo\n")
+        assert [tool("amqp-get", broker, "--queue", queue) for _ in range(2)] == [b"one\n", b"two\n"]
+    finally:
+        assert tool("amqp-delete-queue", broker, "--queue", queue) == b"0\n"
+    with pytest.raises(ChildProcessError, match="404"):
+        tool("amqp-get", broker, "--queue", queue)
+    with pytest.raises(ChildProcessError):
+        tool("amqp-get", broker, "--queue", queue, "--password", "wrong")
