@@ -593,7 +593,7 @@ class FrameReader:
                         if passes is not None:
                             passes.count += 1
                             is_wanted = False
-                    lane.is_shown = unseen is not None and is_wanted != 0
+                    lane.is_shown = is_wanted != 0 and (unseen is not None or self._wants_content)
             elif kind == _HEARTBEAT:
                 if channel != 0 or size != 0:
                     self._refuse_heartbeat(channel, position)
