@@ -220,7 +220,7 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
             return Verdict(command=command) if close is None else Verdict(command=None, close=close, is_final=True)
         new_method = self._changed_method(method, seen, memory)
         properties = body = None
-        if command.header is not None:
+        if self._needs >= Stage.HEADER and command.header is not None:
             properties = self._changed_properties(command.properties, method, seen, memory)
             if self.body is not None and command.is_complete:
                 context = Context(self.name, seen)
@@ -314,6 +314,9 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
         if "texts" in self.follows and self._renamings.keys():
             found |= CLOSES
         return frozenset(found)
+
+    def restores_alike(self, sender: Peer) -> bool:
+        return self.is_constant and sender is SERVER  # a tag means another consumer once there is one
 
     @property
     def restoring_needs(self) -> Stage:

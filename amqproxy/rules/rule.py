@@ -85,6 +85,13 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """
         return self
 
+    def expanded(self) -> tuple[Rule, ...]:
+        """The rules that are asked in its place, in this order: the first that holds has its word, the others none.
+
+        `match` and `when` hold for all of them.
+        """
+        return (self,)
+
     def begin(self) -> Any:
         """What the rule remembers of all sessions."""
         return None
@@ -100,6 +107,15 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def restores(self, sender: Peer) -> frozenset[str]:
         """The methods of `sender` that may bring back names which this rule has changed in the other direction."""
         return frozenset()
+
+    @property
+    def only_takes_note(self) -> bool:
+        """Does `restore` change nothing, and only count what comes back? Then it is asked in shadow too."""
+        return False
+
+    def restores_alike(self, sender: Peer) -> bool:
+        """Does `restore` come to the same for the same method of `sender`, at any time?"""
+        return self.is_constant
 
     @property
     def restoring_needs(self) -> Stage:

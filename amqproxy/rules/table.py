@@ -15,18 +15,19 @@ MAX_EXCHANGES = 1024
 
 
 class Row:
-    """The rules for one method of one sender: to be asked in order, and to be asked to restore names, in reverse.
+    """The rules for one method of one sender: to be asked in order, and to be asked to restore names: those that the
+    server says in reverse, those that the client says again as they were changed at first.
 
     Those that are about other exchanges than the method's are found out once an exchange.
     """
 
     __slots__ = ("_by_exchange", "_is_choosy", "asked", "restores_for_good", "restoring", "restoring_stage")
 
-    def __init__(self, asked: list[Case], restoring: list[Case]) -> None:
+    def __init__(self, sender: Peer, asked: list[Case], restoring: list[Case]) -> None:
         self.asked = tuple(asked)
-        self.restoring = tuple(reversed(restoring))
+        self.restoring = tuple(restoring if sender is CLIENT else reversed(restoring))
         self.restoring_stage = max([each.rule.restoring_needs for each in restoring], default=Stage.NOTHING)
-        constant = all(each.rule.is_constant for each in restoring)
+        constant = all(each.rule.restores_alike(sender) for each in restoring)
         self.restores_for_good = constant and self.restoring_stage <= Stage.METHOD
         """Do the same names come back for the same method, always?"""
         self._is_choosy = any(case.is_about_exchange is not None for case in asked)
@@ -77,4 +78,4 @@ class Table:
 def _row(cases: tuple[Case, ...], retired: tuple[Case, ...], sender: Peer, method: str) -> Row | None:
     asked = [case for case in cases if case.may_ask_about(sender, method)]
     restoring = [case for case in (*retired, *cases) if case.may_restore(sender, method)]
-    return Row(asked, restoring) if asked or restoring else None
+    return Row(sender, asked, restoring) if asked or restoring else None

@@ -1,0 +1,653 @@
+"""Commands, changed on their way, and names that come back."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqproxy.amqp091.errors import Scope
+from amqproxy.amqp091.grammar import CLIENT, SENDERS, SERVER
+from amqproxy.amqp091.methods import (
+    BY_NAME,
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicDeliver,
+    BasicGet,
+    BasicGetOk,
+    BasicNack,
+    BasicPublish,
+    BasicQos,
+    BasicReturn,
+    ChannelClose,
+    ConnectionClose,
+    ConnectionOpen,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    ConnectionUpdateSecret,
+    ExchangeBind,
+    ExchangeDeclare,
+    ExchangeDelete,
+    Method,
+    QueueBind,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueueDelete,
+    QueueUnbind,
+)
+from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.wire import Field, Table
+from amqproxy.rules.judge import Judge, RuleSet
+from amqproxy.rules.rule import Rule
+from amqproxy.rules.seen import Client
+from amqproxy.rules.trace_context import is_valid
+from amqproxy.rules.verdict import Close, Stage
+from tests.amqp091 import strategies
+from tests.rules.scene import GUEST, Shelf, decided, heard, left, memory, passes, rule, said
+
+TENANT = """
+action = "rewrite"
+exchange.prefix = "{user}."
+queue.prefix = "{user}."
+consumer_tag.prefix = "{user}."
+"""
+
+
+def rewrite(text: str, shelf: Shelf | None = None, **keys: Any) -> Any:
+    return rule('action = "rewrite"\n' + text, shelf, **keys)
+
+
+def there(judge: Judge, method: Method, properties: Properties | None = None, body: bytes = b"") -> Any:
+    """What the broker hears when the client says it."""
+    command = judge.judge(said(method, properties or Properties(), body, client=judge.client)).command
+    assert command is not None
+    return command
+
+
+def back(judge: Judge, method: Method, properties: Properties | None = None, body: bytes = b"") -> Any:
+    """What the client hears when the broker says it."""
+    command = judge.judge(heard(method, properties or Properties(), body, client=judge.client)).command
+    assert command is not None
+    return command
+
+
+def judge_of(*rules: Rule, client: Client = GUEST) -> Judge:
+    return RuleSet(rules).judge(client)
+
+
+# --- names
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "after"),
+    [
+        ('exchange = "new"', BasicPublish(exchange="old"), BasicPublish(exchange="new")),
+        ('exchange = "new"', BasicPublish(exchange=""), BasicPublish(exchange="new")),
+        (
+            'exchange = ""\nrouting_key = "q"',
+            BasicPublish(exchange="e", routing_key="k"),
+            BasicPublish(routing_key="q"),
+        ),
+        ('exchange.prefix = "p."', ExchangeDeclare(exchange="e"), ExchangeDeclare(exchange="p.e")),
+        ('exchange.prefix = "p."', ExchangeDeclare(exchange="amq.topic"), ExchangeDeclare(exchange="amq.topic")),
+        ('exchange.prefix = "p."', ExchangeDelete(exchange="e"), ExchangeDelete(exchange="p.e")),
+        (
+            'exchange.prefix = "p."',
+            ExchangeBind(destination="d", source="s"),
+            ExchangeBind(destination="p.d", source="p.s"),
+        ),
+        ('exchange.prefix = "p."', QueueBind(queue="q", exchange="e"), QueueBind(queue="q", exchange="p.e")),
+        ('exchange.prefix = "p."', BasicPublish(routing_key="q"), BasicPublish(routing_key="q")),
+        ('queue.prefix = "p."', BasicPublish(routing_key="q"), BasicPublish(routing_key="p.q")),
+        (
+            'queue.prefix = "p."',
+            BasicPublish(exchange="e", routing_key="k"),
+            BasicPublish(exchange="e", routing_key="k"),
+        ),
+        ('queue.prefix = "p."', QueueDeclare(queue="q"), QueueDeclare(queue="p.q")),
+        ('queue.prefix = "p."', QueueDeclare(queue=""), QueueDeclare(queue="")),
+        ('queue = "one"', QueueDeclare(queue=""), QueueDeclare(queue="")),
+        ('queue.prefix = "p."', BasicGet(queue="amq.gen-1"), BasicGet(queue="amq.gen-1")),
+        ('queue.prefix = "p."', QueueUnbind(queue="q"), QueueUnbind(queue="p.q")),
+        (
+            'routing_key.prefix = "p."',
+            BasicPublish(exchange="e", routing_key="k"),
+            BasicPublish(exchange="e", routing_key="p.k"),
+        ),
+        ('routing_key.prefix = "p."', BasicPublish(routing_key="q"), BasicPublish(routing_key="q")),
+        (
+            'routing_key.prefix = "p."',
+            QueueBind(queue="q", exchange="e", routing_key="a.#"),
+            QueueBind(queue="q", exchange="e", routing_key="p.a.#"),
+        ),
+        (
+            "routing_key.from = 'regex:(.*)\\.(.*)'\nrouting_key.to = '\\2.\\1'",
+            BasicPublish(exchange="e", routing_key="a.b"),
+            BasicPublish(exchange="e", routing_key="b.a"),
+        ),
+        (
+            'routing_key.names = {a = "b"}',
+            BasicPublish(exchange="e", routing_key="a"),
+            BasicPublish(exchange="e", routing_key="b"),
+        ),
+        (
+            'consumer_tag.suffix = ".{user}"',
+            BasicConsume(queue="q", consumer_tag="t"),
+            BasicConsume(queue="q", consumer_tag="t.guest"),
+        ),
+        ('consumer_tag.suffix = ".x"', BasicConsume(queue="q"), BasicConsume(queue="q")),
+        ('vhost = "production"', ConnectionOpen("/"), ConnectionOpen("production")),
+        ('vhost.prefix = "p-"', ConnectionOpen("v"), ConnectionOpen("p-v")),
+        ('vhost.names = {"/" = "main"}', ConnectionOpen("/"), ConnectionOpen("main")),
+        (
+            'exchange.prefix = "e."\nqueue.prefix = "q."',
+            QueueDeclare(queue="a", arguments=Table({"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "b"})),
+            QueueDeclare(
+                queue="q.a", arguments=Table({"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q.b"})
+            ),
+        ),
+        (
+            'exchange.prefix = "e."\nfollows = []',
+            QueueDeclare(queue="a", arguments=Table({"x-dead-letter-exchange": "dlx"})),
+            QueueDeclare(queue="a", arguments=Table({"x-dead-letter-exchange": "dlx"})),
+        ),
+        (
+            'exchange.prefix = "e."',
+            ExchangeDeclare(exchange="a", arguments=Table([Field("alternate-exchange", "S", "b"), Field("n", "B", 1)])),
+            ExchangeDeclare(
+                exchange="e.a", arguments=Table([Field("alternate-exchange", "S", "e.b"), Field("n", "B", 1)])
+            ),
+        ),
+    ],
+)
+def test_names_there(text: str, before: Method, after: Method) -> None:
+    made = rewrite(text)
+    assert before.name in made.methods
+    seen = said(before)
+    command = left(made, seen)
+    assert command.method == after
+    assert (command is seen.command) == (before == after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            BasicDeliver("guest.t", 1, exchange="guest.e", routing_key="k"),
+            BasicDeliver("t", 1, exchange="e", routing_key="k"),
+        ),
+        (
+            BasicDeliver("amq.ctag-1", 1, exchange="", routing_key="guest.q"),
+            BasicDeliver("amq.ctag-1", 1, routing_key="q"),
+        ),
+        (
+            BasicDeliver("guest.t", 1, exchange="other", routing_key="k"),
+            BasicDeliver("t", 1, exchange="other", routing_key="k"),
+        ),
+        (BasicGetOk(1, exchange="guest.e", routing_key="guest.k"), BasicGetOk(1, exchange="e", routing_key="guest.k")),
+        (BasicReturn(exchange="", routing_key="guest.q"), BasicReturn(exchange="", routing_key="q")),
+        (QueueDeclareOk("guest.q", 1, 2), QueueDeclareOk("q", 1, 2)),
+        (QueueDeclareOk("amq.gen-1"), QueueDeclareOk("amq.gen-1")),
+        (BasicConsumeOk("guest.t"), BasicConsumeOk("t")),
+        (BasicCancel("guest.t"), BasicCancel("t")),
+        (BasicCancelOk("guest.t"), BasicCancelOk("t")),
+        (
+            ChannelClose(404, "NOT_FOUND - no exchange 'guest.e' in vhost '/'"),
+            ChannelClose(404, "NOT_FOUND - no exchange 'e' in vhost '/'"),
+        ),
+        (
+            ChannelClose(404, "NOT_FOUND - no queue 'guest.q' in vhost '/'", 50, 10),
+            ChannelClose(404, "NOT_FOUND - no queue 'q' in vhost '/'", 50, 10),
+        ),
+        (
+            ConnectionClose(530, "NOT_ALLOWED - attempt to reuse consumer tag 'guest.t'"),
+            ConnectionClose(530, "NOT_ALLOWED - attempt to reuse consumer tag 't'"),
+        ),
+    ],
+    ids=lambda method: method.name,
+)
+def test_names_back_though_this_client_never_said_them(before: Method, after: Method) -> None:
+    made = rule(TENANT)
+    assert before.name in made.restores(SERVER)
+    seen = heard(before)
+    restored = made.restore(seen, memory(made)).command
+    assert restored is not None
+    assert restored.method == after
+    assert passes(rewrite('exchange.prefix = "x."'), seen)  # the broker's words are not sent there, only back
+
+
+def test_one_way_only() -> None:
+    made = rewrite('both_ways = false\nexchange.prefix = "p."')
+    assert (made.restores(SERVER), made.restores(CLIENT)) == (frozenset(), frozenset())
+    assert rewrite('follows = []\nexchange.prefix = "p."').restores(SERVER) == {
+        "basic.deliver",
+        "basic.get-ok",
+        "basic.return",
+    }
+
+
+def test_server_named_queues_and_consumers_come_through_both_ways() -> None:
+    judge = judge_of(rule(TENANT))
+    assert there(judge, QueueDeclare(queue="")).method.queue == ""
+    assert back(judge, QueueDeclareOk("amq.gen-X")).method.queue == "amq.gen-X"
+    assert there(judge, QueueBind(queue="amq.gen-X", exchange="e")).method == QueueBind(
+        queue="amq.gen-X", exchange="guest.e"
+    )
+    assert there(judge, BasicPublish(routing_key="amq.gen-X")).method.routing_key == "amq.gen-X"
+    assert there(judge, BasicConsume(queue="amq.gen-X")).method == BasicConsume(queue="amq.gen-X")
+    assert back(judge, BasicConsumeOk("amq.ctag-1")).method.consumer_tag == "amq.ctag-1"
+    assert back(judge, BasicDeliver("amq.ctag-1", 1, exchange="guest.e")).method == BasicDeliver(
+        "amq.ctag-1", 1, exchange="e"
+    )
+    assert there(judge, BasicCancel("amq.ctag-1")).method.consumer_tag == "amq.ctag-1"
+    assert there(judge, QueueDelete(queue="amq.gen-X")).method.queue == "amq.gen-X"
+    replies = Properties(reply_to="amq.rabbitmq.reply-to")
+    assert there(judge, BasicPublish(exchange="e"), replies).properties == replies
+
+
+def test_a_consumer_is_known_by_its_tag_whatever_the_match_says_of_its_queue() -> None:
+    judge = judge_of(rewrite('match.queue = "orders"\nconsumer_tag.prefix = "p."'))
+    assert there(judge, BasicConsume(queue="orders", consumer_tag="t")).method.consumer_tag == "p.t"
+    assert there(judge, BasicConsume(queue="other", consumer_tag="u")).method.consumer_tag == "u"
+    assert back(judge, BasicConsumeOk("p.t")).method.consumer_tag == "t"
+    assert there(judge, BasicCancel("t")).method.consumer_tag == "p.t"
+    assert there(judge, BasicCancel("u")).method.consumer_tag == "u"
+    assert back(judge, BasicCancel("p.t")).method.consumer_tag == "t"
+
+
+def test_two_rules_rename_in_order_and_back_in_reverse() -> None:
+    judge = judge_of(
+        rewrite('exchange.prefix = "a."\nconsumer_tag.prefix = "a."', name="first"),
+        rewrite('exchange.prefix = "b."\nconsumer_tag.prefix = "b."', name="second"),
+    )
+    assert there(judge, BasicPublish(exchange="e")).method.exchange == "b.a.e"
+    assert back(judge, BasicDeliver(exchange="b.a.e")).method.exchange == "e"
+    assert there(judge, BasicConsume(queue="q", consumer_tag="t")).method.consumer_tag == "b.a.t"
+    assert back(judge, BasicConsumeOk("b.a.t")).method.consumer_tag == "t"
+    assert there(judge, BasicCancel("t")).method.consumer_tag == "b.a.t"
+
+
+def test_what_cannot_be_told_from_the_name_is_remembered() -> None:
+    judge = judge_of(rewrite("routing_key.from = 'regex:(.*)\\.v1'\nrouting_key.to = '\\1'"))
+    assert back(judge, BasicReturn(exchange="e", routing_key="orders")).method.routing_key == "orders"
+    assert there(judge, BasicPublish(exchange="e", routing_key="orders.v1")).method.routing_key == "orders"
+    assert back(judge, BasicReturn(exchange="e", routing_key="orders")).method.routing_key == "orders.v1"
+    assert there(judge, BasicPublish(exchange="e", routing_key="orders")).method.routing_key == "orders"
+    assert back(judge, BasicReturn(exchange="e", routing_key="orders")).method.routing_key == "orders"
+
+
+def test_a_literal_name_comes_back_as_the_one_that_the_match_names() -> None:
+    judge = judge_of(rewrite('match.exchange = "orders"\nexchange = "orders.v2"'))
+    assert back(judge, BasicDeliver(exchange="orders.v2")).method.exchange == "orders"
+    assert there(judge, BasicPublish(exchange="orders")).method.exchange == "orders.v2"
+    assert there(judge, BasicPublish(exchange="orders.v2")).method.exchange == "orders.v2"
+
+
+def test_what_died_comes_back_under_its_own_names() -> None:
+    judge = judge_of(rule(TENANT))
+    death = {"count": 1, "exchange": "guest.e", "queue": "guest.q", "routing-keys": ["k"]}
+    headers = Table({"x-death": [death], "x-first-death-queue": "guest.q", "other": "guest.q"})
+    dead = back(judge, BasicDeliver("guest.t", 1, exchange="guest.dlx"), Properties(headers=headers), b"x")
+    assert dict(dead.properties.headers) == {
+        "x-death": [{"count": 1, "exchange": "e", "queue": "q", "routing-keys": ["k"]}],
+        "x-first-death-queue": "q",
+        "other": "guest.q",
+    }
+    assert dead.body == b"x"
+    again = there(judge, BasicPublish(exchange="e"), dead.properties, b"x")
+    assert again.properties.headers == headers
+
+
+def test_where_to_reply_and_copies() -> None:
+    judge = judge_of(rule(TENANT))
+    asked = Properties(reply_to="replies", headers=Table({"CC": ["a"], "BCC": ["b"]}))
+    sent = there(judge, BasicPublish(routing_key="q"), asked, b"x")
+    assert (sent.properties.reply_to, dict(sent.properties.headers)) == (
+        "guest.replies",
+        {"CC": ["guest.a"], "BCC": ["guest.b"]},
+    )
+    came = back(judge, BasicDeliver("guest.t", 1, routing_key="guest.q"), sent.properties, b"x")
+    assert came.properties == asked
+
+
+def test_headers_without_names_are_not_touched() -> None:
+    made = rewrite('exchange.prefix = "p."')
+    seen = heard(BasicDeliver(exchange="e"), Properties(headers=Table({"a": 1})), b"x")
+    restored = made.restore(seen, memory(made)).command
+    assert restored is seen.command
+
+
+def test_a_name_that_grows_too_long_is_refused_and_one_that_cannot_come_back_stays() -> None:
+    with pytest.raises(ValueError, match="at most 255 octets"):
+        decided(rewrite('exchange.prefix = "prefix."'), said(BasicPublish(exchange="e" * 250)))
+    made = rewrite('exchange.strip_prefix = "prefix."')
+    seen = heard(BasicDeliver(exchange="e" * 250))
+    assert made.restore(seen, memory(made)).command is seen.command
+
+
+# --- who and where
+
+
+def test_credentials_come_from_a_file_and_are_never_shown() -> None:
+    made = rewrite(
+        'user = "proxy"\npassword_file = "upstream"', Shelf({"upstream": "s3cret\n"}), match={"user": "app-*"}
+    )
+    start = ConnectionStartOk(Table({"product": "pika"}), "PLAIN", b"\0app-1\0app-pw")
+    client = Client(user="app-1")
+    sent: Any = left(made, said(start, client=client)).method
+    assert (sent.mechanism, sent.response) == ("PLAIN", b"\0proxy\0s3cret")
+    assert "s3cret" not in repr(made) + msgspec.json.encode(made).decode() + str(made.__dict__)
+    close = heard(ConnectionClose(530, "NOT_ALLOWED - access to vhost '/' refused for user 'proxy'"), client=client)
+    remembered = memory(made)
+    left(made, said(start, client=client), remembered)
+    told = made.restore(close, remembered).command
+    assert told is not None
+    assert told.method.reply_text == "NOT_ALLOWED - access to vhost '/' refused for user 'app-1'"
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "expected"),
+    [
+        ('password_env = "PW"', ConnectionStartOk(response=b"\0app\0x"), ("PLAIN", b"\0app\0v")),
+        ('user.prefix = "t-"', ConnectionStartOk(response=b"\0app\0x"), ("PLAIN", b"\0t-app\0x")),
+        ('user.names = {app = "proxy"}', ConnectionStartOk(response=b"\0app\0x"), ("PLAIN", b"\0proxy\0x")),
+        ('user = "proxy"\npassword_env = "PW"', ConnectionStartOk(mechanism="EXTERNAL"), ("PLAIN", b"\0proxy\0v")),
+        ('user = "proxy"\npassword_env = "PW"', ConnectionStartOk(response=b"odd"), ("PLAIN", b"\0proxy\0v")),
+        ('password_env = "PW"', ConnectionStartOk(response=b"odd"), ("PLAIN", b"odd")),
+    ],
+)
+def test_logins(text: str, start: ConnectionStartOk, expected: tuple[str, bytes]) -> None:
+    made = rewrite(text, Shelf(variables={"PW": "v"}))
+    sent: Any = left(made, said(start, client=Client())).method
+    assert (sent.mechanism, sent.response) == expected
+
+
+def test_a_new_secret_of_the_clients_is_not_the_brokers() -> None:
+    made = rewrite('password_env = "PW"', Shelf(variables={"PW": "v"}))
+    assert left(made, said(ConnectionUpdateSecret(b"client's", "r"))).method == ConnectionUpdateSecret(b"v", "r")
+    assert "connection.update-secret" not in rewrite('user.prefix = "t-"').methods
+
+
+@pytest.mark.parametrize(
+    ("text", "shelf", "reason"),
+    [
+        ('password_file = "none"', Shelf(), "there is no none"),
+        ('password_env = "NONE"', Shelf(), "there is no NONE"),
+        ('password_file = "empty"', Shelf({"empty": "\n"}), "the password in empty is empty"),
+    ],
+)
+def test_a_password_that_is_not_there_is_missed_when_the_config_is_loaded(text: str, shelf: Shelf, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        rewrite(text, shelf)
+
+
+def test_a_password_that_was_not_read_is_missed_by_those_who_would_send_it() -> None:
+    made = msgspec.convert({"action": "rewrite", "name": "r", "password_env": "PW"}, type(rule(TENANT)))
+    with pytest.raises(ValueError, match="has not been read"):
+        decided(made, said(ConnectionStartOk(response=b"\0a\0b")))
+
+
+def test_the_proxy_announces_itself_and_the_real_client() -> None:
+    made = rewrite(
+        "client_properties.set = {via = 'amqproxy', peer = '{client.address}:{client.port}'}\n"
+        "client_properties.default = {connection_name = '{client.address}'}\nclient_properties.remove = ['version']"
+    )
+    start = ConnectionStartOk(
+        Table([Field("version", "S", "1"), Field("capabilities", "F", Table({"basic.nack": True}))])
+    )
+    sent: Any = left(made, said(start)).method
+    assert dict(sent.client_properties) == {
+        "capabilities": {"basic.nack": True},
+        "connection_name": "10.0.0.7",
+        "via": "amqproxy",
+        "peer": "10.0.0.7:4711",
+    }
+
+
+def test_limits_are_offered_smaller_and_held_to() -> None:
+    made = rewrite("tune = {channel_max = 8, frame_max = 4096, heartbeat = 10}")
+    assert left(made, heard(ConnectionTune(2047, 131_072, 60))).method == ConnectionTune(8, 4096, 10)
+    assert passes(made, said(ConnectionTuneOk(8, 4096, 10)))
+    verdict = decided(made, said(ConnectionTuneOk(9, 4096, 10)))
+    assert (verdict.command, verdict.is_final) == (None, True)
+    text = "NOT_ALLOWED - negotiated channel_max = 9 is higher than the maximum allowed value (8)"
+    assert verdict.close == Close(Scope.CONNECTION, 530, text)
+
+
+# --- what is said
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "after"),
+    [
+        (
+            'arguments.set = {x-queue-type = "quorum"}\nfields.set = {durable = true}',
+            QueueDeclare(queue="q"),
+            QueueDeclare(queue="q", durable=True, arguments=Table({"x-queue-type": "quorum"})),
+        ),
+        (
+            "arguments.at_most = {x-message-ttl = 60000}",
+            QueueDeclare(arguments=Table({"x-message-ttl": 10**10})),
+            QueueDeclare(arguments=Table([Field("x-message-ttl", "l", 60_000)])),
+        ),
+        (
+            "arguments.default = {x-dead-letter-exchange = 'dlx'}",
+            QueueDeclare(),
+            QueueDeclare(arguments=Table({"x-dead-letter-exchange": "dlx"})),
+        ),
+        (
+            "arguments.remove = ['x-max-*']",
+            QueueDeclare(arguments=Table({"x-max-length": 1, "x-b": 2})),
+            QueueDeclare(arguments=Table({"x-b": 2})),
+        ),
+        (
+            "arguments.set = {x-priority = 5}",
+            BasicConsume(queue="q"),
+            BasicConsume(queue="q", arguments=Table({"x-priority": 5})),
+        ),
+        (
+            "arguments.set = {x-match = 'any'}",
+            QueueBind(queue="q"),
+            QueueBind(queue="q", arguments=Table({"x-match": "any"})),
+        ),
+        ("fields.set = {mandatory = true}", BasicPublish(), BasicPublish(mandatory=True)),
+        ("fields.at_most = {prefetch_count = 50}", BasicQos(), BasicQos(prefetch_count=50)),
+        ("fields.set = {requeue = false}", BasicNack(1), BasicNack(1, requeue=False)),
+    ],
+)
+def test_methods(text: str, before: Method, after: Method) -> None:
+    assert left(rewrite(text), said(before)).method == after
+
+
+def test_arguments_that_are_set_are_the_brokers_names_and_stay() -> None:
+    made = rewrite('exchange.prefix = "p."\narguments.default = {x-dead-letter-exchange = "dlx"}')
+    assert left(made, said(QueueDeclare(queue="q"))).method.arguments == {"x-dead-letter-exchange": "dlx"}
+
+
+def test_properties_headers_and_body() -> None:
+    made = rewrite(
+        """
+        properties.set = {content_type = "application/json", app_id = "{user}"}
+        properties.remove = ["user_id"]
+        headers.set = {from = "{client.address}", kind = "{properties.type}"}
+        headers.rename = {old = "new"}
+        headers.remove = ["x-*"]
+        body.json_patch = [{op = "add", path = "/seen", value = true}]
+        """
+    )
+    assert made.needs is Stage.BODY
+    old = Properties(user_id="u", type="t", headers=Table([Field("old", "B", 1), Field("x-a", "S", "")]))
+    seen = said(BasicPublish(exchange="e"), old, b'{"a":1}')
+    command = left(made, seen)
+    assert command.method is seen.command.method
+    assert command.body == b'{"a":1,"seen":true}'
+    assert command.properties == Properties(
+        content_type="application/json",
+        app_id="guest",
+        type="t",
+        headers=Table([Field("new", "B", 1), Field("from", "S", "10.0.0.7"), Field("kind", "S", "t")]),
+    )
+
+
+@pytest.mark.parametrize("method", [BasicDeliver("t", 1), BasicGetOk(1), BasicReturn()])
+def test_messages_for_the_client_too(method: Method) -> None:
+    made = rewrite('headers.set = {a = 1}\nbody.replace = [{text = "a", with = "b"}]')
+    command = left(made, heard(method, body=b"abc"))
+    assert (command.properties, command.body) == (Properties(headers=Table({"a": 1})), b"bbc")
+
+
+def test_a_body_may_still_be_on_its_way_when_only_its_header_changes() -> None:
+    made = rewrite("headers.set = {a = 1}")
+    assert made.needs is Stage.HEADER
+    command = left(made, said(BasicPublish(), body=b"12345", stage=Stage.HEADER))
+    assert (command.properties.headers, command.body_size, command.is_complete) == ({"a": 1}, 5, False)
+
+
+def test_a_trace_begins_with_a_publish() -> None:
+    made = rewrite("trace_context = true")
+    assert made.methods == {"basic.publish"}
+    command = left(made, said(BasicPublish(), random=random.Random(3).random))
+    assert command.properties.headers is not None
+    assert is_valid(command.properties.headers["traceparent"])
+    assert passes(made, said(BasicPublish(), command.properties))
+
+
+def test_a_function_is_given_the_body() -> None:
+    made = rewrite(
+        'body.call = "own.py:f"', Shelf({"own.py": "def f(body, context):\n  return body + context.rule.encode()"})
+    )
+    assert left(made, said(BasicPublish(), body=b"x")).body == b"xr"
+
+
+def test_what_is_not_there_is_not_changed() -> None:
+    made = rewrite("headers.set = {a = 1}\nqueue.prefix = 'p.'")
+    assert passes(made, said(QueueDeclare()))
+    assert passes(rewrite("headers.remove = ['a']"), said(BasicPublish(), Properties(headers=Table({"b": 1})), b"x"))
+    assert passes(rewrite("body.replace = [{text = 'a', with = 'b'}]"), said(BasicPublish(), body=b"x"))
+
+
+# --- what it is about
+
+
+@pytest.mark.parametrize(
+    ("text", "methods"),
+    [
+        ("vhost = 'v'", {"connection.open"}),
+        ("user = 'u'", {"connection.start-ok"}),
+        ("tune.heartbeat = 5", {"connection.tune", "connection.tune-ok"}),
+        ("consumer_tag.prefix = 'p'", {"basic.consume"}),
+        ("body.set = ''", {"basic.publish", "basic.deliver", "basic.get-ok", "basic.return"}),
+        ("fields.set = {no_ack = true}", {"basic.consume", "basic.get"}),
+        (
+            "arguments.set = {a = 1}",
+            {name for name, method in BY_NAME.items() if "arguments" in method.__struct_fields__},
+        ),
+        (
+            "exchange.prefix = 'p'",
+            {
+                "exchange.declare",
+                "exchange.delete",
+                "exchange.bind",
+                "exchange.unbind",
+                "queue.bind",
+                "queue.unbind",
+                "queue.declare",
+                "basic.publish",
+            },
+        ),
+    ],
+)
+def test_the_methods_that_it_is_about(text: str, methods: set[str]) -> None:
+    assert rewrite(text).methods == methods
+
+
+@pytest.mark.parametrize(
+    ("text", "needs", "restoring_needs", "is_constant"),
+    [
+        ("exchange.prefix = 'p'", Stage.METHOD, Stage.HEADER, True),
+        ("exchange.prefix = 'p'\nfollows = []", Stage.METHOD, Stage.METHOD, True),
+        ("exchange.prefix = 'p'\nboth_ways = false", Stage.METHOD, Stage.METHOD, True),
+        ("queue.prefix = 'p'", Stage.HEADER, Stage.HEADER, False),
+        ("queue.prefix = 'p'\nfollows = ['arguments', 'texts']", Stage.METHOD, Stage.METHOD, True),
+        ("exchange = 'x'", Stage.METHOD, Stage.HEADER, False),
+        ("exchange = 'x'\nmatch.exchange = 'y'", Stage.METHOD, Stage.HEADER, True),
+        ("exchange.strip_prefix = 'p'", Stage.METHOD, Stage.HEADER, False),
+        ("arguments.set = {a = '{user}'}", Stage.METHOD, Stage.METHOD, True),
+        ("arguments.set = {a = '{time}'}", Stage.METHOD, Stage.METHOD, False),
+        ("trace_context = true", Stage.HEADER, Stage.METHOD, False),
+        ("headers.set = {a = '{json.b}'}", Stage.BODY, Stage.METHOD, False),
+    ],
+)
+def test_how_much_it_needs(text: str, needs: Stage, restoring_needs: Stage, is_constant: bool) -> None:
+    made = rewrite(text)
+    assert (made.needs, made.restoring_needs, made.is_constant) == (needs, restoring_needs, is_constant)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "changes nothing"),
+        ("password_file = 'a'\npassword_env = 'b'", "name one"),
+        ("properties.set = {ttl = 1}", "`ttl` is no property"),
+        ("fields.set = {delivery_tag = 1}", "no field that can be edited"),
+        ("tune.frame_max = 100", ">= 4096"),
+        ("match.method = 'basic.ack'\nexchange.prefix = 'p'", "changes nothing in basic.ack"),
+        ("match.method = 'basic.deliver'\nexchange.prefix = 'p'", "changes nothing in basic.deliver"),
+        ("exchnage = 'x'", "unknown field `exchnage`"),
+        ("exchange.prefx = 'x'", r"unknown field `prefx` - at `\$.exchange`"),
+        ("follows = ['everything']", "Invalid enum value"),
+    ],
+)
+def test_what_makes_no_sense_is_not_loaded(text: str, reason: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=reason):
+        rewrite(text)
+
+
+# --- there and back again
+
+words = st.sampled_from(["", "a", "guest.a", "guest.", "amq.gen-1", "amq.topic", "x.y", "é" * 20])
+FORWARD: dict[type[Method], type[Method]] = {
+    QueueDeclare: QueueDeclareOk,
+    BasicConsume: BasicConsumeOk,
+    BasicPublish: BasicReturn,
+    BasicCancel: BasicCancelOk,
+}
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(list(FORWARD)), words, words), min_size=1, max_size=12),
+    st.sampled_from(["prefix", "suffix"]),
+)
+def test_what_the_broker_answers_has_the_names_that_the_client_used(
+    requests: list[tuple[type[Method], str, str]], affix: str
+) -> None:
+    keys = {noun: {affix: "{user}."} for noun in ("exchange", "queue", "routing_key", "consumer_tag")}
+    judge = judge_of(rule("", action="rewrite", **keys))
+    consumers = {""}
+    for kind, first, second in requests:
+        if kind is BasicCancel and first not in consumers:
+            continue  # what there is no consumer of has no other name
+        if kind is BasicConsume:
+            consumers.add(second)
+        fields = [f for f in ("exchange", "queue", "routing_key", "consumer_tag") if f in kind.__struct_fields__]
+        names = dict(zip(fields, (first, second), strict=False))
+        sent = there(judge, kind(**names)).method
+        answer = FORWARD[kind]
+        echoed = {f: getattr(sent, f) for f in fields if f in answer.__struct_fields__}
+        heard_back = back(judge, answer(**echoed)).method
+        assert {f: getattr(heard_back, f) for f in echoed} == {f: names[f] for f in echoed}
+
+
+@given(st.data())
+def test_nothing_but_names_is_ever_renamed(data: st.DataObject) -> None:
+    """Whatever the client says, all that is not a name stays; a rule without names to change leaves it alone."""
+    made = rewrite('exchange.from = "is:\\u0000none"\nexchange.to = "x"')
+    method = data.draw(strategies.methods.filter(lambda each: CLIENT in SENDERS[each.name]))
+    assert passes(made, said(method, data.draw(strategies.properties)))
