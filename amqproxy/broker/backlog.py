@@ -120,8 +120,8 @@ class Backlog:
         """Let a message that was taken out wait where it was."""
         heapq.heappush(self._returned, (entry.position, entry))
 
-    def done(self, entry: Entry) -> None:
-        """What was taken out will not come back."""
+    def done(self, entry: Entry, *, is_used: bool = True) -> None:
+        """What was taken out will not come back: somebody has used it, or it goes elsewhere."""
 
     @property
     def expires_at(self) -> float:

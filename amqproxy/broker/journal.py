@@ -44,6 +44,33 @@ class Owner(NamedTuple):
     priority: int = 0
 
 
+class Pledge:
+    """Messages that somebody is to be told of when all of them are safe: on the disk, or done with before that.
+
+    `left` counts those that are not; `call` is called when none is. `last` is whatever its owner wants it to be.
+    """
+
+    __slots__ = ("call", "last", "left")
+
+    def __init__(self) -> None:
+        self.left = 0
+        self.last = 0
+        self.call: Callable[[], None] | None = None
+
+    def used(self) -> None:
+        """One of the messages was wanted, and the disk has never heard of it."""
+        self.left -= 1
+        if not self.left and self.call is not None:
+            self.call()
+
+    def kept(self) -> None:
+        """Whatever was left is on the disk."""
+        if self.left:
+            self.left = 0
+            if self.call is not None:
+                self.call()
+
+
 class Row(NamedTuple):
     """A message in its place. `expires_at` is in the wall clock's seconds, `shared` the number of its body, or None."""
 
@@ -52,6 +79,7 @@ class Row(NamedTuple):
     expires_at: float | None
     shared: int | None
     message: Message
+    pledge: Pledge | None = None
 
 
 class Cleared(NamedTuple):
@@ -139,6 +167,9 @@ class Lane:
     def enqueued(self, position: int, message: Message, expires_at: float = NEVER) -> None:
         """A message waits at a position above all others; `expires_at` is in the model's seconds."""
         journal = self.journal
+        pledge = journal.pledge
+        if pledge is not None:
+            pledge.left += 1
         id_ = self._first + position
         size = len(message.body)
         self._rows[id_] = Row(
@@ -147,6 +178,7 @@ class Lane:
             None if expires_at == NEVER else expires_at + journal.epoch,
             None if size <= EMBEDDED else journal.share(self, id_, message),
             message,
+            pledge,
         )
         self.last = position
         self.messages += 1
@@ -169,8 +201,11 @@ class Lane:
         if not self._is_noted:
             self._note()
 
-    def settled(self, position: int, size: int) -> None:
-        """A message is done with, whose body has so many octets."""
+    def settled(self, position: int, size: int, *, is_used: bool = True) -> None:
+        """A message is done with, whose body has so many octets.
+
+        Unless it was used for what it was meant, what becomes of it instead is to be on the disk first.
+        """
         journal = self.journal
         id_ = self._first + position
         self.messages -= 1
@@ -181,6 +216,11 @@ class Lane:
             journal.octets += SETTLEMENT_COST
         else:
             journal.octets -= row.size + ENTRY_COST
+            journal.spared += 1
+            if size > EMBEDDED:
+                journal.unsee(row)
+            if is_used and row.pledge is not None:
+                row.pledge.used()
         if self._counts:
             self._counts.pop(id_, None)
         if journal.shared:
@@ -267,7 +307,8 @@ class Kept(NamedTuple):
 class Journal:
     """Everything durable, as it happens. `wake` is called when there is something to take, and `gather` when it is.
 
-    `epoch` is what the model's clock has to be given to become the wall's. `rows` counts the messages that ever came.
+    `epoch` is what the model's clock has to be given to become the wall's. `rows` counts the messages that ever came,
+    `spared` those that were done with before a batch had them. Messages that come now are a part of `pledge`.
     `octets` wait to be taken, and `is_full` says that these and those on their way to the disk are MAX_PENDING or more.
     """
 
@@ -278,6 +319,9 @@ class Journal:
         self.max_pending = max_pending
         self.octets = 0
         self.rows = 0
+        self.spared = 0
+        self.pledge: Pledge | None = None
+        self.is_urgent = False
         self.number = 1
         self.last_committed = 0
         self.shared: dict[int, int] = {}
@@ -387,6 +431,12 @@ class Journal:
         self._use(number, id_)
         return number
 
+    def unsee(self, row: Row) -> None:
+        """A row is gone whose long body need not be remembered for it alone."""
+        seen = self._seen.get(id(row.message))
+        if seen is not None and seen.id == row.id and seen.number is None:
+            del self._seen[id(row.message)]
+
     def _use(self, number: int, id_: int) -> None:
         self.shared[id_] = number
         self._uses[number] += 1
@@ -433,7 +483,7 @@ class Journal:
         self.number += 1
         self._on_the_way += octets
         self.octets = 0
-        self.is_dirty = False
+        self.is_dirty = self.is_urgent = False
         self._noted = []
         self._created = {}
         self._deleted = []
@@ -455,8 +505,21 @@ class Journal:
             call()
 
     def when_committed(self, call: Callable[[], None]) -> None:
-        """Call, once, when all that has been noted so far is on the disk: now, if it is."""
-        number = self.number if self.is_dirty else self.number - 1
+        """Call, once, when all that has been noted so far is on the disk, which is urgent: now, if it is."""
+        if self.is_dirty and not self.is_urgent:
+            self.is_urgent = True
+            self._wake()
+        self._call_after(self.number if self.is_dirty else self.number - 1, call)
+
+    def when_safe(self, pledge: Pledge, call: Callable[[], None]) -> None:
+        """Call, once, when all that belongs to a pledge is safe: now, if it is. Nothing may be added to it after."""
+        if pledge.left:
+            pledge.call = call
+            self._call_after(self.number, pledge.kept)
+        else:
+            call()
+
+    def _call_after(self, number: int, call: Callable[[], None]) -> None:
         if number <= self.last_committed:
             call()
         else:

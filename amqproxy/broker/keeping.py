@@ -11,13 +11,17 @@ import structlog
 import trio
 
 from amqproxy.broker.broker import Broker
+from amqproxy.broker.gathering import Gathering
 from amqproxy.broker.heap import give_back
 from amqproxy.broker.journal import Batch, Journal
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.remembrance import Remembrance, restore
-from amqproxy.broker.server import current_time
 from amqproxy.broker.spill import Spill
 from amqproxy.broker.store import Store
+from amqproxy.broker.time_of_day import current_time
+
+LULL = 0.002
+"""Seconds without anything new after which a batch that gathers is written."""
 
 
 @asynccontextmanager
@@ -28,15 +32,43 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[Remembrance]:
     """
     log = structlog.get_logger()
     token = trio.lowlevel.current_trio_token()
-    is_writing = False
+    is_writing = is_waiting = is_over = False
     has_failed = False
+    began: float | None = None
+    gathering = Gathering()
 
-    def write() -> None:
+    def write(is_due: bool = False) -> None:
         """Write what has gathered, one batch at a time: what comes meanwhile is the next one."""
-        nonlocal is_writing
-        if journal.is_dirty and not is_writing:
-            is_writing = True
-            store.submit(journal.take())
+        nonlocal is_writing, is_waiting, began
+        if not journal.is_dirty or is_over:
+            return
+        now = trio.current_time()
+        if began is None:
+            began = now
+        if is_writing:
+            return
+        left = 0.0 if journal.is_urgent or is_due else began + gathering.patience(journal.rows) - now
+        if left > 0:
+            if not is_waiting:
+                is_waiting = True
+                trio.lowlevel.spawn_system_task(write_later, left)
+            return
+        is_writing, began = True, None
+        gathering.taken(journal.rows, journal.spared)
+        store.submit(journal.take())
+
+    async def write_later(seconds: float) -> None:
+        """Wait, but not when all wait for us: then nothing comes, and nothing is done with."""
+        nonlocal is_waiting
+        end = trio.current_time() + seconds
+        before = -1
+        while (
+            not journal.is_urgent and before != (so_far := journal.rows + journal.spared) and trio.current_time() < end
+        ):
+            before = so_far
+            await trio.sleep(LULL)
+        is_waiting = False
+        write(is_due=True)
 
     def written(batch: Batch) -> None:
         nonlocal is_writing, has_failed
@@ -76,6 +108,7 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[Remembrance]:
         remembrance.compare()
         yield remembrance
     finally:
+        is_over = True
         if journal.is_dirty:
             store.submit(journal.take())
         with trio.CancelScope(shield=True):

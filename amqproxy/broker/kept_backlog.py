@@ -74,11 +74,11 @@ class KeptBacklog(Backlog):
         elif entry.delivery_count:
             self._lane.returned(entry.position, entry.delivery_count)
 
-    def done(self, entry: Entry) -> None:
+    def done(self, entry: Entry, *, is_used: bool = True) -> None:
         """What was taken out will not come back."""
         size = self._out.pop(entry.position, None)
         if size is not None:
-            self._lane.settled(entry.position, size)
+            self._lane.settled(entry.position, size, is_used=is_used)
 
     def clear(self) -> None:
         super().clear()

@@ -263,16 +263,16 @@ class Queue:
                 self._put_back(entry)
         self._settle_down(now)
 
-    def forget(self, entry: Entry) -> None:
-        """Nobody will settle this, or somebody has: it will not come back."""
+    def forget(self, entry: Entry, *, is_used: bool = True) -> None:
+        """Nobody will settle this, or somebody has: it will not come back, or not here."""
         if self._keeper is not None and not self.is_deleted:
             message = entry.message
             lane = self._lane(message, message.header[FLAGS]) if self._max_priority else self._lanes[0][1]
-            lane.done(entry)
+            lane.done(entry, is_used=is_used)
 
     def _let_go(self, entry: Entry, reason: str, now: float) -> None:
         """There is no more use for this here, for a reason that x-death will name."""
-        self.forget(entry)
+        self.forget(entry, is_used=self.settings.dead_letter_exchange is None)
         self._owner.dead_letter(self, entry.message, reason, now)
 
     def give_back(self, entries: Iterable[Entry], now: float) -> None:
@@ -378,8 +378,8 @@ class Queue:
     def hold(self, entry: Entry, consumer: Consumer | None) -> None:
         """Note that somebody has a message until it is settled; nobody in particular for basic.get."""
         self.unacked += 1
+        entry.consumer = consumer  # and whoever had it before has it no more
         if consumer is not None:
-            entry.consumer = consumer
             consumer.unacked += 1
             consumer.channel.held += 1
 

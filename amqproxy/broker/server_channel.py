@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import secrets
+from collections import deque
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -71,6 +71,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker import content_frames, direct_reply_to, firehose, permissions, publishing
 from amqproxy.broker.consumer import UNLIMITED, Consumer
+from amqproxy.broker.journal import Pledge
 from amqproxy.broker.message import Message
 from amqproxy.broker.permissions import CONFIGURE, READ, WRITE
 from amqproxy.broker.queue import Queue
@@ -107,8 +108,8 @@ class ServerChannel:
         self.is_confirming = False
         self.is_transactional = False
         self._journal = vhost.keeper.journal if vhost.keeper is not None else None
-        self._is_noted = False
-        self._awaited = 0
+        self._pledge = Pledge()
+        self._pledges: deque[Pledge] = deque()
         self._publishes = 0
         self._confirmed = 0
         self._next_tag = 0
@@ -169,7 +170,8 @@ class ServerChannel:
         held = vhost.held.so_far
         queues = vhost.route(exchange, message, now)
         if vhost.held.so_far != held:
-            self._is_noted = self._journal is not None  # and so confirmed when it is on the disk
+            if self._journal is not None:
+                self._pledge.left += 1  # until it is on the disk
             if publish.mandatory:
                 publish = msgspec.structs.replace(publish, mandatory=False)  # nobody can know yet
         if not exchange.name and (message.more_keys or message.routing_key.startswith("amq.")):
@@ -212,18 +214,20 @@ class ServerChannel:
             if self.vhost.events.observers:
                 self.vhost.events.report("message.returned", self.vhost.name, message, channel=self)
         is_taken = True
-        noted = self._journal.rows if self._journal is not None else 0
+        journal = self._journal
+        if journal is not None and self.is_confirming:
+            journal.pledge = self._pledge
         for queue in queues:
             if not queue.publish(message, now):
                 is_taken = False
+        if journal is not None:
+            journal.pledge = None
         message.forget_properties()
-        if self._journal is not None and self._journal.rows != noted:
-            self._is_noted = True
         if self.is_confirming:
             if is_taken:
                 self.link.to_confirm(self)
             else:
-                if not (self._is_noted or self._awaited):
+                if not (self._pledge.left or self._pledges):
                     self._confirm_to(self._publishes - 1)
                     self._confirmed = self._publishes
                 self.link.say(self.number, BasicNack(self._publishes, False, False))
@@ -263,16 +267,21 @@ class ServerChannel:
             self._trace(trace, now)
 
     def confirm(self) -> None:
-        """Confirm all that was published and is not confirmed yet, as soon as what is to be kept is on the disk."""
-        if self._journal is not None and (self._is_noted or self._awaited):
-            self._is_noted = False
-            self._awaited += 1
-            self._journal.when_committed(partial(self._confirm_kept, self._publishes))
+        """Confirm all that was published and is not confirmed yet, as soon as what is to be kept is safe."""
+        pledge = self._pledge
+        if self._journal is not None and (pledge.left or self._pledges):
+            pledge.last = self._publishes
+            self._pledge = Pledge()
+            self._pledges.append(pledge)
+            self._journal.when_safe(pledge, self._confirm_safe)
         else:
             self._confirm_to(self._publishes)
 
-    def _confirm_kept(self, last: int) -> None:
-        self._awaited -= 1
+    def _confirm_safe(self) -> None:
+        """Confirm what is safe, up to the first that is not."""
+        last = 0
+        while self._pledges and not self._pledges[0].left:
+            last = self._pledges.popleft().last
         if self._is_open:
             self._confirm_to(last)
 
@@ -360,15 +369,16 @@ class ServerChannel:
                 consumer.queue.wake(consumer, now)
 
     def close(self, now: float) -> None:
-        """The channel is gone: its consumers end, and what it holds goes back."""
+        """The channel is gone: what it holds goes back, before anybody gets what came later, and its consumers end."""
         self._end_replies()
-        consumers, self.consumers = self.consumers, {}
-        for consumer in consumers.values():
-            self._end(consumer, now)
+        self.global_prefetch = 0  # its own consumers get nothing more
         for entries, _ in self._pending_acks:
             self.unacked.put_back(entries)
         for queue, mine in by_queue(self.unacked.take_all()):
             queue.give_back(mine, now)
+        consumers, self.consumers = self.consumers, {}
+        for consumer in consumers.values():
+            self._end(consumer, now)
 
     # --- everything else a client asks for
 

@@ -278,7 +278,7 @@ class Store:
         if batch.rows:
             rows = [
                 (id_, size, expires_at, shared, pack(message) if shared is None else None)
-                for id_, size, expires_at, shared, message in batch.rows
+                for id_, size, expires_at, shared, message, _ in batch.rows
             ]
             self._insert("entry", 5, rows)
         if batch.settled:

@@ -1,6 +1,7 @@
 """What the model wants remembered, gathered into batches."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 import pytest
 
@@ -16,6 +17,7 @@ from amqproxy.broker.journal import (
     Kept,
     Lane,
     Owner,
+    Pledge,
     State,
 )
 from amqproxy.broker.message import Message
@@ -298,3 +300,117 @@ def test_what_waits_is_bounded() -> None:
     assert journal.is_full  # it is on its way, and not there
     journal.committed(batch)
     assert not journal.is_full
+
+
+# --- who waits for messages to be safe
+
+
+def pledged(journal: Journal, lane: Lane, positions: Iterable[int], content: Message | None = None) -> Pledge:
+    """Messages that belong together."""
+    journal.pledge = pledge = Pledge()
+    for position in positions:
+        lane.enqueued(position, content or message())
+    journal.pledge = None
+    return pledge
+
+
+def when_safe(journal: Journal, pledge: Pledge) -> list[str]:
+    """What is told so far."""
+    told: list[str] = []
+    journal.when_safe(pledge, partial(told.append, "safe"))
+    return told
+
+
+def test_messages_are_safe_on_the_disk() -> None:
+    journal, [lane] = started(HERE)
+    told = when_safe(journal, pledged(journal, lane, [1, 2]))
+    batch = journal.take()
+    assert told == []
+    journal.committed(batch)
+    assert told == ["safe"]
+
+
+def test_messages_are_safe_when_they_have_been_used_before_the_disk_had_them() -> None:
+    journal, [lane] = started(HERE)
+    told = when_safe(journal, pledged(journal, lane, [1, 2]))
+    lane.settled(1, 4)
+    assert told == []
+    lane.settled(2, 4)
+    assert told == ["safe"]
+    journal.committed(journal.take())
+    assert told == ["safe"]
+    assert (journal.rows, journal.spared) == (2, 2)
+
+
+def test_what_has_been_used_already_is_safe_at_once() -> None:
+    journal, [lane] = started(HERE)
+    pledge = pledged(journal, lane, [1])
+    lane.settled(1, 4)
+    assert when_safe(journal, pledge) == ["safe"]
+
+
+def test_some_may_be_used_and_the_others_on_the_disk() -> None:
+    journal, [lane] = started(HERE)
+    told = when_safe(journal, pledged(journal, lane, [1, 2]))
+    lane.settled(1, 4)
+    batch = journal.take()
+    lane.settled(2, 4)  # too late to spare the disk anything
+    assert told == []
+    journal.committed(batch)
+    assert told == ["safe"]
+
+
+def test_what_becomes_of_a_message_that_was_not_used_is_to_be_on_the_disk_first() -> None:
+    journal, [lane, other] = started(HERE, THERE)
+    told = when_safe(journal, pledged(journal, lane, [1]))
+    lane.settled(1, 4, is_used=False)
+    other.enqueued(1, message())
+    assert told == []
+    journal.committed(journal.take())
+    assert told == ["safe"]
+
+
+def test_messages_that_are_nobodys_are_no_part_of_a_pledge() -> None:
+    journal, [lane] = started(HERE)
+    pledge = pledged(journal, lane, [1])
+    lane.enqueued(2, message())
+    lane.settled(1, 4)
+    assert when_safe(journal, pledge) == ["safe"]
+
+
+def test_a_long_body_in_two_lanes_is_safe_when_both_have_used_it() -> None:
+    journal, [lane, other] = started(HERE, THERE)
+    long = message(LONG)
+    journal.pledge = pledge = Pledge()
+    lane.enqueued(1, long)
+    other.enqueued(1, long)
+    told = when_safe(journal, pledge)
+    lane.settled(1, len(LONG))
+    other.settled(1, len(LONG))
+    assert told == ["safe"]
+    assert not journal.take().bodies
+
+
+def test_a_long_body_that_was_used_is_embedded_when_it_comes_again() -> None:
+    journal, [lane, other] = started(HERE, THERE)
+    long = message(LONG)
+    lane.enqueued(1, long)
+    lane.settled(1, len(LONG))
+    other.enqueued(1, long)
+    batch = journal.take()
+    assert [row.shared for row in batch.rows] == [None]
+    assert not batch.bodies
+
+
+def test_waiting_for_the_disk_alone_is_urgent_and_waiting_for_safety_is_not() -> None:
+    woken: list[str] = []
+    journal = Journal(wake=partial(woken.append, "woken"))
+    lane = journal.lane(HERE)
+    when_safe(journal, pledged(journal, lane, [1]))
+    assert not journal.is_urgent
+    journal.when_committed(partial(woken.append, "committed"))
+    assert journal.is_urgent
+    assert woken == ["woken", "woken"]
+    journal.committed(journal.take())
+    assert not journal.is_urgent
+    assert woken == ["woken", "woken", "committed"]

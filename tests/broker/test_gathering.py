@@ -1,0 +1,43 @@
+"""How long a batch is waited for."""
+
+from amqproxy.broker.gathering import FEW, PATIENCE, PROBE, Gathering
+
+
+def test_few_messages_are_written_at_once() -> None:
+    assert Gathering().patience(FEW - 1) == 0
+
+
+def test_many_are_waited_for() -> None:
+    assert Gathering().patience(FEW) == PATIENCE
+
+
+def test_what_is_counted_is_what_came_since_the_last_batch() -> None:
+    gathering = Gathering()
+    gathering.taken(1000, 1000)
+    assert gathering.patience(1000 + FEW - 1) == 0
+    assert gathering.patience(1000 + FEW) == PATIENCE
+
+
+def test_it_is_not_waited_where_most_go_to_the_disk_all_the_same_but_now_and_then() -> None:
+    gathering = Gathering()
+    rows = 0
+    waits = []
+    for _ in range(2 * PROBE):
+        rows += FEW
+        waits.append(gathering.patience(rows) > 0)
+        gathering.taken(rows, 0)
+    assert waits == [True, *[False] * (PROBE - 1)] * 2
+
+
+def test_it_is_waited_again_once_it_has_paid() -> None:
+    gathering = Gathering()
+    gathering.taken(FEW, 0)
+    assert gathering.patience(2 * FEW) == 0
+    gathering.taken(2 * FEW, FEW // 2)
+    assert gathering.patience(3 * FEW) == PATIENCE
+
+
+def test_few_messages_teach_nothing() -> None:
+    gathering = Gathering()
+    gathering.taken(1, 0)
+    assert gathering.patience(1 + FEW) == PATIENCE
