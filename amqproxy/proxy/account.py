@@ -54,6 +54,10 @@ class Account:
         log = self._log.warning if end.is_abnormal else self._log.info
         log("connection closed", by=end.by, code=end.code or None, reason=end.reason)
 
+    def log(self, level: str, text: str) -> None:
+        """Log what a rule says of this session."""
+        getattr(self._log, level)(text)
+
     def note_protocol_header(self, octets: bytes) -> None:
         if self.tap is not None:
             with self._failing_open():

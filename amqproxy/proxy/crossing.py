@@ -102,23 +102,42 @@ all there are, need not be handed over to be relayed."""
 Result = TypeVar("Result")
 
 
+class Passing(Protocol):
+    """What all methods come to that are, to the octet, like one that passed."""
+
+    def count(self, times: int = 1) -> None:
+        """So many more have passed."""
+
+
 class Judge(Protocol):
     """What the crossing needs of the rules of its session; see `rules.judge`."""
 
     def stage(self, sender: Peer, frame: Frame, channel: ChannelFacts) -> Stage:
         """How much of the command that this method begins must come before it can be judged."""
 
-    def passes(self, sender: Peer, frame: Frame) -> Passes | None:
-        """What counts methods equal to this one, which need no more be handed over; None where they do."""
+    def passing(self, sender: Peer, frame: Frame, channel: ChannelFacts) -> Passing | None:
+        """What is told how many methods equal to this one have passed without being judged; None where none may."""
 
     def judge(self, seen: Seen) -> Verdict:
         """What becomes of a command."""
+
+    def wants(self, sender: Peer) -> bytes:
+        """A 1 at the index of each method of `sender` that is to be staged."""
+
+    def wants_all(self, sender: Peer) -> bool:
+        """Are heartbeats to be staged too?"""
 
     def know(self, client: Client) -> None:
         """More is known of the client now."""
 
     def channel_closed(self, number: int) -> None:
         """A channel is no more."""
+
+    def session_over(self) -> None:
+        """Nothing more will come."""
+
+    def moved(self, ruleset: Any) -> Judge:
+        """The judge of the session by other rules, in whose stead this one is no longer asked."""
 
 
 class Effects(msgspec.Struct):
@@ -150,7 +169,7 @@ class Crossing:
     peer, `passed` the frames of each sender as taps are to see them, if `is_tapped`. `refusal` is set when the
     connection has to end: what the client is told. `waiting` are the commands that wait, by a number of each. `met` is
     called with each method that has passed and counts for the session itself. Once it `is_deaf`, as a drain wants it,
-    channels are no longer shown to the legs.
+    channels are no longer shown to the legs; what its `gate` does not let by goes no further.
     """
 
     def __init__(
@@ -173,7 +192,8 @@ class Crossing:
         self.refusal: Refusal | None = None
         self.waiting: dict[int, tuple[Strait, Flow]] = {}
         self.is_deaf = False
-        self._judge = judge
+        self.gate: Callable[[Peer, Frame], bool] | None = None
+        self.judge = judge
         self._random = random
         self._time = time
         self._met = met
@@ -183,11 +203,27 @@ class Crossing:
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count(1)
         self._now = 0.0
+        self._staged: tuple[Frame | None, Stage] = (None, Stage.NOTHING)
+        self._passing: list[tuple[Passing, Passes]] = []
         self._current: tuple[Peer, int] | None = None
         self._is_watching_more = False
         self._readers = {peer: connections[peer].readers[peer] for peer in Peer}
+        self.ask_for_frames()
 
     # --- in and out
+
+    def ask_for_frames(self) -> None:
+        """Have what is needed handed over, and no more: to be called when the judge, or what it knows, is another."""
+        self.forget_unseen()
+        for peer, reader in self._readers.items():
+            if self._is_tapped or self._shows_all or self.gate is not None:
+                reader.unseen = None
+                reader.want(EVERY_METHOD, content=True)
+            else:
+                if reader.unseen is None:
+                    reader.unseen = {}
+                wanted = zip(STATEFUL[peer], self.judge.wants(peer), strict=True)
+                reader.want(bytes([a | b for a, b in wanted]), content=self.judge.wants_all(peer))
 
     def take(self, sender: Peer, octets: bytes | memoryview, offset: int, frames: list[Frame], now: float) -> None:
         """Take whole frames of `sender`'s: all their `octets`, which lie at `offset`, and those that were handed over.
@@ -207,7 +243,10 @@ class Crossing:
                 if frame.offset > kept_from:
                     output.append(octets[kept_from - offset : frame.offset - offset])
                 kept_from = frame.offset + len(frame.raw)
-                self._cross(sender, frame)
+                if self.gate is None or self.gate(sender, frame):
+                    self._cross(sender, frame)
+                else:
+                    self._arrive(sender, frame)
             except ProtocolError:
                 if frame.offset > kept_from:
                     output.append(octets[kept_from - offset : frame.offset - offset])
@@ -268,6 +307,11 @@ class Crossing:
             while flow.waiting is not None and self.refusal is None:
                 self._resume(strait, flow)
 
+    def end(self) -> None:
+        """The session is over."""
+        self.count_unseen()
+        self.judge.session_over()
+
     # --- one frame
 
     def _passes_in_place(self, sender: Peer, frame: Frame) -> bool:
@@ -279,7 +323,7 @@ class Crossing:
                 return False
             if strait.reopening or frame.kind != METHOD or BY_INDEX[frame.index].carries_content:
                 return False
-        if self._is_tapped or self._shows_all:
+        if self._is_tapped or self._shows_all or self.gate is not None:
             return False
         if frame.kind != METHOD:
             if frame.kind == HEARTBEAT:
@@ -291,13 +335,35 @@ class Crossing:
             if not self._arrive(sender, frame):
                 return False
             self._show(sender, frame)
-        passes = self._judge.passes(sender, frame)
-        unseen = self._readers[sender].unseen
-        if passes is not None and unseen is not None and not STATEFUL[sender][frame.index]:
-            if len(unseen) >= MAX_UNSEEN:
-                unseen.clear()
-            unseen[frame.payload] = passes
+        if frame.index == BasicPublish.index:
+            self._let_pass_unseen(sender, frame)
         return True
+
+    def _let_pass_unseen(self, sender: Peer, frame: Frame) -> None:
+        """Need no more be handed publishes that are like this one, if all of them pass."""
+        passing = self.judge.passing(sender, frame, self._facts(frame.channel))
+        unseen = self._readers[sender].unseen
+        if passing is None or unseen is None:
+            return
+        if len(unseen) >= MAX_UNSEEN:
+            self.forget_unseen()
+        passes = unseen[frame.payload] = Passes()
+        self._passing.append((passing, passes))
+
+    def count_unseen(self) -> None:
+        """Let the rules have counted what has passed unseen so far."""
+        for passing, passes in self._passing:
+            if passes.count:
+                passing.count(passes.count)
+                passes.count = 0
+
+    def forget_unseen(self) -> None:
+        """Have everything judged again, since the judge may now see it otherwise."""
+        self.count_unseen()
+        self._passing.clear()
+        for reader in self._readers.values():
+            if reader.unseen:
+                reader.unseen.clear()
 
     def _looked_over(self, coming: deque[Frame], octets: bytes | memoryview, offset: int) -> deque[Frame]:
         """What is still to come of a chunk, with all that is said on channels which are watched since."""
@@ -337,10 +403,8 @@ class Crossing:
         known = introduced(self.client, method)
         if known is not self.client:
             self.client = known
-            self._judge.know(known)
-            for reader in self._readers.values():
-                if reader.unseen:
-                    reader.unseen.clear()
+            self.judge.know(known)
+            self.ask_for_frames()
 
     def _show(self, sender: Peer, frame: Frame) -> bool:
         """Show a frame to the leg that it goes out on; False when it need not go, since that is closing."""
@@ -457,7 +521,7 @@ class Crossing:
             time=self._time(),
             random=self._random,
         )
-        verdict = self._judge.judge(seen)
+        verdict = self.judge.judge(seen)
         self.effects.impairments += verdict.impairments
         self.effects.mirrored += verdict.mirrored
         self.effects.logged += verdict.logged
@@ -471,7 +535,10 @@ class Crossing:
             self._settle(strait, flow, command, verdict)
 
     def _stage(self, sender: Peer, frame: Frame) -> Stage:
-        return self._judge.stage(sender, frame, self._facts(frame.channel))
+        """What the judge says of a frame; it is asked but once, since it counts."""
+        if self._staged[0] is not frame:
+            self._staged = (frame, self.judge.stage(sender, frame, self._facts(frame.channel)))
+        return self._staged[1]
 
     def _facts(self, number: int) -> ChannelFacts:
         channel = self.connections[CLIENT].channels.get(number)
@@ -887,7 +954,7 @@ class Crossing:
             for flow in strait.flows.values():
                 self._drop(flow)
             del self._straits[number]
-        self._judge.channel_closed(number)
+        self.judge.channel_closed(number)
         if strait is not None and strait.reopening:
             new = self._straits[number] = Strait(number)
             new.is_watched = True

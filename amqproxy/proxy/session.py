@@ -8,45 +8,35 @@ otherwise, whole frames leave as the very octets that came in; what is seen of t
 from __future__ import annotations
 
 import math
+import random
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum, auto
 
+import msgspec
 import trio
 
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ConnectionForced, InternalError, ProtocolError, Scope
 from amqproxy.amqp091.frames import EVERY_METHOD, METHOD, Frame
 from amqproxy.amqp091.grammar import CLIENT, CONNECTION_CLOSING, SERVER, Peer, State
-from amqproxy.amqp091.methods import BY_NAME, ConnectionOpenOk, ConnectionTuneOk, Method
+from amqproxy.amqp091.methods import ConnectionOpenOk, ConnectionTuneOk, Method
 from amqproxy.amqp091.protocol_header import HEADER, NAME, recognise
 from amqproxy.config import Limits
 from amqproxy.proxy.account import Account, End
+from amqproxy.proxy.crossing import STATEFUL, Crossing, Refusal
 from amqproxy.proxy.drain import Drain
 from amqproxy.proxy.leg import TAKES_CLOSE, Leg
 from amqproxy.proxy.upstream import Unreachable
+from amqproxy.rules.introduction import introduced
+from amqproxy.rules.judge import RuleSet
+from amqproxy.rules.seen import Client
 from amqproxy.sockets.transport import Broken, Transport
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 
 HEADER_SIZE = len(HEADER)
-
-
-def _all_but(*names: str) -> bytes:
-    wanted = bytearray(EVERY_METHOD)
-    for name in names:
-        wanted[BY_NAME[name].index] = 0
-    return bytes(wanted)
-
-
-STATEFUL = {
-    CLIENT: _all_but("basic.publish", "basic.ack", "basic.nack", "basic.reject"),
-    SERVER: _all_but("basic.deliver", "basic.return", "basic.ack", "basic.nack"),
-}
-"""Of each sender, the methods that change what the legs have agreed. The others, which are nearly
-all there are, need not be handed over to be relayed."""
-
 
 HAS_BEGUN = TAKES_CLOSE | frozenset(CONNECTION_CLOSING)
 """The states of a connection that is not just dropped when a drain begins."""
@@ -67,7 +57,8 @@ class Session:
     """One client's connection, from its first octet to the last one of the broker's.
 
     `number` counts the sessions of this run; `name` is both ends' addresses as the client sees
-    them, its own first. `dial` opens the way to the broker.
+    them, its own first. `dial` opens the way to the broker. `client` is what is known of the client so far,
+    `rules` what it has to obey; without any, frames pass as they came.
     """
 
     def __init__(
@@ -79,6 +70,8 @@ class Session:
         limits: Limits,
         metrics: Metrics,
         tap: Tap | None = None,
+        rules: RuleSet | None = None,
+        client: Client | None = None,
     ) -> None:
         self.number = number
         self.name = name
@@ -92,6 +85,11 @@ class Session:
         self._drain: Drain | None = None
         self._asked: trio.Event | None = None
         self._farewells: dict[Peer, ProtocolError] = {}
+        self._rules = rules
+        self._known = client or Client(session=number)
+        self._crossing: Crossing | None = None
+        self._timer: trio.CancelScope | None = None
+        self._room = trio.Event()
 
     @property
     def client(self) -> Leg:
@@ -121,6 +119,8 @@ class Session:
                 for leg in self.legs.values():
                     await leg.transport.aclose()
             self._account.close()
+            if self._crossing is not None:
+                self._crossing.end()
 
     @contextmanager
     def _one_door(self) -> Iterator[None]:
@@ -146,6 +146,8 @@ class Session:
             leg.connection.receive_header(CLIENT, HEADER)
             if self._account.tap is None:
                 leg.reader.want(STATEFUL[leg.peer], content=False)
+        if self._rules is not None and self._rules.rules:
+            self._begin_crossing(self._rules)
         with suppress(Broken):  # its own direction will say what happened
             await transport.send(HEADER)
         try:
@@ -189,6 +191,10 @@ class Session:
             ending = await self._relay(source, target, data)
             if ending is Ending.DEAF:
                 await self._outlast(target, source)
+        except Refusal as refusal:
+            self._refuse_by_rule(refusal)
+            scope.cancel()
+            return
         except ProtocolError as error:
             self._refuse(source.peer, error)
             scope.cancel()
@@ -240,12 +246,16 @@ class Session:
             frames = reader.feed(data)
             octets = reader.taken
             error = reader.error
-            if frames or self._drain is not None:
+            if self._crossing is not None:
+                octets, error = self._cross(self._crossing, source, target, frames)
+            elif frames or self._drain is not None:
                 octets, error = self._follow(source, target, frames)
             try:
                 await send(octets)
             except Broken:
                 return Ending.DEAF
+            if self._crossing is not None:
+                await self._answer(self._crossing, source)
             if error is not None:
                 raise error
             if self._asked is not None and await self._is_answered():
@@ -280,6 +290,96 @@ class Session:
         if error is not reader.error:
             return memoryview(reader.taken)[: frame.offset - (reader.offset - len(reader.taken))], error
         return reader.taken, error
+
+    # --- rules
+
+    def obey(self, rules: RuleSet) -> None:
+        """Go by other rules from here on."""
+        self._rules = rules
+        if self._crossing is not None:
+            self._crossing.judge = self._crossing.judge.moved(rules)
+            self._crossing.ask_for_frames()
+        elif self._nursery is not None and rules.rules and self._drain is None:
+            self._begin_crossing(rules)
+
+    def _begin_crossing(self, rules: RuleSet) -> None:
+        connection = self.client.connection
+        known = introduced(self._known, connection.client) if connection.client is not None else self._known
+        known = msgspec.structs.replace(known, vhost=connection.virtual_host)
+        self._crossing = Crossing(
+            {peer: leg.connection for peer, leg in self.legs.items()},
+            rules.judge(known),
+            known,
+            random=random.random,
+            time=time.time,
+            met=self._heed,
+            is_tapped=self._account.tap is not None,
+        )
+
+    def _cross(
+        self, crossing: Crossing, source: Leg, target: Leg, frames: list[Frame]
+    ) -> tuple[bytes | memoryview, ProtocolError | None]:
+        """Let the rules have their say about the frames: what is to be sent on, and what is wrong after it."""
+        reader, sender = source.reader, source.peer
+        error = reader.error
+        try:
+            crossing.take(sender, reader.taken, reader.offset - len(reader.taken), frames, trio.current_time())
+        except ProtocolError as found:
+            error = found
+        self._note_crossing(crossing)
+        error = crossing.refusal or error
+        if self._drain is not None:
+            self._ask_if_drained()
+        return crossing.take_output(target.peer), error
+
+    def _note_crossing(self, crossing: Crossing) -> None:
+        """Do what follows from what has crossed, but for sending it."""
+        self._account.note_channels(len(self.client.connection.channels))
+        for peer in Peer:
+            self._account.note_frames(peer, crossing.take_passed(peer))
+        effects = crossing.take_effects()
+        for level, text in effects.logged:
+            self._account.log(level, text)
+        if not crossing.is_full:
+            self._room.set()
+        if self._timer is not None:
+            self._timer.deadline = crossing.next_deadline
+        elif crossing.next_deadline < math.inf and self._nursery is not None:
+            self._nursery.start_soon(self._keep_time, crossing)
+
+    async def _answer(self, crossing: Crossing, source: Leg) -> None:
+        """Send what is to be said to whom we have just heard; and wait while too much of it waits."""
+        octets = crossing.take_output(source.peer)
+        if octets:
+            with suppress(Broken):  # its own direction will say what happened
+                await source.transport.send(octets)
+        while crossing.is_full:
+            self._room = trio.Event()
+            await self._room.wait()
+
+    async def _keep_time(self, crossing: Crossing) -> None:
+        """Let go on what has waited long enough, until nothing waits."""
+        while crossing.next_deadline < math.inf:
+            with trio.CancelScope(deadline=crossing.next_deadline) as self._timer:
+                await trio.sleep_forever()
+            crossing.tick(trio.current_time())
+            self._note_crossing(crossing)
+            await self._send_what_crossed(crossing)
+            if crossing.refusal is not None:
+                self._refuse_by_rule(crossing.refusal)
+                self._scope.cancel()
+        self._timer = None
+
+    async def _send_what_crossed(self, crossing: Crossing) -> None:
+        for peer, leg in self.legs.items():
+            octets = crossing.take_output(peer)
+            if octets:
+                with suppress(Broken):  # its own direction will say what happened
+                    await leg.transport.send(octets)
+
+    def _refuse_by_rule(self, refusal: ProtocolError) -> None:
+        self._account.finish(End("proxy", refusal.code, refusal.reply_text))
+        self._farewells = {CLIENT: refusal, SERVER: _REFUSED}
 
     def _heed(self, sender: Peer, method: Method) -> None:
         """Do what follows from a method for the session itself."""
@@ -326,6 +426,12 @@ class Session:
             for reader in readers.values():
                 reader.want(EVERY_METHOD, content=True)
             self._drain = Drain(readers)
+            if self._crossing is not None:
+                self._crossing.gate = self._passes
+                self._crossing.ask_for_frames()
+                self._crossing.release_all(trio.current_time())
+                self._note_crossing(self._crossing)
+                self._nursery.start_soon(self._send_what_crossed, self._crossing)
             self._ask_if_drained()
 
     def abort(self, reason: str) -> None:
@@ -344,6 +450,8 @@ class Session:
             return
         if self.client.takes_close and self._drain.is_complete:
             self._asked = trio.Event()
+            if self._crossing is not None:
+                self._crossing.is_deaf = True
             self._account.finish(End("proxy", _SHUTDOWN.code, "drained", is_abnormal=False))
             self._farewells[SERVER] = _SHUTDOWN
             self._end_soon()
@@ -421,3 +529,4 @@ def _leg(peer: Peer, transport: Transport, limits: Limits, metrics: Metrics) -> 
 
 _FAILURE = InternalError("the proxy failed; its log says how")
 _SHUTDOWN = ConnectionForced("the proxy is shutting down")
+_REFUSED = ConnectionForced("closed by a rule of the proxy")
