@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from amqproxy.rules.acl import AccessList
 from amqproxy.rules.allow import Allow
+from amqproxy.rules.fault import Fault
 from amqproxy.rules.hold import Hold
+from amqproxy.rules.limit import Limit
 from amqproxy.rules.log import Log
 from amqproxy.rules.mirror import Mirror
 from amqproxy.rules.redact import Redact
@@ -12,4 +15,4 @@ from amqproxy.rules.rewrite import Rewrite
 from amqproxy.rules.script import Script
 from amqproxy.rules.tag import Tag
 
-AnyRule = Allow | Hold | Log | Mirror | Redact | Refuse | Rewrite | Script | Tag
+AnyRule = AccessList | Allow | Fault | Hold | Limit | Log | Mirror | Redact | Refuse | Rewrite | Script | Tag

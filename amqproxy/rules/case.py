@@ -31,6 +31,7 @@ class Case:
     """A rule in its `place` in the order, with what all sessions share of it."""
 
     __slots__ = (
+        "_senders",
         "about_client",
         "about_method",
         "about_the_rest",
@@ -39,6 +40,7 @@ class Case:
         "is_late",
         "is_settled",
         "is_shadow",
+        "last_place",
         "methods",
         "place",
         "reads_unacked",
@@ -47,11 +49,25 @@ class Case:
         "stage",
     )
 
-    def __init__(self, rule: Rule, place: int, conditions: tuple[Condition, ...], shared: Any, counts: Counts) -> None:
+    def __init__(
+        self,
+        rule: Rule,
+        place: int,
+        conditions: tuple[Condition, ...],
+        shared: Any,
+        counts: Counts,
+        *,
+        within: Rule | None = None,
+        last_place: int = -1,
+    ) -> None:
+        """`within` is the rule that this is a part of, `last_place` that of its last part."""
         self.rule = rule
         self.place = place
         self.shared = shared
         self.counts = counts
+        self.last_place = last_place
+        """Where asking goes on from once it has had its word; -1: as its verdict says."""
+        wholes = (rule, within) if within else (rule,)
         self.is_shadow = rule.mode == "shadow"
         self.about_client = tuple([each for each in conditions if each.source is Source.CLIENT])
         self.about_method = tuple([each for each in conditions if each.source is Source.METHOD])
@@ -63,23 +79,23 @@ class Case:
         self.is_late = any(each.reads & SAID_LATER for each in conditions)
         """Is it about something that a client says only after it has connected?"""
         self.reads_unacked = rule.reads_unacked or any("channel.unacked" in each.reads for each in conditions)
-        self.methods = rule.match.methods if rule.methods is None else rule.match.methods & rule.methods
+        self.methods = frozenset.intersection(*[_methods(each) for each in wholes])
+        self._senders = {each.match.sender for each in wholes} - {None}
         self.is_about_exchange = None if rule.match.exchange is None else predicate(rule.match.exchange)
         """Is it about an exchange of that name? None: it does not care."""
 
     def may_ask_about(self, sender: Peer, method: str) -> bool:
         """Can the rule hold of such a method, as far as its name and its sender tell?"""
-        wanted = self.rule.match.sender
         return (
             method in self.methods
-            and (wanted is None or wanted == sender)
+            and self._senders <= {sender}
             and (method == HEARTBEAT or sender in SENDERS[method])
             and not self.rule.acts_at_start
         )
 
     def may_restore(self, sender: Peer, method: str) -> bool:
-        """Has it changed names that such a method would bring back?"""
-        return not self.is_shadow and method in self.rule.restores(sender)
+        """Has it changed names that such a method would bring back, or does it take note of it?"""
+        return (not self.is_shadow or self.rule.only_takes_note) and method in self.rule.restores(sender)
 
     def holds_of_method(self, seen: Seen) -> bool:
         """Does all hold that the method alone tells?"""
@@ -91,3 +107,8 @@ class Case:
             if not each.holds(seen):
                 return False
         return True
+
+
+def _methods(rule: Rule) -> frozenset[str]:
+    matched = rule.match.methods
+    return matched if rule.methods is None else matched & rule.methods

@@ -7,7 +7,7 @@ and what the client says takes the server's last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -37,15 +37,15 @@ class RuleSet:
     """The rules of one config, with what sessions share of them. It never changes; a reload makes another."""
 
     def __init__(self, rules: Iterable[Rule], previous: RuleSet | None = None) -> None:
+        self.rules = tuple(rules)
         before = {case.rule.name: case for case in previous.cases} if previous else {}
-        self.cases: tuple[Case, ...] = tuple(
-            [_case(rule, place, before.get(rule.name)) for place, rule in enumerate(rules)]
-        )
+        counts = previous.counts() if previous else {}
+        self._counts = {rule.name: counts.get(rule.name) or Counts() for rule in self.rules}
+        cases: list[Case] = []
+        for rule in self.rules:
+            cases += _cases(rule, len(cases), before, self._counts[rule.name])
+        self.cases: tuple[Case, ...] = tuple(cases)
         self._tables: dict[tuple[Case, ...], Table] = {}
-
-    @property
-    def rules(self) -> tuple[Rule, ...]:
-        return tuple([case.rule for case in self.cases])
 
     def judge(self, client: Client) -> Judge:
         """Whoever judges one session."""
@@ -57,7 +57,7 @@ class RuleSet:
 
     def counts(self) -> dict[str, Counts]:
         """By the name of the rule; they go on counting."""
-        return {case.rule.name: case.counts for case in self.cases}
+        return self._counts
 
     def table(self, cases: tuple[Case, ...], retired: tuple[Case, ...]) -> Table:
         """The table for a client of whom these rules can hold; clients that are alike share one."""
@@ -71,13 +71,21 @@ class RuleSet:
         return table
 
 
-def _case(rule: Rule, place: int, old: Case | None) -> Case:
+def _cases(rule: Rule, place: int, before: Mapping[str, Case], counts: Counts) -> Iterator[Case]:
+    """The rule, or its parts, from `place` on."""
     conditions = rule.match.conditions()
     if rule.when:
         conditions = (*conditions, compiled(rule.when).condition)
-    counts = old.counts if old else Counts()
-    shared = old.shared if old and rule.continues(old.rule) else rule.begin()
-    return Case(rule, place, conditions, shared, counts)
+    parts = rule.expanded()
+    for number, part in enumerate(parts):
+        old = before.get(part.name)
+        shared = old.shared if old and part.continues(old.rule) else part.begin()
+        if part is rule:
+            yield Case(part, place, conditions, shared, counts)
+        else:
+            every = (*part.match.conditions(), *conditions)
+            last = place + len(parts) - 1
+            yield Case(part, place + number, every, shared, counts, within=rule, last_place=last)
 
 
 class Judge:
@@ -249,6 +257,7 @@ class Judge:
                 continue
             (shadow_hits if case.is_shadow else hits).append(case.counts)
             verdict = verdict.then(decided)
+            place = max(place, case.last_place)
             if verdict.is_final or verdict.command is None or verdict.close is not None:
                 break
             if verdict.command is not seen.command:
@@ -277,9 +286,12 @@ class Judge:
 
     def _asked(self, known: Known, seen: Seen, verdict: Verdict) -> Verdict:
         """The verdict, with what the rules add to it that are left to be asked."""
+        place = -1
         for case in known.asked:
             if verdict.is_final or verdict.command is None or verdict.close is not None:
                 break
+            if case.place <= place:
+                continue
             seen = _after(seen, verdict)
             try:
                 if not (known.is_certain or case.holds_of_method(seen)) or not case.holds_of_the_rest(seen):
@@ -297,6 +309,7 @@ class Judge:
             else:
                 case.counts.hits += 1
             verdict = verdict.then(decided)
+            place = case.last_place
         return verdict
 
     def _decided(self, case: Case, seen: Seen) -> Verdict | None:
@@ -306,7 +319,10 @@ class Judge:
         if not does_act and not decided.is_final:
             return None
         if case.is_shadow:
-            return Verdict(command=seen.command, marks=(f"{case.rule.name} (shadow)",))
+            marks = (f"{case.rule.name} (shadow)",) if does_act else ()
+            return Verdict(command=seen.command, marks=marks)
+        if case.last_place >= 0 and decided.command is not None:
+            return msgspec.structs.replace(decided, is_final=False)  # it ends the list, and not the rules
         if does_act:
             return msgspec.structs.replace(decided, marks=(*decided.marks, case.rule.name))
         return decided
@@ -318,10 +334,14 @@ class Judge:
                 break
             seen = _after(seen, verdict)
             try:
-                verdict = verdict.then(case.rule.restore(seen, self._memory(case)))
+                restored = case.rule.restore(seen, self._memory(case))
             except Exception as error:  # noqa: BLE001 - as above
                 case.counts.errors += 1
+                if case.is_shadow:
+                    continue
                 return verdict.then(_failed(case.rule, seen, error))
+            if not case.is_shadow:
+                verdict = verdict.then(restored)
         return verdict
 
     def _memory(self, case: Case) -> Memory:

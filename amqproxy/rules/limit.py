@@ -68,6 +68,8 @@ class Limit(Rule, frozen=True, tag="limit"):
     code: Code | None = None
     text: str | None = None
 
+    only_takes_note = True
+
     def __post_init__(self) -> None:
         is_paced = self.of in PACED
         if is_paced and (self.rate is None or self.most is not None):
@@ -92,6 +94,10 @@ class Limit(Rule, frozen=True, tag="limit"):
     @property
     def needs(self) -> Stage:
         return self._measure.needs
+
+    @property
+    def renames(self) -> bool:
+        return self.of in ("prefetch", "unacked")
 
     @property
     def reads_unacked(self) -> bool:

@@ -52,6 +52,19 @@ def test_a_reload_that_counts_something_else_begins_anew() -> None:
         assert not rule.continues(other)
 
 
+def test_in_shadow_it_counts_as_it_would() -> None:
+    timeline = Timeline(limit(of="consumers", most=1, mode="shadow"))
+    timeline.play("""
+        0    a1 basic.consume consumer_tag=x            passes
+        0    a1 < basic.consume-ok consumer_tag=x       passes
+        0    a1 basic.consume consumer_tag=y            passes
+        0    a1 basic.cancel consumer_tag=x             passes
+        0    a1 < basic.cancel-ok consumer_tag=x        passes
+        0    a1 basic.consume consumer_tag=z            passes
+    """)
+    assert timeline.ruleset.counts()["limited"].shadow_hits == 1
+
+
 @pytest.mark.parametrize(
     ("keys", "why"),
     [

@@ -7,7 +7,8 @@
 
 A line has the time in seconds, the session (a letter) and its channel, perhaps `<` where the broker speaks, the method
 with its fields, and behind two spaces or more what is to become of it; `size` is that of a body of zeros. A channel
-is `closed`, a session `over`, and it can `start`. Users are named as their sessions: `a`.
+is `closed`, a session `over`, and it can `start`. Users are named as their sessions: `a`. A line that begins with `;`
+goes on with the one before.
 """
 
 from __future__ import annotations
@@ -56,7 +57,12 @@ class Timeline:
 
     def play(self, table: str) -> None:
         """Play all lines, and hold what became of each to what was to become of it."""
-        lines = [line.strip() for line in table.splitlines() if line.strip()]
+        lines: list[str] = []
+        for line in map(str.strip, table.splitlines()):
+            if line.startswith(";"):
+                lines[-1] += line
+            elif line:
+                lines.append(line)
         played = []
         for line in lines:
             said, outcome = self._play(line)

@@ -1,0 +1,121 @@
+"""Faults on purpose: what goes wrong, with what, how often and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+import msgspec
+
+from amqproxy.amqp091.grammar import SERVER, Peer
+from amqproxy.rules.command_faults import AnyCommandFault, BlockFault, CancelFault
+from amqproxy.rules.match import HEARTBEAT
+from amqproxy.rules.occasions import Occasions
+from amqproxy.rules.octet_faults import AnyOctetFault, OctetFault
+from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.seen import Client, Seen
+from amqproxy.rules.verdict import Answer, Impairment, Stage, Verdict
+
+
+class Trouble:
+    """What a fault has to remember of one session."""
+
+    __slots__ = ("blocked_until", "cancelled", "is_impaired", "occasions")
+
+    def __init__(self) -> None:
+        self.occasions = Occasions()
+        self.is_impaired = False
+        self.blocked_until = float("-inf")
+        self.cancelled: set[tuple[int, str]] = set()
+        """Consumers that are no more, by channel and tag."""
+
+
+class Fault(Rule, frozen=True, tag="fault"):
+    """What `fault` says happens to what matches: with `probability`, at the `nth` on, `count` times, for `duration`.
+
+    `nth` counts from 1 and makes `count` 1 if that is not given. Occasions are counted for each connection, or for all.
+    What is done to octets begins with the connection, or with the first command that matches where `match` is about
+    commands; it happens once to a connection and lasts for `duration` seconds. All else happens for `duration` seconds
+    after the first match.
+    """
+
+    fault: AnyOctetFault | AnyCommandFault
+    probability: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
+    count: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    nth: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    duration: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    per: Literal["connection", "all"] = "connection"
+
+    renames = False
+
+    def __post_init__(self) -> None:
+        methods = self.methods
+        if methods is not None and not methods & self.match.methods:
+            raise ValueError(f".match: such a fault happens only to {', '.join(sorted(methods)[:5])}")
+
+    @property
+    def methods(self) -> frozenset[str] | None:
+        return None if isinstance(self.fault, OctetFault) else self.fault.methods
+
+    @property
+    def needs(self) -> Stage:
+        return Stage.METHOD if isinstance(self.fault, OctetFault) else self.fault.needs
+
+    @property
+    def acts_at_start(self) -> bool:
+        is_about_commands = self.match.method is not None or HEARTBEAT not in self.match.methods
+        return isinstance(self.fault, OctetFault) and not is_about_commands and self.match.sender is None
+
+    def begin(self) -> Occasions:
+        return Occasions()
+
+    def begin_session(self) -> Trouble:
+        return Trouble()
+
+    def start(self, client: Client, memory: Memory, now: float, random: Callable[[], float]) -> tuple[Impairment, ...]:
+        if not isinstance(self.fault, OctetFault) or not self._is_due(memory, now, random):
+            return ()
+        memory.own.is_impaired = True
+        return self.fault.impairments(self.duration)
+
+    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+        trouble: Trouble = memory.own
+        if trouble.is_impaired or seen.now < trouble.blocked_until or not self._is_due(memory, seen.now, seen.random):
+            return Verdict(command=seen.command)
+        if isinstance(self.fault, OctetFault):
+            trouble.is_impaired = True
+            return Verdict(command=seen.command, impairments=self.fault.impairments(self.duration))
+        if isinstance(self.fault, BlockFault):
+            trouble.blocked_until = seen.now + self.fault.seconds
+        if isinstance(self.fault, CancelFault):
+            trouble.cancelled.add((seen.command.channel, seen.command.method.consumer_tag))
+        return self.fault.happen(seen)
+
+    def _is_due(self, memory: Memory, now: float, random: Callable[[], float]) -> bool:
+        occasions: Occasions = memory.shared if self.per == "all" else memory.own.occasions
+        return occasions.is_due(
+            now,
+            random,
+            probability=self.probability,
+            nth=self.nth or 1,
+            count=1 if self.nth is not None and self.count is None else self.count,
+            duration=None if isinstance(self.fault, OctetFault) else self.duration,
+        )
+
+    # --- a consumer that was cancelled gets nothing more
+
+    def restores(self, sender: Peer) -> frozenset[str]:
+        if sender is SERVER and isinstance(self.fault, CancelFault):
+            return frozenset({"basic.deliver", "basic.consume-ok"})
+        return frozenset()
+
+    def restore(self, seen: Seen, memory: Memory) -> Verdict:
+        consumer = (seen.command.channel, seen.command.method.consumer_tag)
+        if consumer in memory.own.cancelled:
+            if seen.command.method.name == "basic.deliver":
+                return Verdict(command=None, answer=Answer.REQUEUE)
+            memory.own.cancelled.discard(consumer)
+        return Verdict(command=seen.command)
+
+    def channel_closed(self, number: int, memory: Memory) -> None:
+        memory.own.cancelled -= {consumer for consumer in memory.own.cancelled if consumer[0] == number}

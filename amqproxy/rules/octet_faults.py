@@ -1,0 +1,126 @@
+"""What can go wrong with the octets of a connection, as toxiproxy has it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
+from amqproxy.rules.impairments import Bandwidth, Cutoff, HalfClose, Latency, Reset, Silence, Slicing, SlowClose
+from amqproxy.rules.quantity import octets
+from amqproxy.rules.verdict import Impairment
+
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=1)]
+
+MAX_SLOW_CLOSE = 3600.0
+"""Seconds for which a connection's end can be put off."""
+
+_TO: dict[str, tuple[Peer, ...]] = {"client": (CLIENT,), "server": (SERVER,), "both": (CLIENT, SERVER)}
+
+
+class OctetFault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind"):
+    """Something done to all octets of a connection on their way `to` a peer."""
+
+    to: Literal["client", "server", "both"] = "both"
+
+    def impairments(self, duration: float | None) -> tuple[Impairment, ...]:
+        return tuple([self.impairment(peer, duration) for peer in _TO[self.to]])
+
+    def impairment(self, to: Peer, duration: float | None) -> Impairment:
+        raise NotImplementedError
+
+
+class LatencyFault(OctetFault, frozen=True, tag="latency"):
+    """Octets come `delay` seconds later, up to `jitter` more or less."""
+
+    delay: Seconds
+    jitter: Seconds = 0.0
+
+    def impairment(self, to: Peer, duration: float | None) -> Impairment:
+        return Latency(to, duration, self.delay, self.jitter)
+
+
+class BandwidthFault(OctetFault, frozen=True, tag="bandwidth"):
+    """At most `rate` octets a second, as a number or like "64KiB"."""
+
+    rate: int | str
+
+    def __post_init__(self) -> None:
+        if octets(self.rate) < 1:
+            raise ValueError(".rate: at least one octet a second; to let nothing pass, use timeout")
+
+    def impairment(self, to: Peer, duration: float | None) -> Impairment:
+        return Bandwidth(to, duration, float(octets(self.rate)))
+
+
+class SlicingFault(OctetFault, frozen=True, tag="slicing"):
+    """Octets come in pieces of `size`, up to `variation` more or fewer, `pause` seconds after one another."""
+
+    size: Count
+    variation: Annotated[int, msgspec.Meta(ge=0)] = 0
+    pause: Seconds = 0.0
+
+    def impairment(self, to: Peer, duration: float | None) -> Impairment:
+        return Slicing(to, duration, self.size, self.variation, self.pause)
+
+
+class TimeoutFault(OctetFault, frozen=True, tag="timeout"):
+    """Nothing passes; after `close_after` seconds, if that is not 0, the connection is closed."""
+
+    close_after: Seconds = 0.0
+
+    def impairment(self, to: Peer, duration: float | None) -> Impairment:
+        return Silence(to, duration, self.close_after)
+
+
+class ResetFault(OctetFault, frozen=True, tag="reset"):
+    """After so many seconds the connection is reset."""
+
+    after: Seconds = 0.0
+
+    def impairment(self, to: Peer, duration: float | None) -> Impairment:
+        return Reset(to, duration, self.after)
+
+
+class HalfCloseFault(OctetFault, frozen=True, tag="half_close"):
+    """After so many seconds one direction is closed, and the other goes on."""
+
+    after: Seconds = 0.0
+
+    def impairment(self, to: Peer, duration: float | None) -> Impairment:
+        return HalfClose(to, duration, self.after)
+
+
+class SlowCloseFault(OctetFault, frozen=True, tag="slow_close"):
+    """The connection's end comes `delay` seconds late."""
+
+    delay: Annotated[float, msgspec.Meta(ge=0, le=MAX_SLOW_CLOSE)]
+
+    def impairment(self, to: Peer, duration: float | None) -> Impairment:
+        return SlowClose(to, duration, self.delay)
+
+
+class LimitDataFault(OctetFault, frozen=True, tag="limit_data"):
+    """The connection is closed when so many octets have passed, as a number or like "64KiB"."""
+
+    octets: int | str
+
+    def __post_init__(self) -> None:
+        octets(self.octets)
+
+    def impairment(self, to: Peer, duration: float | None) -> Impairment:
+        return Cutoff(to, duration, octets(self.octets))
+
+
+AnyOctetFault = (
+    LatencyFault
+    | BandwidthFault
+    | SlicingFault
+    | TimeoutFault
+    | ResetFault
+    | HalfCloseFault
+    | SlowCloseFault
+    | LimitDataFault
+)
