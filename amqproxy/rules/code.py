@@ -15,7 +15,14 @@ from amqproxy.rules.resources import Resources
 
 
 class CodeError(ValueError):
-    """A fault in Python of the config's; the text begins with the file and the line."""
+    """A fault in Python of the config's; the text begins with the file and the line.
+
+    `outline` says as much of it as cannot hold what a peer said.
+    """
+
+    def __init__(self, text: str, outline: str | None = None) -> None:
+        super().__init__(text)
+        self.outline = text if outline is None else outline
 
 
 HOOKS: Mapping[str, str] = {
@@ -48,7 +55,8 @@ def fault(error: BaseException, file: str) -> CodeError:
         return error
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     place = f"{file}:{lines[-1]}" if lines else file
-    return CodeError(f"{place}: {type(error).__name__}: {error}" if str(error) else f"{place}: {type(error).__name__}")
+    outline = f"{place}: {type(error).__name__}"
+    return CodeError(f"{outline}: {error}" if str(error) else outline, outline)
 
 
 def function(name: str, resources: Resources) -> tuple[Callable[..., Any], str]:

@@ -66,6 +66,13 @@ def test_faults_are_told_by_their_line(source: str, reason: str) -> None:
         code.hooks(source, "r.py")
 
 
+def test_what_may_be_logged_of_a_fault_is_not_what_a_peer_said() -> None:
+    with pytest.raises(code.CodeError) as caught:
+        code.module("\nraise ValueError('card 1234')", "r.py")
+    assert (str(caught.value), caught.value.outline) == ("r.py:2: ValueError: card 1234", "r.py:2: ValueError")
+    assert code.fault(caught.value, "other.py") is caught.value
+
+
 def test_a_function_by_its_name() -> None:
     shelf = Shelf(
         {"lib/own.py": "def double(body, context):\n    return body * 2\n"}, functions={"json:dumps": json.dumps}
