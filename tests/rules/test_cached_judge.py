@@ -154,7 +154,7 @@ class Plain:
                 continue
             if rule.mode == "shadow":
                 self.counts[rule.name][1] += 1
-                marks.append(f"{rule.name} (shadow)")
+                marks += [f"{rule.name} (shadow)"] if does_act else []
                 continue
             self.counts[rule.name][0] += 1
             marks += [*verdict.marks, *([rule.name] if does_act else [])]
