@@ -21,6 +21,7 @@ from amqproxy.amqp091.methods import (
     BasicReject,
     ChannelClose,
     ConfirmSelect,
+    ConnectionClose,
     Method,
     QueueDeclare,
     QueueDelete,
@@ -30,6 +31,9 @@ from amqproxy.amqp091.methods import (
     TxSelect,
 )
 from amqproxy.amqp091.wire import Table
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.journal import Journal
+from amqproxy.broker.keeper import Keeper
 from tests.broker.client import Client, connected
 
 
@@ -216,6 +220,71 @@ def test_confirms_around_a_refusal(client: Client) -> None:
     assert [client.publish("", name) for name in ("full", "q")] == ["basic.nack", "basic.ack"]
 
 
+@pytest.fixture
+def journal() -> Journal:
+    return Journal()
+
+
+@pytest.fixture
+def kept(journal: Journal) -> Client:
+    """A client of a broker with a disk, in confirm mode, and with two durable queues, "a" and "b"."""
+    broker = Broker()
+    broker.keep(Keeper(journal, lambda lane, position, limit: []))
+    client = Client(broker).open()
+    client.channel()
+    for name in "ab":
+        client.declare(name, durable=True)
+    client.ask(ConfirmSelect())
+    journal.committed(journal.take())
+    return client
+
+
+def test_a_confirm_waits_for_the_disk(kept: Client, journal: Journal) -> None:
+    assert kept.publish("", "a", delivery_mode=1) == "basic.ack"
+    assert kept.publish("", "a", delivery_mode=2) == ""
+    assert kept.publish("", "a", delivery_mode=1) == ""
+    batch = journal.take()
+    assert kept.publish("", "a", delivery_mode=2) == ""
+    journal.committed(batch)
+    assert [(each.method.delivery_tag, each.method.multiple) for each in kept.receive()] == [(3, True)]
+    journal.committed(journal.take())
+    assert [(each.method.delivery_tag, each.method.multiple) for each in kept.receive()] == [(4, False)]
+
+
+def test_a_confirm_need_not_wait_for_the_disk_when_the_message_has_been_used(kept: Client) -> None:
+    kept.ask(BasicConsume(queue="a", no_ack=True))
+    assert kept.publish("", "a", delivery_mode=2) == "basic.deliver · basic.ack"
+    kept.ask(BasicConsume(queue="b"))
+    assert kept.publish("", "b", delivery_mode=2) == "basic.deliver"
+    assert kept.answers(BasicAck(2)) == "basic.ack"
+
+
+def test_confirms_come_in_their_order(kept: Client, journal: Journal) -> None:
+    kept.ask(BasicConsume(queue="b", no_ack=True))
+    assert kept.publish("", "a", delivery_mode=2) == ""
+    assert kept.publish("", "b", delivery_mode=2) == "basic.deliver"
+    journal.committed(journal.take())
+    assert [(each.method.delivery_tag, each.method.multiple) for each in kept.receive()] == [(2, True)]
+
+
+def test_a_dead_letter_is_confirmed_when_the_disk_has_it(kept: Client, journal: Journal) -> None:
+    letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "a"}
+    kept.declare("c", durable=True, arguments=letters)
+    kept.ask(BasicConsume(queue="c"))
+    assert kept.publish("", "c", delivery_mode=2) == "basic.deliver"
+    assert kept.answers(BasicReject(1, False)) == ""
+    assert kept.broker.vhosts["/"].queues["a"].message_count == 1
+    journal.committed(journal.take())
+    assert kept.told() == "basic.ack"
+
+
+def test_a_channel_that_is_gone_confirms_nothing(kept: Client, journal: Journal) -> None:
+    assert kept.publish("", "a", delivery_mode=2) == ""
+    assert kept.answers(ChannelClose(200, "")) == "channel.close-ok"
+    journal.committed(journal.take())
+    assert kept.told() == ""
+
+
 def test_cancelled_with_the_queue(client: Client) -> None:
     transcript(client, (CONSUME, "basic.consume-ok"), (QueueDelete(queue="q"), "basic.cancel queue.delete-ok"))
     client.declare("q")
@@ -317,3 +386,32 @@ def test_cut_short(client: Client, arguments: bytes, method: type[Method], shown
     """What is read without the connection's help is refused in the same words."""
     client.feed(encode_frame(1, 1, method().encode()[:4] + arguments))
     assert client.told() == f"connection 501 {method.name} FRAME_ERROR - cannot decode {shown}"
+
+
+def test_what_a_closed_channel_held_is_the_first_to_go_on(client: Client) -> None:
+    """To whoever is next, before what came later."""
+    client.declare("s", arguments={"x-single-active-consumer": True})
+    fill(client, 2, "s")
+    client.channel(2)
+    for number in (1, 2):
+        client.say(number, BasicQos(0, 1))
+        client.say(number, BasicConsume(queue="s"))
+    client.receive()
+    client.say(1, ChannelClose(200, "bye"))
+    assert got(client) == "1:0* channel.close-ok"
+    client.say(2, BasicAck(1))
+    assert got(client) == "2:1"
+
+
+@pytest.mark.parametrize("is_polite", [True, False])
+def test_what_a_channel_held_is_not_for_another_of_a_client_that_goes(client: Client, is_polite: bool) -> None:
+    """A consumer that never acknowledges would have lost it."""
+    client.channel(2)
+    client.say(1, BasicConsume(queue="q"))
+    fill(client, 1)
+    client.say(2, BasicConsume(queue="q", no_ack=True))
+    client.receive()
+    if is_polite:
+        client.say(0, ConnectionClose(200, "bye"))
+    client.link.lose(client.now)
+    assert connected(client.broker).depth("q") == 1
