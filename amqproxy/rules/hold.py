@@ -31,6 +31,8 @@ class Hold(Rule, frozen=True, tag="hold"):
     timeout: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 60.0
     on_timeout: Literal["pass", "refuse"] = "pass"
 
+    renames = False
+
     def __post_init__(self) -> None:
         matched = self.match.methods
         if not matched & self.methods:

@@ -20,6 +20,8 @@ class Log(Rule, frozen=True, tag="log"):
     text: str = "{sender} {method}"
     level: Literal["debug", "info", "warning", "error"] = "info"
 
+    renames = False
+
     def __post_init__(self) -> None:
         _ = self._template
 

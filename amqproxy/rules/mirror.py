@@ -34,6 +34,8 @@ class Mirror(Rule, frozen=True, tag="mirror"):
     percent: Annotated[float, msgspec.Meta(gt=0, le=100)] = 100.0
     keeps_reply_to: bool = False
 
+    renames = False
+
     def __post_init__(self) -> None:
         if self.upstream is None and self.exchange is None and self.routing_key is None:
             raise ValueError("a copy to where the original goes: say another exchange, routing_key or upstream")

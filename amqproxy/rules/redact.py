@@ -52,6 +52,8 @@ class Redact(Rule, frozen=True, tag="redact"):
     body: bool = False
     mask: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_MASK, pattern=r"^[ -~]*$")] = "***"
 
+    renames = False
+
     def __post_init__(self) -> None:
         if not self._is_of_method and not self._is_of_header and not self._is_of_body:
             raise ValueError("a redact that covers nothing: name headers, properties, arguments, fields or a body")

@@ -69,6 +69,8 @@ class Refuse(Rule, frozen=True, tag="refuse"):
     text: str | None = None
     scope: Scope | None = None
 
+    renames = False
+
     def __post_init__(self) -> None:
         matched = self.match.methods
         if not matched & self.methods:

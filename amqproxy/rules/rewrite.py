@@ -25,7 +25,7 @@ from amqproxy.rules.body_edit import BodyEdit
 from amqproxy.rules.edit import Edit, check_fields, check_properties
 from amqproxy.rules.name_places import CLOSES, MESSAGES, Noun, Rename
 from amqproxy.rules.pattern import exact
-from amqproxy.rules.renaming import UsedNames, Renaming
+from amqproxy.rules.renaming import Renaming, UsedNames
 from amqproxy.rules.resources import Resources
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.scripting import Context
@@ -139,6 +139,10 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
             and all(edit.is_constant for edit in edits)
             and all(each.is_reversible or self._literals.get(noun) for noun, each in self._renamings.items())
         )
+
+    @property
+    def renames(self) -> bool:
+        return bool(self._renamings) or self.arguments is not None or self.fields is not None
 
     @property
     def _is_in_properties(self) -> bool:

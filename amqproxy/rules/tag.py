@@ -18,6 +18,8 @@ class Tag(Rule, frozen=True, tag="tag"):
 
     tags: Annotated[tuple[TagName, ...], msgspec.Meta(min_length=1)]
 
+    renames = False
+
     @property
     def is_constant(self) -> bool:
         return True

@@ -1,0 +1,46 @@
+"""Commands that wait."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from amqproxy.amqp091.methods import BY_NAME, BasicPublish
+from amqproxy.rules.verdict import Hold, Stage, Verdict
+from tests.rules.scene import decided, rule, said
+
+
+@pytest.mark.parametrize(
+    ("text", "hold"),
+    [
+        ("", Hold("r", 60.0)),
+        ("timeout = 5", Hold("r", 5.0)),
+        ("timeout = 0.5\non_timeout = 'refuse'", Hold("r", 0.5, passes_at_timeout=False)),
+    ],
+)
+def test_a_command_is_held(text: str, hold: Hold) -> None:
+    made = rule('action = "hold"\n' + text)
+    seen = said(BasicPublish(), body=b"x")
+    assert made.needs is Stage.BODY
+    assert not made.is_constant
+    assert decided(made, seen) == Verdict(command=seen.command, hold=hold)
+
+
+def test_what_has_a_deadline_of_its_own_is_not_held() -> None:
+    unheld = set(BY_NAME) - rule('action = "hold"').methods
+    assert {name for name in unheld if not name.startswith("connection.")} == {"channel.close", "channel.close-ok"}
+    assert {name for name in BY_NAME if name.startswith("connection.")} <= unheld
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("timeout = 0", "> 0"),
+        ("timeout = 86400", "<= 3600"),
+        ("on_timeout = 'wait'", "Invalid enum value"),
+        ("match.method = 'connection.open'", "connection.open cannot be held"),
+    ],
+)
+def test_what_makes_no_sense_is_not_loaded(text: str, reason: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=reason):
+        rule('action = "hold"\n' + text)

@@ -1,0 +1,40 @@
+"""Lines for the log."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from amqproxy.amqp091.methods import BasicPublish, QueueDeclare
+from amqproxy.amqp091.properties import Properties
+from amqproxy.rules.log import MAX_TEXT
+from amqproxy.rules.seen import Seen
+from amqproxy.rules.verdict import Stage, Verdict
+from tests.rules.scene import decided, rule, said
+
+
+@pytest.mark.parametrize(
+    ("text", "seen", "logged"),
+    [
+        ("", said(QueueDeclare(queue="q")), ("info", "client queue.declare")),
+        ("text = '{rule}: {user} declares {queue}'", said(QueueDeclare(queue="q")), ("info", "r: guest declares q")),
+        ("level = 'warning'\ntext = '{size}: {body}'", said(BasicPublish(), body=b"abc"), ("warning", "3: abc")),
+        ("text = '{properties.type}'", said(BasicPublish(), Properties(type="t")), ("info", "t")),
+        ("text = '{body}'", said(BasicPublish(), body=b"x" * 10_000), ("info", "x" * (MAX_TEXT - 1) + "…")),
+    ],
+)
+def test_a_line_is_logged(text: str, seen: Seen, logged: tuple[str, str]) -> None:
+    assert decided(rule('action = "log"\n' + text), seen) == Verdict(command=seen.command, logged=(logged,))
+
+
+@pytest.mark.parametrize(
+    ("text", "needs"), [("", Stage.METHOD), ("text = '{headers.a}'", Stage.HEADER), ("text = '{json.a}'", Stage.BODY)]
+)
+def test_how_much_it_needs(text: str, needs: Stage) -> None:
+    assert rule('action = "log"\n' + text).needs is needs
+
+
+@pytest.mark.parametrize("text", ["text = '{nobody}'", "level = 'loud'", "text = '{'"])
+def test_what_makes_no_sense_is_not_loaded(text: str) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        rule('action = "log"\n' + text)

@@ -1,0 +1,81 @@
+"""Copies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from amqproxy.amqp091.methods import BasicPublish, QueueDeclare
+from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.wire import Field, Table
+from amqproxy.rules.verdict import Stage, Verdict
+from tests.rules.scene import decided, rule, said
+
+
+def mirror(text: str) -> Any:
+    return rule('action = "mirror"\n' + text)
+
+
+@pytest.mark.parametrize(
+    ("text", "upstream", "copied"),
+    [
+        ('exchange = "audit"', None, BasicPublish(exchange="audit", routing_key="k")),
+        ('exchange = "audit"\nrouting_key = "all"', None, BasicPublish(exchange="audit", routing_key="all")),
+        ('upstream = "shadow"', "shadow", BasicPublish(exchange="e", routing_key="k")),
+        ('upstream = "shadow"\nexchange.prefix = "copy."', "shadow", BasicPublish(exchange="copy.e", routing_key="k")),
+        ('exchange = ""\nrouting_key.suffix = ".copy"', None, BasicPublish(routing_key="k.copy")),
+    ],
+)
+def test_a_copy_goes_elsewhere(text: str, upstream: str | None, copied: BasicPublish) -> None:
+    made = mirror(text)
+    assert (made.needs, made.methods) == (Stage.BODY, {"basic.publish"})
+    seen = said(BasicPublish(0, "e", "k", mandatory=True), Properties(type="t"), b"body", number=3)
+    verdict = decided(made, seen)
+    [copy] = verdict.mirrored
+    assert verdict == Verdict(command=seen.command, mirrored=(copy,))
+    assert (copy.upstream, copy.command.method, copy.command.channel) == (upstream, copied, 3)
+    assert (copy.command.properties, copy.command.body) == (Properties(type="t"), b"body")
+    assert copy.command.is_complete
+
+
+def test_a_copy_asks_for_nothing_back() -> None:
+    headers = Table([Field("CC", "A", ["x"]), Field("n", "B", 1), Field("BCC", "A", ["y"])])
+    old = Properties(user_id="u", reply_to="q", correlation_id="c", headers=headers)
+    [copy] = decided(mirror('exchange = "audit"'), said(BasicPublish(), old)).mirrored
+    assert copy.command.properties == Properties(correlation_id="c", headers=Table([Field("n", "B", 1)]))
+    [copy] = decided(mirror('exchange = "audit"\nkeeps_reply_to = true'), said(BasicPublish(), old)).mirrored
+    assert copy.command.properties.reply_to == "q"
+
+
+def test_a_copy_may_say_where_it_is_from() -> None:
+    made = mirror('exchange = "audit"\nheaders.set = {from = "{exchange}", by = "{user}"}')
+    seen = said(BasicPublish(exchange="e"))
+    verdict = decided(made, seen)
+    assert verdict.mirrored[0].command.properties.headers == {"from": "e", "by": "guest"}
+    assert verdict.command is seen.command
+
+
+@pytest.mark.parametrize(("drawn", "copies"), [(0.0, 1), (0.24, 1), (0.25, 0), (0.9, 0)])
+def test_a_sample_of_them(drawn: float, copies: int) -> None:
+    made = mirror('upstream = "shadow"\npercent = 25')
+    assert len(decided(made, said(BasicPublish(), random=lambda: drawn)).mirrored) == copies
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "a copy to where the original goes"),
+        ('exchange = "a"\npercent = 0', "> 0"),
+        ('exchange = "a"\nmatch.method = "basic.deliver"', "only basic.publish is mirrored, and not basic.deliver"),
+    ],
+)
+def test_what_makes_no_sense_is_not_loaded(text: str, reason: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=reason):
+        mirror(text)
+
+
+def test_what_is_no_publish_is_not_shown_to_it() -> None:
+    assert "queue.declare" not in mirror('exchange = "a"').methods
+    assert QueueDeclare.name == "queue.declare"
