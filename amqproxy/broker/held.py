@@ -99,7 +99,7 @@ class Held:
         self.octets_in_memory -= _cost(held)
         message = self._message(held)
         if held.lane is not None:
-            held.lane.settled(held.position, len(message.body))
+            held.lane.settled(held.position, len(message.body), is_used=False)
         return held.exchange, message
 
     def park(self) -> int:

@@ -115,7 +115,7 @@ class KeptReturnsFirst(KeptBacklog):
         self._lane.returned(entry.position, entry.delivery_count, self._turn)
 
     def put_behind(self, entry: Entry) -> None:
-        self._lane.settled(entry.position, self._out.pop(entry.position))
+        self._lane.settled(entry.position, self._out.pop(entry.position), is_used=False)
         self.add(entry.message, entry.expires_at)
         entry.position = self._position + len(self._fresh)
         self._behind[entry.position] = entry

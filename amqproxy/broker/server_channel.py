@@ -168,9 +168,10 @@ class ServerChannel:
         if message.has_properties:
             message = self._with_properties_checked(message, properties)
         held = vhost.held.so_far
+        noted = self._journal.rows if self._journal is not None else 0
         queues = vhost.route(exchange, message, now)
         if vhost.held.so_far != held:
-            if self._journal is not None:
+            if self._journal is not None and self._journal.rows != noted:
                 self._pledge.left += 1  # until it is on the disk
             if publish.mandatory:
                 publish = msgspec.structs.replace(publish, mandatory=False)  # nobody can know yet

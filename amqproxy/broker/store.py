@@ -63,8 +63,12 @@ create table delivery_count(id integer primary key, count integer not null, turn
 """
 
 
+REMEDY = "it is left as it is: put a copy from a backup in its place, or move it away to begin with nothing"
+ROOM_AND_RIGHTS = "see whether the disk has room, and who may write there, or name another directory"
+
+
 class StoreError(Exception):
-    """The store cannot be opened, or read; the text says where and why."""
+    """The store cannot be opened, or read; the text says where and why, and what to do about it."""
 
 
 class Contents(NamedTuple):
@@ -123,8 +127,11 @@ class Store:
             connection.execute("pragma synchronous = full")
             connection.execute(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
             connection.execute("pragma journal_size_limit = 67108864")
-        except (sqlite3.Error, OSError) as error:
-            raise StoreError(f"{self.path} cannot be opened: {error}") from error
+        except (sqlite3.OperationalError, OSError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise StoreError(f"{self.path} cannot be opened: {reason}; {ROOM_AND_RIGHTS}") from error
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path} cannot be opened: {error}; {REMEDY}") from error
         return connection
 
     def _check_format(self) -> None:
@@ -133,9 +140,13 @@ class Store:
             (application,) = self._writer.execute("pragma application_id").fetchone()
             (tables,) = self._writer.execute("select count(*) from sqlite_master").fetchone()
             if found > FORMAT:
-                raise StoreError(f"{self.path} was written by a newer amqproxy: format {found}, here {FORMAT}")
+                raise StoreError(
+                    f"{self.path} was written by a newer amqproxy: format {found}, here {FORMAT}; use that one"
+                )
             if tables and application != APPLICATION_ID:
-                raise StoreError(f"{self.path} is not a broker's: it has application id {application:#x}")
+                raise StoreError(
+                    f"{self.path} is not a broker's: it has application id {application:#x}; name another directory"
+                )
             if not tables:
                 self._writer.executescript(
                     f"begin; {SCHEMA} pragma application_id = {APPLICATION_ID}; pragma user_version = {FORMAT}; commit;"
@@ -147,7 +158,7 @@ class Store:
                     f"pragma user_version = {FORMAT}; commit;"
                 )
         except sqlite3.Error as error:
-            raise StoreError(f"{self.path} is damaged: {error}") from error
+            raise StoreError(f"{self.path} is damaged: {error}; {REMEDY}") from error
 
     def close(self) -> None:
         """Write what has been submitted, as far as the disk takes it, and let go of the directory."""
@@ -174,7 +185,7 @@ class Store:
             ]
             shared = dict(execute("select id, body from entry where body is not null"))
         except (sqlite3.Error, durable.Unreadable) as error:
-            raise StoreError(f"{self.path} is damaged: {error}") from error
+            raise StoreError(f"{self.path} is damaged: {error}; {REMEDY}") from error
         return Contents(durables, lanes, shared)
 
     def _drop_orphans(self) -> None:
@@ -212,7 +223,7 @@ class Store:
                     break
             cursor.close()
         except (sqlite3.Error, struct.error, TypeError) as error:
-            raise StoreError(f"{self.path} is damaged: {error}") from error
+            raise StoreError(f"{self.path} is damaged: {error}; {REMEDY}") from error
         return found
 
     # --- writing
@@ -354,12 +365,17 @@ def _lock(directory: Path) -> int:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(directory / LOCK_NAME, os.O_CREAT | os.O_RDWR, 0o600)
     except OSError as error:
-        raise StoreError(f"{directory} cannot be used: {error}") from error
+        raise StoreError(f"{directory} cannot be used: {error.strerror}; {ROOM_AND_RIGHTS}") from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
+        owner = os.pread(descriptor, 20, 0).decode("ascii", "replace")
         os.close(descriptor)
-        raise StoreError(f"{directory} is in use by another process") from None
+        who = f"another process ({owner})" if owner else "another process"
+        raise StoreError(f"{directory} is in use by {who}; stop that one, or name another directory") from None
+    with suppress(OSError):  # a full disk: then nobody is told
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
     return descriptor
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from amqproxy.amqp091.errors import NotImplementedByServer, ResourceLocked
 from amqproxy.broker.backlog import NEVER, Entry
+from amqproxy.broker.journal import Pledge
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message
 from amqproxy.broker.queue import Queue
@@ -285,3 +286,15 @@ def test_what_memory_has_no_room_for_keeps_its_order() -> None:
     again.start()
     assert [each.body.decode() for each in again.queue] == expected
     assert [body for body, _, _ in again.rest()] == expected
+
+
+def test_what_is_put_behind_is_not_safe_before_it_is_there() -> None:
+    again = Again()
+    pledge = again.disk.journal.pledge = Pledge()
+    again.yard.publish(again.queue, "1")
+    again.disk.journal.pledge = None
+    again.queue.requeue(again.yard.get(again.queue), again.yard.now)
+    assert pledge.left == 1
+    again.queue.ack(again.yard.get(again.queue), again.yard.now)
+    again.disk.commit()
+    assert again.disk.rows == {}

@@ -1,5 +1,7 @@
 """What is on the disk after a commit, whatever comes next."""
 
+import errno
+import os
 import queue
 import sqlite3
 import tempfile
@@ -13,7 +15,18 @@ from hypothesis import strategies as st
 from amqproxy.broker.durable import DurableQueue
 from amqproxy.broker.journal import EMBEDDED, MAX_LANES, POSITION_BITS, Batch, Journal, Lane, Owner
 from amqproxy.broker.message import Message
-from amqproxy.broker.store import FORMAT, LOCK_NAME, NAME, ROWS_AT_ONCE, RUN, Store, StoreError, runs
+from amqproxy.broker.store import (
+    FORMAT,
+    LOCK_NAME,
+    NAME,
+    REMEDY,
+    ROOM_AND_RIGHTS,
+    ROWS_AT_ONCE,
+    RUN,
+    Store,
+    StoreError,
+    runs,
+)
 
 HERE = Owner("queue", "/", "q")
 ODD = Owner("queue", "/", "caf\udce9", 3)
@@ -246,12 +259,12 @@ def corrupted(directory: Path, fault: str) -> None:
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
-        ("newer", f"{NAME} was written by a newer amqproxy: format {FORMAT + 1}, here {FORMAT}"),
-        ("foreign", f"{NAME} is not a broker's: it has application id 0x7"),
-        ("no database", f"{NAME} cannot be opened: file is not a database"),
-        ("definition", f"{NAME} is damaged: "),
-        ("table", f"{NAME} is damaged: no such table: lane"),
-        ("content", f"{NAME} is damaged: "),
+        ("newer", f"{NAME} was written by a newer amqproxy: format {FORMAT + 1}, here {FORMAT}; use that one"),
+        ("foreign", f"{NAME} is not a broker's: it has application id 0x7; name another directory"),
+        ("no database", f"{NAME} cannot be opened: file is not a database; {REMEDY}"),
+        ("definition", f"{NAME} is damaged: .*; {REMEDY}"),
+        ("table", f"{NAME} is damaged: no such table: lane; {REMEDY}"),
+        ("content", f"{NAME} is damaged: .*; {REMEDY}"),
     ],
 )
 def test_what_is_wrong_is_said(kept: Kept, fault: str, expected: str) -> None:
@@ -264,7 +277,11 @@ def test_what_is_wrong_is_said(kept: Kept, fault: str, expected: str) -> None:
 
 
 def test_a_directory_has_one_user(kept: Kept) -> None:
-    with pytest.raises(StoreError, match="is in use by another process"):
+    expected = rf"is in use by another process \({os.getpid()}\); stop that one"
+    with pytest.raises(StoreError, match=expected):
+        Store(kept.directory)
+    (kept.directory / LOCK_NAME).write_bytes(b"")
+    with pytest.raises(StoreError, match="is in use by another process; stop that one"):
         Store(kept.directory)
     kept.reopened().store.close()
 
@@ -284,8 +301,44 @@ def test_nobody_else_may_read_it(kept: Kept) -> None:
 
 def test_a_directory_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match="cannot be used"):
+    with pytest.raises(StoreError, match=f"data cannot be used: Not a directory; {ROOM_AND_RIGHTS}"):
         Store(tmp_path / "file" / "data")
+
+
+@pytest.mark.parametrize("name", [LOCK_NAME, NAME])
+def test_a_directory_that_one_may_not_write_to(kept: Kept, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rights are no hindrance to root, who may well run this."""
+    kept.store.close()
+
+    def opened(path: Path, flags: int, mode: int = 0o777) -> int:
+        if Path(path).name == name:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+        return real(path, flags, mode)
+
+    real = os.open
+    monkeypatch.setattr(os, "open", opened)
+    with pytest.raises(StoreError, match=f"cannot be .*: Read-only file system; {ROOM_AND_RIGHTS}"):
+        Store(kept.directory)
+    monkeypatch.undo()
+    Store(kept.directory).close()
+
+
+def test_an_older_format_is_brought_up_to_date(kept: Kept) -> None:
+    lane = kept.journal.lane(HERE)
+    lane.enqueued(1, message())
+    kept.commit()
+    kept.store.close()
+    with sqlite3.connect(kept.directory / NAME) as connection:
+        connection.execute("drop table delivery_count")
+        connection.execute("create table delivery_count(id integer primary key, count integer not null)")
+        connection.execute("insert into delivery_count values (?, 3)", ((lane.number << POSITION_BITS) + 1,))
+        connection.execute("pragma user_version = 1")
+    connection.close()
+    for _ in range(2):
+        store = Store(kept.directory)
+        store.load()
+        assert [(each.delivery_count, each.turn) for each in store.fetch(lane.number, 0, 1)] == [(3, 0)]
+        store.close()
 
 
 # --- a full disk

@@ -2,8 +2,11 @@
 
 import pytest
 
-from amqproxy.amqp091.methods import BasicGet, ExchangeDeclare, ExchangeDelete
+from amqproxy.amqp091.methods import BasicGet, ConfirmSelect, ExchangeDeclare, ExchangeDelete
 from amqproxy.amqp091.wire import Item, Table
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.journal import Journal
+from amqproxy.broker.keeper import Keeper
 from tests.broker.client import Client, connected
 
 
@@ -61,3 +64,35 @@ def test_what_is_held_goes_with_its_exchange(client: Client) -> None:
 def test_what_is_held_is_not_returned(client: Client) -> None:
     assert client.publish("x", "nowhere", mandatory=True, headers={"x-delay": 1000}) == ""
     assert client.publish("x", "nowhere", mandatory=True) == "basic.return"
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_what_is_held_is_confirmed_once_it_is_kept_if_it_is(durable: bool) -> None:
+    journal = Journal()
+    broker = Broker()
+    broker.keep(Keeper(journal, lambda lane, position, limit: []))
+    client = connected(broker)
+    arguments = Table({"x-delayed-type": "fanout"})
+    client.ask(ExchangeDeclare(exchange="x", type="x-delayed-message", durable=durable, arguments=arguments))
+    journal.committed(journal.take())
+    client.ask(ConfirmSelect())
+    assert client.publish("x", "", headers={"x-delay": 5}) == ("" if durable else "basic.ack")
+    journal.committed(journal.take())
+    assert client.told() == ("basic.ack" if durable else "")
+
+
+def test_what_is_let_go_is_not_safe_before_its_queue_is_on_the_disk() -> None:
+    journal = Journal()
+    broker = Broker()
+    broker.keep(Keeper(journal, lambda lane, position, limit: []))
+    client = connected(broker)
+    arguments = Table({"x-delayed-type": "fanout"})
+    client.ask(ExchangeDeclare(exchange="x", type="x-delayed-message", durable=True, arguments=arguments))
+    client.declare("q", durable=True)
+    client.bind("q", "x")
+    client.ask(ConfirmSelect())
+    assert client.publish("x", "", headers={"x-delay": 5}, delivery_mode=2) == ""
+    broker.tick(client.now + 1)
+    assert (client.depth("q"), client.told()) == (1, "")
+    journal.committed(journal.take())
+    assert client.told() == "basic.ack"
