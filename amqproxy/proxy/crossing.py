@@ -243,10 +243,7 @@ class Crossing:
                 if frame.offset > kept_from:
                     output.append(octets[kept_from - offset : frame.offset - offset])
                 kept_from = frame.offset + len(frame.raw)
-                if self.gate is None or self.gate(sender, frame):
-                    self._cross(sender, frame)
-                else:
-                    self._arrive(sender, frame)
+                self._cross(sender, frame)
             except ProtocolError:
                 if frame.offset > kept_from:
                     output.append(octets[kept_from - offset : frame.offset - offset])
@@ -427,14 +424,16 @@ class Crossing:
     def _cross(self, sender: Peer, frame: Frame) -> None:
         number = frame.channel
         strait = self._straits.get(number)
-        if strait is not None and sender is CLIENT and self._is_reopening(strait):
-            self._arrive(sender, frame)
+        is_reopening = strait is not None and sender is CLIENT and self._is_reopening(strait)
+        is_live = self._arrive(sender, frame)
+        if self.gate is not None and not self.gate(sender, frame):
+            return
+        if strait is None:
+            strait = self._strait(number)
+        if is_reopening:
             strait.reopening.append(frame)
             self._watch_lanes(strait)
             return
-        is_live = self._arrive(sender, frame)
-        if strait is None:
-            strait = self._strait(number)
         if strait.closing is not None:
             self._cross_closing(strait, sender, frame, is_live)
         elif is_live:

@@ -20,11 +20,11 @@ from contextlib import suppress
 
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import PreconditionFailed
-from amqproxy.amqp091.frames import EVERY_METHOD, METHOD, Frame, Passes, every_frame
+from amqproxy.amqp091.frames import METHOD, Frame, every_frame
 from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.protocol_header import HEADER
-from amqproxy.proxy.crossing import STATEFUL, Crossing
+from amqproxy.proxy.crossing import Crossing
 from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Stage, Verdict
 from tests.amqp091.transcript import octets_of
@@ -53,17 +53,24 @@ class ScriptedJudge:
         self._methods = frozenset(methods)
         self._stage = stage
         self.is_asleep = False
+        self.passed = 0
         self.closed: list[int] = []
         self.known: list[Client] = []
 
     def stage(self, sender: Peer, frame: Frame, channel: ChannelFacts) -> Stage:
         return self._stage if name_of(frame) in self._methods else Stage.NOTHING
 
-    def passes(self, sender: Peer, frame: Frame) -> Passes | None:
-        return Passes()
+    def passing(self, sender: Peer, frame: Frame, channel: ChannelFacts) -> ScriptedJudge:
+        return self
 
-    def wants(self) -> bytes:
+    def count(self, times: int = 1) -> None:
+        self.passed += times
+
+    def wants(self, sender: Peer) -> bytes:
         return bytes(cls.name in self._methods for cls in BY_INDEX)
+
+    def wants_all(self, sender: Peer) -> bool:
+        return False
 
     def judge(self, seen: Seen) -> Verdict:
         return Verdict(command=seen.command) if self.is_asleep else self._decide(seen)
@@ -92,12 +99,6 @@ class Water:
         for peer in Peer:
             legs[peer].receive_header(CLIENT, HEADER)
             self.watchers[peer].receive_header(CLIENT, HEADER)
-            reader = legs[peer].readers[peer]
-            reader.unseen = {}
-            wanted = (
-                EVERY_METHOD if shows_all else bytes(a | b for a, b in zip(STATEFUL[peer], judge.wants(), strict=True))
-            )
-            reader.want(wanted, content=shows_all)
 
     def say(self, sender: Peer, octets: bytes) -> dict[Peer, bytes]:
         """What both peers hear when one says something."""

@@ -21,6 +21,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from amqproxy.config import Limits
 from amqproxy.proxy.session import Session
+from amqproxy.rules.judge import RuleSet
 from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
@@ -126,6 +127,10 @@ class Actor:
         return ", ".join(said) or "nothing"
 
 
+standing_rules: RuleSet | None = None
+"""What sessions obey that are given no rules of their own."""
+
+
 class Stage:
     """A session, its two ends, and what is counted of it."""
 
@@ -139,6 +144,7 @@ class Stage:
         dial: Callable[[], Awaitable[Transport]] | None = None,
         tcp: bool = False,
         transport: Callable[[socket.socket], Transport] = SocketTransport,
+        rules: RuleSet | None = None,
     ) -> None:
         self.limits = limits or Limits()
         self.metrics = Metrics()
@@ -147,7 +153,16 @@ class Stage:
         client, accepted = connected(tcp=tcp)
         self.client = Actor(client)
         self._ours = [accepted]
-        self.session = Session(1, transport(accepted), "c:1-p:2", dial or self._dial, self.limits, self.metrics, tap)
+        self.session = Session(
+            1,
+            transport(accepted),
+            "c:1-p:2",
+            dial or self._dial,
+            self.limits,
+            self.metrics,
+            tap,
+            rules or standing_rules,
+        )
         self.is_over = trio.Event()
 
     async def _dial(self) -> Transport:
@@ -210,12 +225,13 @@ async def staged(
     dial: Callable[[], Awaitable[Transport]] | None = None,
     tcp: bool = False,
     transport: Callable[[socket.socket], Transport] = SocketTransport,
+    rules: RuleSet | None = None,
 ) -> AsyncIterator[Stage]:
     """A session that has come as far as the script; it must be over when the block ends, or it is cancelled.
 
     However it ends, nothing may be left of it.
     """
-    stage = Stage(limits, tap, dial, tcp, transport)
+    stage = Stage(limits, tap, dial, tcp, transport, rules)
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stage.run)

@@ -196,7 +196,7 @@ def test_a_refused_method_closes_its_channel_on_both_legs_and_no_other():
         refuse,
         "queue.declare",
     )
-    assert water.crossing._judge.closed == [1]
+    assert water.crossing.judge.closed == [1]
 
 
 def test_the_number_waits_for_the_brokers_close_ok_too():

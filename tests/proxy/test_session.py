@@ -16,8 +16,12 @@ from amqproxy.amqp091.frames import Frame
 from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
 from amqproxy.config import Limits
 from amqproxy.proxy.upstream import Unreachable
+from amqproxy.rules.allow import Allow
+from amqproxy.rules.judge import RuleSet
+from amqproxy.rules.log import Log
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport
 from amqproxy.taps.tap import Watched
+from tests.proxy import stage as staging
 from tests.proxy.stage import HANDSHAKE, OPEN, staged
 from tests.proxy.words import method, octets
 
@@ -40,6 +44,19 @@ class Audience:
 
     def saw_violation(self, session: Watched, sender: Peer, error: ProtocolError) -> None:
         self.seen.append(f"{sender} {error.code}")
+
+
+RULES = {
+    "without rules": None,
+    "with a rule that lets all pass": RuleSet([Allow(name="all")]),
+    "with a rule that looks at all": RuleSet([Log(name="look", level="debug", text="{method}")]),
+}
+
+
+@pytest.fixture(autouse=True, params=RULES.values(), ids=RULES.keys())
+def rules(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions do as they do, whether rules that change nothing look on or not."""
+    monkeypatch.setattr(staging, "standing_rules", request.param)
 
 
 # ------------------------------------------------------------------------------------------- what passes
