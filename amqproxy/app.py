@@ -2,39 +2,45 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
+import ssl
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
-import prometheus_client
+import msgspec
 import structlog
 import trio
 
 from amqproxy import __version__
-from amqproxy.broker.broker import Broker
-from amqproxy.broker.definitions import load
+from amqproxy.broker import broker as integrated
+from amqproxy.broker import definitions
+from amqproxy.broker.configured import configured
 from amqproxy.broker.keeping import kept
-from amqproxy.broker.resources import usual_memory_limit
 from amqproxy.broker.server import Server as BrokerServer
-from amqproxy.broker.server import serve
-from amqproxy.broker.store import StoreError
-from amqproxy.broker.time_of_day import current_time
-from amqproxy.config import Config, ConfigError, Upstream, join_address, split_address
+from amqproxy.broker.store import NAME, StoreError
+from amqproxy.config import Broker, Config, Listener, Upstream, join_address, split_address
 from amqproxy.proxy.listener import Server, listen
 from amqproxy.proxy.upstream import Dialer
 from amqproxy.sockets.tls import server_context
 from amqproxy.sockets.transport import SocketTransport, Transport
+from amqproxy.taps import endpoint
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.printer import Printer
 from amqproxy.taps.record import Record
 
+BROKER_ADDRESS = "127.0.0.1:5672"
+"""Where the broker listens unless it is told."""
+
 PATIENCE = 1.0
 """Seconds that the last records may take to be printed."""
+
+TELLING_INTERVAL = 10.0
+"""Seconds between two words about records that could not be printed."""
 
 
 class Unavailable(Exception):
@@ -50,32 +56,30 @@ async def run(config: Config, render: Callable[[Record], str] | None = None) -> 
     `Unavailable` when an address cannot be had.
     """
     metrics = Metrics()
-    contexts = [server_context(listener.tls) if listener.tls else None for listener in config.listen]
-    integrated = BrokerServer(_broker()) if config.upstream == "broker" else None
-    dial = _dialer(config, integrated)
     printing = _Printing(render, config.limits.print_backlog, metrics) if render else None
     log = structlog.get_logger()
-    upstream = config.upstream if isinstance(config.upstream, str) else config.upstream.address
     drain = trio.Event()
     is_done = False
     async with AsyncExitStack() as stack:
         stack.enter_context(_metrics_endpoint(config, metrics))
         signals = stack.enter_context(trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT))
-        listeners = []
-        for listener, context in zip(config.listen, contexts, strict=True):
-            for opened in await _listen(listener.address):
-                await stack.enter_async_context(opened)
-                address = join_address(*opened.socket.getsockname()[:2])
-                log.info("listening", address=address, tls=context is not None, upstream=upstream)
-                listeners.append((opened, context))
+        listeners = await _listeners(config.listen, stack)
+        broker = None
+        if config.upstream == "broker":
+            broker = await stack.enter_async_context(_broker(config.broker))
+        dial = _dialer(config, broker)
+        upstream = config.upstream if isinstance(config.upstream, str) else config.upstream.address
+        for opened, context in listeners:
+            log.info("listening", address=_address(opened), tls=context is not None, upstream=upstream)
         server = Server(dial, config.limits, metrics, printing.printer if printing else None)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_obey, signals, drain, nursery.cancel_scope)
-            if integrated:
-                await nursery.start(integrated.run)
             if printing:
                 nursery.start_soon(printing.run, drain)
+                nursery.start_soon(printing.tell)
             await server.serve(listeners, drain)
+            if broker:
+                await broker.close(config.broker.limits.close_timeout)
             if printing:
                 await printing.finish()
             is_done = True
@@ -87,66 +91,87 @@ async def run(config: Config, render: Callable[[Record], str] | None = None) -> 
         raise BrokenPipeError
 
 
-async def run_broker(address: str, definitions: Path | None = None, data: Path | None = None) -> None:
-    """Run the broker alone, on HOST:PORT, until SIGTERM or SIGINT. `Unavailable` when that cannot be had.
+async def run_broker(config: Broker) -> None:
+    """Run the broker alone until SIGTERM or SIGINT; then close its connections, and return.
 
-    `definitions` is a definitions.json to begin with; `ConfigError` when it is none. What is durable is kept in the
-    directory `data`, if that is given.
+    A second signal ends it at once, with `KeyboardInterrupt`. `ConfigError` when a file of the config is not right,
+    `Unavailable` when an address or the data cannot be had.
     """
-    log = structlog.get_logger()
-    broker = _broker()
-    host, port = split_address(address)
+    if not config.listen:
+        config = msgspec.structs.replace(config, listen=(Listener(address=BROKER_ADDRESS),))
+    drain = trio.Event()
+    is_done = False
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with _broker(config) as server, trio.open_nursery() as nursery:
+            nursery.start_soon(_obey, signals, drain, nursery.cancel_scope)
+            await drain.wait()
+            await server.close(config.limits.close_timeout)
+            is_done = True
+            nursery.cancel_scope.cancel()
+    structlog.get_logger().info("stopped")
+    if not is_done:
+        raise KeyboardInterrupt
+
+
+async def export(data: Path) -> dict[str, Any]:
+    """The definitions that a broker has kept in the directory `data`. `Unavailable` when there are none to be had."""
+    if not (data / NAME).is_file():
+        raise Unavailable(f"{data} holds no broker's data: there is no {NAME} in it")
+    broker = integrated.Broker(__version__)
+    try:
+        async with kept(broker, data):
+            return definitions.export(broker)
+    except StoreError as error:
+        raise Unavailable(str(error)) from None
+
+
+@asynccontextmanager
+async def _broker(config: Broker) -> AsyncIterator[BrokerServer]:
+    """The integrated broker, with listeners where the config has them."""
+    async with AsyncExitStack() as stack:
+        listeners = await _listeners(config.listen, stack)
         try:
-            async with AsyncExitStack() as stack:
-                remembrance = None if data is None else await stack.enter_async_context(kept(broker, data))
-                if definitions is not None:
-                    _define(broker, definitions)
-                if remembrance is not None:
-                    remembrance.compare()
-                bound = await stack.enter_async_context(serve(broker, host, port))
-                log.info("listening", address=join_address(host, bound))
-                await anext(signals)
+            server = await stack.enter_async_context(configured(config, __version__))
         except StoreError as error:
             raise Unavailable(str(error)) from None
+        for opened, context in listeners:
+            server.listen(opened, context)
+            address = _address(opened)
+            structlog.get_logger().info("listening", address=address, tls=context is not None, data=config.data)
+        yield server
+
+
+async def _listeners(
+    listeners: Iterable[Listener], stack: AsyncExitStack
+) -> list[tuple[trio.SocketListener, ssl.SSLContext | None]]:
+    """All of them, open until `stack` is left. `ConfigError` or `Unavailable` where one cannot be."""
+    contexts = [(listener, server_context(listener.tls) if listener.tls else None) for listener in listeners]
+    found = []
+    for listener, context in contexts:
+        try:
+            opened = await listen(listener.address)
         except OSError as error:
-            raise Unavailable(f"cannot listen on {address}: {error.strerror or error}") from None
-    log.info("stopped")
+            raise Unavailable(f"cannot listen on {listener.address}: {error.strerror or error}") from None
+        for each in opened:
+            await stack.enter_async_context(each)
+            found.append((each, context))
+    return found
 
 
-def _broker() -> Broker:
-    return Broker(__version__, memory_limit=usual_memory_limit())
+def _address(listener: trio.SocketListener) -> str:
+    return join_address(*listener.socket.getsockname()[:2])
 
 
-def _define(broker: Broker, file: Path) -> None:
-    try:
-        definitions = json.loads(file.read_bytes())
-        if not isinstance(definitions, dict):
-            raise ConfigError(f"{file}: not an object, as RabbitMQ exports it")
-        load(broker, definitions, current_time())
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{file}: {error}") from None
-
-
-def _dialer(config: Config, integrated: BrokerServer | None) -> Callable[[], Awaitable[Transport]]:
+def _dialer(config: Config, broker: BrokerServer | None) -> Callable[[], Awaitable[Transport]]:
     """What opens a session's way to the broker."""
     if isinstance(config.upstream, Upstream):
         return Dialer(config.upstream, config.limits.connect_timeout)
-    assert integrated is not None
+    assert broker is not None
 
     async def dial() -> Transport:
-        return SocketTransport(integrated.open())
+        return SocketTransport(broker.open())
 
     return dial
-
-
-async def _listen(address: str) -> list[trio.SocketListener]:
-    try:
-        return await listen(address)
-    except OSError as error:
-        raise Unavailable(f"cannot listen on {address}: {error.strerror or error}") from None
 
 
 async def _obey(signals: AsyncIterator[int], drain: trio.Event, scope: trio.CancelScope) -> None:
@@ -164,17 +189,13 @@ def _metrics_endpoint(config: Config, metrics: Metrics) -> Iterator[None]:
         yield
         return
     host, port = split_address(config.metrics.address)
-    try:
-        server, thread = prometheus_client.start_http_server(port, host or "0.0.0.0", metrics.registry)
-    except OSError as error:
-        raise Unavailable(f"cannot serve metrics on {config.metrics.address}: {error.strerror or error}") from None
-    structlog.get_logger().info("metrics", address=join_address(host, server.server_port), path="/metrics")
-    try:
+    with ExitStack() as stack:
+        try:
+            served = stack.enter_context(endpoint.serve(metrics.registry, host, port))
+        except OSError as error:
+            raise Unavailable(f"cannot serve metrics on {config.metrics.address}: {error.strerror or error}") from None
+        structlog.get_logger().info("metrics", address=join_address(host, served), path="/metrics")
         yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 class _Printing:
@@ -186,6 +207,8 @@ class _Printing:
         self._render = render
         self._something = trio.Event()
         self._lock = trio.Lock()
+        self._unwritten = 0
+        self._reason = ""
 
     def _wake(self) -> None:
         self._something.set()
@@ -198,25 +221,37 @@ class _Printing:
             await self._flush()
         drain.set()
 
+    async def tell(self) -> None:
+        """Say now and then how many records were not printed, also while nobody reads at all; until cancelled."""
+        while True:
+            await trio.sleep(TELLING_INTERVAL)
+            self._tell()
+
+    def _tell(self) -> None:
+        count, reason = self.printer.take_dropped() + self._unwritten, self._reason or "whoever reads them is too slow"
+        self._unwritten, self._reason = 0, ""
+        if count:
+            structlog.get_logger().warning("records not printed", count=count, reason=reason)
+
     async def finish(self) -> None:
         """Print what waits, unless the reader has stopped reading."""
         with trio.move_on_after(PATIENCE):
             await self._flush()
+        self._tell()
 
     async def _flush(self) -> None:
         async with self._lock:
-            records, dropped = self.printer.take()
+            records = self.printer.take()
             if self.is_unheard:
                 return
-            if dropped:
-                structlog.get_logger().warning("records not printed", count=dropped)
             try:
                 # A write that blocks cannot be cancelled; its thread is left to the end of the process.
                 await trio.to_thread.run_sync(_print, self._render, records, abandon_on_cancel=True)
             except BrokenPipeError:
                 self.is_unheard = True
             except OSError as error:  # a full disk, say: what it does not take is lost, and no client's trouble
-                structlog.get_logger().error("records not printed", count=len(records), reason=error.strerror)
+                self._unwritten += len(records)
+                self._reason = error.strerror or str(error)
 
 
 def _print(render: Callable[[Record], str], records: Iterable[Record]) -> None:

@@ -18,7 +18,7 @@ import msgspec
 from cyclopts import Parameter
 
 from amqproxy import __version__, _pure
-from amqproxy.config import Config, ConfigError, Listener, Log, Metrics, Upstream, dump, explained, load, schema
+from amqproxy.config import Broker, Config, ConfigError, Listener, Log, Metrics, Upstream, dump, explained, load, schema
 
 if TYPE_CHECKING:
     from amqproxy.taps.record import Record
@@ -38,6 +38,8 @@ app = cyclopts.App(
 )
 config_app = cyclopts.App(name="config", help="Check, show and describe config files.")
 app.command(config_app)
+broker_app = cyclopts.App(name="broker")
+app.command(broker_app)
 
 
 class Failure(Exception):
@@ -96,41 +98,83 @@ def run(
         raise Failure(str(error)) from None
 
 
-@app.command
+@broker_app.default
 def broker(
     *,
-    listen: str = "127.0.0.1:5672",
+    listen: str | None = None,
     data: Path | None = None,
     definitions: Path | None = None,
-    log_format: Literal["text", "json"] = "text",
-    log_level: Literal["debug", "info", "warning", "error"] = "info",
+    tls_cert: Path | None = None,
+    tls_key: Path | None = None,
+    tls_client_ca: Path | None = None,
+    config: Path | None = None,
+    log_format: Literal["text", "json"] | None = None,
+    log_level: Literal["debug", "info", "warning", "error"] | None = None,
 ) -> None:
     """Be an AMQP broker until SIGTERM or Ctrl-C.
+
+    Flags go before what the config file says in [broker]. Limits and several listeners are in the file only.
 
     Parameters
     ----------
     listen
-        HOST:PORT where clients connect. Port 0 takes a free one.
+        HOST:PORT where clients connect [127.0.0.1:5672]. Port 0 takes a free one.
     data
         A directory for what is durable, which is found again there. Without one, all is in memory.
     definitions
         A definitions.json, as RabbitMQ exports it: users, virtual hosts, permissions, queues and so on.
+    tls_cert
+        A certificate in PEM: clients must then speak TLS.
+    tls_key
+        The key of the certificate, in PEM, without a password.
+    tls_client_ca
+        The authority, in PEM, that must have signed a certificate of each client's, who may then log in by it.
+    config
+        A .toml, .yaml or .yml file; see `amqproxy config show`.
     log_format
-        How the log on standard error is written.
+        How the log on standard error is written [text].
     log_level
-        The least important events to log.
+        The least important events to log [info].
     """
     import trio
 
     from amqproxy import app as root
     from amqproxy import log
 
-    _from_flag("--listen", Listener, {"address": listen})
-    log.start(Log(format=log_format, level=log_level))
+    settings = _merged(load(config) if config else Config(), None, None, None, log_format, log_level)
+    files = {"certificate": tls_cert, "key": tls_key, "client_ca": tls_client_ca}
+    tls = {name: str(file) for name, file in files.items() if file}
+    merged = _merged_broker(settings.broker, listen, data, definitions, tls)
+    log.start(settings.log)
     try:
-        trio.run(root.run_broker, listen, definitions, data)
+        trio.run(root.run_broker, merged)
     except root.Unavailable as error:
         raise Failure(str(error)) from None
+
+
+@broker_app.command
+def export(*, data: Path) -> None:
+    """Print what a broker has kept as a definitions.json, which RabbitMQ imports too.
+
+    That is: users, virtual hosts, permissions, policies, queues, exchanges and bindings, but no messages. The broker
+    must not be running.
+
+    Parameters
+    ----------
+    data
+        The directory that `amqproxy broker --data` was given.
+    """
+    import trio
+
+    from amqproxy import app as root
+    from amqproxy import log
+
+    log.start(Log(level="warning"))
+    try:
+        found = trio.run(root.export, data)
+    except root.Unavailable as error:
+        raise Failure(str(error)) from None
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
 
 
 @app.command
@@ -176,7 +220,7 @@ def decode(
 
 @config_app.command
 def check(*files: Path) -> None:
-    """Check config files, and say what is wrong with the first that is.
+    """Check config files, and say what is wrong with the first that is. Certificates are looked at too.
 
     Parameters
     ----------
@@ -185,8 +229,15 @@ def check(*files: Path) -> None:
     """
     if not files:
         raise Failure("config check: name a file", MISUSED)
+    from amqproxy.sockets.tls import client_context, server_context
+
     for file in files:
-        load(file)
+        found = load(file)
+        for listener in (*found.listen, *found.broker.listen):
+            if listener.tls:
+                server_context(listener.tls)
+        if isinstance(found.upstream, Upstream) and found.upstream.tls:
+            client_context(found.upstream.tls)
         print(f"{file}: fine", file=sys.stderr)
 
 
@@ -253,6 +304,23 @@ def _merged(
         return msgspec.structs.replace(config, **changes)
     except ValueError as error:
         raise ConfigError(str(error)) from None
+
+
+def _merged_broker(
+    broker: Broker, listen: str | None, data: Path | None, definitions: Path | None, tls: dict[str, str]
+) -> Broker:
+    """The same for the broker; `tls` is for the one listener that --listen names, or would."""
+    changes: dict[str, object] = {}
+    if tls and not {"certificate", "key"} <= tls.keys():
+        raise ConfigError("TLS needs both --tls-cert and --tls-key")
+    if listen or tls:
+        address = listen or (broker.listen[0].address if broker.listen else "127.0.0.1:5672")
+        changes["listen"] = (_from_flag("--listen", Listener, {"address": address, "tls": tls or None}),)
+    if data:
+        changes["data"] = str(data)
+    if definitions:
+        changes["definitions"] = str(definitions)
+    return msgspec.structs.replace(broker, **changes)
 
 
 def _from_flag(flag: str, kind: type[msgspec.Struct], values: dict[str, object]) -> msgspec.Struct:

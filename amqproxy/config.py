@@ -5,20 +5,45 @@ Unknown keys and wrong types are refused with the path to the key. Every bound h
 
 from __future__ import annotations
 
+import ast
+import inspect
+import sys
 import tomllib
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 import yaml
 
+from amqproxy.resources import ConfigResources
 from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.flaw import check
 
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
-Address = Annotated[str, msgspec.Meta(pattern=r"^(\[[0-9a-fA-F:.%]+\]|[^\[\]:\s]*):\d{1,5}$")]
+FrameSize = Annotated[int, msgspec.Meta(ge=4096)]
+
+PORT = "(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|0*[0-9]{1,4})"
+"""In words that JSON Schema knows; `load` says it with more of them."""
+
+Address = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^(\[[0-9a-fA-F:.%]+\]|[^\[\]:\s]*):\d{1,5}$",
+        extra_json_schema={"pattern": rf"^(\[[0-9a-fA-F:.%]+\]|[^\[\]:\s]*):{PORT}$"},
+    ),
+]
 """HOST:PORT or [IPV6]:PORT. Port 0 lets the system choose; an empty host is every interface."""
+
+RemoteAddress = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^(\[[0-9a-fA-F:.%]+\]|[^\[\]:\s]*):\d{1,5}$",
+        extra_json_schema={"pattern": rf"^(\[[0-9a-fA-F:.%]+\]|[^\[\]:\s]+):(?!0+$){PORT}$"},
+    ),
+]
+"""HOST:PORT or [IPV6]:PORT, both of them named."""
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -45,7 +70,9 @@ class ServerTLS(Strict, frozen=True):
     """What a listener shows its clients, and asks of them. Files are PEM."""
 
     certificate: str
+    """The server's certificate, and those between it and its authority."""
     key: str
+    """The certificate's key, without a password."""
     client_ca: str | None = None
     """With it, clients must show a certificate that this authority signed."""
 
@@ -58,8 +85,11 @@ class ClientTLS(Strict, frozen=True):
     server_name: str | None = None
     """The name the certificate must bear; the upstream's host where absent."""
     certificate: str | None = None
+    """What the broker is shown, where it asks for a certificate."""
     key: str | None = None
+    """The certificate's key; needed unless it is in the same file."""
     verify: bool = True
+    """Whether the broker's certificate is checked at all."""
 
     def __post_init__(self) -> None:
         if self.key and not self.certificate:
@@ -73,6 +103,7 @@ class Listener(Strict, frozen=True):
     """Where clients connect."""
 
     address: Address = "127.0.0.1:5673"
+    """HOST:PORT or [IPV6]:PORT. Port 0 takes a free one; an empty host is every interface."""
     tls: ServerTLS | None = None
 
     def __post_init__(self) -> None:
@@ -82,7 +113,8 @@ class Listener(Strict, frozen=True):
 class Upstream(Strict, frozen=True):
     """The broker that connections are passed on to."""
 
-    address: Address = "127.0.0.1:5672"
+    address: RemoteAddress = "127.0.0.1:5672"
+    """HOST:PORT or [IPV6]:PORT."""
     tls: ClientTLS | None = None
 
     def __post_init__(self) -> None:
@@ -96,6 +128,7 @@ class Metrics(Strict, frozen=True):
     """Where Prometheus finds /metrics."""
 
     address: Address
+    """HOST:PORT or [IPV6]:PORT. Port 0 takes a free one; an empty host is every interface."""
 
     def __post_init__(self) -> None:
         _check_port(self.address)
@@ -105,7 +138,9 @@ class Log(Strict, frozen=True):
     """How the log on standard error is written."""
 
     format: Literal["text", "json"] = "text"
+    """Lines for a person, or one JSON object a line."""
     level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least important events to log."""
 
 
 class Limits(Strict, frozen=True):
@@ -121,20 +156,57 @@ class Limits(Strict, frozen=True):
     """For a peer to answer connection.close, or to close its half after the other has."""
     drain_timeout: Seconds = 30.0
     """From SIGTERM to the end, whatever is still open."""
-    initial_frame_max: Annotated[int, msgspec.Meta(ge=4096)] = 131_072
+    initial_frame_max: FrameSize = 131_072
     """The largest frame before connection.tune-ok has set one; tokens can make start-ok large."""
-    frame_max: Annotated[int, msgspec.Meta(ge=4096)] = 16_777_216
+    frame_max: FrameSize = 16_777_216
     """The largest frame taken, also where the peers have agreed on more, or on no limit."""
     print_backlog: Count = 10_000
     """Records waiting to be printed; more are dropped, and counted."""
 
 
+class BrokerLimits(Strict, frozen=True):
+    """The bounds of the integrated broker; times in seconds, sizes in octets."""
+
+    connections: Count = 10_000
+    """Client connections at a time; more are closed at once."""
+    memory: Count | None = None
+    """In use by this process, above which publishers are held up; four tenths of all memory where absent."""
+    disk_free: Annotated[int, msgspec.Meta(ge=0)] = 50_000_000
+    """Free where `data` is, below which publishers are held up."""
+    channel_max: Annotated[int, msgspec.Meta(ge=1, le=65_535)] = 2047
+    """Channels of one connection."""
+    frame_max: FrameSize = 131_072
+    """The largest frame that clients are offered."""
+    heartbeat: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 60
+    """Seconds between heartbeats that clients are offered; 0 for none."""
+    message_size: Count = 134_217_728
+    """The largest body of a message."""
+    close_timeout: Seconds = 5.0
+    """From SIGTERM to the end, for clients to answer connection.close."""
+
+
+class Broker(Strict, frozen=True):
+    """The integrated broker: of `amqproxy broker`, and of `upstream = "broker"`."""
+
+    listen: tuple[Listener, ...] = ()
+    """Where its own clients connect; with `amqproxy broker`, 127.0.0.1:5672 unless there is one here."""
+    data: str | None = None
+    """A directory for what is durable, which is found again there; without one, all is in memory."""
+    definitions: str | None = None
+    """A definitions.json to begin with, as RabbitMQ exports it."""
+    certificate_login: Literal["distinguished_name", "common_name"] = "distinguished_name"
+    """The user that a client's certificate names, with EXTERNAL: RabbitMQ's ssl_cert_login_from."""
+    limits: BrokerLimits = BrokerLimits()
+
+
 class Config(Strict, frozen=True):
     """All there is to configure."""
 
-    listen: tuple[Listener, ...] = (Listener(),)
+    listen: Annotated[tuple[Listener, ...], msgspec.Meta(extra_json_schema={"minItems": 1})] = (Listener(),)
+    """Where the proxy's clients connect."""
     upstream: Upstream | Literal["broker"] = Upstream()
     """Where connections go; "broker" is the integrated one, in this process."""
+    broker: Broker = Broker()
     metrics: Metrics | None = None
     log: Log = Log()
     limits: Limits = Limits()
@@ -160,16 +232,42 @@ def load(path: Path) -> Config:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(f"{path}: cannot be read: {reason}") from None
-    return _placed(parse(text, path), path.parent)
+    return _resolved(_placed(parse(text, path), path.parent), path)
+
+
+def _resolved(config: Config, path: Path) -> Config:
+    """The config with what its rules take from files, variables and functions."""
+    resources = ConfigResources(path.parent)
+    rules = []
+    for place, rule in enumerate(config.rules):
+        try:
+            rules.append(rule.resolved(resources))
+        except ValueError as error:
+            raise ConfigError(f"{path}: rules[{place}]: {error}") from None
+    try:
+        return msgspec.structs.replace(config, rules=tuple(rules))
+    except ValueError as error:
+        raise ConfigError(f"{path}: {str(error).lstrip('.')}") from None
 
 
 def _placed(config: Config, directory: Path) -> Config:
     """The config with the files that it names found beside it, wherever we were started."""
-    listen = tuple(msgspec.structs.replace(each, tls=_placed_tls(each.tls, directory)) for each in config.listen)
     upstream = config.upstream
     if isinstance(upstream, Upstream):
         upstream = msgspec.structs.replace(upstream, tls=_placed_tls(upstream.tls, directory))
-    return msgspec.structs.replace(config, listen=listen, upstream=upstream)
+    broker = msgspec.structs.replace(
+        config.broker,
+        listen=_placed_listeners(config.broker.listen, directory),
+        data=config.broker.data and str(directory / config.broker.data),
+        definitions=config.broker.definitions and str(directory / config.broker.definitions),
+    )
+    return msgspec.structs.replace(
+        config, listen=_placed_listeners(config.listen, directory), upstream=upstream, broker=broker
+    )
+
+
+def _placed_listeners(listeners: tuple[Listener, ...], directory: Path) -> tuple[Listener, ...]:
+    return tuple(msgspec.structs.replace(each, tls=_placed_tls(each.tls, directory)) for each in listeners)
 
 
 def _placed_tls(tls: TLS | None, directory: Path) -> TLS | None:
@@ -185,7 +283,7 @@ def parse(text: str, path: Path) -> Config:
         if path.suffix == ".toml":
             data = tomllib.loads(text)
         elif path.suffix in (".yaml", ".yml"):
-            data = yaml.safe_load(text)
+            data = yaml.load(text, _Loader)
             data = {} if data is None else data
         else:
             raise ConfigError(f"{path}: the name must end in .toml, .yaml or .yml, to tell which it is")
@@ -198,6 +296,21 @@ def parse(text: str, path: Path) -> Config:
     if not config.listen:
         raise ConfigError(f"{path}: listen: at least one [[listen]] is needed")
     return config
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML as it is meant: a key that is there twice is a mistake, and not the last one's turn."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                if key.value in seen:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"the key {key.value!r} is here a second time", key.start_mark
+                    )
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
 
 
 def explained(error: msgspec.ValidationError) -> str:
@@ -220,5 +333,38 @@ def dump(config: Config) -> str:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of a config file."""
-    return msgspec.json.schema(Config)
+    """The JSON Schema of a config file, with all that this module says of each key."""
+    found = msgspec.json.schema(Config)
+    definitions = found["$defs"]
+    for name, described in _descriptions().items():
+        properties = definitions.get(name, definitions.get(f"{__name__}.{name}"))["properties"]
+        for key, text in described.items():
+            if "$ref" in properties[key]:  # beside which some readers look at nothing else
+                properties[key] = {"allOf": [{"$ref": properties[key].pop("$ref")}], **properties[key]}
+            properties[key]["description"] = text
+    definitions["ClientTLS"]["dependentRequired"] = {"key": ["certificate"]}
+    return found
+
+
+def _descriptions() -> dict[str, dict[str, str]]:
+    """Of each struct, what is written below its keys; else, what their type says of itself."""
+    module = sys.modules[__name__]
+    found = {}
+    for each in ast.parse(inspect.getsource(module)).body:
+        if isinstance(each, ast.ClassDef) and issubclass(getattr(module, each.name), Strict) and each.name != "Strict":
+            texts = {}
+            for statement, after in zip(each.body, [*each.body[1:], None], strict=True):
+                if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                    match after:
+                        case ast.Expr(ast.Constant(str(text))):
+                            texts[statement.target.id] = text
+                        case _:
+                            texts[statement.target.id] = _told_by_type(statement)
+            found[each.name] = texts
+    return found
+
+
+def _told_by_type(statement: ast.AnnAssign) -> str:
+    """The docstring of the struct that is an annotation's first word."""
+    kind = getattr(sys.modules[__name__], ast.unparse(statement.annotation).split(" ")[0])
+    return inspect.getdoc(kind) or ""

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import jsonschema
 import msgspec
+import pika
+import pika.exceptions
 import pytest
 import structlog
 import yaml
@@ -49,7 +51,17 @@ def amqproxy(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["--help"], ["run", "--help"], ["decode", "--help"], ["config"], ["config", "check", "--help"]]
+    "arguments",
+    [
+        [],
+        ["--help"],
+        ["run", "--help"],
+        ["broker", "--help"],
+        ["broker", "export", "--help"],
+        ["decode", "--help"],
+        ["config"],
+        ["config", "check", "--help"],
+    ],
 )
 def test_help(arguments: list[str], amqproxy: Amqproxy) -> None:
     code, out, err = amqproxy(*arguments)
@@ -61,7 +73,7 @@ def test_help_tells_the_exit_codes(amqproxy: Amqproxy) -> None:
     out = amqproxy("--help").out
     for code in (0, cli.FAILED, cli.MISUSED, cli.INTERRUPTED, cli.UNHEARD):
         assert f"{code} " in out
-    for command in ("run", "decode", "config", "version", "completion"):
+    for command in ("run", "broker", "decode", "config", "version", "completion"):
         assert command in out
 
 
@@ -69,6 +81,13 @@ def test_help_names_every_flag(amqproxy: Amqproxy) -> None:
     out = amqproxy("run", "--help").out
     for flag in ("listen", "upstream", "metrics", "print", "json", "log-format", "log-level", "config"):
         assert f"--{flag}" in out
+
+
+def test_help_names_every_flag_of_the_broker(amqproxy: Amqproxy) -> None:
+    out = amqproxy("broker", "--help").out
+    for flag in ("listen", "data", "definitions", "tls-cert", "tls-key", "tls-client-ca", "config", "log-level"):
+        assert f"--{flag}" in out
+    assert "export" in out
 
 
 def test_version(amqproxy: Amqproxy) -> None:
@@ -89,6 +108,12 @@ def test_version(amqproxy: Amqproxy) -> None:
         (["run", "--metrics", "9419"], "--metrics 9419: not of the form HOST:PORT"),
         (["run", "--config", "missing.yaml"], "missing.yaml: cannot be read"),
         (["config", "show", "missing.yaml"], "missing.yaml: cannot be read"),
+        (["broker", "--listen", "nowhere"], "--listen nowhere: not of the form HOST:PORT"),
+        (["broker", "--tls-cert", "a.pem"], "TLS needs both --tls-cert and --tls-key"),
+        (["broker", "--listen", "127.0.0.1:0", "--tls-cert", "a.pem", "--tls-key", "a.key"], "a.pem and a.key: not a"),
+        (["broker", "--listen", "127.0.0.1:0", "--definitions", "missing.json"], "missing.json: cannot be read"),
+        (["broker", "--config", "missing.yaml"], "missing.yaml: cannot be read"),
+        (["broker", "export"], "--data"),
         (["config", "check"], "name a file"),
         (["decode"], "name a capture"),
         (["completion", "tcsh"], "tcsh"),
@@ -125,6 +150,40 @@ def test_config_check(amqproxy: Amqproxy, tmp_path: Path) -> None:
     code, out, err = amqproxy("config", "check", str(right), str(wrong))
     assert (code, out) == (cli.MISUSED, "")
     assert err == f"{right}: fine\namqproxy: {wrong}: limits: unknown key `conections`\n"
+
+
+def test_config_check_looks_at_certificates(amqproxy: Amqproxy, tmp_path: Path) -> None:
+    (tmp_path / "bad.pem").write_text("no certificate")
+    for text in (
+        "listen: [{tls: {certificate: bad.pem, key: bad.pem}}]",
+        "broker: {listen: [{tls: {certificate: bad.pem, key: bad.pem}}]}",
+        "upstream: {tls: {ca: bad.pem}}",
+    ):
+        file = tmp_path / "some.yaml"
+        file.write_text(text)
+        code, _, err = amqproxy("config", "check", str(file))
+        assert code == cli.MISUSED
+        assert "bad.pem" in err
+        assert "fine" not in err
+
+
+def test_there_is_nothing_to_export_where_no_broker_was(amqproxy: Amqproxy, tmp_path: Path) -> None:
+    code, out, err = amqproxy("broker", "export", "--data", str(tmp_path))
+    assert (code, out) == (cli.FAILED, "")
+    assert err == f"amqproxy: {tmp_path} holds no broker's data: there is no broker.sqlite in it\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_flags_of_the_broker_go_before_the_file() -> None:
+    config = parse("broker: {listen: [{address: 'b:2'}, {address: 'c:3'}], data: d}", Path("a.yaml")).broker
+    assert cli._merged_broker(config, None, None, None, {}) == config
+    merged = cli._merged_broker(config, "e:5", Path("f"), Path("g"), {})
+    assert ([each.address for each in merged.listen], merged.data, merged.definitions) == (["e:5"], "f", "g")
+    tls = {"certificate": "a.pem", "key": "a.key", "client_ca": "ca.pem"}
+    (listener,) = cli._merged_broker(config, None, None, None, tls).listen
+    assert listener.address == "b:2"
+    assert listener.tls is not None
+    assert listener.tls.client_ca == "ca.pem"
 
 
 def test_config_show_is_a_config_file_that_the_schema_takes(amqproxy: Amqproxy, tmp_path: Path) -> None:
@@ -192,6 +251,67 @@ def test_nobody_reads_the_output(command: list[str]) -> None:
         os.close(writing)
         _, err = process.communicate(timeout=DEADLINE)
     assert (process.returncode, err) == (cli.UNHEARD, "")
+
+
+def connected(port: int) -> pika.BlockingConnection:
+    return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port))
+
+
+SHUTDOWN = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
+
+
+@pytest.mark.parametrize("command", [["broker"], ["run", "--upstream", "broker"]])
+def test_the_broker_takes_its_leave_and_keeps_what_is_durable(command: list[str], tmp_path: Path) -> None:
+    config = tmp_path / "some.yaml"
+    config.write_text("broker: {listen: [{address: '127.0.0.1:0'}], data: kept}\nlisten: [{address: '127.0.0.1:0'}]")
+    with start(*command, "--config", str(config)) as process:
+        connection = connected(port_in(until(process, "listening")))
+        channel = connection.channel()
+        channel.queue_declare("q", durable=True)
+        channel.confirm_delivery()
+        channel.basic_publish("", "q", b"kept", pika.BasicProperties(delivery_mode=2))
+        process.send_signal(signal.SIGTERM)
+        with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
+            connection.sleep(DEADLINE)
+        assert (closed.value.reply_code, closed.value.reply_text) == (320, SHUTDOWN)
+        _, err = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 0
+    assert "stopped" in err
+    exported = subprocess.run(
+        [*COMMAND, "broker", "export", "--data", str(tmp_path / "kept")], capture_output=True, check=True
+    )
+    assert [queue["name"] for queue in msgspec.json.decode(exported.stdout)["queues"]] == ["q"]
+    definitions = tmp_path / "definitions.json"
+    definitions.write_bytes(exported.stdout)
+    for more in (["--data", str(tmp_path / "kept")], ["--definitions", str(definitions)]):
+        with start("broker", "--listen", "127.0.0.1:0", *more) as process:
+            with connected(port_in(until(process, "listening"))) as connection:
+                _, _, body = connection.channel().basic_get("q")
+                assert body == (b"kept" if "--data" in more else None)
+            process.terminate()
+            process.communicate(timeout=DEADLINE)
+
+
+def test_a_second_signal_ends_the_broker_at_once() -> None:
+    with start("broker", "--listen", "127.0.0.1:0") as process:
+        connection = connected(port_in(until(process, "listening")))  # which does not answer, since it is not polled
+        process.send_signal(signal.SIGINT)
+        until(process, "closing")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=3)
+        with pytest.raises(pika.exceptions.AMQPConnectionError):
+            connection.sleep(1)
+    assert process.returncode == cli.INTERRUPTED
+
+
+def test_the_brokers_data_is_one_process_own(tmp_path: Path) -> None:
+    with start("broker", "--listen", "127.0.0.1:0", "--data", str(tmp_path)) as process:
+        until(process, "listening")
+        done = subprocess.run([*COMMAND, "broker", "export", "--data", str(tmp_path)], capture_output=True, text=True)
+        process.terminate()
+        process.communicate(timeout=DEADLINE)
+    assert (done.returncode, done.stdout) == (cli.FAILED, "")
+    assert "is in use by another process" in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -29,11 +29,15 @@ class Printer:
         self._waiting: deque[Record] = deque()
         self._dropped = 0
 
-    def take(self) -> tuple[deque[Record], int]:
-        """The records that wait, and how many there was no room for since they were last taken."""
+    def take(self) -> deque[Record]:
+        """The records that wait."""
         records, self._waiting = self._waiting, deque()
+        return records
+
+    def take_dropped(self) -> int:
+        """How many records there was no room for since this was last asked."""
         dropped, self._dropped = self._dropped, 0
-        return records, dropped
+        return dropped
 
     def saw_protocol_header(self, session: Watched, octets: bytes) -> None:
         self._add(1, (record_protocol_header(octets, sender=CLIENT, **_where(session)),))

@@ -37,7 +37,7 @@ def test_records_in_order() -> None:
     printer.saw_protocol_header(Session(), HEADER)
     printer.saw_frames(Session(), SERVER, FRAMES)
     printer.saw_violation(Session(), CLIENT, FrameError("too large", offset=9))
-    records, lost = printer.take()
+    records, lost = printer.take(), printer.take_dropped()
     assert [record.method or record.type for record in records] == [
         "protocol-header",
         "tx.select",
@@ -49,7 +49,7 @@ def test_records_in_order() -> None:
     assert {(record.stream, record.connection) for record in records} == {(7, "c:1-p:2")}
     assert lost == 0
     assert bell.rings == 3
-    assert printer.take() == (type(records)(), 0)
+    assert (printer.take(), printer.take_dropped()) == (type(records)(), 0)
 
 
 def test_what_there_is_no_room_for_is_counted() -> None:
@@ -59,10 +59,10 @@ def test_what_there_is_no_room_for_is_counted() -> None:
         printer.saw_frames(Session(), CLIENT, FRAMES)
     printer.saw_protocol_header(Session(), HEADER)
     printer.saw_violation(Session(), CLIENT, FrameError("too large"))
-    records, lost = printer.take()
+    records, lost = printer.take(), printer.take_dropped()
     assert [record.method for record in records] == ["tx.select", "tx.commit", "tx.rollback", "tx.select"]
     assert lost == dropped(metrics) == 7
     printer.saw_frames(Session(), CLIENT, FRAMES)
-    records, lost = printer.take()
+    records, lost = printer.take(), printer.take_dropped()
     assert (len(records), lost) == (3, 0)
     assert dropped(metrics) == 7

@@ -1,0 +1,66 @@
+"""The broker that a config describes: with its limits, with what it keeps and with what it begins with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import trio
+
+from amqproxy import config
+from amqproxy.broker import definitions
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.certificate import NAMINGS
+from amqproxy.broker.keeping import kept
+from amqproxy.broker.resources import usual_memory_limit
+from amqproxy.broker.server import Server
+from amqproxy.broker.time_of_day import current_time
+
+
+@asynccontextmanager
+async def configured(settings: config.Broker, version: str = "") -> AsyncIterator[Server]:
+    """A running server that listens nowhere yet. In the end, what is durable is on the disk.
+
+    `ConfigError` when the definitions are not right, `StoreError` when the data cannot be had.
+    """
+    limits = settings.limits
+    broker = Broker(
+        version,
+        channel_max=limits.channel_max,
+        frame_max=limits.frame_max,
+        heartbeat=limits.heartbeat,
+        max_message_size=limits.message_size,
+        memory_limit=usual_memory_limit() if limits.memory is None else limits.memory,
+        disk_free_limit=limits.disk_free,
+    )
+    data = None if settings.data is None else Path(settings.data)
+    async with AsyncExitStack() as stack:
+        remembrance = None if data is None else await stack.enter_async_context(kept(broker, data))
+        if settings.definitions is not None:
+            _define(broker, Path(settings.definitions))
+        if remembrance is not None:
+            remembrance.compare()
+        server = Server(
+            broker,
+            most_connections=limits.connections,
+            naming=NAMINGS[settings.certificate_login],
+            directory=data,
+        )
+        async with trio.open_nursery() as nursery:
+            await nursery.start(server.run)
+            yield server
+            nursery.cancel_scope.cancel()
+
+
+def _define(broker: Broker, file: Path) -> None:
+    try:
+        found = json.loads(file.read_bytes())
+        if not isinstance(found, dict):
+            raise config.ConfigError(f"{file}: not an object, as RabbitMQ exports it")
+        definitions.load(broker, found, current_time())
+    except OSError as error:
+        raise config.ConfigError(f"{file}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise config.ConfigError(f"{file}: {error}") from None
