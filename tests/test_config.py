@@ -182,3 +182,36 @@ def test_files_are_looked_for_beside_the_config(tmp_path: Path) -> None:
     assert isinstance(config.upstream, Upstream)
     assert config.upstream.tls is not None
     assert config.upstream.tls.ca == str(tmp_path / "c.pem")
+
+
+RULES = """
+rules:
+  - {name: login, action: rewrite, user: proxy, password_file: upstream-password}
+  - {name: own, action: script, file: own.py, match: {method: basic.publish}}
+"""
+
+
+def test_what_rules_name_is_read_with_the_config_and_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "upstream-password").write_text("s3cret\n")
+    (tmp_path / "own.py").write_text("def publish(command, context):\n    return None\n")
+    (tmp_path / "a.yaml").write_text(RULES)
+    config = load(tmp_path / "a.yaml")
+    assert [rule.methods for rule in config.rules][1] == {"basic.publish"}
+    assert "s3cret" not in dump(config) + repr(config)
+
+
+@pytest.mark.parametrize(
+    ("script", "what"),
+    [
+        (None, r"rules\[1\]: .*own.py cannot be read: No such file"),
+        ("def publish(command):\n    return None\n", r"rules\[1\]: own.py:1: `publish` must take \(command, context\)"),
+        ("def ack(command, context):\n    return None\n", r"rules\[1\].match: this action can do nothing"),
+    ],
+)
+def test_what_is_wrong_with_what_rules_name_is_said(script: str | None, what: str, tmp_path: Path) -> None:
+    (tmp_path / "upstream-password").write_text("s3cret\n")
+    if script is not None:
+        (tmp_path / "own.py").write_text(script)
+    (tmp_path / "a.yaml").write_text(RULES)
+    with pytest.raises(ConfigError, match=what):
+        load(tmp_path / "a.yaml")

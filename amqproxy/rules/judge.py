@@ -17,6 +17,7 @@ from amqproxy.amqp091.frames import HEARTBEAT, Frame
 from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
 from amqproxy.amqp091.methods import ConnectionOpenOk
 from amqproxy.rules.case import Case, Counts
+from amqproxy.rules.code import CodeError
 from amqproxy.rules.filters import compiled
 from amqproxy.rules.known import MAX_OCTETS, Known, acts, likeness
 from amqproxy.rules.rule import Memory, Rule
@@ -481,6 +482,8 @@ def _failed(rule: Rule, seen: Seen, error: Exception) -> Verdict:
 
 
 def _account(rule: Rule, error: Exception) -> str:
+    if isinstance(error, CodeError):
+        return f"rule '{rule.name}' failed: {error.outline}"
     place, following = "", error.__traceback__
     while following is not None:
         code = following.tb_frame.f_code

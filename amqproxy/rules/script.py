@@ -33,6 +33,8 @@ class Script(Rule, frozen=True, tag="script"):
 
     @property
     def methods(self) -> frozenset[str] | None:
+        if not self.hooks:
+            return None  # which it has is known once the file has been read
         if code.ANY in self.hooks:
             return frozenset(BY_NAME)
         return frozenset(code.HOOKS[name] for name in self.hooks if name in code.HOOKS)

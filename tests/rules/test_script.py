@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.methods import BY_NAME, BasicAck, BasicPublish, QueueDeclare
 from amqproxy.rules.code import CodeError
+from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.script import Script
-from amqproxy.rules.verdict import Answer, Stage
-from tests.rules.scene import Shelf, decided, left, memory, passes, rule, said
+from amqproxy.rules.verdict import Answer, Close, Stage
+from tests.rules.scene import GUEST, Shelf, decided, left, memory, passes, rule, said
 
 SOURCE = """
 from amqproxy.rules.scripting import change, drop, refuse
@@ -73,6 +75,13 @@ def test_what_goes_wrong_is_told_by_its_line() -> None:
         rule('action = "script"\nfile = "rules.py"')
 
 
+def test_the_log_is_told_the_line_and_not_what_a_peer_said() -> None:
+    source = "def publish(command, context):\n    raise ValueError(command.body)"
+    verdict = RuleSet([script(source)]).judge(GUEST).judge(said(BasicPublish(), body=b"card 1234"))
+    assert verdict.close == Close(Scope.CHANNEL, 541, "INTERNAL_ERROR - rule 'r' failed")
+    assert verdict.logged == (("error", "rule 'r' failed: rules.py:2: ValueError"),)
+
+
 def test_one_function_for_all() -> None:
     made = script("def command(command, context):\n  raise Exception\ndef ack(command, context): pass")
     assert made.methods == frozenset(BY_NAME)
@@ -92,5 +101,6 @@ def test_how_much_it_reads(keys: str, stage: Stage) -> None:
 def test_it_does_nothing_before_it_is_loaded_and_begins_anew_with_each_load() -> None:
     made = script()
     assert not made.continues(made)
+    assert Script(name="r", file="rules.py").methods is None
     with pytest.raises(ValueError, match="has not been loaded"):
         decided(Script(name="r", file="rules.py"), said(BasicPublish()))
