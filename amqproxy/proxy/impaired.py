@@ -27,6 +27,7 @@ class Impaired:
         self._line = DelayLine(random)
         self._is_running = False
         self._failure: str | None = None
+        self._ends_at: float | None = None
         self._stirred = trio.Event()
         self._moved = trio.Event()
 
@@ -77,8 +78,13 @@ class Impaired:
         await self._transport.send_eof()
 
     async def linger(self) -> None:
-        """Put off the end of the connection, if that is what is done; to be cancelled by who cannot wait."""
-        await trio.sleep(self._line.linger)
+        """Put off the end of the connection, if that is what is done; to be cancelled by who cannot wait.
+
+        Whoever asks first begins it: to ask again is to wait for what is left of it.
+        """
+        if self._ends_at is None:
+            self._ends_at = trio.current_time() + self._line.linger
+        await trio.sleep_until(self._ends_at)
 
     async def aclose(self) -> None:
         self._fail("closed here")

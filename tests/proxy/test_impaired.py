@@ -183,6 +183,8 @@ async def test_a_slow_close(autojump_clock: MockClock) -> None:
         await trio.lowlevel.checkpoint()
         await wait_all_tasks_blocked()
         assert listener.heard == [(0, "a"), (5, "")]
+        await ours.linger()
+        assert trio.current_time() == listener._start + 5, "once is enough"
 
 
 async def test_a_peer_that_is_gone(autojump_clock: MockClock) -> None:
