@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
+from queue import SimpleQueue
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from amqproxy.amqp091.methods import (
+    BasicAck,
+    BasicNack,
+    BasicPublish,
     ChannelClose,
     ChannelCloseOk,
     ChannelFlow,
     ChannelFlowOk,
     ChannelOpen,
+    ConfirmSelectOk,
     ConnectionClose,
     ConnectionCloseOk,
     Method,
     QueueDeclare,
+    TxCommit,
+    TxCommitOk,
 )
 from amqproxy.amqp091.properties import Properties
 from amqproxy.broker.broker import Broker
+from amqproxy.broker.journal import Batch, Journal
+from amqproxy.broker.keeper import Keeper
+from amqproxy.broker.remembrance import Remembrance, restore
+from amqproxy.broker.store import Store
 from tests.behaviours import client as real
 from tests.broker import client as own
+from tests.broker.disk import Memory
 
 Heard = tuple[int, int, Any]
 """The connection, the channel, and the command that came there."""
@@ -46,9 +62,12 @@ class PatientClient(own.Client):
 class OwnPlayer:
     """Clients of a `Broker`, with no sockets between."""
 
+    is_concurrent = False
+
     def __init__(self) -> None:
         self.broker = Broker()
         self.clients: dict[int, PatientClient] = {}
+        self.parked = Memory()
 
     def open(self, connection: int) -> None:
         self.clients[connection] = opened = PatientClient(self.broker)
@@ -65,13 +84,24 @@ class OwnPlayer:
         heard = []
         for client in self.clients.values():
             client.flush()
+        self.rest()
         for connection, client in self.clients.items():
             for received in client.receive():
                 heard.append((connection, received.channel, received))
                 if isinstance(received.method, ConnectionClose):
                     client.say(0, ConnectionCloseOk())
             client.flush()
+        self.rest()
         return heard
+
+    def rest(self) -> None:
+        """Let what is asked of others be done."""
+
+    def park(self, name: str) -> None:
+        """Let a queue, if there is one of that name, keep on the disk what it can."""
+        queue = self.broker.vhosts["/"].queues.get(name)
+        if queue is not None:
+            queue.park(self.parked, 1 << 20)
 
     def part(self, connection: int) -> None:
         """Hear the answer to connection.close."""
@@ -87,25 +117,76 @@ class OwnPlayer:
         """Nothing is left of it."""
 
 
+class KeptPlayer(OwnPlayer):
+    """With a store on a disk that takes everything at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.directory = TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
+        self._start()
+
+    def _start(self) -> None:
+        self.broker = Broker()
+        self.written: SimpleQueue[Batch] = SimpleQueue()
+        self.store = Store(Path(self.directory.name), committed=self.written.put)
+        contents = self.store.load()
+        self.journal = Journal()
+        self.journal.recover(contents.lanes, contents.shared)
+        self.broker.keep(Keeper(self.journal, self.store.fetch))
+        assert restore(self.broker, contents.durables, 1000.0) == []
+        self.remembrance = Remembrance(self.broker, self.journal)
+        self.remembrance.begin(contents.durables)
+        self.remembrance.compare()
+
+    def rest(self) -> None:
+        while self.journal.is_dirty:
+            self.store.submit(self.journal.take())
+            self.journal.committed(self.written.get())
+
+    def restart(self) -> None:
+        """The broker is gone without a word, and another finds what it has left."""
+        self.rest()
+        self.store.close()
+        self._start()
+        for connection in list(self.clients):
+            self.open(connection)
+
+    def stop(self) -> None:
+        self.store.close()
+        self.directory.cleanup()
+
+
 class RealPlayer:
     """Clients of whatever listens on a port, each with a channel more to look at queues with."""
 
+    is_concurrent = True
     OBSERVER = 100
 
     def __init__(self, port: int) -> None:
         self.port = port
         self.clients: dict[int, real.Client] = {}
-        self.closing: set[tuple[int, int]] = set()
+        self.answering: dict[tuple[int, int], type[Method]] = {}
+        """Channels that were asked for what takes its time, or after which nothing may be asked: and the answer."""
+        self.unconfirmed: dict[tuple[int, int], list[int]] = {}
+        """What was published on channels in confirm mode: 0, and the numbers of what is not confirmed."""
+        self.published: Counter[tuple[int, int]] = Counter()
 
     def open(self, connection: int) -> None:
         self.clients[connection] = opened = real.Client(self.port).open()
         for number in (*CHANNELS, self.OBSERVER):
             opened.channel(number)
+            self._forget((connection, number))
 
     def say(self, connection: int, channel: int, method: Method, body: bytes = b"", **properties: Any) -> None:
         self._channel(connection, channel).send(method, body, **properties)
+        place = (connection, channel)
         if isinstance(method, ChannelClose):
-            self.closing.add((connection, channel))
+            self.answering[place] = ChannelCloseOk
+        elif isinstance(method, TxCommit):
+            self.answering[place] = TxCommitOk
+        elif isinstance(method, BasicPublish) and place in self.unconfirmed:
+            self.published[place] += 1
+            self.unconfirmed[place].append(self.published[place])
 
     def _channel(self, connection: int, number: int) -> real.Channel:
         channel = object.__new__(real.Channel)
@@ -118,7 +199,8 @@ class RealPlayer:
         heard: list[Heard] = []
         closed: set[tuple[int, int]] = set()
         quiet = 0
-        while quiet < 3:
+        end = time.monotonic() + real.TIMEOUT
+        while quiet < 3 or (any(self.unconfirmed.values()) and time.monotonic() < end):
             before = len(heard)
             for connection, client in self.clients.items():
                 if (connection, 0) in closed:
@@ -132,6 +214,8 @@ class RealPlayer:
                             self._look_at(connection, name)
                 except real.Closed as error:
                     closed.add((connection, 0))
+                    for number in CHANNELS:
+                        self._forget((connection, number))
                     heard += [(connection, number, each) for number in CHANNELS for each in client.inboxes[number]]
                     heard.append((connection, 0, real.Received(error.method, Properties(), b"")))
             quiet = 0 if len(heard) > before else quiet + 1
@@ -140,19 +224,34 @@ class RealPlayer:
     def _settle(self, connection: int, number: int, heard: list[Heard], closed: set[tuple[int, int]]) -> None:
         """Hear what comes on a channel until it answers."""
         channel = self._channel(connection, number)
-        is_asked = (connection, number) in self.closing
+        place = (connection, number)
+        is_asked = False
         while True:
-            if not is_asked and not channel.inbox:
+            if not is_asked and not channel.inbox and place not in self.answering:
                 is_asked = True
                 channel.send(ChannelFlow(True))
             received = channel.next()
             if isinstance(received.method, ChannelFlowOk):
                 return
             heard.append((connection, number, received))
-            if isinstance(received.method, (ChannelClose, ChannelCloseOk)):
-                closed.add((connection, number))
-                self.closing.discard((connection, number))
-                return
+            if isinstance(received.method, self.answering.get(place, ())):
+                del self.answering[place]
+            match received.method:
+                case ConfirmSelectOk():
+                    self.unconfirmed.setdefault(place, [])
+                case BasicAck(tag, multiple) | BasicNack(tag, multiple):
+                    left = [each for each in self.unconfirmed[place] if each > tag or (each != tag and not multiple)]
+                    self.unconfirmed[place] = left
+                case ChannelClose() | ChannelCloseOk():
+                    closed.add(place)
+                    self._forget(place)
+                    return
+
+    def _forget(self, place: tuple[int, int]) -> None:
+        """The channel is closed."""
+        self.answering.pop(place, None)
+        self.unconfirmed.pop(place, None)
+        del self.published[place]
 
     def _look_at(self, connection: int, queue: str) -> None:
         """Let a queue answer, if it is still there."""

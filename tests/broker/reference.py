@@ -6,10 +6,11 @@ consumers gets a message is the broker's to choose among those that may, so `Ref
 
 from __future__ import annotations
 
+import pickle
 import sys
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -34,6 +35,7 @@ class Message:
     exchange: str
     key: str
     priority: int = 0
+    is_persistent: bool = False
     deaths: tuple[tuple[str, str, int], ...] = ()
 
     def died(self, queue: str, reason: str) -> tuple[tuple[str, str, int], ...]:
@@ -175,11 +177,17 @@ class Channel:
 
 
 class Reference:
-    """All there is. `say` is told what else is to come to a channel: `("return", number)`, `("cancel", tag)`, …"""
+    """All there is. `say` is told what else is to come to a channel: `("return", number)`, `("cancel", tag)`, …
 
-    def __init__(self, channels: list[Channel], say: Callable[[Channel, str, Any], None]) -> None:
+    Where channels `are_concurrent`, each does its part when it comes to it, and so does whoever closes them.
+    """
+
+    def __init__(self, channels: list[Channel], say: Callable[..., None], *, are_concurrent: bool = False) -> None:
         self.channels = channels
         self.say = say
+        self.are_concurrent = are_concurrent
+        self.served: set[int] = set()
+        """Channels that were sent a message in this step."""
         self.queues: dict[str, Queue] = {}
         self.exchanges = {"": Exchange("", "direct", durable=True)}
         self.dead: deque[tuple[Queue, Message, str]] = deque()
@@ -188,9 +196,17 @@ class Reference:
         self.is_rehearsal = False
         """Nothing has come: every message goes to the first who may have it."""
 
+    def copy(self) -> Reference:
+        """Another one, of which nobody hears."""
+        say, self.say = self.say, _unheard
+        copy: Reference = pickle.loads(pickle.dumps(self))  # several times faster than copy.deepcopy
+        self.say = say
+        return copy
+
     # --- a step begins, and ends
 
     def begin(self) -> None:
+        self.served = set()
         for queue in self.queues.values():
             queue.was_touched_by = set()
 
@@ -211,16 +227,11 @@ class Reference:
 
     # --- exchanges
 
-    def declare_exchange(self, name: str, type_: str, auto_delete: bool, internal: bool, alternate: str | None) -> None:
-        there = self.exchanges.get(name)
-        new = Exchange(name, type_, auto_delete, internal, alternate)
-        if there is None:
-            self.exchanges[name] = new
-        elif (there.type, there.auto_delete, there.internal, there.alternate) != (
-            new.type,
-            new.auto_delete,
-            new.internal,
-            new.alternate,
+    def declare_exchange(self, new: Exchange) -> None:
+        there = self.exchanges.setdefault(new.name, new)
+        if any(
+            getattr(there, name) != getattr(new, name)
+            for name in ("type", "auto_delete", "internal", "alternate", "durable")
         ):
             raise Refused(406)
 
@@ -387,7 +398,8 @@ class Reference:
             if exchange is None or exchange not in self.exchanges:
                 continue
             key = queue.arguments.get("x-dead-letter-routing-key", message.key)
-            message = Message(message.number, exchange, key, message.priority, message.died(queue.name, reason))
+            deaths = message.died(queue.name, reason)
+            message = replace(message, exchange=exchange, key=key, deaths=deaths)
             for name in self.route(exchange, key):
                 if reason == "rejected" or not is_cycle(name, message.deaths):
                     self.put(self.queues[name], message, queue.name)
@@ -421,6 +433,7 @@ class Reference:
             if taker is None:
                 return
             delivery = taker.delivered.popleft()
+            self.served.add(taker.channel.number)
             queue.ready.pop(0)
             assert (delivery.message, delivery.is_redelivered) == (entry.message, entry.is_redelivered)
             if not taker.no_ack:
@@ -526,13 +539,51 @@ class Reference:
             self.end_consumer(consumer)
         self.apply(channel, "requeue", held)
 
+    def refuse(self, channel: Channel, scope: str) -> None:
+        """Close what was misused."""
+        mine = [each for each in self.channels if each.connection == channel.connection]
+        closed = [channel] if scope == "channel" else mine
+        if self.are_concurrent and not self.served.isdisjoint(each.number for each in closed):
+            raise Ambiguous  # what was on its way may have come, or not
+        if scope == "channel":
+            self.close_channel(channel)
+        else:
+            self.close_connection(channel.connection)
+
     def close_connection(self, connection: int) -> None:
-        for channel in self.channels:
-            if channel.connection == connection:
-                self.close_channel(channel)
+        mine = [channel for channel in self.channels if channel.connection == connection]
+        if self.are_concurrent:
+            given_back = [(held.queue, channel) for channel in mine for held in channel.held]
+            takers = [(each.queue, channel) for channel in mine for each in channel.consumers.values()]
+            if any(queue is its and channel is not other for queue, channel in given_back for its, other in takers):
+                raise Ambiguous  # what one gives back may be given to the other, before that ends too
+        for channel in mine:
+            self.close_channel(channel)
         for queue in list(self.queues.values()):
             if queue.owner == connection:
                 self.remove_queue(queue)
+
+    # --- the end of the broker, and its second life
+
+    def restart(self) -> None:
+        """What is durable is there again, with what was persistent in it; whatever was handed out is redelivered."""
+        for channel in self.channels:
+            settling = [held for _, settled in channel.settlements for held in settled]
+            for held in channel.held + settling:
+                held.queue.put(replace(held.entry, is_redelivered=True))
+            vars(channel).update(vars(Channel(channel.number, channel.connection)))
+        self.queues = {queue.name: queue for queue in self.queues.values() if queue.durable and queue.owner is None}
+        self.exchanges = {exchange.name: exchange for exchange in self.exchanges.values() if exchange.durable}
+        left = [*self.queues.values(), *self.exchanges.values()]
+        for exchange in self.exchanges.values():
+            exchange.bindings = [binding for binding in exchange.bindings if any(binding[0] is each for each in left)]
+        for queue in self.queues.values():
+            queue.ready = [entry for entry in queue.ready if entry.message.is_persistent]
+            queue.consumers, queue.active = [], None
+
+
+def _unheard(channel: Channel, what: str, *details: Any) -> None:
+    """Nobody is told."""
 
 
 def by_queue(settled: list[Held]) -> Iterator[tuple[Queue, list[Entry]]]:

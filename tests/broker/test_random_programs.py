@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import copy
+from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
@@ -30,6 +31,7 @@ from amqproxy.amqp091.methods import (
     ChannelClose,
     ChannelCloseOk,
     ChannelOpen,
+    ChannelOpenOk,
     ConfirmSelect,
     ConnectionClose,
     ExchangeBind,
@@ -50,9 +52,10 @@ from amqproxy.amqp091.methods import (
     TxSelect,
 )
 from amqproxy.amqp091.wire import Table
+from amqproxy.broker import backlog
 from tests.behaviours.client import plain
-from tests.broker.players import CHANNELS, OwnPlayer, RealPlayer
-from tests.broker.reference import Ambiguous, Channel, Delivery, Message, Reference, Refused
+from tests.broker.players import CHANNELS, Heard, KeptPlayer, OwnPlayer, RealPlayer
+from tests.broker.reference import Ambiguous, Channel, Delivery, Exchange, Message, Reference, Refused
 from tests.real.rabbitmq import RabbitMQ
 
 CONNECTIONS = 2
@@ -87,14 +90,15 @@ exchange_settings = st.fixed_dictionaries(
         "type_": st.sampled_from(["direct", "fanout", "topic"]),
         "auto_delete": rarely,
         "internal": rarely,
+        "durable": st.booleans(),
         "alternate": st.one_of(st.none(), st.none(), exchange_names),
     }
 )
 destinations = st.one_of(st.tuples(st.just("queue"), queue_names), st.tuples(st.just("exchange"), exchange_names))
-flags = (st.booleans(), st.integers(0, 3))
+flags = (st.booleans(), st.integers(0, 3), st.booleans())
 to_queues = st.tuples(st.tuples(st.just(""), queue_names), *flags)
 to_exchanges = st.tuples(st.tuples(exchange_names, keys), *flags)
-"""Where a message goes, whether it is mandatory, and its priority."""
+"""Where a message goes, whether it is mandatory, its priority, and whether it is persistent."""
 
 
 def sometimes(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -162,7 +166,7 @@ class Programs(RuleBasedStateMachine):
         self.messages = 0
         self.settings: dict[str, dict[str, Any]] = {}
         """How each queue and exchange was declared, or should have been, the last time."""
-        self.reference = Reference(self.channels, self.say)
+        self.reference = Reference(self.channels, self.say, are_concurrent=self.player.is_concurrent)
         for connection in range(CONNECTIONS):
             self.player.open(connection)
 
@@ -211,17 +215,15 @@ class Programs(RuleBasedStateMachine):
         except Refused as refused:
             if refused.scope == "channel":
                 reference.say(channel, "close", refused.code)
-                reference.close_channel(channel)
+                reference.refuse(channel, refused.scope)
                 event(f"channel {refused.code}")
             else:
                 self.expected[-1] = [("connection close", channel.connection, refused.code)]
-                reference.close_connection(channel.connection)
+                reference.refuse(channel, refused.scope)
 
     def is_ambiguous(self, number: int, consequences: list[Callable[[Reference, Channel], Event | None]]) -> bool:
         """Nobody could say what is to come of it."""
-        say, self.reference.say = self.reference.say, lambda *_: None
-        rehearsal = copy.deepcopy(self.reference)
-        self.reference.say = say
+        rehearsal = self.reference.copy()
         rehearsal.is_rehearsal = True
         try:
             self.follow(rehearsal, rehearsal.channels[number], consequences)
@@ -233,14 +235,16 @@ class Programs(RuleBasedStateMachine):
         """What has come to each channel; deliveries are handed to the reference."""
         places = [(queue.name, queue.owner or 0) for queue in self.reference.queues.values()]
         heard: dict[int, list[Event]] = {}
-        for connection, number, received in self.player.hear(places):
+        left = deque(self.player.hear(places))
+        closed: list[int] = []
+        while left:
+            connection, number, received = left.popleft()
             place = connection * len(CHANNELS) + number - 1
-            if number == 0:
-                heard.setdefault(-1, []).append(("connection close", connection, received.method.reply_code))
-                self.reopen(connection)
-                continue
-            said = heard.setdefault(place, [])
+            said = heard.setdefault(place if number else -1, [])
             match received.method:
+                case ConnectionClose() as method:
+                    said.append(("connection close", connection, method.reply_code))
+                    self.reopen(connection)
                 case BasicDeliver() as method:
                     consumers = [*self.channels[place].consumers, *(what[1] for what in said if what[0] == "consuming")]
                     assert method.consumer_tag in consumers, f"{method} to none of {consumers}"
@@ -264,11 +268,14 @@ class Programs(RuleBasedStateMachine):
                     said.append(("count", count))
                 case ChannelClose() as method:
                     said.append(("close", method.reply_code))
-                    self.reopen_channel(place)
+                    closed.append(place)
+                case ChannelOpenOk():
+                    pass
                 case method:
                     said.append((method.name,))
-                    if isinstance(method, ChannelCloseOk):
-                        self.reopen_channel(place)
+                    closed += [place] * isinstance(method, ChannelCloseOk)
+            if not left and closed:
+                left.extend(self.reopened(closed.pop(), places))
         return heard
 
     def delivery(self, place: int, received: Any) -> Delivery:
@@ -281,16 +288,16 @@ class Programs(RuleBasedStateMachine):
             method.exchange,
             method.routing_key,
             received.properties.priority or 0,
+            received.properties.delivery_mode == 2,
             tuple((death["queue"], death["reason"], death["count"]) for death in deaths),
         )
         return Delivery(method.delivery_tag, message, method.redelivered)
 
-    def reopen_channel(self, place: int) -> None:
-        """After either side has closed it."""
+    def reopened(self, place: int, queues: list[tuple[str, int]]) -> list[Heard]:
+        """Open a channel that either side has closed; what comes then."""
         self.tags[place] = 0
         self.player.say(place // len(CHANNELS), place % len(CHANNELS) + 1, ChannelOpen())
-        heard = self.player.hear(())
-        assert [each[2].method.name for each in heard] == ["channel.open-ok"], heard
+        return self.player.hear(queues)  # type: ignore[no-any-return]
 
     def reopen(self, connection: int) -> None:
         self.player.drop(connection)
@@ -355,15 +362,16 @@ class Programs(RuleBasedStateMachine):
 
     def declare_exchange(self, number: int, name: str, setting: dict[str, Any] | None) -> None:
         setting = self.settings[name] = self.settings[name] if setting is None else setting
-        alternate = setting["alternate"]
+        new = Exchange(name, setting["type_"], **{key: setting[key] for key in setting if key != "type_"})
         method = ExchangeDeclare(
             exchange=name,
-            type=setting["type_"],
-            auto_delete=setting["auto_delete"],
-            internal=setting["internal"],
-            arguments=Table({"alternate-exchange": alternate} if alternate else {}),
+            type=new.type,
+            durable=new.durable,
+            auto_delete=new.auto_delete,
+            internal=new.internal,
+            arguments=Table({"alternate-exchange": new.alternate} if new.alternate else {}),
         )
-        self.ask(number, method, lambda it, _: it.declare_exchange(name, **setting) or ("exchange.declare-ok",))
+        self.ask(number, method, lambda it, _: it.declare_exchange(replace(new)) or ("exchange.declare-ok",))
 
     def delete_exchange(self, number: int, name: str, if_unused: bool) -> None:
         method = ExchangeDelete(exchange=name, if_unused=if_unused)
@@ -384,11 +392,12 @@ class Programs(RuleBasedStateMachine):
     def publish(self, number: int, batch: list[Any]) -> None:
         methods: list[tuple[Method, bytes, dict[str, Any]]] = []
         consequences: list[Callable[[Reference, Channel], Event | None]] = []
-        for (exchange, key), mandatory, priority in batch:
+        for (exchange, key), mandatory, priority, is_persistent in batch:
             self.messages += 1
-            message = Message(self.messages, exchange, key, priority)
+            message = Message(self.messages, exchange, key, priority, is_persistent)
             method = BasicPublish(0, exchange, key, mandatory)
-            methods.append((method, b"%d" % message.number, {"priority": priority} if priority else {}))
+            properties = {"priority": priority or None, "delivery_mode": 2 if is_persistent else None}
+            methods.append((method, b"%d" % message.number, properties))
             consequences.append(
                 lambda it, channel, message=message, mandatory=mandatory: it.publish(channel, message, mandatory)  # type: ignore[misc]
             )
@@ -500,7 +509,7 @@ class Programs(RuleBasedStateMachine):
         ]
         if self.is_ambiguous(number, consequences):
             return
-        if is_polite:
+        if is_polite or self.player.is_concurrent:
             self.player.say(connection, 0, ConnectionClose(200, "bye"))
             self.player.part(connection)
         self.reopen(connection)
@@ -537,6 +546,24 @@ def compare(heard: list[Event], expected: list[Event]) -> None:
 class OwnPrograms(Programs):
     new_player = OwnPlayer
 
+    @rule(name=queue_names)
+    def park(self, name: str) -> None:
+        """Memory is short: what waits goes to the disk, and nobody is to notice."""
+        self.player.park(name)
+
+
+class KeptPrograms(OwnPrograms):
+    """With a store; the broker ends now and then, and another begins with it."""
+
+    new_player = KeptPlayer
+
+    @rule()
+    def restart(self) -> None:
+        self.player.restart()
+        self.tags = [0] * len(self.channels)
+        self.reference.restart()
+        event("restart")
+
 
 def run(programs: type[Programs], examples: int, steps: int = 40) -> None:
     run_state_machine_as_test(
@@ -551,14 +578,26 @@ def run(programs: type[Programs], examples: int, steps: int = 40) -> None:
     )
 
 
+@pytest.fixture(autouse=True)
+def parked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits need not be much to be parked."""
+    monkeypatch.setattr(backlog, "HEAD_MESSAGES", 1)
+    monkeypatch.setattr(backlog, "BLOCK_MESSAGES", 2)
+
+
 def test_our_broker_is_as_the_reference_says() -> None:
-    run(OwnPrograms, 200)
+    run(OwnPrograms, 150)
+
+
+def test_and_it_still_is_when_it_is_started_again() -> None:
+    run(KeptPrograms, 40)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_our_broker_is_as_the_reference_says_for_long() -> None:
-    run(OwnPrograms, 20_000)
+@pytest.mark.parametrize(("programs", "examples"), [(OwnPrograms, 10_000), (KeptPrograms, 4000)])
+def test_our_broker_is_as_the_reference_says_for_long(programs: type[Programs], examples: int) -> None:
+    run(programs, examples, steps=60)
 
 
 @pytest.fixture
