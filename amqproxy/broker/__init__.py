@@ -10,7 +10,16 @@ as the values in `durable`, and messages through the `KeptBacklog`s (`kept_backl
 gives it. `store` writes what has gathered to SQLite in a thread of its own, and `keeping` binds the two in trio.
 
 The rest is the trio shell. A `Server` (`server`) accepts clients and gives each an `Attendant` (`attendant`), which
-feeds its link from a `Transport` of `amqproxy.sockets`; what the broker then has to say, to whomever, leaves through the
-`Outbox` (`outbox`). A `Timekeeper` (`timekeeper`) wakes the model when something is due, and tells it what it uses of
-the machine (`resources`).
+feeds its link from a `Transport` of `amqproxy.sockets`; what the broker then has to say, to whomever, leaves through
+the `Outbox` (`outbox`). A `Timekeeper` (`timekeeper`) wakes the model when something is due, and tells it what it uses
+of the machine (`resources`). `certificate` says whom a TLS client's certificate names.
+
+To embed it: `async with serve(broker) as port` in trio, `with serve_in_thread() as background` without; `configured` is
+the broker that a config describes.
 """
+
+from amqproxy.broker.background import Background, serve_in_thread
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.server import Server, serve
+
+__all__ = ["Background", "Broker", "Server", "serve", "serve_in_thread"]
