@@ -55,6 +55,7 @@ from amqproxy.amqp091.methods import (
     ChannelClose,
     ChannelCloseOk,
     ConfirmSelect,
+    ConnectionClose,
     ConnectionOpen,
     ConnectionStartOk,
     Method,
@@ -129,6 +130,11 @@ class Judge(Protocol):
 
     def know(self, client: Client) -> None:
         """More is known of the client now."""
+
+    def start(
+        self, *, now: float, time: float, random: Callable[[], float], is_open: bool = False
+    ) -> tuple[Impairment, ...]:
+        """What is done to the octets of the session from here on."""
 
     def channel_closed(self, number: int) -> None:
         """A channel is no more."""
@@ -301,7 +307,7 @@ class Crossing:
         """Let everything go on that waits."""
         self._now = now
         for strait, flow in list(self.waiting.values()):
-            while flow.waiting is not None and self.refusal is None:
+            while flow.is_waiting and self.refusal is None:
                 self._resume(strait, flow)
 
     def end(self) -> None:
@@ -326,6 +332,8 @@ class Crossing:
             if frame.kind == HEARTBEAT:
                 return self._stage(sender, frame) is Stage.NOTHING
             return strait is None and self._arrive(sender, frame)
+        if frame.index == ConnectionClose.index and self._holds_up(sender):
+            return False
         if frame.index in (ConfirmSelect.index, *INTRODUCTIONS) or self._stage(sender, frame) is not Stage.NOTHING:
             return False
         if self._counts(sender, frame):
@@ -459,8 +467,14 @@ class Crossing:
     def _admit(self, strait: Strait, flow: Flow, frame: Frame) -> None:
         if flow.is_held_up:
             flow.enqueue(frame)
+        elif frame.index == ConnectionClose.index and self._holds_up(flow.sender):
+            flow.enqueue(frame)  # what was said before must be heard before
         else:
             self._process(strait, flow, frame)
+
+    def _holds_up(self, sender: Peer) -> bool:
+        """Does anything of the sender's wait, on any channel?"""
+        return any(flow.sender is sender for _, flow in self.waiting.values())
 
     def _process(self, strait: Strait, flow: Flow, frame: Frame) -> None:
         """Do with the next frame of a flow what is to be done with it."""
@@ -576,6 +590,13 @@ class Crossing:
         assert waiting is not None
         del self.waiting[waiting.number]
         self._settle(strait, flow, waiting.original, waiting.verdict)
+        self._go_on(strait, flow)
+        last = self._straits.get(0)
+        if last is not None and not self._holds_up(flow.sender):
+            self._go_on(last, last.flows[flow.sender])
+
+    def _go_on(self, strait: Strait, flow: Flow) -> None:
+        """Do with what waited behind something what is to be done with it, up to the next that waits."""
         while flow.queue and not flow.is_waiting and self.refusal is None:
             self._process(strait, flow, flow.dequeue())
 

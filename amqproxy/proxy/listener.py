@@ -12,6 +12,8 @@ import trio
 from amqproxy.config import Limits, join_address, split_address
 from amqproxy.proxy import watchdog
 from amqproxy.proxy.session import Session
+from amqproxy.rules.judge import RuleSet
+from amqproxy.rules.seen import Client
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, plain_socket
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
@@ -36,8 +38,14 @@ class Server:
         limits: Limits,
         metrics: Metrics,
         tap: Tap | None = None,
+        *,
+        rules: RuleSet | None = None,
+        upstream: str = "",
     ) -> None:
+        """`upstream` is its address as rules know it."""
         self.sessions: dict[int, Session] = {}
+        self.rules = rules or RuleSet(())
+        self._upstream = upstream
         self._dial = dial
         self._limits = limits
         self._metrics = metrics
@@ -45,6 +53,12 @@ class Server:
         self._numbers = count(1)
         self._log = structlog.get_logger()
         self._is_empty = trio.Event()
+
+    def obey(self, rules: RuleSet) -> None:
+        """Let all sessions, those that there are too, go by other rules from here on."""
+        self.rules = rules
+        for session in list(self.sessions.values()):
+            session.obey(rules)
 
     async def serve(
         self, listeners: list[tuple[trio.SocketListener, ssl.SSLContext | None]], drain: trio.Event
@@ -114,7 +128,17 @@ class Server:
             transport = SocketTransport(plain_socket(stream))
         else:
             transport = StreamTransport(trio.SSLStream(stream, context, server_side=True))
-        session = Session(next(self._numbers), transport, name, self._dial, self._limits, self._metrics, self._tap)
+        number = next(self._numbers)
+        client = Client(
+            session=number,
+            address=remote[0],
+            port=remote[1],
+            listener=join_address(*local[:2]),
+            upstream=self._upstream,
+        )
+        session = Session(
+            number, transport, name, self._dial, self._limits, self._metrics, self._tap, self.rules, client
+        )
         self.sessions[session.number] = session
         self._metrics.accepted.inc()
         self._metrics.connections.inc()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum, auto
 
@@ -27,11 +27,13 @@ from amqproxy.config import Limits
 from amqproxy.proxy.account import Account, End
 from amqproxy.proxy.crossing import STATEFUL, Crossing, Refusal
 from amqproxy.proxy.drain import Drain
+from amqproxy.proxy.impaired import Impaired
 from amqproxy.proxy.leg import TAKES_CLOSE, Leg
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rules.introduction import introduced
 from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.seen import Client
+from amqproxy.rules.verdict import Impairment
 from amqproxy.sockets.transport import Broken, Transport
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
@@ -146,14 +148,16 @@ class Session:
             leg.connection.receive_header(CLIENT, HEADER)
             if self._account.tap is None:
                 leg.reader.want(STATEFUL[leg.peer], content=False)
-        if self._rules is not None and self._rules.rules:
-            self._begin_crossing(self._rules)
-        with suppress(Broken):  # its own direction will say what happened
-            await transport.send(HEADER)
         try:
             async with trio.open_nursery() as self._nursery:
-                self._nursery.start_soon(self._carry, upstream, self.client)
-                await self._carry(self.client, upstream, rest)
+                if self._rules is not None and self._rules.rules:
+                    self._begin_crossing(self._rules)
+                with suppress(Broken):  # its own direction will say what happened
+                    await upstream.transport.send(HEADER)
+                async with trio.open_nursery() as directions:
+                    directions.start_soon(self._carry, upstream, self.client)
+                    await self._carry(self.client, upstream, rest)
+                self._nursery.cancel_scope.cancel()
         finally:
             self._nursery = None
 
@@ -215,6 +219,9 @@ class Session:
         self._end_soon()
         with suppress(Broken):
             if ending is Ending.EOF:
+                if self._crossing is not None:
+                    self._crossing.release_all(trio.current_time())
+                    await self._send_what_crossed(self._crossing)
                 await target.transport.send(source.reader.held)
             await target.transport.send_eof()
 
@@ -238,9 +245,8 @@ class Session:
         when it sent what it may not: what it sent before that has then been passed on.
         """
         reader = source.reader
-        receive, send = source.transport.receive, target.transport.send
         observe = self._metrics.latency.observe
-        data = data or await receive()
+        data = data or await source.transport.receive()
         while data:
             received = time.perf_counter()
             frames = reader.feed(data)
@@ -251,7 +257,7 @@ class Session:
             elif frames or self._drain is not None:
                 octets, error = self._follow(source, target, frames)
             try:
-                await send(octets)
+                await target.transport.send(octets)
             except Broken:
                 return Ending.DEAF
             if self._crossing is not None:
@@ -261,7 +267,7 @@ class Session:
             if self._asked is not None and await self._is_answered():
                 return Ending.OVER
             observe(time.perf_counter() - received)
-            data = await receive()
+            data = await source.transport.receive()
         return Ending.EOF
 
     def _follow(self, source: Leg, target: Leg, frames: list[Frame]) -> tuple[bytes | memoryview, ProtocolError | None]:
@@ -315,6 +321,21 @@ class Session:
             met=self._heed,
             is_tapped=self._account.tap is not None,
         )
+        self._start_rules(self._crossing, is_open=connection.state is State.OPEN)
+
+    def _start_rules(self, crossing: Crossing, *, is_open: bool) -> None:
+        """Ask the rules that are about connections as such what is to be done to the octets of this one."""
+        now = trio.current_time()
+        self._impair(crossing.judge.start(now=now, time=time.time(), random=random.random, is_open=is_open))
+
+    def _impair(self, impairments: Iterable[Impairment]) -> None:
+        assert self._nursery is not None
+        for impairment in impairments:
+            leg = self.legs[impairment.to]
+            if not isinstance(leg.transport, Impaired):
+                leg.transport = Impaired(leg.transport, random.random)
+                self._nursery.start_soon(leg.transport.run)
+            leg.transport.impair(impairment)
 
     def _cross(
         self, crossing: Crossing, source: Leg, target: Leg, frames: list[Frame]
@@ -338,6 +359,7 @@ class Session:
         for peer in Peer:
             self._account.note_frames(peer, crossing.take_passed(peer))
         effects = crossing.take_effects()
+        self._impair(effects.impairments)
         for level, text in effects.logged:
             self._account.log(level, text)
         if not crossing.is_full:
@@ -390,6 +412,8 @@ class Session:
         elif isinstance(method, ConnectionOpenOk):
             self._scope.deadline = math.inf
             self._account.note_open(self.client.connection)
+            if self._crossing is not None:
+                self._start_rules(self._crossing, is_open=True)
         else:
             self._account.note_method(sender, method)
 

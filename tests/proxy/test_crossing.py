@@ -400,6 +400,14 @@ def test_a_delayed_command_holds_up_its_channel_and_no_other():
     )
 
 
+def test_a_connection_is_closed_behind_what_waits():
+    play(
+        said("a") + ">> connection.close\n-- 1" + said("a", "=>") + "=> connection.close",
+        lambda seen: Verdict(command=seen.command, delay=1.0),
+        "basic.publish",
+    )
+
+
 def test_a_held_command_is_refused_in_the_end():
     def decide(seen):
         return Verdict(command=seen.command, hold=Hold("look", 5.0, passes_at_timeout=False))
