@@ -1,0 +1,315 @@
+"""Limits and faults in a session: transcripts of what both peers see when they are carried out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+from trio.testing import MockClock
+
+from amqproxy.rules.actions import AnyRule
+from amqproxy.rules.judge import RuleSet
+from tests.proxy.stage import HANDSHAKE, OPEN, Stage, staged
+
+
+def rules(*configs: dict[str, Any]) -> RuleSet:
+    return RuleSet([msgspec.convert({"name": f"rule {n}"} | config, AnyRule) for n, config in enumerate(configs)])
+
+
+def limit(**keys: Any) -> RuleSet:
+    return rules({"action": "limit"} | keys)
+
+
+def fault(
+    kind: str, *, match: dict[str, Any] | None = None, rule: dict[str, Any] | None = None, **keys: Any
+) -> RuleSet:
+    return rules({"action": "fault", "match": match or {}, "fault": {"kind": kind} | keys} | (rule or {}))
+
+
+PUBLISH = "1: basic.publish, 1: header 1, 1: body 1"
+DELIVER = "1: basic.deliver, 1: header 1, 1: body 1"
+CONSUMING = f"""
+    {OPEN}
+    >> 1: basic.consume
+    << 1: basic.consume-ok
+"""
+CONFIRMING = f"""
+    {OPEN}
+    >> 1: confirm.select
+    << 1: confirm.select-ok
+"""
+
+SCRIPTS: list[tuple[str, RuleSet, str]] = [
+    (
+        "one channel too many is closed, and its number can be used when one is closed",
+        limit(of="channels", most=2),
+        f"""
+        {OPEN}
+        >> 3: channel.open
+        client: 3: channel.close 506
+        broker: nothing
+        >> 3: channel.close-ok
+        broker: nothing
+        >> 2: channel.close 200
+        << 2: channel.close-ok
+        >> 3: channel.open
+        << 3: channel.open-ok
+        """,
+    ),
+    (
+        "one consumer too many",
+        limit(of="consumers", most=1, per="vhost"),
+        f"""
+        {CONSUMING}
+        >> 2: basic.consume
+        client: 2: channel.close 506
+        broker: 2: channel.close 200
+        << 2: channel.close-ok
+        client: nothing
+        >> 2: channel.close-ok
+        broker: nothing
+        >> 1: channel.close 200
+        << 1: channel.close-ok
+        >> 2: channel.open
+        << 2: channel.open-ok
+        >> 2: basic.consume
+        << 2: basic.consume-ok
+        """,
+    ),
+    (
+        "a connection too many",
+        limit(of="connections", most=0),
+        """
+        >> header
+        << connection.start
+        >> connection.start-ok
+        << connection.tune
+        >> connection.tune-ok
+        >> connection.open
+        client: connection.close 530
+        """,
+    ),
+    (
+        "a publish that is too fast is nacked, and the next confirm is for the next one",
+        limit(of="messages", rate=0.001, burst=1, act="refuse"),
+        f"""
+        {CONFIRMING}
+        >> {PUBLISH}
+        >> {PUBLISH}
+        client: 1: basic.nack
+        broker: nothing
+        << 1: basic.ack
+        """,
+    ),
+    (
+        "a message that is too large closes its channel at its header",
+        limit(of="message_size", most=10),
+        f"""
+        {OPEN}
+        >> 1: basic.publish, 1: header 11
+        client: 1: channel.close 406
+        broker: 1: channel.close 200
+        >> 1: body 11
+        broker: nothing
+        << 1: channel.close-ok
+        client: nothing
+        """,
+    ),
+    (
+        "a consumer without prefetch gets one, and the client hears nothing of it",
+        limit(of="prefetch", most=10),
+        f"""
+        {OPEN}
+        >> 1: basic.consume
+        broker: 1: basic.qos, 1: basic.consume
+        << 1: basic.qos-ok, 1: basic.consume-ok
+        client: 1: basic.consume-ok
+        """,
+    ),
+    (
+        "nacked, and the next one is the broker's to confirm",
+        fault("nack", match={"method": "basic.publish"}, rule={"count": 1}),
+        f"""
+        {CONFIRMING}
+        >> {PUBLISH}
+        client: 1: basic.nack
+        broker: nothing
+        >> {PUBLISH}
+        << 1: basic.ack
+        """,
+    ),
+    (
+        "returned",
+        fault("return", rule={"count": 1}),
+        f"""
+        {CONFIRMING}
+        >> {PUBLISH}
+        client: 1: basic.return, 1: header 1, 1: body 1, 1: basic.ack
+        broker: nothing
+        """,
+    ),
+    (
+        "an ack is lost",
+        fault("drop", match={"method": "basic.ack", "sender": "client"}, rule={"count": 1}),
+        f"""
+        {CONSUMING}
+        << {DELIVER}
+        >> 1: basic.ack
+        broker: nothing
+        """,
+    ),
+    (
+        "a heartbeat is lost, and the next is not",
+        fault("drop", match={"method": "heartbeat"}, rule={"count": 1}),
+        f"""
+        {HANDSHAKE}
+        >> heartbeat
+        broker: nothing
+        >> heartbeat
+        broker: heartbeat
+        """,
+    ),
+    (
+        "a delivery comes twice",
+        fault("duplicate", match={"method": "basic.deliver"}, rule={"count": 1}),
+        f"""
+        {CONSUMING}
+        << {DELIVER}
+        client: {DELIVER}, {DELIVER}
+        """,
+    ),
+    (
+        "a channel is closed at the second publish",
+        fault("close", code=504, match={"method": "basic.publish"}, rule={"nth": 2}),
+        f"""
+        {OPEN}
+        >> {PUBLISH}
+        >> {PUBLISH}
+        client: 1: channel.close 504
+        broker: 1: channel.close 200
+        """,
+    ),
+    (
+        "the client's connection is closed for a delivery",
+        fault("close", code=320, scope="connection", match={"method": "basic.deliver"}),
+        f"""
+        {CONSUMING}
+        << {DELIVER}
+        client: connection.close 320
+        broker: connection.close 320
+        """,
+    ),
+    (
+        "a declare is answered with 406",
+        fault("close", code=406, match={"method": "queue.declare"}),
+        f"""
+        {OPEN}
+        >> 1: queue.declare
+        client: 1: channel.close 406
+        broker: 1: channel.close 200
+        """,
+    ),
+    (
+        "a consumer is cancelled, and what comes for it goes back",
+        fault("cancel", rule={"count": 1}),
+        f"""
+        {CONSUMING}
+        << {DELIVER}
+        client: {DELIVER}
+        broker: 1: basic.cancel
+        """,
+    ),
+]
+
+
+@pytest.mark.parametrize(("ruleset", "script"), [each[1:] for each in SCRIPTS], ids=[each[0] for each in SCRIPTS])
+async def test_what_both_peers_see(ruleset: RuleSet, script: str) -> None:
+    async with staged(script, rules=ruleset):
+        pass
+
+
+async def hears(stage: Stage, line: str, seconds: float) -> None:
+    """The line holds after so many seconds, and not before."""
+    peer, _, words = line.partition(": ")
+    actor = stage.client if peer == "client" else stage.broker
+    await trio.sleep(seconds - 0.1)
+    assert await actor.sees() == "nothing"
+    await trio.sleep(0.2)
+    assert await actor.sees() == words
+
+
+async def test_too_fast_waits(autojump_clock: MockClock) -> None:
+    async with staged(OPEN, rules=limit(of="messages", rate=0.5, burst=1)) as stage:
+        await stage.play(f"""
+            >> {PUBLISH}
+            >> {PUBLISH}
+            broker: nothing
+        """)
+        await hears(stage, f"broker: {PUBLISH}", 2)
+
+
+async def test_a_late_ack(autojump_clock: MockClock) -> None:
+    async with staged(CONSUMING, rules=fault("delay", seconds=3, match={"method": "basic.ack"})) as stage:
+        await stage.play(f"""
+            << {DELIVER}
+            >> 1: basic.ack
+            broker: nothing
+        """)
+        await hears(stage, "broker: 1: basic.ack", 3)
+
+
+async def test_deliveries_out_of_order() -> None:
+    async with staged(CONSUMING, rules=fault("reorder", rule={"count": 1})) as stage:
+        await stage.play(f"""
+            << {DELIVER}
+            client: nothing
+            << 1: basic.deliver, 1: header 2, 1: body 2
+            client: 1: basic.deliver, 1: header 2, 1: body 2, {DELIVER}
+        """)
+
+
+async def test_latency_from_the_beginning(autojump_clock: MockClock) -> None:
+    async with staged("", rules=fault("latency", delay=2, to="client")) as stage:
+        await stage.play("""
+            >> header
+            << connection.start
+            client: nothing
+        """)
+        await hears(stage, "client: connection.start", 2)
+
+
+async def test_silence_from_a_publish_on(autojump_clock: MockClock) -> None:
+    ruleset = fault("timeout", close_after=5, to="server", match={"method": "basic.publish"})
+    async with staged(OPEN, rules=ruleset) as stage:
+        await stage.play(f"""
+            >> {PUBLISH}
+            broker: nothing
+        """)
+        await trio.sleep(6)
+        assert await stage.broker.sees() == "EOF"
+        await stage.is_over.wait()
+
+
+async def test_a_client_of_one_user_is_reset() -> None:
+    ruleset = fault("reset", to="client", match={"user": "guest"})
+    async with staged("", rules=ruleset, tcp=True) as stage:
+        await stage.play(HANDSHAKE.replace("<< connection.open-ok", ""))
+        stage.broker.perform("connection.open-ok")
+        assert await stage.client.sees() == "RST"
+        stage.broker.perform("EOF")
+        with trio.fail_after(5):
+            await stage.is_over.wait()
+
+
+async def test_a_bit_is_flipped() -> None:
+    ruleset = fault("corrupt", place=18, mask=1, match={"method": "basic.ack"}, rule={"count": 1})
+    async with staged(CONSUMING, rules=ruleset) as stage:
+        await stage.play(f"<< {DELIVER}")
+        stage.client.perform("1: basic.ack")
+        await trio.testing.wait_all_tasks_blocked()
+        seen = stage.broker.look()
+        expected = bytearray(stage.client.said[-len(seen) :])
+        expected[18] ^= 1
+        assert seen == bytes(expected)
