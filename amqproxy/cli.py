@@ -38,6 +38,8 @@ app = cyclopts.App(
 )
 config_app = cyclopts.App(name="config", help="Check, show and describe config files.")
 app.command(config_app)
+rules_app = cyclopts.App(name="rules", help="Check and explain the rules of a config file.")
+app.command(rules_app)
 broker_app = cyclopts.App(name="broker")
 app.command(broker_app)
 
@@ -257,6 +259,77 @@ def show(file: Path | None = None, /) -> None:
 def show_schema() -> None:
     """Print the JSON Schema of config files, for editors and checks."""
     sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(schema()), indent=2) + b"\n")
+
+
+@rules_app.command(name="check")
+def check_rules(*files: Path) -> None:
+    """Check the rules of config files, and say what is wrong with the first that are.
+
+    Parameters
+    ----------
+    files
+        .toml, .yaml or .yml files.
+    """
+    if not files:
+        raise Failure("rules check: name a file", MISUSED)
+    for file in files:
+        count = len(load(file).rules)
+        print(f"{file}: {count} rule{'' if count == 1 else 's'}, fine", file=sys.stderr)
+
+
+@rules_app.command(name="explain")
+def explain_rules(
+    file: Path,
+    /,
+    *,
+    user: str | None = None,
+    vhost: str | None = None,
+    address: str | None = None,
+    sender: Literal["client", "server"] | None = None,
+    method: str | None = None,
+    exchange: str | None = None,
+    queue: str | None = None,
+    routing_key: str | None = None,
+    consumer_tag: str | None = None,
+) -> None:
+    """Say what each rule does, and which would have their say in a command; what is not given stays open.
+
+    Parameters
+    ----------
+    file
+        A config file.
+    user
+        Whom the client says it is.
+    vhost
+        The virtual host that it has entered.
+    address
+        The IP address that it comes from.
+    sender
+        Who says the command.
+    method
+        The command's method, such as basic.publish.
+    exchange
+        The exchange that it names.
+    queue
+        The queue that it names.
+    routing_key
+        Its routing key.
+    consumer_tag
+        Its consumer tag.
+    """
+    from amqproxy.amqp091.grammar import Peer
+    from amqproxy.rules.explanation import Inquiry
+    from amqproxy.rules.explanation import explained as in_words
+
+    said = {"user": user, "vhost": vhost, "client.address": address, "exchange": exchange, "queue": queue}
+    said |= {"routing_key": routing_key, "consumer_tag": consumer_tag}
+    given = {name: value for name, value in said.items() if value is not None}
+    try:
+        inquiry = Inquiry(given, method, Peer(sender) if sender else None)
+    except ValueError as error:
+        raise Failure(f"rules explain: {error}", MISUSED) from None
+    for line in in_words(load(file).rules, inquiry):
+        print(line)
 
 
 @app.command

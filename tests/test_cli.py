@@ -61,6 +61,7 @@ def amqproxy(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
         ["decode", "--help"],
         ["config"],
         ["config", "check", "--help"],
+        ["rules", "explain", "--help"],
     ],
 )
 def test_help(arguments: list[str], amqproxy: Amqproxy) -> None:
@@ -115,6 +116,9 @@ def test_version(amqproxy: Amqproxy) -> None:
         (["broker", "--config", "missing.yaml"], "missing.yaml: cannot be read"),
         (["broker", "export"], "--data"),
         (["config", "check"], "name a file"),
+        (["rules", "check"], "name a file"),
+        (["rules", "check", "missing.yaml"], "missing.yaml: cannot be read"),
+        (["rules", "explain", "missing.yaml", "--method", "basic.pubish"], "did you mean `basic.publish`?"),
         (["decode"], "name a capture"),
         (["completion", "tcsh"], "tcsh"),
     ],
@@ -462,3 +466,20 @@ def test_definitions_that_are_none(text: str, tmp_path: Path, amqproxy: Amqproxy
     code, _, err = amqproxy("broker", "--listen", "127.0.0.1:0", "--definitions", str(file))
     assert code == cli.MISUSED
     assert str(file) in err
+
+
+def test_rules_are_checked_and_explained(tmp_path: Path, amqproxy: Amqproxy) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("rules:\n  - {name: ours, action: allow, match: {exchange: 'orders.*'}}\n")
+    assert amqproxy("rules", "check", str(path)) == Outcome(0, "", f"{path}: 1 rule, fine\n")
+    outcome = amqproxy("rules", "explain", str(path), "--method", "basic.publish", "--exchange", "orders.eu")
+    assert outcome.code == 0
+    assert "1. allow `ours`\n" in outcome.out
+    assert "   here:  holds\n" in outcome.out
+    path.write_text("rules:\n  - {name: odd, action: allow, when: 'exchnge == 1'}\n")
+    refused = amqproxy("rules", "check", str(path))
+    assert refused.code == 2
+    assert refused.err == (
+        f"amqproxy: {path}: rules[0].when: there is no `exchnge`: did you mean `exchange`? (line 1, column 1)\n"
+        "    exchnge == 1\n    ^\n"
+    )

@@ -66,9 +66,11 @@ class Token(msgspec.Struct, frozen=True):
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One line: its number in the list, whether it allows or denies, and the commands that it is about."""
+    """One line: its number in the text, with a letter where it is not the first there; what it says, whether it allows
+    or denies, and the commands that it is about."""
 
-    number: int
+    number: str
+    text: str
     does_allow: bool
     matches: tuple[Match, ...]
 
@@ -103,11 +105,12 @@ class _Parser:
 
     def _line(self) -> Line:
         first = self._word("allow", "deny", "otherwise")
-        number = self._text.count("\n", 0, first.place) + 1
+        number = self._number(first)
         if first.text == "otherwise":
             does_allow = self._word("allow", "deny").text == "allow"
             self._end()
-            return Line(number, does_allow, (Match(method=tuple([name for acts in ACTS.values() for name in acts])),))
+            every = Match(method=tuple([name for names in ACTS.values() for name in names]))
+            return Line(number, self._since(first), does_allow, (every,))
         does_allow = first.text == "allow"
         who = self._who()
         self._word("to")
@@ -120,7 +123,18 @@ class _Parser:
         for key in who.keys() & objects.keys():
             raise self._error(acts[-1], f"the {key} is said before `to` already")
         about = who | objects
-        return Line(number, does_allow, tuple(self._matches(acts, about, does_allow)))
+        return Line(number, self._since(first), does_allow, tuple(self._matches(acts, about, does_allow)))
+
+    def _number(self, first: Token) -> str:
+        number = self._text.count("\n", 0, first.place) + 1
+        start = self._text.rfind("\n", 0, first.place) + 1
+        earlier = sum(token.text == ";" and start <= token.place < first.place for token in self._tokens)
+        return f"{number}{chr(ord('a') + earlier)}" if 0 < earlier < 26 else f"{number}"
+
+    def _since(self, first: Token) -> str:
+        """What has been taken, from this token on."""
+        last = self._tokens[self._at - 2]
+        return self._text[first.place : last.place + len(last.text)]
 
     def _who(self) -> dict[str, tuple[str, ...]]:
         if self._peek().text == "anyone":

@@ -17,14 +17,15 @@ def test_a_line_is_a_match_for_each_act() -> None:
     """
     assert parse(text) == (
         Line(
-            3,
+            "3",
+            'allow user "orders-*", "ops" to publish, declare exchange "orders.*"',
             True,
             (
                 Match(method=("basic.publish",), user=("orders-*", "ops"), exchange=("orders.*",)),
                 Match(method=("exchange.declare",), user=("orders-*", "ops"), exchange=("orders.*",)),
             ),
         ),
-        Line(3, False, (Match(method=("queue.purge",)),)),
+        Line("3b", "deny anyone to purge", False, (Match(method=("queue.purge",)),)),
     )
 
 

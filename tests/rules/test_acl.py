@@ -91,7 +91,7 @@ def test_what_is_allowed_goes_on_to_the_next_rule() -> None:
     refused = judged(judge, command(BasicPublish(exchange="else")))
     assert refused.close is not None
     assert refused.close.code == 403
-    assert refused.marks == ("list, line 1",)
+    assert refused.marks == ("list, line 1b",)
     assert rules.counts()["list"].hits == 2
 
 
