@@ -1,0 +1,49 @@
+"""The examples in the documentation of rules: every one of them loads, and says what the page says."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from amqproxy.config import load
+from amqproxy.rules import code
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGES = [*DOCS.glob("rules*.md"), *(DOCS / "rules").glob("*.md")]
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+EXAMPLES = [
+    pytest.param(block, id=f"{page.stem}-{place}")
+    for page in sorted(PAGES)
+    for place, (language, block) in enumerate(_BLOCK.findall(page.read_text()))
+    if language == "toml"
+]
+
+
+@pytest.fixture
+def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What examples name: files beside the config, and variables."""
+    for script in (DOCS / "rules").glob("*.py"):
+        shutil.copy(script, tmp_path)
+    (tmp_path / "upstream-password").write_text("s3cret\n")
+    monkeypatch.setenv("UPSTREAM_PASSWORD", "s3cret")
+    return tmp_path
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_loads(example: str, beside: Path) -> None:
+    config = beside / "config.toml"
+    config.write_text(example)
+    assert load(config).rules
+
+
+def test_the_script_on_the_page_is_the_one_in_the_file() -> None:
+    [(_, shown)] = [
+        block for block in _BLOCK.findall((DOCS / "rules" / "script.md").read_text()) if block[0] == "python"
+    ]
+    source = (DOCS / "rules" / "orders.py").read_text()
+    assert shown == source
+    assert sorted(code.hooks(source, "orders.py")) == ["load", "publish", "queue_declare"]
