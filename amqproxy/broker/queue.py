@@ -469,9 +469,12 @@ class Queue:
     # --- its end
 
     def discard(self) -> None:
-        """The queue is gone, and nobody wants what is parked any more."""
+        """The queue is gone, and nobody wants what is in it any more."""
         for _, lane in self._lanes:
             lane.discard()
+        self._lanes = [(0, Backlog())]
+        self._count = self.octets = 0
+        self._is_timed = False
 
     def check_delete(self, *, if_unused: bool, if_empty: bool) -> None:
         """`ProtocolError` when the queue is not as whoever deletes it thinks."""

@@ -79,7 +79,8 @@ class Consumer:
     def has_room(self) -> bool:
         if self.no_ack:
             return True
-        held = [held for held in self.channel.held if held.consumer is not None]
+        settling = [held for _, settled in self.channel.settlements for held in settled]
+        held = [held for held in self.channel.held + settling if held.consumer is not None]
         mine = [each for each in held if each.consumer is self]
         return (not self.prefetch or len(mine) < self.prefetch) and (
             not self.channel.global_prefetch or len(held) < self.channel.global_prefetch

@@ -415,3 +415,15 @@ def test_what_a_channel_held_is_not_for_another_of_a_client_that_goes(client: Cl
         client.say(0, ConnectionClose(200, "bye"))
     client.link.lose(client.now)
     assert connected(client.broker).depth("q") == 1
+
+
+def test_what_waited_in_a_queue_goes_with_it(client: Client) -> None:
+    """Settling what was handed out before brings nothing more."""
+    fill(client, 2)
+    transcript(
+        client,
+        (BasicQos(0, 1), "basic.qos-ok"),
+        (BasicConsume(queue="q", consumer_tag="c"), "basic.consume-ok 1:0"),
+        (QueueDelete(queue="q"), "basic.cancel queue.delete-ok"),
+        (BasicAck(1), ""),
+    )
