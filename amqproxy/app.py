@@ -23,9 +23,10 @@ from amqproxy.broker.configured import configured
 from amqproxy.broker.keeping import kept
 from amqproxy.broker.server import Server as BrokerServer
 from amqproxy.broker.store import NAME, StoreError
-from amqproxy.config import Broker, Config, Listener, Upstream, join_address, split_address
+from amqproxy.config import Broker, Config, ConfigError, Listener, Upstream, join_address, split_address
 from amqproxy.proxy.listener import Server, listen
 from amqproxy.proxy.upstream import Dialer
+from amqproxy.rules.judge import RuleSet
 from amqproxy.sockets.tls import server_context
 from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.taps import endpoint
@@ -47,8 +48,10 @@ class Unavailable(Exception):
     """An address of the config cannot be had; the text says which, and why."""
 
 
-async def run(config: Config, render: Callable[[Record], str] | None = None) -> None:
-    """Run the proxy until SIGTERM or SIGINT, then drain it.
+async def run(
+    config: Config, render: Callable[[Record], str] | None = None, reread: Callable[[], Config] | None = None
+) -> None:
+    """Run the proxy until SIGTERM or SIGINT, then drain it. On SIGHUP, take the rules that `reread` finds.
 
     With `render`, every record is printed on standard output as that makes it; when whoever reads
     it goes away, that drains the proxy too, and is raised as `BrokenPipeError`. A second signal ends
@@ -63,6 +66,7 @@ async def run(config: Config, render: Callable[[Record], str] | None = None) -> 
     async with AsyncExitStack() as stack:
         stack.enter_context(_metrics_endpoint(config, metrics))
         signals = stack.enter_context(trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT))
+        hangups = stack.enter_context(trio.open_signal_receiver(signal.SIGHUP))
         listeners = await _listeners(config.listen, stack)
         broker = None
         if config.upstream == "broker":
@@ -71,9 +75,18 @@ async def run(config: Config, render: Callable[[Record], str] | None = None) -> 
         upstream = config.upstream if isinstance(config.upstream, str) else config.upstream.address
         for opened, context in listeners:
             log.info("listening", address=_address(opened), tls=context is not None, upstream=upstream)
-        server = Server(dial, config.limits, metrics, printing.printer if printing else None)
+        server = Server(
+            dial,
+            config.limits,
+            metrics,
+            printing.printer if printing else None,
+            rules=RuleSet(config.rules),
+            upstream=upstream,
+        )
+        metrics.count_rules(lambda: server.rules.counts())
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_obey, signals, drain, nursery.cancel_scope)
+            nursery.start_soon(_reload_rules, hangups, server, reread)
             if printing:
                 nursery.start_soon(printing.run, drain)
                 nursery.start_soon(printing.tell)
@@ -180,6 +193,30 @@ async def _obey(signals: AsyncIterator[int], drain: trio.Event, scope: trio.Canc
         if drain.is_set():
             scope.cancel()
         drain.set()
+
+
+async def _reload_rules(hangups: AsyncIterator[int], server: Server, reread: Callable[[], Config] | None) -> None:
+    """At each SIGHUP, let all sessions go by the rules that the config has now; a bad config changes nothing."""
+    async for _ in hangups:
+        reload_rules(server, reread)
+
+
+def reload_rules(server: Server, reread: Callable[[], Config] | None) -> str:
+    """Let all sessions go by the rules that the config has now: what is wrong with it, which changes nothing, or ""."""
+    log = structlog.get_logger()
+    if reread is None:
+        fault = "there is no config file to read again"
+    else:
+        try:
+            rules = server.rules.replaced(reread().rules)
+        except (ConfigError, ValueError) as error:
+            fault = str(error)
+        else:
+            server.obey(rules)
+            log.info("rules reloaded", rules=len(rules.rules))
+            return ""
+    log.error("rules not reloaded", reason=fault)
+    return fault
 
 
 @contextmanager
