@@ -7,14 +7,13 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import BY_CODE, MAX_REPLY_TEXT, AccessRefused, NoRoute, NotAllowed, Scope
 from amqproxy.amqp091.grammar import ANSWERS, CLIENT, SENDERS, SERVER, Peer
-from amqproxy.amqp091.methods import BasicGetEmpty, Method
+from amqproxy.amqp091.methods import Method
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.template import Template
-from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict
+from amqproxy.rules.verdict import Answer, Close, Stage, Verdict
 
 Way = Literal["close", "nack", "return", "drop", "reject", "requeue"]
 
@@ -113,9 +112,7 @@ class Refuse(Rule, frozen=True, tag="refuse"):
             return Verdict(command=None, answer=Answer.RETURN, returned=(code, text), is_final=True)
         if (seen.sender, method.name) not in _MESSAGES:
             return Verdict(command=None, is_final=True)
-        empty = Insertion(CLIENT, Command(seen.command.channel, BasicGetEmpty()))
-        insertions = (empty,) if method.name == "basic.get-ok" else ()
-        return Verdict(command=None, answer=_ANSWERS[way], insertions=insertions, is_final=True)
+        return Verdict(command=None, answer=_ANSWERS[way], is_final=True)
 
     def _close(self, seen: Seen) -> Close:
         name = seen.command.method.name
