@@ -155,6 +155,7 @@ class Stream(Queue):
 
     def discard(self) -> None:
         self._log.discard()
+        self._places.clear()
 
     # --- settling: it gives room for more, and that is all
 

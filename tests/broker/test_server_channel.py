@@ -427,3 +427,18 @@ def test_what_waited_in_a_queue_goes_with_it(client: Client) -> None:
         (QueueDelete(queue="q"), "basic.cancel queue.delete-ok"),
         (BasicAck(1), ""),
     )
+
+
+def test_what_is_left_of_a_stream_goes_with_it(client: Client) -> None:
+    stream(client)
+    fill(client, 2, "t")
+    transcript(
+        client,
+        (BasicQos(0, 1), "basic.qos-ok"),
+        (
+            BasicConsume(queue="t", consumer_tag="c", arguments=Table({"x-stream-offset": "first"})),
+            "basic.consume-ok 1:0",
+        ),
+        (QueueDelete(queue="t"), "basic.cancel queue.delete-ok"),
+        (BasicAck(1), ""),
+    )
