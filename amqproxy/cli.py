@@ -66,7 +66,8 @@ def run(
 ) -> None:
     """Stand between clients and a broker until SIGTERM or Ctrl-C, and then drain.
 
-    Flags go before what the config file says. TLS, limits and several listeners are in the file only.
+    Flags go before what the config file says. TLS, limits, rules and several listeners are in the file only. On SIGHUP
+    the file's rules are read again.
 
     Parameters
     ----------
@@ -92,10 +93,13 @@ def run(
     from amqproxy import app as root
     from amqproxy import log
 
-    settings = _merged(load(config) if config else Config(), listen, upstream, metrics, log_format, log_level)
+    def read() -> Config:
+        return _merged(load(config) if config else Config(), listen, upstream, metrics, log_format, log_level)
+
+    settings = read()
     log.start(settings.log)
     try:
-        trio.run(root.run, settings, _renderer(json) if print_ or json else None)
+        trio.run(root.run, settings, _renderer(json) if print_ or json else None, read if config else None)
     except root.Unavailable as error:
         raise Failure(str(error)) from None
 

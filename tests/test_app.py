@@ -14,7 +14,10 @@ from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from amqproxy import app
+from amqproxy.amqp091.errors import Scope
 from amqproxy.config import Config, ConfigError, Limits, Listener, Metrics, ServerTLS, Upstream
+from amqproxy.rules.match import Match
+from amqproxy.rules.refuse import Refuse
 from amqproxy.taps.record import Record
 from tests.proxy.stage import HANDSHAKE
 from tests.proxy.words import method, octets
@@ -66,7 +69,9 @@ async def receive(stream: trio.SocketStream, count: int) -> bytes:
 
 
 @asynccontextmanager
-async def running(render: Callable[[Record], str] | None = None, **changes: Any) -> AsyncIterator[Running]:
+async def running(
+    render: Callable[[Record], str] | None = None, reread: Callable[[], Config] | None = None, **changes: Any
+) -> AsyncIterator[Running]:
     """The proxy from its first word to its last; it is drained at the end of the block."""
     with socket.create_server(("127.0.0.1", 0)) as broker, capture_logs() as log:
         upstream = Upstream(address=f"127.0.0.1:{broker.getsockname()[1]}")
@@ -75,7 +80,7 @@ async def running(render: Callable[[Record], str] | None = None, **changes: Any)
         proxy = Running(broker, log)
 
         async def run() -> None:
-            await app.run(config, render)
+            await app.run(config, render, reread)
             proxy.is_over.set()
 
         with trio.fail_after(20):
@@ -142,6 +147,34 @@ async def test_metrics_are_served() -> None:
 def scraped(url: str) -> str:
     with urllib.request.urlopen(url, timeout=5) as answer:
         return str(answer.read().decode())
+
+
+async def test_rules_are_read_again_and_counted() -> None:
+    found: list[Config | ConfigError] = [
+        ConfigError("rules[0]: no"),
+        Config(rules=(Refuse(name="no", match=Match(method="channel.open"), scope=Scope.CONNECTION, code=530),)),
+    ]
+
+    def reread() -> Config:
+        config = found.pop(0)
+        if isinstance(config, ConfigError):
+            raise config
+        return config
+
+    async with running(metrics=Metrics(address="127.0.0.1:0"), reread=reread) as proxy:
+        client, broker = await proxy.opened()
+        signal.raise_signal(signal.SIGHUP)
+        await proxy.says("rules not reloaded")
+        signal.raise_signal(signal.SIGHUP)
+        await proxy.says("rules reloaded")
+        await client.send_all(octets("1: channel.open"))
+        head = await receive(client, 13)
+        assert head[7:13] == bytes((0, 10, 0, 50)) + (530).to_bytes(2)
+        (port,) = proxy.ports("metrics")
+        text = await trio.to_thread.run_sync(scraped, f"http://127.0.0.1:{port}/metrics")
+        assert 'amqproxy_rule_hits_total{rule="no"} 1.0' in text
+        for stream in (client, broker):
+            await stream.aclose()
 
 
 async def test_what_passes_is_printed(capfd: pytest.CaptureFixture[str]) -> None:

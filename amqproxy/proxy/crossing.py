@@ -45,7 +45,6 @@ from amqproxy.amqp091.methods import (
     BY_NAME,
     BasicAck,
     BasicDeliver,
-    BasicGetEmpty,
     BasicGetOk,
     BasicNack,
     BasicPublish,
@@ -715,8 +714,6 @@ class Crossing:
             if answer is not Answer.ACK:
                 settling = BasicReject(method.delivery_tag, answer is Answer.REQUEUE)
             self._insert(Insertion(SERVER, Command(strait.number, settling)))
-        if isinstance(method, BasicGetOk):
-            self._insert(Insertion(CLIENT, Command(strait.number, BasicGetEmpty())))
 
     def _is_acked(self, strait: Strait, method: BasicDeliver | BasicGetOk) -> bool:
         """Does anybody have to acknowledge this delivery?"""

@@ -25,6 +25,9 @@ BREATHER = 0.1
 """Seconds to wait when the system has no file descriptor left for another client."""
 
 
+COUNT_INTERVAL = 1.0
+"""Seconds after which rules have counted what passed them."""
+
 LAST_WORDS = 1.0
 """Seconds of the drain's timeout that are kept for those whom it has to cut off, to tell them."""
 
@@ -66,6 +69,7 @@ class Server:
         """Accept clients until `drain` is set; then end every session in good order, and return."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(watchdog.watch, self.sessions)
+            nursery.start_soon(self._keep_count)
             async with trio.open_nursery() as accepting:
                 for listener, context in listeners:
                     accepting.start_soon(self._accept, listener, context, nursery)
@@ -75,6 +79,13 @@ class Server:
                 await listener.aclose()
             await self._drain()
             nursery.cancel_scope.cancel()
+
+    async def _keep_count(self) -> None:
+        """Keep what is counted of rules at most so old."""
+        while True:
+            await trio.sleep(COUNT_INTERVAL)
+            for session in self.sessions.values():
+                session.count_unseen()
 
     async def _drain(self) -> None:
         """End all sessions within `limits.drain_timeout`: in good order, or else with last words only."""

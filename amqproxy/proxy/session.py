@@ -308,6 +308,11 @@ class Session:
         elif self._nursery is not None and rules.rules and self._drain is None:
             self._begin_crossing(rules)
 
+    def count_unseen(self) -> None:
+        """Let rules have counted what passed without being looked at."""
+        if self._crossing is not None:
+            self._crossing.count_unseen()
+
     def _begin_crossing(self, rules: RuleSet) -> None:
         connection = self.client.connection
         known = introduced(self._known, connection.client) if connection.client is not None else self._known

@@ -7,7 +7,8 @@ samples when somebody asks.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
@@ -73,6 +74,18 @@ class Metrics:
         )
         self.registry.register(_Traffic(self.tallies, self.latency))
 
+    def count_rules(self, counts: Callable[[], Mapping[str, RuleCounts]]) -> None:
+        """Show what `counts` has of each rule, by its name, whenever somebody asks."""
+        self.registry.register(_Rules(counts))
+
+
+class RuleCounts(Protocol):
+    """How often a rule did something, would have in shadow mode, and failed."""
+
+    hits: int
+    shadow_hits: int
+    errors: int
+
 
 class Latency:
     """How long octets stay here: from being received to having been handed to the other socket."""
@@ -84,6 +97,24 @@ class Latency:
     def observe(self, seconds: float) -> None:
         self.counts[bisect_left(LATENCY_BUCKETS, seconds)] += 1
         self.total += seconds
+
+
+class _Rules(Collector):
+    def __init__(self, counts: Callable[[], Mapping[str, RuleCounts]]) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterator[Metric]:
+        hits = CounterMetricFamily("amqproxy_rule_hits", "Commands that a rule acted on.", labels=["rule"])
+        text = "Commands that a rule in shadow mode would have acted on."
+        shadow_hits = CounterMetricFamily("amqproxy_rule_shadow_hits", text, labels=["rule"])
+        errors = CounterMetricFamily("amqproxy_rule_errors", "Commands that a rule failed on.", labels=["rule"])
+        for name, counts in self._counts().items():
+            hits.add_metric([name], counts.hits)
+            shadow_hits.add_metric([name], counts.shadow_hits)
+            errors.add_metric([name], counts.errors)
+        yield hits
+        yield shadow_hits
+        yield errors
 
 
 class _Traffic(Collector):
