@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import signal
@@ -36,6 +37,12 @@ from amqproxy.taps.record import Record
 
 BROKER_ADDRESS = "127.0.0.1:5672"
 """Where the broker listens unless it is told."""
+
+COLLECT_AFTER = (10_000, 10, 5)
+"""How seldom Python is to look for garbage in a broker: messages that wait are so many things, and none of them is."""
+
+SWITCH_INTERVAL = 0.0005
+"""Seconds that the broker may keep the interpreter from the thread that writes to the disk."""
 
 PATIENCE = 1.0
 """Seconds that the last records may take to be printed."""
@@ -112,6 +119,8 @@ async def run_broker(config: Broker) -> None:
     """
     if not config.listen:
         config = msgspec.structs.replace(config, listen=(Listener(address=BROKER_ADDRESS),))
+    gc.set_threshold(*COLLECT_AFTER)
+    sys.setswitchinterval(SWITCH_INTERVAL)
     drain = trio.Event()
     is_done = False
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
