@@ -670,7 +670,9 @@ class ServerChannel:
         publishes, self._pending_publishes = self._pending_publishes, []
         acks, self._pending_acks = self._pending_acks, []
         for publish, message, queues in publishes:
-            self._enqueue(publish, message, tuple(queue for queue in queues if not queue.is_deleted), now)
+            # By their names: what is deleted and made again gets them too, as with RabbitMQ.
+            still_there = tuple(self.vhost.queues[queue.name] for queue in queues if queue.name in self.vhost.queues)
+            self._enqueue(publish, message, still_there, now)
         for entries, outcome in acks:
             self._apply(entries, outcome, now)
         if self._journal is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amqproxy.amqp091.methods import BasicReturn, TxCommit, TxCommitOk, TxRollback, TxSelect
+from amqproxy.amqp091.methods import BasicReturn, QueueDelete, TxCommit, TxCommitOk, TxRollback, TxSelect
 from tests.behaviours.client import Channel
 from tests.behaviours.scene import Scene
 
@@ -34,6 +34,16 @@ def test_rollback_forgets_publishes(ch: Channel, tx: Channel, q: str) -> None:
     tx.publish("", q, b"2")
     tx.call(TxCommit())
     assert ch.drain(q) == [b"2"]
+
+
+def test_the_queue_of_that_name_at_commit(ch: Channel, tx: Channel, q: str) -> None:
+    """Which queues a publish goes to is known by their names, and one of these may be another queue by then."""
+    tx.publish("", q, b"1")
+    tx.settle(q)
+    ch.call(QueueDelete(queue=q))
+    ch.declare(q, exclusive=True)
+    tx.call(TxCommit())
+    assert ch.drain(q) == [b"1"]
 
 
 def test_a_commit_begins_the_next_transaction(ch: Channel, tx: Channel, q: str) -> None:
