@@ -1,0 +1,238 @@
+"""Which commands a match holds of, and what is said of one that is wrong."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
+from amqproxy.amqp091.methods import (
+    BY_NAME,
+    BasicAck,
+    BasicConsume,
+    BasicDeliver,
+    BasicPublish,
+    ExchangeBind,
+    QueueDeclare,
+)
+from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.wire import Table
+from amqproxy.rules.clock_time import ClockTime
+from amqproxy.rules.match import Match, Sizes, at_path, at_pointer, networks
+from amqproxy.rules.names import Source
+from amqproxy.rules.seen import Client, Seen
+from tests.rules.test_judge import command
+
+CLIENT_FACTS = Client(
+    address="10.1.2.3",
+    listener="0.0.0.0:5671",
+    upstream="rabbit:5672",
+    tls_subject="CN=orders",
+    sni="amqp.example",
+    user="guest",
+    vhost="/",
+    properties={"product": "pika", "capabilities": {"basic.nack": True, "depth": 2}},
+)
+MESSAGE = Properties(priority=3, type="order", headers=Table({"tier": "gold", "n": 5, "flag": True, "raw": b"ab"}))
+PUBLISH = command(
+    BasicPublish(exchange="orders", routing_key="eu.new"), 1, MESSAGE, b'{"order": {"id": 7, "lines": ["a", "b/c"]}}'
+)
+
+
+def holds(match: Match, command: Command = PUBLISH, sender: Peer = CLIENT, **more: Any) -> bool:
+    seen = Seen(sender=sender, command=command, client=CLIENT_FACTS, **more)
+    return command.method.name in match.methods and all(each.holds(seen) for each in match.conditions())
+
+
+@pytest.mark.parametrize(
+    ("match", "expected"),
+    [
+        ({}, True),
+        ({"sender": "client"}, True),
+        ({"sender": "server"}, False),
+        ({"method": "basic.publish"}, True),
+        ({"method": "basic.*"}, True),
+        ({"method": ["queue.*", "basic.publish"]}, True),
+        ({"method": "!basic.publish"}, False),
+        ({"vhost": "/"}, True),
+        ({"vhost": "prod"}, False),
+        ({"user": "g*"}, True),
+        ({"address": "10.0.0.0/8"}, True),
+        ({"address": ["192.168.0.0/16", "10.1.2.3"]}, True),
+        ({"address": ["10.0.0.0/8", "!10.1.0.0/16"]}, False),
+        ({"address": "!10.0.0.0/8"}, False),
+        ({"address": "::1"}, False),
+        ({"client": {"product": "pika"}}, True),
+        ({"client": {"product": "java"}}, False),
+        ({"client": {"capabilities/basic.nack": True}}, True),
+        ({"client": {"capabilities/basic.nack": "true"}}, True),
+        ({"client": {"capabilities/depth": 2}}, True),
+        ({"client": {"capabilities/other": False}}, True),
+        ({"client": {"connection_name": True}}, False),
+        ({"listener": "*:5671"}, True),
+        ({"upstream": "rabbit:*"}, True),
+        ({"tls_subject": "CN=orders"}, True),
+        ({"tls_sni": "*.example"}, True),
+        ({"exchange": "orders"}, True),
+        ({"exchange": "!orders"}, False),
+        ({"routing_key": "topic:eu.#"}, True),
+        ({"queue": "*"}, False),
+        ({"queue": "!q"}, False),
+        ({"consumer_tag": "!x"}, False),
+        ({"size": {"min": 10, "max": "1KiB"}}, True),
+        ({"size": {"min": "1KiB"}}, False),
+        ({"size": {}}, True),
+        ({"properties": {"priority": 3}}, True),
+        ({"properties": {"priority": "3"}}, True),
+        ({"properties": {"type": "order"}}, True),
+        ({"properties": {"message_id": True}}, False),
+        ({"properties": {"message_id": False}}, True),
+        ({"properties": {"message_id": "!x"}}, False),
+        ({"headers": {"tier": "g*"}}, True),
+        ({"headers": {"tier": ["silver", "gold"]}}, True),
+        ({"headers": {"n": 5}}, True),
+        ({"headers": {"n": 5.0}}, True),
+        ({"headers": {"n": 6}}, False),
+        ({"headers": {"flag": 1}}, False),
+        ({"headers": {"flag": "true"}}, True),
+        ({"headers": {"raw": "ab"}}, True),
+        ({"headers": {"other": False, "tier": True}}, True),
+        ({"body": "*order*"}, True),
+        ({"body": 'regex:(?s).*"id": \\d+.*'}, True),
+        ({"body": "order"}, False),
+        ({"json": {"/order/id": 7}}, True),
+        ({"json": {"/order/lines/1": "b/c"}}, True),
+        ({"json": {"/order/lines/2": True}}, False),
+        ({"json": {"/order/lines": True}}, True),
+        ({"json": {"": True}}, True),
+        ({"json": {"/order/none": False}}, True),
+        ({"time": {"from": "00:00", "to": "01:00"}}, True),
+        ({"time": {"days": ["fri"]}}, False),
+        ({"sample": 51}, True),
+        ({"sample": 50}, False),
+    ],
+)
+def test_what_it_holds_of(match: dict[str, Any], expected: bool) -> None:
+    decoded = msgspec.convert(match, Match)
+    assert holds(decoded, time=60.0, random=lambda: 0.5) is expected
+
+
+def test_what_a_command_lacks_matches_nothing() -> None:
+    """Not a negated pattern either: it is no other queue that a publish names, but none."""
+    assert not holds(Match(size=Sizes()), command(BasicAck()))
+    assert not holds(Match(headers={"x": False}), command(QueueDeclare()))
+    assert holds(Match(headers={"x": False}), command(BasicPublish()))
+    assert not holds(Match(json={"": True}), command(BasicPublish(), body=b"no json"))
+
+
+def test_fields_of_other_methods() -> None:
+    assert holds(
+        Match(arguments={"x-queue-type": "quorum"}), command(QueueDeclare(arguments=Table({"x-queue-type": "quorum"})))
+    )
+    assert holds(Match(consumer_tag="c"), command(BasicConsume(consumer_tag="c")))
+    assert holds(Match(consumer_tag="c"), command(BasicDeliver(consumer_tag="c")), SERVER)
+    assert holds(Match(exchange="s", destination="d"), command(ExchangeBind(source="s", destination="d")))
+
+
+@pytest.mark.parametrize(
+    ("match", "methods"),
+    [
+        (Match(method="basic.ack"), {"basic.ack"}),
+        (Match(queue="q", method="basic.*"), {"basic.consume", "basic.get"}),
+        (Match(size=Sizes()), {"basic.publish", "basic.deliver", "basic.return", "basic.get-ok"}),
+        (Match(exchange="e", size=Sizes()), {"basic.publish", "basic.deliver", "basic.return", "basic.get-ok"}),
+        (Match(method="heartbeat"), {"heartbeat"}),
+        (Match(), {*BY_NAME, "heartbeat"}),
+        (Match(queue="q", body="*"), set()),
+    ],
+)
+def test_the_methods_that_it_can_hold_of(match: Match, methods: set[str]) -> None:
+    assert match.methods == methods
+
+
+def test_what_its_conditions_depend_on() -> None:
+    match = Match(user="u", exchange="e", headers={"x": True}, time=ClockTime(), sample=1)
+    assert [each.source for each in match.conditions()] == [
+        Source.CLIENT,
+        Source.METHOD,
+        Source.CONTENT,
+        Source.MOMENT,
+        Source.MOMENT,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("match", "what"),
+    [
+        (
+            {"method": "basic.pubish"},
+            ".method: `basic.pubish` is no method: did you mean `basic.publish`? - at `$.match`",
+        ),
+        ({"exchange": "regex:a("}, ".exchange: `a(` is not a regular expression: missing ): a( - at `$.match`"),
+        ({"address": "10.0.0/8"}, ".address: `10.0.0/8` is neither an IP address nor a network such as 10.0.0.0/8"),
+        (
+            {"properties": {"prioriti": 1}},
+            ".properties: no message has a property `prioriti`: did you mean `priority`?",
+        ),
+        ({"properties": {"headers": True}}, ".properties: no message has a property `headers`"),
+        ({"headers": {"x": "regex:("}}, ".headers.x: `(` is not a regular expression"),
+        ({"client": {"x": []}}, ".client.x: an empty list matches nothing"),
+        ({"size": {"min": "64Kib"}}, ".min: `64Kib` is no size: write octets, or a number and one of B, kB, KiB,"),
+        ({"size": {"min": 2, "max": 1}}, "nothing has at least 2 and at most 1 - at `$.match.size`"),
+        ({"json": {"a": 1}}, ".json: `a` is no JSON pointer: it must begin with /"),
+        ({"sampel": 3}, "unknown field `sampel` - at `$.match`"),
+        ({"sample": 0}, "Expected `float` > 0.0 - at `$.match.sample`"),
+        ({"sample": 101}, "Expected `float` <= 100.0 - at `$.match.sample`"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_key(match: dict[str, Any], what: str) -> None:
+    holder = msgspec.defstruct("Holder", [("match", Match)])
+    with pytest.raises(msgspec.ValidationError) as raised:
+        msgspec.convert({"match": match}, holder)
+    assert what in str(raised.value)
+
+
+addresses = st.ip_addresses().map(str)
+
+
+@given(addresses, st.ip_addresses(v=4).map(str), st.integers(0, 32))
+def test_networks_are_as_the_standard_library_has_them(address: str, network: str, bits: int) -> None:
+    given = f"{network}/{bits}"
+    inside = ipaddress.ip_address(address) in ipaddress.ip_network(given, strict=False)
+    if ":" not in address:
+        assert networks(given)(address) is inside
+        assert networks(f"!{given}")(address) is not inside
+        assert networks(given)(f"::ffff:{address}") is inside
+
+
+def test_what_is_no_address_is_in_no_network() -> None:
+    assert not networks("0.0.0.0/0")("")
+    assert not networks("!10.0.0.0/8")("unix")
+
+
+@pytest.mark.parametrize(
+    ("pointer", "found"),
+    [
+        ("", {"a": [{"b/c": 1, "d~e": 2}]}),
+        ("/a/0/b~1c", 1),
+        ("/a/0/d~0e", 2),
+        ("/a/1", None),
+        ("/a/-", None),
+        ("/a/²", None),
+        ("/x", None),
+        ("/a/0/b~1c/z", None),
+    ],
+)
+def test_json_pointers(pointer: str, found: Any) -> None:
+    assert at_pointer({"a": [{"b/c": 1, "d~e": 2}]}, pointer) == found
+
+
+def test_paths_into_tables() -> None:
+    table = Table({"a/b": 1, "a": Table({"b": 2, "c": 3})})
+    assert [at_path(table, path) for path in ("a/b", "a/c", "a/d", "x/y", "a/c/e")] == [1, 3, None, None, None]

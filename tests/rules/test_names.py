@@ -1,0 +1,137 @@
+"""What the names stand for, in every command there is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.frames import HEARTBEAT_FRAME, Frame
+from amqproxy.amqp091.grammar import CLIENT, SERVER
+from amqproxy.amqp091.methods import BasicGet, BasicPublish, ExchangeBind, Method, QueueDeclare
+from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.wire import Table
+from amqproxy.rules.names import GROUPS, NAMES, Kind, Source, plain
+from amqproxy.rules.seen import ChannelFacts, Client, Seen
+from amqproxy.rules.verdict import Stage
+from tests.amqp091.strategies import items, methods, properties
+from tests.rules.test_judge import command
+
+CLIENT_FACTS = Client(
+    address="10.0.0.1",
+    port=4000,
+    listener="0.0.0.0:5672",
+    upstream="rabbit:5672",
+    tls_subject="CN=a",
+    sni="amqp.example",
+    user="guest",
+    vhost="/",
+    properties={"product": "pika"},
+)
+PUBLISH = command(
+    BasicPublish(exchange="e", routing_key="k"),
+    2,
+    Properties(priority=3, headers=Table({"n": 1})),
+    b'{"a": [1]}',
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("sender", "client"),
+        ("method", "basic.publish"),
+        ("exchange", "e"),
+        ("destination", None),
+        ("queue", None),
+        ("routing_key", "k"),
+        ("consumer_tag", None),
+        ("arguments", None),
+        ("fields", {"exchange": "e", "routing_key": "k", "mandatory": False, "immediate": False}),
+        ("vhost", "/"),
+        ("user", "guest"),
+        ("client.address", "10.0.0.1"),
+        ("client.port", 4000),
+        ("client.properties", {"product": "pika"}),
+        ("listener", "0.0.0.0:5672"),
+        ("upstream", "rabbit:5672"),
+        ("tls.subject", "CN=a"),
+        ("tls.sni", "amqp.example"),
+        ("channel.number", 2),
+        ("channel.is_confirming", True),
+        ("channel.is_transactional", False),
+        ("channel.consumers", 0),
+        ("channel.unacked", 0),
+        ("time", 12.5),
+        ("size", 10),
+        ("headers", {"n": 1}),
+        ("body", '{"a": [1]}'),
+        ("json", {"a": [1]}),
+        ("properties.priority", 3),
+        ("properties.type", None),
+    ],
+)
+def test_what_a_name_stands_for(path: str, expected: Any) -> None:
+    facts = ChannelFacts(number=2, is_confirming=True)
+    seen = Seen(sender=CLIENT, command=PUBLISH, client=CLIENT_FACTS, channel=facts, time=12.5)
+    assert NAMES[path].value(seen) == expected
+
+
+def test_what_is_not_known_yet_is_not_there() -> None:
+    seen = Seen(sender=CLIENT, command=command(BasicGet(queue="")), client=Client())
+    absent = {path for path, name in NAMES.items() if name.value(seen) is None}
+    assert {"user", "vhost", "tls.sni", "size", "headers", "body", "json", "exchange"} <= absent
+    assert NAMES["queue"].value(seen) == ""
+
+
+def test_other_methods() -> None:
+    bind = Seen(sender=CLIENT, command=command(ExchangeBind(source="s", destination="d")), client=Client())
+    assert (NAMES["exchange"].value(bind), NAMES["destination"].value(bind)) == ("s", "d")
+    heartbeat = Seen(sender=SERVER, command=Command.received([Frame(HEARTBEAT_FRAME)]), client=Client())
+    assert NAMES["method"].value(heartbeat) == "heartbeat"
+    declare = Seen(sender=CLIENT, command=command(QueueDeclare(arguments=Table({"x": 1}))), client=Client())
+    assert NAMES["arguments"].value(declare) == {"x": 1}
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 100_000, b'{"a":\xff}'])
+def test_a_body_that_is_no_json(body: bytes) -> None:
+    seen = Seen(sender=CLIENT, command=command(BasicPublish(), 1, None, body), client=Client())
+    assert NAMES["json"].value(seen) is None
+    assert isinstance(NAMES["body"].value(seen), str)
+
+
+@given(methods, properties, st.binary(max_size=20))
+def test_every_name_has_its_kind_in_every_command(method: Method, properties: Properties, body: bytes) -> None:
+    seen = Seen(sender=CLIENT, command=Command(1, method, properties, body), client=CLIENT_FACTS)
+    kinds = {Kind.TEXT: str, Kind.NUMBER: int, Kind.FLAG: bool, Kind.TIME: float}
+    for path, name in NAMES.items():
+        value = name.value(seen)
+        if name.kind in kinds:
+            assert value is None or isinstance(value, kinds[name.kind]), path
+        assert (name.source is Source.CONTENT) is (name.stage > Stage.METHOD)
+
+
+@given(items)
+def test_plain_values_are_what_json_has_and_octets(item: Any) -> None:
+    def check(value: Any) -> None:
+        if isinstance(value, dict):
+            for key, each in value.items():
+                key.encode()
+                check(each)
+        elif isinstance(value, list):
+            for each in value:
+                check(each)
+        elif isinstance(value, str):
+            value.encode()
+        else:
+            assert value is None or isinstance(value, (bool, int, float, bytes))
+
+    check(plain(item.value))
+
+
+def test_the_words_before_the_dots() -> None:
+    assert {"client", "tls", "channel", "properties"} == GROUPS
+    assert not GROUPS & set(NAMES)
