@@ -1,0 +1,17 @@
+"""What is allowed passes, and no later rule is asked."""
+
+from __future__ import annotations
+
+from amqproxy.amqp091.grammar import CLIENT
+from amqproxy.amqp091.methods import BasicPublish
+from amqproxy.rules.allow import Allow
+from amqproxy.rules.rule import Memory
+from amqproxy.rules.seen import Client, Seen
+from amqproxy.rules.verdict import Verdict
+from tests.rules.test_judge import command
+
+
+def test_it_has_the_last_word() -> None:
+    said = command(BasicPublish())
+    seen = Seen(sender=CLIENT, command=said, client=Client())
+    assert Allow(name="a").decide(seen, Memory(None, None)) == Verdict(command=said, is_final=True)

@@ -1,0 +1,72 @@
+"""When a rule can be asked, and of what."""
+
+from __future__ import annotations
+
+import pytest
+
+from amqproxy.amqp091.grammar import CLIENT, SERVER
+from amqproxy.amqp091.methods import BasicPublish
+from amqproxy.rules.allow import Allow
+from amqproxy.rules.case import Case, Counts
+from amqproxy.rules.clock_time import ClockTime
+from amqproxy.rules.filters import compiled
+from amqproxy.rules.match import Match, Sizes
+from amqproxy.rules.rule import Rule
+from amqproxy.rules.seen import Client, Seen
+from amqproxy.rules.verdict import Stage
+from tests.rules.test_judge import EverySecond, Rename, command
+
+
+def case(rule: Rule) -> Case:
+    conditions = rule.match.conditions()
+    if rule.when:
+        conditions = (*conditions, compiled(rule.when).condition)
+    return Case(rule, 0, conditions, None, Counts())
+
+
+@pytest.mark.parametrize(
+    ("rule", "is_settled", "stage"),
+    [
+        (Allow(name="a"), True, Stage.METHOD),
+        (Allow(name="a", match=Match(exchange="e", user="u")), True, Stage.METHOD),
+        (Allow(name="a", when="exchange == 'e' && user == 'u'"), True, Stage.METHOD),
+        (Allow(name="a", match=Match(size=Sizes(min=1))), False, Stage.HEADER),
+        (Allow(name="a", match=Match(body="x")), False, Stage.BODY),
+        (Allow(name="a", when="json.x == 1"), False, Stage.BODY),
+        (Allow(name="a", match=Match(time=ClockTime())), False, Stage.METHOD),
+        (Allow(name="a", match=Match(sample=1)), False, Stage.METHOD),
+        (Allow(name="a", when="channel.consumers > 1"), False, Stage.METHOD),
+        (EverySecond(name="a"), False, Stage.METHOD),
+    ],
+)
+def test_when_it_can_be_asked(rule: Rule, is_settled: bool, stage: Stage) -> None:
+    assert (case(rule).is_settled, case(rule).stage) == (is_settled, stage)
+
+
+def test_what_it_may_be_asked_about() -> None:
+    publishes = case(Allow(name="a", match=Match(exchange="e", sender="client")))
+    assert publishes.may_ask_about(CLIENT, "basic.publish")
+    assert not publishes.may_ask_about(SERVER, "basic.deliver")
+    assert not publishes.may_ask_about(CLIENT, "basic.deliver"), "a client never says it"
+    assert not publishes.may_ask_about(CLIENT, "basic.ack"), "it has no exchange"
+    assert case(Allow(name="a")).may_ask_about(SERVER, "heartbeat")
+
+
+def test_what_it_may_restore() -> None:
+    assert case(Rename(name="a", to="b")).may_restore(SERVER, "basic.deliver")
+    assert not case(Rename(name="a", to="b")).may_restore(CLIENT, "basic.publish")
+    assert not case(Rename(name="a", to="b", mode="shadow")).may_restore(SERVER, "basic.deliver")
+
+
+def test_what_it_reads_of_the_channel() -> None:
+    assert case(Allow(name="a", when="channel.unacked > 1")).reads_unacked
+    assert not case(Allow(name="a", when="channel.consumers > 1")).reads_unacked
+
+
+def test_what_is_told_by_the_method_and_what_by_the_rest() -> None:
+    ready = case(Allow(name="a", match=Match(user="u", exchange="e", size=Sizes(min=1))))
+    small = Seen(sender=CLIENT, command=command(BasicPublish(exchange="e")), client=Client())
+    assert ready.holds_of_method(small)
+    assert not ready.holds_of_the_rest(small)
+    assert ready.is_late
+    assert not case(Allow(name="a", match=Match(address="10.0.0.1"))).is_late

@@ -1,0 +1,83 @@
+"""What commands have in common of which the same is known."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from amqproxy.amqp091.frames import Frame, encode_method
+from amqproxy.amqp091.methods import (
+    BasicAck,
+    BasicDeliver,
+    BasicGetOk,
+    BasicNack,
+    BasicPublish,
+    BasicReject,
+    Method,
+)
+from amqproxy.rules.case import Counts
+from amqproxy.rules.known import Known, likeness
+from amqproxy.rules.verdict import Stage, Verdict
+from tests.amqp091.strategies import methods
+from tests.rules.test_judge import command
+
+
+def like(method: Method) -> bytes:
+    return likeness(Frame(encode_method(7, method)))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "are_alike"),
+    [
+        (BasicAck(delivery_tag=1), BasicAck(delivery_tag=2**60), True),
+        (BasicAck(delivery_tag=1), BasicAck(delivery_tag=1, multiple=True), False),
+        (BasicAck(delivery_tag=1), BasicNack(delivery_tag=1), False),
+        (BasicNack(delivery_tag=1), BasicNack(delivery_tag=2), True),
+        (BasicReject(delivery_tag=1), BasicReject(delivery_tag=2), True),
+        (BasicReject(delivery_tag=1), BasicReject(delivery_tag=1, requeue=False), False),
+        (BasicGetOk(delivery_tag=1, exchange="a"), BasicGetOk(delivery_tag=2, exchange="a"), True),
+        (BasicGetOk(delivery_tag=1, exchange="a"), BasicGetOk(delivery_tag=1, exchange="b"), False),
+        (BasicDeliver("tag", 1, False, "a", "b"), BasicDeliver("tag", 2, False, "a", "b"), True),
+        (BasicDeliver("tag", 1, False, "a", "b"), BasicDeliver("tag", 1, True, "a", "b"), False),
+        (BasicDeliver("tag", 1, False, "a", "b"), BasicDeliver("gat", 1, False, "a", "b"), False),
+        (BasicPublish(exchange="a"), BasicPublish(exchange="b"), False),
+    ],
+)
+def test_all_counts_but_a_delivery_tag(one: Method, other: Method, are_alike: bool) -> None:
+    assert (like(one) == like(other)) is are_alike
+
+
+@given(methods, methods)
+def test_only_what_says_the_same_is_alike(one: Method, other: Method) -> None:
+    def untagged(method: Method) -> dict[str, object]:
+        return {"name": method.name, **method.to_dict(), "delivery_tag": None}
+
+    if like(one) == like(other):
+        assert untagged(one) == untagged(other)
+    assert like(one) == like(one)
+
+
+def test_the_verdict_is_told_of_another_command() -> None:
+    first, second = command(BasicPublish(exchange="a"), 1), command(BasicPublish(exchange="a"), 2)
+    passing = Known(first, Verdict(command=first), Stage.METHOD)
+    assert passing.is_passing
+    assert passing.verdict_on(second) == Verdict(command=second)
+    marked = Known(first, Verdict(command=first, marks=("x",)), Stage.METHOD)
+    assert not marked.is_passing
+    assert marked.verdict_on(second) == Verdict(command=second, marks=("x",))
+    refused = Known(first, Verdict(command=None), Stage.METHOD)
+    assert refused.verdict_on(second).command is None
+    changed = Known(first, Verdict(command=first.altered(method=BasicPublish(exchange="b"))), Stage.METHOD)
+    altered = changed.verdict_on(second).command
+    assert altered is not None
+    assert (altered.channel, altered.method.exchange, altered.frames) == (2, "b", second.frames)
+
+
+def test_it_counts_for_the_rules_that_had_their_say() -> None:
+    said = command(BasicPublish())
+    known = Known(said, Verdict(command=said), Stage.METHOD)
+    hit, shadowed = Counts(), Counts()
+    known.hits, known.shadow_hits = (hit,), (shadowed,)
+    known.count()
+    known.count(4)
+    assert (hit.hits, shadowed.shadow_hits) == (5, 5)

@@ -1,0 +1,64 @@
+"""Which rules are looked at for which method."""
+
+from __future__ import annotations
+
+from amqproxy.amqp091.grammar import CLIENT, SERVER
+from amqproxy.amqp091.methods import BasicDeliver, BasicPublish, ExchangeBind, QueueDeclare
+from amqproxy.rules.allow import Allow
+from amqproxy.rules.judge import RuleSet
+from amqproxy.rules.match import Match
+from amqproxy.rules.rule import Rule
+from amqproxy.rules.table import MAX_EXCHANGES, Table
+from tests.rules.test_judge import Rename
+
+RULES: list[Rule] = [
+    Allow(name="orders", match=Match(exchange="orders.*", sender="client")),
+    Allow(name="declares", match=Match(method="*.declare")),
+    Rename(name="rename", match=Match(method="basic.publish", exchange="old"), to="new"),
+    Allow(name="all", match=Match(method="basic.publish")),
+    Rename(name="again", match=Match(method="basic.publish", exchange="new"), to="newer"),
+]
+
+
+def table() -> Table:
+    return Table(RuleSet(RULES).cases)
+
+
+def test_a_method_has_the_rules_that_may_be_about_it() -> None:
+    row = table().row(CLIENT, QueueDeclare.index)
+    assert row is not None
+    assert [case.rule.name for case in row.asked] == ["declares"]
+    assert table().row(SERVER, QueueDeclare.index) is None
+    wants = table().wants
+    assert wants[CLIENT][QueueDeclare.index] == 1
+    assert wants[SERVER][QueueDeclare.index] == 0
+
+
+def test_an_exchange_has_the_rules_that_may_be_about_it() -> None:
+    row = table().row(CLIENT, BasicPublish.index)
+    assert row is not None
+    for exchange, names in {
+        "orders.eu": ["orders", "all"],
+        "old": ["rename", "all"],
+        "new": ["all", "again"],
+        "": ["all"],
+    }.items():
+        for _ in range(2):
+            assert [case.rule.name for case in row.candidates(BasicPublish(exchange=exchange))] == names
+    for number in range(2 * MAX_EXCHANGES):
+        row.candidates(BasicPublish(exchange=f"{number}"))
+    assert len(row._by_exchange) <= MAX_EXCHANGES
+
+
+def test_of_a_binding_it_is_the_source() -> None:
+    row = table().row(CLIENT, ExchangeBind.index)
+    assert row is not None
+    assert [case.rule.name for case in row.candidates(ExchangeBind(source="orders.eu"))] == ["orders"]
+    assert row.candidates(ExchangeBind(destination="orders.eu")) == ()
+
+
+def test_what_the_server_says_is_restored_in_reverse() -> None:
+    row = table().row(SERVER, BasicDeliver.index)
+    assert row is not None
+    assert [case.rule.name for case in row.restoring] == ["again", "rename"]
+    assert row.restores_for_good
