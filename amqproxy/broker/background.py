@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -38,10 +39,12 @@ class Background:
 
 
 @contextmanager
-def serve_in_thread(broker: Broker | None = None, host: str = "127.0.0.1", port: int = 0) -> Iterator[Background]:
-    """Be `broker`, or a new one, on HOST:PORT for the while; port 0 takes a free one.
+def serve_in_thread(
+    broker: Broker | None = None, host: str = "127.0.0.1", port: int = 0, *, context: ssl.SSLContext | None = None
+) -> Iterator[Background]:
+    """Be `broker`, or a new one, on HOST:PORT for the while, over TLS where there is a context.
 
-    `OSError` when the address cannot be had. In the end, the connections that are left are cut.
+    Port 0 takes a free one. `OSError` when the address cannot be had. In the end, connections that are left are cut.
     """
     served = Broker() if broker is None else broker
     started: SimpleQueue[Background | BaseException] = SimpleQueue()
@@ -49,7 +52,7 @@ def serve_in_thread(broker: Broker | None = None, host: str = "127.0.0.1", port:
 
     async def run() -> None:
         try:
-            async with serve(served, host, port) as bound:
+            async with serve(served, host, port, context=context) as bound:
                 started.put(Background(served, host, bound, trio.lowlevel.current_trio_token()))
                 await is_over.wait()
         except BaseException as error:

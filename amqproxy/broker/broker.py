@@ -148,8 +148,8 @@ class Broker:
         return user
 
     def log_in_by_certificate(self, name: str, *, is_loopback: bool) -> User | None:
-        """The user that a TLS client's certificate names."""
-        user = self.users.get(name)
+        """The user that a TLS client's certificate names; "" names none."""
+        user = self.users.get(name) if name else None
         return None if user is None or (user.only_from_loopback and not is_loopback) else user
 
     # --- parameters, which others than the broker make something of

@@ -71,7 +71,7 @@ class Link:
     when the client came, in seconds; without it, it may take its time for the handshake.
 
     `name` is the connection's as RabbitMQ writes it (`127.0.0.1:40000 -> 127.0.0.1:5672`), `certificate_name` what a
-    TLS client's certificate calls it.
+    TLS client's certificate calls it, "" where it has shown none.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ PLAIN, AMQPLAIN, EXTERNAL = "PLAIN", "AMQPLAIN", "EXTERNAL"
 
 def offered(certificate_name: str | None) -> bytes:
     """The mechanisms a client may choose from; EXTERNAL where it has shown a certificate."""
-    return b"PLAIN AMQPLAIN EXTERNAL" if certificate_name is not None else b"PLAIN AMQPLAIN"
+    return b"PLAIN AMQPLAIN EXTERNAL" if certificate_name else b"PLAIN AMQPLAIN"
 
 
 def credentials(mechanism: str, response: bytes) -> tuple[str, str]:

@@ -161,7 +161,7 @@ class Server:
                 await trio.aclose_forcefully(secured)
                 return
             certificate = secured.getpeercert()
-            certificate_name = self._naming(certificate) if certificate else None
+            certificate_name = (self._naming(certificate) if certificate else None) or ""
             transport = StreamTransport(secured)
             await self.attend(transport, is_loopback=is_loopback, name=name, certificate_name=certificate_name)
         finally:
@@ -169,14 +169,16 @@ class Server:
 
 
 @asynccontextmanager
-async def serve(broker: Broker, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[int]:
-    """Be `broker` on HOST:PORT for the while; gives the port."""
+async def serve(
+    broker: Broker, host: str = "127.0.0.1", port: int = 0, *, context: ssl.SSLContext | None = None
+) -> AsyncIterator[int]:
+    """Be `broker` on HOST:PORT for the while, over TLS where there is a context; gives the port."""
     server = Server(broker)
     listeners = await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
     async with trio.open_nursery() as nursery:
         await nursery.start(server.run)
         for listener in listeners:
-            server.listen(listener)
+            server.listen(listener, context)
         yield listeners[0].socket.getsockname()[1]
         nursery.cancel_scope.cancel()
 

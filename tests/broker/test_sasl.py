@@ -39,6 +39,9 @@ def test_credentials(mechanism: str, response: bytes, expected: tuple[str, str] 
         assert credentials(mechanism, response) == expected
 
 
-@pytest.mark.parametrize(("certificate", "expected"), [(None, b"PLAIN AMQPLAIN"), ("CN=x", b"PLAIN AMQPLAIN EXTERNAL")])
+@pytest.mark.parametrize(
+    ("certificate", "expected"),
+    [(None, b"PLAIN AMQPLAIN"), ("", b"PLAIN AMQPLAIN"), ("CN=x", b"PLAIN AMQPLAIN EXTERNAL")],
+)
 def test_offered(certificate: str | None, expected: bytes) -> None:
     assert offered(certificate) == expected

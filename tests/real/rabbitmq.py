@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 from tests.real.ports import free_port
 from tests.real.raw import Peer
@@ -37,6 +38,7 @@ class RabbitMQ:
         self.node: subprocess.Popen[bytes] | None = None
         self.epmd: subprocess.Popen[bytes] | None = None
         self.certificates: dict[str, Path] = {}
+        self.authority: Any = None
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("RABBITMQ_", "ERL_"))}
         self.environment = inherited | {
             "HOME": str(directory),
@@ -69,7 +71,7 @@ class RabbitMQ:
     def configure(self) -> None:
         """Writes the configuration and the keys."""
         self.directory.joinpath("log").mkdir()
-        authority = require_module("trustme").CA()
+        self.authority = authority = require_module("trustme").CA()
         issued = authority.issue_cert("localhost", "127.0.0.1")
         self.certificates = {name: self.directory / f"{name}.pem" for name in ("authority", "certificate", "key")}
         authority.cert_pem.write_to_path(self.certificates["authority"])
@@ -82,7 +84,11 @@ class RabbitMQ:
             "ssl_options.cacertfile": self.certificates["authority"],
             "ssl_options.certfile": self.certificates["certificate"],
             "ssl_options.keyfile": self.certificates["key"],
-            "ssl_options.verify": "verify_none",
+            "ssl_options.verify": "verify_peer",
+            "ssl_options.fail_if_no_peer_cert": "false",
+            "auth_mechanisms.1": "PLAIN",
+            "auth_mechanisms.2": "AMQPLAIN",
+            "auth_mechanisms.3": "EXTERNAL",  # as soon as its plugin is enabled
             "disk_free_limit.absolute": "1MB",
             "log.file.level": "info",
             "log.console": "false",
