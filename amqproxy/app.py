@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import select
 import signal
 import ssl
@@ -82,6 +83,8 @@ async def run(
         upstream = config.upstream if isinstance(config.upstream, str) else config.upstream.address
         for opened, context in listeners:
             log.info("listening", address=_address(opened), tls=context is not None, upstream=upstream)
+        if config.seed is not None:
+            random.seed(config.seed)
         server = Server(
             dial,
             config.limits,

@@ -212,6 +212,8 @@ class Config(Strict, frozen=True):
     limits: Limits = Limits()
     rules: tuple[AnyRule, ...] = ()
     """Asked in this order."""
+    seed: int | None = None
+    """Of the chance that rules draw from: with it, each run draws the same."""
 
     def __post_init__(self) -> None:
         if isinstance(self.upstream, Upstream) and self.upstream.address in {each.address for each in self.listen}:

@@ -116,6 +116,7 @@ class Session:
                 )
             with self._one_door():
                 await self._say_farewells()
+                await self._linger()
         finally:
             with trio.CancelScope(shield=True):
                 for leg in self.legs.values():
@@ -531,6 +532,13 @@ class Session:
         scope = self._nursery.cancel_scope
         seconds = self._limits.close_timeout if timeout is None else timeout
         scope.deadline = min(scope.deadline, trio.current_time() + seconds)
+
+    async def _linger(self) -> None:
+        """Put off the end of the connections for as long as rules would have it."""
+        async with trio.open_nursery() as nursery:
+            for leg in self.legs.values():
+                if isinstance(leg.transport, Impaired):
+                    nursery.start_soon(leg.transport.linger)
 
     async def _say_farewells(self) -> None:
         """Send connection.close to those who are to hear why the session ended."""

@@ -313,3 +313,15 @@ async def test_a_bit_is_flipped() -> None:
         expected = bytearray(stage.client.said[-len(seen) :])
         expected[18] ^= 1
         assert seen == bytes(expected)
+
+
+async def test_a_slow_close(autojump_clock: MockClock) -> None:
+    async with staged(OPEN, rules=fault("slow_close", delay=20, to="client")) as stage:
+        await stage.play("""
+            >> connection.close 200
+            << connection.close-ok
+            << EOF
+            client: nothing
+        """)
+        await hears(stage, "client: EOF", 20)
+        await stage.is_over.wait()

@@ -239,3 +239,21 @@ def test_the_line_is_cut(faulty: Any, kind: str) -> None:
 def test_a_user_of_whom_nothing_is_said_is_spared(faulty: Any) -> None:
     with connected(faulty({"match": {"user": "somebody"}}, kind="reset")) as connection:
         connection.channel().queue_declare("", exclusive=True)
+
+
+def test_chance_is_the_same_for_the_same_seed(start_proxy: StartProxy, rabbitmq: RabbitMQ) -> None:
+    def nacked(seed: int) -> list[bool]:
+        rule = {"name": "broken", "action": "fault", "fault": {"kind": "nack"}, "probability": 0.5}
+        found = []
+        with connected(start_proxy(rabbitmq.port, rules=[rule], seed=seed)) as connection:
+            channel = connection.channel()
+            channel.confirm_delivery()
+            for _ in range(40):
+                try:
+                    channel.basic_publish("amq.fanout", "", b"x")
+                    found.append(False)
+                except pika.exceptions.NackError:
+                    found.append(True)
+        return found
+
+    assert nacked(1) == nacked(1) != nacked(2)
