@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
+import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -236,3 +238,10 @@ def test_json_pointers(pointer: str, found: Any) -> None:
 def test_paths_into_tables() -> None:
     table = Table({"a/b": 1, "a": Table({"b": 2, "c": 3})})
     assert [at_path(table, path) for path in ("a/b", "a/c", "a/d", "x/y", "a/c/e")] == [1, 3, None, None, None]
+
+
+def test_the_reference_lists_every_key() -> None:
+    page = (Path(__file__).parent.parent.parent / "docs" / "rules.md").read_text()
+    table = page.partition("## match")[2].partition("### Patterns")[0]
+    listed = {key for row in re.findall(r"^\| (`[^|]*) \|", table, re.MULTILINE) for key in re.findall(r"`(\w+)`", row)}
+    assert listed == set(Match.__struct_fields__)

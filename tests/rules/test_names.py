@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -135,3 +136,9 @@ def test_plain_values_are_what_json_has_and_octets(item: Any) -> None:
 def test_the_words_before_the_dots() -> None:
     assert {"client", "tls", "channel", "properties"} == GROUPS
     assert not GROUPS & set(NAMES)
+
+
+def test_the_reference_lists_every_name() -> None:
+    page = (Path(__file__).parent.parent.parent / "docs" / "rules.md").read_text()
+    for path, name in NAMES.items():
+        assert path.startswith("properties.") or f"| `{path}` | {name.meaning} |" in page
