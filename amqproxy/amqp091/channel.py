@@ -71,13 +71,15 @@ class Channel:
     the client has yet to settle, `unconfirmed` the publishes that the server has; both stay empty
     where the connection does not track deliveries. `is_flowing` says of each peer whether it may
     send content. `awaited` are the requests of each peer that the other has not answered, by name.
-    `got_without_ack` is whether what basic.get got last needs no acknowledgement.
+    `got_without_ack` is whether what basic.get got last needs no acknowledgement, `confirms_from` how many
+    publishes came before confirm.select, None where none came.
     """
 
     __slots__ = (
         "_rolled_back_if_asked",
         "_tracks_deliveries",
         "awaited",
+        "confirms_from",
         "consumers",
         "got_without_ack",
         "is_flowing",
@@ -100,6 +102,7 @@ class Channel:
         self.is_flowing = {CLIENT: True, SERVER: True}
         self.awaited: dict[Peer, dict[str, deque[Asked]]] = {CLIENT: {}, SERVER: {}}
         self.got_without_ack = False
+        self.confirms_from: int | None = None
         self._tracks_deliveries = tracks_deliveries
         self._rolled_back_if_asked: list[tuple[int, str]] = []
 
@@ -152,6 +155,8 @@ class Channel:
         if sender not in SENDERS[name] or method.class_id == 10 or name in ("channel.close-ok", "channel.open-ok"):
             raise CommandInvalid(f"{name} may not come from the {sender} here")
         self._apply(sender, method, self._request_of(sender, method))
+        if isinstance(method, ConfirmSelect) and self.confirms_from is None:
+            self.confirms_from = frame.ordinal
         if name in REPLIES and not getattr(method, "no_wait", False):
             self._await_reply(sender, method)
         return True

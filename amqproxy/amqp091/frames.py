@@ -81,16 +81,25 @@ def _index_table() -> bytes:
 _INDEX_OF = cython.declare(bytes, _index_table())
 
 
-def every_frame(octets: bytes, offset: int) -> list[Frame]:
-    """All the frames in `octets`, which are whole and have been found good; they lie at `offset`."""
-    frames = []
+def every_frame(octets: bytes, offset: int, contents: dict[int, int] | None = None) -> list[Frame]:
+    """All the frames in `octets`, which are whole and have been found good; they lie at `offset`.
+
+    `contents` is how many contents each channel has begun by the end of them, for the frames' ordinals.
+    """
+    frames: list[Frame] = []
+    frame: Frame
     position = 0
     while position < len(octets):
         end = position + OVERHEAD + int.from_bytes(octets[position + 3 : position + 7])
-        frame: Frame = Frame(octets[position:end], offset + position)
+        frame = Frame(octets[position:end], offset + position)
         frame.is_in_order = True
         frames.append(frame)
         position = end
+    left = dict(contents or {})
+    for frame in reversed(frames):
+        if frame.channel in left:
+            frame.ordinal = left[frame.channel]
+            left[frame.channel] -= frame.kind == METHOD and BY_INDEX[frame.index].carries_content
     return frames
 
 

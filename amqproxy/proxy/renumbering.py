@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from amqproxy.amqp091.errors import ResourceError
 
 MAX_OPEN = 1_000_000
 """How many numbers of one kind a channel may have to be remembered; one more is an `OverflowError`."""
+
+Result = TypeVar("Result")
 
 Settled = list[tuple[int, bool]]
 """Numbers to settle, each alone or (True) with all before it."""
@@ -207,3 +212,11 @@ class DeliveryNumbers:
         self._open.clear()
         self._upstream.clear()
         self._taken_back = []
+
+
+def within_bounds(do: Callable[..., Result], *arguments: Any, **options: Any) -> Result:
+    """Do it; what is too much to be remembered is a ResourceError."""
+    try:
+        return do(*arguments, **options)
+    except OverflowError as error:
+        raise ResourceError(str(error)) from None

@@ -3,28 +3,73 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
 
-from amqproxy.amqp091.frames import Frame
-from amqproxy.amqp091.grammar import CLIENT, SERVER
-from amqproxy.proxy.flow import Flow
-from amqproxy.proxy.renumbering import ConfirmNumbers, DeliveryNumbers
-from amqproxy.rules.verdict import Close
+import msgspec
+
+from amqproxy.amqp091.channel import Mode
+from amqproxy.amqp091.commands import MAX_BODY, Command
+from amqproxy.amqp091.errors import (
+    BY_CODE,
+    ContentTooLarge,
+    PreconditionFailed,
+    Scope,
+)
+from amqproxy.amqp091.frames import (
+    HEADER,
+    HEARTBEAT,
+    METHOD,
+    Frame,
+    every_frame,
+)
+from amqproxy.amqp091.grammar import ANSWERS, CLIENT, REPLIES, SERVER, Peer
+from amqproxy.amqp091.methods import (
+    BY_INDEX,
+    BasicAck,
+    BasicDeliver,
+    BasicGetOk,
+    BasicNack,
+    BasicPublish,
+    BasicRecoverOk,
+    BasicReject,
+    BasicReturn,
+    ChannelClose,
+    ChannelCloseOk,
+    ConnectionClose,
+    Method,
+    TxCommitOk,
+    TxRollbackOk,
+)
+from amqproxy.proxy.flow import Flow, Postponed, Rest, Waiting
+from amqproxy.proxy.reframing import altered, damaged, method_frame, settling
+from amqproxy.proxy.renumbering import ConfirmNumbers, DeliveryNumbers, UnknownTag, within_bounds
+from amqproxy.rules.seen import Seen
+from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict
+
+if TYPE_CHECKING:
+    from amqproxy.proxy.crossing import Crossing
+
+MAX_POSTPONED = 1.0
+"""Seconds after which a command that others were to overtake goes on, though they did not come."""
+
+CLOSED_FOR_THE_CLIENT = "closed by a rule of the proxy"
+"""What the broker is told when we close a channel that it knows."""
 
 
 class Strait:
     """What a channel needs whose legs may differ.
 
-    `confirms_from` is how many publishes came before confirm.select, None without one; `confirms` and `deliveries` are
-    there from the first difference on. `closing` is why we close it; `is_closed` holds once both peers have been told.
-    `reopening` is what the client says on the number's next channel before the broker has let go of this one.
-    `own_requests` has, for each kind of request of which we sent one, whose the next answers are (True: ours).
+    `confirms` and `deliveries` are there from the first difference on. `closing` is why we close it; `is_closed` holds
+    once both peers have been told. `reopening` is what the client says on the number's next channel before the broker
+    has let go of this one. `own_requests` has, for each kind of request of which we sent one, whose the next answers
+    are (True: ours).
     """
 
     __slots__ = (
+        "_crossing",
         "class_and_method",
         "closing",
         "confirms",
-        "confirms_from",
         "deliveries",
         "flows",
         "is_closed",
@@ -34,11 +79,11 @@ class Strait:
         "reopening",
     )
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, crossing: Crossing) -> None:
         self.number = number
+        self._crossing = crossing
         self.flows = {CLIENT: Flow(CLIENT), SERVER: Flow(SERVER)}
         self.is_watched = False
-        self.confirms_from: int | None = None
         self.confirms: ConfirmNumbers | None = None
         self.deliveries: DeliveryNumbers | None = None
         self.own_requests: dict[str, deque[bool]] = {}
@@ -48,6 +93,451 @@ class Strait:
         self.reopening: deque[Frame] = deque()
 
     @property
+    def confirms_from(self) -> int | None:
+        """How many publishes came before confirm.select; None without one."""
+        channel = self._crossing.connections[CLIENT].channels.get(self.number)
+        return None if channel is None else channel.confirms_from
+
+    @property
     def octets(self) -> int:
         """Octets of the client's and the broker's that wait here."""
         return sum(flow.octets for flow in self.flows.values()) + sum(len(frame.raw) for frame in self.reopening)
+
+    def is_reopening(self) -> bool:
+        """Is what the client says said on the number's next channel, which has to wait for the broker's close-ok?"""
+        return bool(self.reopening) or (self.is_closed and not self._crossing.has_channel(CLIENT, self.number))
+
+    def admit(self, flow: Flow, frame: Frame) -> None:
+        if flow.is_held_up:
+            flow.enqueue(frame)
+        elif frame.index == ConnectionClose.index and self._crossing.holds_up(flow.sender):
+            flow.enqueue(frame)  # what was said before must be heard before
+        else:
+            self._process(flow, frame)
+
+    def _process(self, flow: Flow, frame: Frame) -> None:
+        """Do with the next frame of a flow what is to be done with it."""
+        if frame.kind in (METHOD, HEARTBEAT):
+            self._begin(flow, frame)
+        elif flow.gathered:
+            self._gather(flow, frame)
+        else:
+            is_complete = flow.advance(frame)
+            if flow.rest is Rest.PASSES:
+                self._crossing.put(flow.sender, frame)
+            if is_complete:
+                self._complete(flow)
+
+    def _begin(self, flow: Flow, frame: Frame) -> None:
+        carries_content = frame.kind == METHOD and BY_INDEX[frame.index].carries_content
+        if carries_content:
+            flow.ordinal = frame.ordinal or flow.ordinal + 1
+        self._insert_waiting(flow)
+        stage = self._crossing.stage(flow.sender, frame)
+        if stage is Stage.NOTHING:
+            self._emit(flow.sender, [frame])
+            if carries_content and not self.closing:
+                flow.begin(Rest.PASSES)
+        elif stage is Stage.METHOD or not carries_content:
+            self._decide(flow, [frame])
+        else:
+            flow.gathered = [frame]
+            flow.stage = stage
+
+    def _gather(self, flow: Flow, frame: Frame) -> None:
+        flow.gathered.append(frame)
+        command = Command.received(flow.gathered)
+        if frame.kind == HEADER and frame.body_size > MAX_BODY and flow.stage is Stage.BODY:
+            flow.gathered = []
+            text = f"message size {frame.body_size} is larger than the {MAX_BODY} that rules can look at"
+            self._close(command, Close(Scope.CHANNEL, ContentTooLarge.code, f"{ContentTooLarge.name} - {text}"))
+            self._begin_rest(flow, command.frames, Rest.IS_SWALLOWED)
+        elif command.is_complete or (frame.kind == HEADER and flow.stage is Stage.HEADER):
+            flow.gathered = []
+            decided, flow.decided = flow.decided, None
+            if decided is not None:
+                self._settle(flow, command, decided)
+            else:
+                self._decide(flow, command.frames)
+
+    def _decide(self, flow: Flow, frames: list[Frame]) -> None:
+        command = Command.received(frames)
+        seen = Seen(
+            sender=flow.sender,
+            command=command,
+            client=self._crossing.client,
+            channel=self._crossing.facts(self.number),
+            now=self._crossing.now,
+            time=self._crossing.time(),
+            random=self._crossing.random,
+        )
+        verdict = self._crossing.judge.judge(seen)
+        self._crossing.effects.impairments += verdict.impairments
+        self._crossing.effects.mirrored += verdict.mirrored
+        self._crossing.effects.logged += verdict.logged
+        self._anticipate(command, verdict)
+        for insertion in verdict.insertions:
+            if insertion.is_ahead or insertion.after > 0:
+                self._crossing.insert(insertion)
+        if verdict.delay > 0 or verdict.hold is not None:
+            self._wait(flow, command, verdict)
+        else:
+            self._settle(flow, command, verdict)
+
+    def _wait(self, flow: Flow, command: Command, verdict: Verdict) -> None:
+        seconds = verdict.hold.timeout if verdict.hold is not None else verdict.delay
+        number = next(self._crossing.numbers)
+        flow.waiting = Waiting(command, verdict, self._crossing.now + seconds, number)
+        self._crossing.waiting[number] = (self, flow)
+        self.watch()
+
+        def expire() -> None:
+            waiting = flow.waiting
+            if waiting is None or waiting.number != number:
+                return
+            if waiting.hold is not None and not waiting.hold.passes_at_timeout:
+                text = f"{BY_CODE[403].name} - held by rule '{waiting.hold.name}', and nobody let it go"
+                waiting.verdict = Verdict(command=None, close=Close(Scope.CHANNEL, 403, text))
+            self.resume(flow)
+
+        self._crossing.at(flow.waiting.until, expire)
+
+    def resume(self, flow: Flow) -> None:
+        """Let what waits in a flow go on, and what came behind it."""
+        waiting, flow.waiting = flow.waiting, None
+        assert waiting is not None
+        del self._crossing.waiting[waiting.number]
+        self._settle(flow, waiting.original, waiting.verdict)
+        self.go_on(flow)
+        last = self._crossing.straits.get(0)
+        if last is not None and not self._crossing.holds_up(flow.sender):
+            last.go_on(last.flows[flow.sender])
+
+    def go_on(self, flow: Flow) -> None:
+        """Do with what waited behind something what is to be done with it, up to the next that waits."""
+        while flow.queue and not flow.is_waiting and self._crossing.refusal is None:
+            self._process(flow, flow.dequeue())
+
+    def _settle(self, flow: Flow, command: Command, verdict: Verdict) -> None:
+        """Carry out a verdict whose time has come."""
+        if verdict.close is not None:
+            self._close(command, verdict.close)
+            self._begin_rest(flow, command.frames, Rest.IS_SWALLOWED)
+            return
+        if (verdict.answer is Answer.RETURN or verdict.behind) and not command.is_complete:
+            flow.gathered = command.frames
+            flow.stage = Stage.BODY
+            flow.decided = verdict
+            return
+        rest, overtakes = Rest.IS_SWALLOWED, False
+        if verdict.command is None:
+            if command.index >= 0:
+                self._answer(flow, command, verdict)
+        elif verdict.behind and isinstance(command.method, BasicDeliver):
+            self._postpone(flow, verdict.command, command.method.delivery_tag, verdict.behind)
+        else:
+            rest, overtakes = self._pass_on(flow, command, verdict.command, verdict), True
+        self._begin_rest(flow, command.frames, rest)
+        if overtakes:
+            self._overtake(flow, command)
+        for insertion in verdict.insertions:
+            if not insertion.is_ahead and insertion.after <= 0:
+                self._crossing.insert(insertion)
+
+    def _begin_rest(self, flow: Flow, frames: list[Frame], rest: Rest) -> None:
+        """Note what becomes of the frames that are still to come of a content that was judged."""
+        if frames[0].kind != METHOD or not BY_INDEX[frames[0].index].carries_content:
+            return
+        flow.begin(rest)
+        if flow.skip(frames[1:]):
+            self._complete(flow)
+
+    def _complete(self, flow: Flow) -> None:
+        """A content has come to its end."""
+        flow.end()
+        self._insert_waiting(flow)
+        if self.closing is not None:
+            self._try_to_close()
+
+    def _pass_on(self, flow: Flow, original: Command, command: Command, verdict: Verdict) -> Rest:
+        """Send a command on, as it came or changed; what becomes of what is still to come of it."""
+        sender = flow.sender
+        if command is original:
+            frames, rest = original.frames, Rest.PASSES
+        elif command.frames:
+            frames, rest = altered(command), Rest.PASSES
+        else:
+            frame_max = self._crossing.connections[sender.other].frame_max
+            frames, rest = every_frame(command.encode(frame_max), 0), Rest.IS_SWALLOWED
+        if verdict.damage:
+            self._crossing.output[sender.other].append(damaged(frames[0].raw, verdict.damage))
+            frames = frames[1:]
+        shown = verdict.shown
+        self._emit(sender, frames, None if shown is None else every_frame(shown.encode(0), 0))
+        return rest
+
+    def _answer(self, flow: Flow, command: Command, verdict: Verdict) -> None:
+        """Tell the sender of a command what became of it, where it has to hear something."""
+        method = command.method
+        if isinstance(method, BasicPublish):
+            self._answer_publish(flow, command, verdict)
+        elif isinstance(method, (BasicDeliver, BasicGetOk)):
+            self._answer_delivery(method, verdict.answer)
+        elif isinstance(method, (BasicAck, BasicNack)) and flow.sender is SERVER:
+            if self.confirms is None:
+                self.confirms = ConfirmNumbers(method.delivery_tag - 1)
+                self.watch()
+            within_bounds(self.confirms.lose, method.delivery_tag, method.multiple)
+
+    def _answer_publish(self, flow: Flow, command: Command, verdict: Verdict) -> None:
+        method, answer = command.method, verdict.answer
+        is_confirming = self.confirms_from is not None
+        if answer is Answer.NACK and not is_confirming:
+            text = f"{BY_CODE[403].name} - refused by a rule of the proxy"
+            self._close(command, Close(Scope.CHANNEL, 403, text))
+            return
+        if answer is Answer.RETURN:
+            code, text = verdict.returned
+            returned = BasicReturn(code, text, method.exchange, method.routing_key)
+            self._crossing.insert(Insertion(CLIENT, Command(self.number, returned, command.properties, command.body)))
+        if not is_confirming:
+            return
+        assert self.confirms_from is not None
+        number = flow.ordinal - self.confirms_from
+        if self.confirms is None:
+            self.confirms = ConfirmNumbers(number - 1)
+            self.watch()
+        within_bounds(self.confirms.withhold, number, is_answered=answer is not Answer.NOTHING)
+        if answer is Answer.NACK:
+            self._confirm(BasicNack(number))
+        elif answer is not Answer.NOTHING:
+            self._confirm(BasicAck(number, False))
+
+    def _confirm(self, method: Method) -> None:
+        """Confirm a publish ourselves, behind what is to be said to the client before."""
+        self._crossing.insert(Insertion(CLIENT, Command(self.number, method)))
+
+    def _answer_delivery(self, method: BasicDeliver | BasicGetOk, answer: Answer) -> None:
+        is_acked = self._is_acked(method)
+        self._number_deliveries(method.delivery_tag - 1)
+        assert self.deliveries is not None
+        within_bounds(self.deliveries.receive, method.delivery_tag, is_acked=is_acked)
+        if is_acked and answer is not Answer.NOTHING:
+            self.deliveries.settle_own(method.delivery_tag)
+            settling: Method = BasicAck(method.delivery_tag, False)
+            if answer is not Answer.ACK:
+                settling = BasicReject(method.delivery_tag, answer is Answer.REQUEUE)
+            self._crossing.insert(Insertion(SERVER, Command(self.number, settling)))
+
+    def _is_acked(self, method: BasicDeliver | BasicGetOk) -> bool:
+        """Does anybody have to acknowledge this delivery?"""
+        channel = self._crossing.connections[SERVER].channels.get(self.number)
+        if channel is None:
+            return False
+        if isinstance(method, BasicDeliver):
+            return not channel.consumers.get(method.consumer_tag, channel.consumers.get("", False))
+        return not channel.got_without_ack
+
+    def _number_deliveries(self, start: int) -> None:
+        if self.deliveries is None:
+            self.deliveries = DeliveryNumbers(start)
+            self.watch()
+
+    def _anticipate(self, command: Command, verdict: Verdict) -> None:
+        """Begin to number what will differ once the verdict is carried out."""
+        method = command.method if command.index >= 0 else None
+        inserted = [insertion.command.method for insertion in verdict.insertions]
+        copies = any(isinstance(each, BasicDeliver) for each in inserted)
+        if isinstance(method, (BasicDeliver, BasicGetOk)) and (verdict.behind or copies):
+            self._number_deliveries(method.delivery_tag - 1)
+        publishes = any(isinstance(each, BasicPublish) for each in inserted)
+        if publishes and self.confirms is None and self.confirms_from is not None:
+            sent = self.flows[CLIENT].ordinal - self.confirms_from
+            self.confirms = ConfirmNumbers(sent - 1 if isinstance(method, BasicPublish) else sent)
+            self.watch()
+
+    def _postpone(self, flow: Flow, command: Command, tag: int, behind: int) -> None:
+        assert self.deliveries is not None
+        is_acked = self._is_acked(command.method)
+        within_bounds(self.deliveries.receive, tag, is_acked=is_acked)
+        postponed = Postponed(command, tag, behind)
+        flow.postponed.append(postponed)
+
+        def expire() -> None:
+            if postponed in flow.postponed:
+                flow.postponed.remove(postponed)
+                self._crossing.insert(Insertion(CLIENT, command), tag)
+
+        self._crossing.at(self._crossing.now + MAX_POSTPONED, expire)
+
+    def _overtake(self, flow: Flow, command: Command) -> None:
+        """Count a command for those that others are to overtake, and send those that were overtaken enough."""
+        for each in flow.overtaken_by(command.index) if flow.postponed else ():
+            self._crossing.insert(Insertion(CLIENT, each.command), each.tag)
+
+    def is_mid(self, flow: Flow) -> bool:
+        """Has the flow's target had a part of a content, and not all of it?"""
+        if self.number == 0:
+            return False
+        lane = self._crossing.readers[flow.sender].lanes.get(self.number)
+        if self.is_watched or lane is None or self._crossing.current == (flow.sender, self.number):
+            return flow.is_mid
+        if lane.expects == METHOD:
+            return False
+        return flow.is_mid if lane.is_shown else True
+
+    def _insert_waiting(self, flow: Flow) -> None:
+        while flow.insertions and not flow.is_mid:
+            command, tag = flow.insertions.popleft()
+            self.send_own(flow.sender.other, command, tag)
+
+    def send_own(self, to: Peer, command: Command, tag: int | None, *, is_ahead: bool = False) -> None:
+        """Send a command that nobody sent us just now. Its number, if it has one, is the next."""
+        method = command.method
+        if isinstance(method, BasicPublish) and self.confirms is not None and self.confirms_from is not None:
+            next_number = self.flows[CLIENT].ordinal - self.confirms_from + (0 if is_ahead else 1)
+            within_bounds(self.confirms.insert, next_number)
+        elif isinstance(method, BasicDeliver) and self.deliveries is not None:
+            new = within_bounds(self.deliveries.hand_out, tag)
+            command = Command(
+                command.channel,
+                msgspec.structs.replace(method, delivery_tag=new),
+                command.properties,
+                command.body,
+            )
+        elif method.name in REPLIES and not getattr(method, "no_wait", False):
+            outstanding = (
+                self._crossing.connections[to].channels[command.channel].awaited[to.other].get(method.name, ())
+            )
+            owners = self.own_requests.setdefault(method.name, deque([False] * len(outstanding)))
+            owners.append(True)
+            self.watch()
+        for frame in every_frame(command.encode(self._crossing.connections[to].frame_max), 0):
+            self._crossing.put(to.other, frame)
+
+    def _emit(self, sender: Peer, frames: list[Frame], shown: list[Frame] | None = None) -> None:
+        """Send frames of a command on, the method's first, under the numbers that their receiver knows."""
+        if not frames:
+            return
+        first = frames[0]
+        if first.kind == METHOD and self.number:
+            translated = self._translated(sender, first)
+            if translated != [first]:
+                for each in translated:
+                    self._crossing.put(sender, each)
+                frames = frames[1:]
+        for frame in frames:
+            self._crossing.put(sender, frame, shown is None)
+        for frame in shown or ():
+            self._crossing.passed[sender].append(frame)
+
+    def _translated(self, sender: Peer, frame: Frame) -> list[Frame]:
+        """The method as its receiver is to see it: with other numbers, as several, or not at all."""
+        name = BY_INDEX[frame.index].name
+        if name in ANSWERS and self.own_requests:
+            owners = self.own_requests.get(ANSWERS[name])
+            if owners and owners.popleft():
+                return []
+        elif name in REPLIES and self.own_requests.get(name) and not getattr(frame.method, "no_wait", False):
+            self.own_requests[name].append(False)
+        if sender is SERVER and self.confirms is not None and name in ("basic.ack", "basic.nack"):
+            settled = within_bounds(self.confirms.translate, frame.method.delivery_tag, frame.method.multiple)
+            return settling(self.number, frame.method, settled)
+        if self.deliveries is not None:
+            return self._translated_delivery(self.deliveries, sender, frame)
+        return [frame]
+
+    def _translated_delivery(self, numbers: DeliveryNumbers, sender: Peer, frame: Frame) -> list[Frame]:
+        method = frame.method
+        match method:
+            case BasicDeliver() | BasicGetOk():
+                within_bounds(numbers.receive, method.delivery_tag, is_acked=self._is_acked(method))
+                tag = within_bounds(numbers.hand_out, method.delivery_tag)
+                return [method_frame(self.number, msgspec.structs.replace(method, delivery_tag=tag))]
+            case BasicAck() | BasicNack() | BasicReject() if sender is CLIENT:
+                channel = self._crossing.connections[CLIENT].channels.get(self.number)
+                is_transactional = channel is not None and channel.mode is Mode.TX
+                multiple = getattr(method, "multiple", False)
+                try:
+                    settled = numbers.settle(method.delivery_tag, multiple, may_be_taken_back=is_transactional)
+                except UnknownTag:
+                    text = f"{PreconditionFailed.name} - unknown delivery tag {method.delivery_tag}"
+                    self._close(Command.received([frame]), Close(Scope.CHANNEL, 406, text))
+                    return []
+                return settling(self.number, method, settled)
+            case BasicRecoverOk():
+                numbers.recover()
+            case TxCommitOk():
+                numbers.commit()
+            case TxRollbackOk():
+                numbers.roll_back()
+        return [frame]
+
+    def _close(self, command: Command, close: Close) -> None:
+        """Close a channel on both legs, as soon as neither peer is in the middle of a content on it."""
+        cls = BY_INDEX[command.index] if command.index >= 0 else None
+        place = (cls.class_id, cls.method_id) if cls is not None else (0, 0)
+        if self.number == 0 or close.scope is Scope.CONNECTION:
+            self._crossing.refuse(close, place)
+            return
+        if self.closing is not None:
+            return
+        self.closing = close
+        self.class_and_method = place
+        self.watch()
+        for flow in self.flows.values():
+            self.drop(flow)
+        self._try_to_close()
+
+    def drop(self, flow: Flow) -> None:
+        """Forget what has not gone on."""
+        if flow.waiting is not None:
+            del self._crossing.waiting[flow.waiting.number]
+        flow.clear()
+
+    def _try_to_close(self) -> None:
+        if self.is_closed or any(self.is_mid(flow) for flow in self.flows.values()):
+            return
+        assert self.closing is not None
+        self.is_closed = True
+        number = self.number
+        close = ChannelClose(self.closing.code, self.closing.text, *self.class_and_method)
+        farewell = ChannelClose(200, CLOSED_FOR_THE_CLIENT, 0, 0)
+        for peer, method in ((CLIENT, close), (SERVER, farewell)):
+            connection = self._crossing.connections[peer]
+            if number in connection.channels and connection.channels[number].takes_frames:
+                self._crossing.say(peer, number, method)
+        self._crossing.forget_if_closed(number)
+
+    def take_while_closing(self, sender: Peer, frame: Frame, is_live: bool) -> None:
+        """Take a frame on a channel that we are closing: nothing of it goes on."""
+        flow = self.flows[sender]
+        if not self.is_closed:
+            if frame.kind == METHOD and frame.index in (ChannelClose.index, ChannelCloseOk.index) and is_live:
+                self.closing = None  # a peer was quicker: it closes for both
+                self.admit(flow, frame)
+            elif frame.kind != METHOD and flow.is_mid:
+                self._process(flow, frame)
+            return
+        if is_live and frame.kind == METHOD and frame.index == ChannelClose.index:
+            self._crossing.say(sender, self.number, ChannelCloseOk())
+        self._crossing.forget_if_closed(self.number)
+
+    def watch(self) -> None:
+        """See all that is said on a channel from here on."""
+        if self.is_watched or self.number == 0:
+            return
+        self.is_watched = True
+        for peer, reader in self._crossing.readers.items():
+            lane = reader.lanes.get(self.number)
+            if self._crossing.current != (peer, self.number) and (lane is None or not lane.is_shown):
+                self.flows[peer].join(lane)
+        self.watch_lanes()
+
+    def watch_lanes(self) -> None:
+        """Have all frames of a channel handed over, from those on that come behind the present one."""
+        for peer, reader in self._crossing.readers.items():
+            lane = reader.lanes.get(self.number)
+            if lane is not None and not lane.is_watched:
+                lane.is_watched = True
+                self._crossing.is_watching_more |= self._crossing.current == (peer, self.number)

@@ -1,0 +1,54 @@
+"""What a crossing needs of the rules of its session; `rules.judge` has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from amqproxy.amqp091.frames import Frame
+from amqproxy.amqp091.grammar import Peer
+from amqproxy.rules.seen import ChannelFacts, Client, Seen
+from amqproxy.rules.verdict import Impairment, Stage, Verdict
+
+
+class Passing(Protocol):
+    """What all methods come to that are, to the octet, like one that passed."""
+
+    def count(self, times: int = 1) -> None:
+        """So many more have passed."""
+
+
+class Judge(Protocol):
+    """Decides about the commands of one session."""
+
+    def stage(self, sender: Peer, frame: Frame, channel: ChannelFacts) -> Stage:
+        """How much of the command that this method begins must come before it can be judged."""
+
+    def passing(self, sender: Peer, frame: Frame, channel: ChannelFacts) -> Passing | None:
+        """What is told how many methods equal to this one have passed without being judged; None where none may."""
+
+    def judge(self, seen: Seen) -> Verdict:
+        """What becomes of a command."""
+
+    def wants(self, sender: Peer) -> bytes:
+        """A 1 at the index of each method of `sender` that is to be staged."""
+
+    def wants_all(self, sender: Peer) -> bool:
+        """Are heartbeats to be staged too?"""
+
+    def know(self, client: Client) -> None:
+        """More is known of the client now."""
+
+    def start(
+        self, *, now: float, time: float, random: Callable[[], float], is_open: bool = False
+    ) -> tuple[Impairment, ...]:
+        """What is done to the octets of the session from here on."""
+
+    def channel_closed(self, number: int) -> None:
+        """A channel is no more."""
+
+    def session_over(self) -> None:
+        """Nothing more will come."""
+
+    def moved(self, ruleset: Any) -> Judge:
+        """The judge of the session by other rules, in whose stead this one is no longer asked."""
