@@ -14,6 +14,7 @@ from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.template import Template
 from amqproxy.rules.verdict import Answer, Close, Stage, Verdict
+from amqproxy.rules.withholding import withheld
 
 Way = Literal["close", "nack", "return", "drop", "reject", "requeue"]
 
@@ -103,16 +104,16 @@ class Refuse(Rule, frozen=True, tag="refuse"):
             return Verdict(command=None, close=self._close(seen), is_final=True)
         if way == "nack":
             if seen.channel.is_confirming:
-                return Verdict(command=None, answer=Answer.NACK, is_final=True)
+                return withheld(seen.command, Answer.NACK)
             return Verdict(command=None, close=self._close(seen), is_final=True)
         if way == "return":
             code = NoRoute.code if self.code is None else self.code
             name = BY_CODE[code].name if code in BY_CODE else "ERROR"
             text = name if self._template is None else _cut(self._template.fill(seen))
-            return Verdict(command=None, answer=Answer.RETURN, returned=(code, text), is_final=True)
+            return withheld(seen.command, Answer.RETURN, (code, text))
         if (seen.sender, method.name) not in _MESSAGES:
-            return Verdict(command=None, is_final=True)
-        return Verdict(command=None, answer=_ANSWERS[way], is_final=True)
+            return withheld(seen.command)
+        return withheld(seen.command, _ANSWERS[way])
 
     def _close(self, seen: Seen) -> Close:
         name = seen.command.method.name

@@ -29,6 +29,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
 from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Answer, Close, Insertion, Verdict
+from amqproxy.rules.withholding import withheld
 
 __all__ = [
     "Answer",
@@ -136,9 +137,9 @@ def change(
     return Verdict(command=command.altered(new, properties, octets))
 
 
-def drop(answer: Answer = Answer.ACK) -> Verdict:
+def drop(command: Command, answer: Answer = Answer.ACK) -> Verdict:
     """The command goes no further; of a message, its sender is told what `answer` says, and nothing of others."""
-    return Verdict(command=None, answer=answer, is_final=True)
+    return withheld(command, answer)
 
 
 def refuse(text: str = "", code: int = AccessRefused.code, scope: Scope | None = None) -> Verdict:

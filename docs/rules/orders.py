@@ -13,7 +13,7 @@ def load(context: Context) -> None:
 def publish(command: Command, context: Context) -> Verdict | None:
     """Number what is published, drop what is empty, and refuse what is too large."""
     if command.body_size == 0:
-        return drop()
+        return drop(command)
     if command.body_size > LARGEST_ORDER:
         return refuse(f"an order has at most {LARGEST_ORDER} octets, and this one {command.body_size}", code=406)
     context.shared["published"] += 1

@@ -130,6 +130,8 @@ def test_a_delivery_goes_back(way: str | None, answer: Answer) -> None:
     for method in (BasicDeliver(delivery_tag=1), BasicGetOk(delivery_tag=1)):
         verdict = decided(refuse, heard(method, stage=Stage.METHOD))
         assert (verdict.command, verdict.answer, verdict.close, verdict.is_final) == (None, answer, None, True)
+        inserted = [insertion.command.method.name for insertion in verdict.insertions]
+        assert inserted == (["basic.get-empty"] if isinstance(method, BasicGetOk) else [])
 
 
 def test_a_channel_closed_for_a_delivery_is_the_clients_to_hear_of() -> None:

@@ -20,7 +20,7 @@ def load(context):
 
 def publish(command, context):
     if command.body_size == 0:
-        return drop()
+        return drop(command)
     if command.method.exchange == "broken":
         return {}["x"]
     if command.method.exchange == "odd":

@@ -60,8 +60,8 @@ def test_change_by_the_specifications_names() -> None:
 
 
 def test_drop_and_refuse() -> None:
-    assert drop() == Verdict(command=None, answer=Answer.ACK, is_final=True)
-    assert drop(Answer.REQUEUE).answer is Answer.REQUEUE
+    assert drop(SEEN.command) == Verdict(command=None, answer=Answer.ACK, is_final=True)
+    assert drop(SEEN.command, Answer.REQUEUE).answer is Answer.REQUEUE
     assert refuse("no").close == Close(Scope.CHANNEL, 403, "ACCESS_REFUSED - no")
     assert refuse("no", 320).close == Close(Scope.CONNECTION, 320, "CONNECTION_FORCED - no")
     assert refuse("no", 404, Scope.CONNECTION).close == Close(Scope.CONNECTION, 404, "NOT_FOUND - no")
