@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 import trio
 
@@ -42,6 +42,11 @@ class Impaired:
     def impair(self, impairment: Impairment) -> None:
         """Begin to do this to what is sent from now on."""
         self._line.impair(impairment, trio.current_time())
+        self._stirred.set()
+
+    def lift(self, kept: Container[str]) -> None:
+        """End what rules do whose names are not among those `kept`."""
+        self._line.lift(kept)
         self._stirred.set()
 
     async def run(self) -> None:

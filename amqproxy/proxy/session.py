@@ -302,10 +302,17 @@ class Session:
 
     def obey(self, rules: RuleSet) -> None:
         """Go by other rules from here on."""
+        before = {rule.name: rule for rule in self._rules.rules} if self._rules is not None else {}
+        kept = {rule.name for rule in rules.rules if rule.name in before and rule.continues(before[rule.name])}
         self._rules = rules
+        for leg in self.legs.values():
+            if isinstance(leg.transport, Impaired):
+                leg.transport.lift(kept)
         if self._crossing is not None:
             self._crossing.judge = self._crossing.judge.moved(rules)
             self._crossing.ask_for_frames()
+            if self._nursery is not None:
+                self._start_rules(self._crossing, is_open=self.state is State.OPEN)
         elif self._nursery is not None and rules.rules and self._drain is None:
             self._begin_crossing(rules)
 

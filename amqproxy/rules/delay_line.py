@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from enum import Enum, auto
 
 import msgspec
@@ -99,6 +99,11 @@ class DelayLine:
         """Begin to do this to what comes from now on, besides what is being done already."""
         self._active.append(Active(impairment, now))
 
+    def lift(self, kept: Container[str]) -> None:
+        """End what rules do that are not among those `kept`; what is late already stays so."""
+        self._active = [each for each in self._active if each.impairment.by in kept]
+        self._forget_pauses()
+
     def put(self, octets: bytes | bytearray | memoryview, now: float) -> None:
         """Take octets; they must not change."""
         self._expire(now)
@@ -161,8 +166,11 @@ class DelayLine:
     def _expire(self, now: float) -> None:
         if self._active and any(each.until <= now for each in self._active):
             self._active = [each for each in self._active if each.until > now or _was_due(each, now)]
-            if not any(isinstance(each.impairment, (Bandwidth, Slicing)) for each in self._active):
-                self._free_at = 0.0
+            self._forget_pauses()
+
+    def _forget_pauses(self) -> None:
+        if not any(isinstance(each.impairment, (Bandwidth, Slicing)) for each in self._active):
+            self._free_at = 0.0
 
     def _finish(self, end: End) -> None:
         self.ended = end

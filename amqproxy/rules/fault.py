@@ -76,7 +76,7 @@ class Fault(Rule, frozen=True, tag="fault"):
         if not isinstance(self.fault, OctetFault) or not self._is_due(memory, now, random):
             return ()
         memory.own.is_impaired = True
-        return self.fault.impairments(self.duration)
+        return self.fault.impairments(self.duration, self.name)
 
     def decide(self, seen: Seen, memory: Memory) -> Verdict:
         trouble: Trouble = memory.own
@@ -84,7 +84,7 @@ class Fault(Rule, frozen=True, tag="fault"):
             return Verdict(command=seen.command)
         if isinstance(self.fault, OctetFault):
             trouble.is_impaired = True
-            return Verdict(command=seen.command, impairments=self.fault.impairments(self.duration))
+            return Verdict(command=seen.command, impairments=self.fault.impairments(self.duration, self.name))
         if isinstance(self.fault, BlockFault):
             trouble.blocked_until = seen.now + self.fault.seconds
         if isinstance(self.fault, CancelFault):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
 from amqproxy.rules.impairments import Bandwidth, Cutoff, HalfClose, Latency, Reset, Silence, Slicing, SlowClose
@@ -25,8 +26,9 @@ class OctetFault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     to: Literal["client", "server", "both"] = "both"
 
-    def impairments(self, duration: float | None) -> tuple[Impairment, ...]:
-        return tuple([self.impairment(peer, duration) for peer in _TO[self.to]])
+    def impairments(self, duration: float | None, by: str) -> tuple[Impairment, ...]:
+        """What is to be done to each direction, by the rule of that name."""
+        return tuple([replace(self.impairment(peer, duration), by=by) for peer in _TO[self.to]])
 
     def impairment(self, to: Peer, duration: float | None) -> Impairment:
         raise NotImplementedError

@@ -74,10 +74,16 @@ class Hold(msgspec.Struct, frozen=True):
     passes_at_timeout: bool = True
 
 
-class Impairment(msgspec.Struct, frozen=True, tag=True):
+class Imposed(msgspec.Struct, frozen=True, kw_only=True):
+    """`by` is the name of the rule that would have it so."""
+
+    by: str = ""
+
+
+class Impairment(Imposed, frozen=True, tag=True):
     """What is done to the octets on their way to `to`, whatever they mean; each kind is a subclass, in `impairments`.
 
-    It lasts for `duration` seconds, or for good.
+    It lasts for `duration` seconds, or for as long as there is the rule.
     """
 
     to: Peer

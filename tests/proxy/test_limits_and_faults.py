@@ -325,3 +325,22 @@ async def test_a_slow_close(autojump_clock: MockClock) -> None:
         """)
         await hears(stage, "client: EOF", 20)
         await stage.is_over.wait()
+
+
+async def test_a_reload_begins_and_ends_what_is_done_to_octets(autojump_clock: MockClock) -> None:
+    slow = fault("latency", delay=2, to="client")
+    async with staged(HANDSHAKE, rules=limit(of="channels", most=9)) as stage:
+        stage.session.obey(slow)
+        await stage.play("""
+            << heartbeat
+            client: nothing
+        """)
+        await hears(stage, "client: heartbeat", 2)
+        stage.session.obey(slow.replaced(slow.rules))
+        await stage.play("""
+            << heartbeat
+            client: nothing
+        """)
+        await hears(stage, "client: heartbeat", 2)
+        stage.session.obey(RuleSet(()))
+        await stage.play("<< heartbeat")

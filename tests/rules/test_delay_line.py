@@ -137,6 +137,18 @@ def test_the_end_is_told_once() -> None:
     assert line.move(1) == Wait(math.inf)
 
 
+def test_what_a_rule_does_can_be_lifted() -> None:
+    line = line_with(
+        Latency(CLIENT, delay=2, by="kept"), Silence(CLIENT, by="gone"), Bandwidth(CLIENT, rate=1, by="gone")
+    )
+    line.put(b"ab", 0)
+    assert line.move(3) == Wait(math.inf)
+    line.lift({"kept"})
+    assert played(line, [(5, b"c")]) == [(2, b"ab"), (7, b"c")]
+    line.lift(())
+    assert line.is_idle
+
+
 def test_slow_closes_add_up() -> None:
     assert line_with(SlowClose(CLIENT, delay=2), SlowClose(CLIENT, delay=3)).linger == 5
 

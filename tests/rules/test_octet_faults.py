@@ -38,6 +38,6 @@ def test_each_kind(fault: OctetFault, impairment: Impairment) -> None:
 
 
 def test_to_whom() -> None:
-    assert ResetFault(to="server").impairments(None) == (Reset(SERVER),)
-    assert ResetFault(to="client").impairments(None) == (Reset(CLIENT),)
-    assert ResetFault().impairments(None) == (Reset(CLIENT), Reset(SERVER))
+    assert ResetFault(to="server").impairments(None, "x") == (Reset(SERVER, by="x"),)
+    assert ResetFault(to="client").impairments(None, "x") == (Reset(CLIENT, by="x"),)
+    assert ResetFault().impairments(5, "x") == (Reset(CLIENT, 5, by="x"), Reset(SERVER, 5, by="x"))

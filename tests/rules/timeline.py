@@ -172,6 +172,6 @@ def impaired(impairment: Impairment) -> str:
     fields = [
         f" {name}={getattr(impairment, name):.6g}"
         for name in impairment.__struct_fields__
-        if name not in ("to", "duration") and getattr(impairment, name)
+        if name not in ("to", "duration", "by") and getattr(impairment, name)
     ]
     return f"{type(impairment).__name__.lower()}{''.join(fields)} to {impairment.to}{lasting}"
