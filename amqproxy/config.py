@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 import yaml
 
+from amqproxy.hints import hint
 from amqproxy.resources import ConfigResources
 from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.flaw import check
@@ -31,7 +32,7 @@ Address = Annotated[
     str,
     msgspec.Meta(
         pattern=r"^(\[[0-9a-fA-F:.%]+\]|[^\[\]:\s]*):\d{1,5}$",
-        extra_json_schema={"pattern": rf"^(\[[0-9a-fA-F:.%]+\]|[^\[\]:\s]*):{PORT}$"},
+        extra_json_schema={"allOf": [{"pattern": rf":{PORT}$"}]},
     ),
 ]
 """HOST:PORT or [IPV6]:PORT. Port 0 lets the system choose; an empty host is every interface."""
@@ -40,7 +41,7 @@ RemoteAddress = Annotated[
     str,
     msgspec.Meta(
         pattern=r"^(\[[0-9a-fA-F:.%]+\]|[^\[\]:\s]*):\d{1,5}$",
-        extra_json_schema={"pattern": rf"^(\[[0-9a-fA-F:.%]+\]|[^\[\]:\s]+):(?!0+$){PORT}$"},
+        extra_json_schema={"allOf": [{"pattern": rf".:(?!0+$){PORT}$"}]},
     ),
 ]
 """HOST:PORT or [IPV6]:PORT, both of them named."""
@@ -294,7 +295,7 @@ def parse(text: str, path: Path) -> Config:
     try:
         config = msgspec.convert(data, Config)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{path}: {explained(error)}") from None
+        raise ConfigError(f"{path}: {explained(error, Config, data)}") from None
     if not config.listen:
         raise ConfigError(f"{path}: listen: at least one [[listen]] is needed")
     return config
@@ -315,9 +316,14 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def explained(error: msgspec.ValidationError) -> str:
-    """msgspec's message, with the path to the key in front, as one would write it."""
+def explained(error: msgspec.ValidationError, kind: type | None = None, data: Any = None) -> str:
+    """msgspec's message, with the path to the key in front, as one would write it, and what was perhaps meant.
+
+    `data` is what was to be a `kind`, if that may be looked into for a hint.
+    """
     what, _, path = str(error).partition(" - at `")
+    if kind is not None:
+        what += hint(kind, data, what, path.rstrip("`"))
     path = path.rstrip("`").removeprefix("$").lstrip(".")
     what = what.replace("Object contains unknown field", "unknown key").replace(
         "Object missing required field", "missing key"
