@@ -9,11 +9,12 @@ import sys
 import time
 
 from amqproxy import _pure
-from bench import broker, decode, latency, memory, rabbitmq, relay, scale
+from bench import broker, decode, latency, memory, rabbitmq, relay, rules, scale
 from bench.report import Row, table
 
 SECTIONS = {
     "relay": relay.measure,
+    "rules": rules.measure,
     "latency": latency.measure,
     "decode": decode.measure,
     "rabbitmq": rabbitmq.measure,
