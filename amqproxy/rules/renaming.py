@@ -24,31 +24,45 @@ RESERVED = "amq."
 
 
 class UsedNames:
-    """The names that a client has used in one session, and what they were changed to; the latest word counts."""
+    """The names that a client has used in one session, and what they were changed to; the latest word counts.
 
-    __slots__ = ("_back", "_forth")
+    `plain` and `told` spare the asking again: what names became that can be told from the new one, and what names were
+    told to have been. Both are only as good as what has been used since, and are emptied for it.
+    """
+
+    __slots__ = ("_back", "_forth", "plain", "told")
 
     def __init__(self) -> None:
         self._back: dict[str, str] = {}
         self._forth: dict[str, str] = {}
+        self.plain: dict[str, str] = {}
+        self.told: dict[str, str] = {}
 
     def note(self, name: str, new: str) -> None:
         """`name` has become `new`."""
+        self.plain.clear()
+        self.told.pop(new, None)
         for names, key, value in ((self._forth, name, new), (self._back, new, name)):
             names.pop(key, None)
-            names[key] = value
-            if len(names) > MAX_NAMES:
-                del names[next(iter(names))]
+            put(names, key, value)
 
     def forget(self, new: str) -> None:
         """What can be told from `new` itself is right again."""
-        self._back.pop(new, None)
+        if self._back.pop(new, None) is not None:
+            self.told.pop(new, None)
 
     def new(self, name: str) -> str | None:
         return self._forth.get(name)
 
     def old(self, new: str) -> str | None:
         return self._back.get(new)
+
+
+def put(names: dict[str, str], key: str, value: str) -> None:
+    """Enter a name among those that are remembered, the oldest of which is forgotten when there are too many."""
+    names[key] = value
+    if len(names) > MAX_NAMES:
+        del names[next(iter(names))]
 
 
 class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dict=True):

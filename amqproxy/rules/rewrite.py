@@ -25,7 +25,7 @@ from amqproxy.rules.body_edit import BodyEdit
 from amqproxy.rules.edit import Edit, check_fields, check_properties
 from amqproxy.rules.name_places import CLOSES, MESSAGES, Noun, Rename
 from amqproxy.rules.pattern import exact
-from amqproxy.rules.renaming import Renaming, UsedNames
+from amqproxy.rules.renaming import Renaming, UsedNames, put
 from amqproxy.rules.resources import Resources
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.scripting import Context
@@ -286,15 +286,21 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
         """The broker's name for the client's."""
 
         def rename(noun: Noun, name: str) -> str:
-            renaming = self._renamings.get(noun)
-            if renaming is None or (not name and noun in _NEVER_EMPTY):
+            used: UsedNames | None = memory.own.get(noun)
+            if used is None or (not name and noun in _NEVER_EMPTY):
                 return name
+            plain = used.plain.get(name)
+            if plain is not None:
+                return plain
+            renaming = self._renamings[noun]
             new = renaming.new(name, seen)
-            known: UsedNames = memory.own[noun]
-            if noun is Noun.CONSUMER_TAG or renaming.old(new, seen, self._literals.get(noun)) != name:
-                known.note(name, new)
+            can_be_told = renaming.old(new, seen, self._literals.get(noun)) == name
+            if can_be_told:
+                used.forget(new)
+            if noun is Noun.CONSUMER_TAG or not can_be_told:
+                used.note(name, new)
             else:
-                known.forget(new)
+                put(used.plain, name, new)
             return new
 
         return rename
@@ -372,12 +378,16 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
         """The client's name for the broker's."""
 
         def rename(noun: Noun, new: str) -> str:
-            renaming = self._renamings.get(noun)
-            if renaming is None:
+            used: UsedNames | None = memory.own.get(noun)
+            if used is None:
                 return new
-            known: UsedNames = memory.own[noun]
-            old = known.old(new)
-            return renaming.old(new, seen, self._literals.get(noun)) if old is None else old
+            old = used.told.get(new)
+            if old is None:
+                old = used.old(new)
+                if old is None:
+                    old = self._renamings[noun].old(new, seen, self._literals.get(noun))
+                put(used.told, new, old)
+            return old
 
         return rename
 
@@ -389,9 +399,11 @@ def _altered(
     command: Command, method: Method, properties: Properties | None = None, body: bytes | None = None
 ) -> Command:
     """The command with what has changed of it; the very same, if nothing has."""
-    new_method = None if method == command.method else method
-    new_properties = None if properties is None or properties == command.properties else properties
+    new_method = None if method is command.method or method == command.method else method
+    new_properties = None if properties is None or properties is command.properties else properties
     new_body = None if body is None or body == command.body else body
+    if new_properties is not None and new_properties == command.properties:
+        new_properties = None
     if new_method is None and new_properties is None and new_body is None:
         return command
     return command.altered(new_method, new_properties, new_body)
