@@ -210,6 +210,8 @@ def decode(
     count = 0
 
     def notify(notice: Notice) -> None:
+        if notice.kind is NoticeKind.CUT_SHORT and not notice.offset:
+            raise Failure(str(notice))  # not even the file's own header is whole
         if notice.kind is not NoticeKind.IGNORED or not count:
             print(f"amqproxy: {notice}", file=sys.stderr)
 

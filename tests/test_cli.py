@@ -146,6 +146,17 @@ def test_a_capture_that_cannot_be_read(amqproxy: Amqproxy, tmp_path: Path) -> No
     assert "missing.pcap" in err
 
 
+@pytest.mark.parametrize(
+    "octets", [b"\xd4\xc3\xb2\xa1\x02\0\x04\0\0\0\0\0", b"\x0a\x0d\x0d\x0a\x6c\0\0\0\x4d\x3c\x2b\x1a"]
+)
+def test_a_capture_whose_header_is_not_whole(octets: bytes, amqproxy: Amqproxy, tmp_path: Path) -> None:
+    file = tmp_path / "cut"
+    file.write_bytes(octets)
+    code, out, err = amqproxy("decode", str(file))
+    assert (code, out) == (cli.FAILED, "")
+    assert "cut short" in err
+
+
 def test_config_check(amqproxy: Amqproxy, tmp_path: Path) -> None:
     right, wrong = tmp_path / "right.yaml", tmp_path / "wrong.toml"
     right.write_text("limits: {connections: 5}")
@@ -153,7 +164,7 @@ def test_config_check(amqproxy: Amqproxy, tmp_path: Path) -> None:
     assert amqproxy("config", "check", str(right)) == (0, "", f"{right}: fine\n")
     code, out, err = amqproxy("config", "check", str(right), str(wrong))
     assert (code, out) == (cli.MISUSED, "")
-    assert err == f"{right}: fine\namqproxy: {wrong}: limits: unknown key `conections`\n"
+    assert err == f"{right}: fine\namqproxy: {wrong}: limits: unknown key `conections`: did you mean `connections`?\n"
 
 
 def test_config_check_looks_at_certificates(amqproxy: Amqproxy, tmp_path: Path) -> None:

@@ -105,6 +105,12 @@ def test_an_empty_file_is_the_defaults(name: str) -> None:
         ("log: {level: loud}", "log.level", "'loud'"),
         ("[]", "", "Expected `object`, got `array`"),
         ("listen: [", "", "line 1"),
+        ("limits: {connections: 1, connections: 2}", "", "the key 'connections' is here a second time"),
+        ("broker: {dtaa: x}", "broker", "unknown key `dtaa`"),
+        ("broker: {listen: [{address: b}]}", "broker.listen[0].address", "not of the form HOST:PORT"),
+        ("broker: {limits: {memory: 0}}", "broker.limits.memory", "Expected `int` >= 1"),
+        ("broker: {limits: {channel_max: 65536}}", "broker.limits.channel_max", "Expected `int` <= 65535"),
+        ("broker: {certificate_login: dn}", "broker.certificate_login", "'dn'"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(text: str, place: str, what: str) -> None:
@@ -143,10 +149,57 @@ def test_the_schema_takes_what_is_right(shown: str) -> None:
     jsonschema.validate(tomllib.loads(TOML), schema())
 
 
-@pytest.mark.parametrize("text", ["limts: {}", "limits: {connections: 0}", "upstream: {address: b}", "metrics: {}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "limts: {}",
+        "limits: {connections: 0}",
+        "upstream: {address: b}",
+        "upstream: {address: ':5672'}",
+        "upstream: {address: 'rabbit:0'}",
+        "upstream: {address: 'rabbit:65536'}",
+        "upstream: {tls: {key: a.key}}",
+        "listen: []",
+        "listen: [{address: 'a:65536'}]",
+        "metrics: {}",
+        "metrics: {address: 'a:99999'}",
+        "broker: {limits: {disk_free: -1}}",
+    ],
+)
 def test_the_schema_refuses_what_is_wrong(text: str) -> None:
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(yaml.safe_load(text), schema())
+
+
+@pytest.mark.parametrize("port", [0, 1, 9, 10, 5672, 9999, 10000, 59999, 64999, 65499, 65529, 65535])
+def test_the_schema_takes_every_port(port: int) -> None:
+    jsonschema.validate({"listen": [{"address": f"a:{port}"}]}, schema())
+
+
+def test_the_schema_says_what_every_key_is_for() -> None:
+    definitions = schema()["$defs"]
+    ours = [definitions[name] for name in ("Config", "Listener", "ServerTLS", "Upstream", "ClientTLS", "Limits")]
+    ours += [definitions[name] for name in ("Broker", "BrokerLimits", "Metrics")]
+    for each in ours:
+        for key, value in each["properties"].items():
+            assert value.get("description"), key
+
+
+def test_yaml_may_merge() -> None:
+    text = "limits: &a {connections: 5}\nbroker: {limits: {<<: *a, heartbeat: 9}}"
+    assert parse(text, Path("a.yaml")).broker.limits.connections == 5
+
+
+def test_the_brokers_files_are_looked_for_beside_the_config(tmp_path: Path) -> None:
+    file = tmp_path / "some.toml"
+    file.write_text(
+        '[broker]\ndata = "data"\ndefinitions = "/d.json"\n'
+        '[[broker.listen]]\naddress = "a:1"\ntls = { certificate = "a.pem", key = "a.key" }\n'
+    )
+    broker = load(file).broker
+    assert (broker.data, broker.definitions) == (str(tmp_path / "data"), "/d.json")
+    assert broker.listen[0].tls is not None
+    assert broker.listen[0].tls.certificate == str(tmp_path / "a.pem")
 
 
 def test_every_bound_has_a_name_and_a_default() -> None:
