@@ -40,7 +40,7 @@ double: TypeAlias = builtins.float
 void: TypeAlias = None
 # A pointer into octets is only ever indexed, and so it is the octets.
 p_char: TypeAlias = bytes
-p_uchar: TypeAlias = bytes
+p_uchar: TypeAlias = bytearray
 p_const_char: TypeAlias = bytes
 p_const_uchar: TypeAlias = bytes
 

@@ -26,6 +26,7 @@ cdef class Frame:
 
     cdef bytes _raw(self)
     cpdef bytes octets_of_payload(self)
+    cpdef Py_ssize_t length(self)
     cpdef bint is_as(self, bytes raw)
     cpdef unsigned long long long_long_at(self, Py_ssize_t place)
     cpdef int octet_at(self, Py_ssize_t place)

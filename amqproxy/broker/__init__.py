@@ -5,6 +5,12 @@ a file in `exchanges`), `Queue`s (`queue`) with their `Consumer`s (`consumer`), 
 `Link` (`link`) is one client's connection and `ServerChannel` (`server_channel`) one of its channels: octets go in,
 and octets to send come out. None of them opens a socket or reads a clock; times are passed in, in seconds.
 
+What every message goes through is compiled, where there is a compiler: a link's frames go to a channel's `Publishes`
+(`publishes`), which put messages together, check and route them; queues keep them in `Backlog`s (`backlog`) and hand
+them, in `Turns` (`turns`), to the `Deliveries` (`deliveries`) of their consumers' channels, which write them to the
+link's `Output` (`output`) and know what is out until it is settled (`unacked`). A `.pxd` beside a module says what of
+it C sees: its attributes have a type and a place there, and the source stays plain Python.
+
 What is durable, the model notes down in a `Journal` (`journal`): definitions through a `Remembrance` (`remembrance`),
 as the values in `durable`, and messages through the `KeptBacklog`s (`kept_backlog`) that a queue's `Keeper` (`keeper`)
 gives it. `store` writes what has gathered to SQLite in a thread of its own, and `keeping` binds the two in trio.

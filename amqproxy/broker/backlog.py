@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from amqproxy.broker.consumer import Consumer
     from amqproxy.broker.queue import Queue
 
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
 NEVER = float("inf")
+_NEVER = NEVER  # as C sees it
 
 HEAD_MESSAGES = 64
 HEAD_OCTETS = 64 * 1024
@@ -59,6 +65,21 @@ class Entry:
         self.delivery_count = 0
 
 
+def taken(queue: Queue, message: Message, position: cython.longlong, expires_at: float) -> Entry:
+    """An entry, made without a call: on the way of every delivery."""
+    entry: Entry = Entry.__new__(Entry)
+    entry.queue = queue
+    entry.message = message
+    entry.position = position
+    entry.expires_at = expires_at
+    entry.header = message.header
+    entry.consumer = None
+    entry.tag = 0
+    entry.is_redelivered = False
+    entry.delivery_count = 0
+    return entry
+
+
 class Backlog:
     """First in, first out; what is put back goes to where it was, and what is too much for memory may be parked.
 
@@ -92,14 +113,14 @@ class Backlog:
         self._fresh.append(message)
         if self._expiries is not None:
             self._expiries.append(expires_at)
-        elif expires_at != NEVER:
+        elif expires_at != _NEVER:
             self._expiries = deque((NEVER,)) * (len(self._fresh) - 1)
             self._expiries.append(expires_at)
 
     def entry(self, queue: Queue, message: Message, expires_at: float) -> Entry:
         """What `add` and `take` would come to, when nothing waits."""
         self._position += 1
-        return Entry(queue, message, self._position, expires_at)
+        return taken(queue, message, self._position, expires_at)
 
     def take(self, queue: Queue) -> Entry:
         """Take the first message out; there must be one."""
@@ -110,11 +131,11 @@ class Backlog:
         self._position += 1
         message = self._fresh.popleft()
         if self._expiries is None:
-            return Entry(queue, message, self._position, NEVER)
+            return taken(queue, message, self._position, _NEVER)
         expires_at = self._expiries.popleft()
         if not self._fresh:
             self._expiries = None
-        return Entry(queue, message, self._position, expires_at)
+        return taken(queue, message, self._position, expires_at)
 
     def put_back(self, entry: Entry) -> None:
         """Let a message that was taken out wait where it was."""

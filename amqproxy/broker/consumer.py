@@ -5,23 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqproxy.amqp091.wire import Table
+from amqproxy.broker.prefetch import UNLIMITED
 
 if TYPE_CHECKING:
+    from amqproxy.broker.deliveries import Deliveries
     from amqproxy.broker.queue import Queue
-    from amqproxy.broker.server_channel import ServerChannel
-
-UNLIMITED = 1 << 62
 
 
 class Consumer:
-    """`prefetch` bounds `unacked`, what it holds that is not acknowledged (UNLIMITED: no bound).
+    """Whoever is sent a queue's messages, as `deliveries` of its channel.
+
+    `prefetch` bounds `unacked`, what it holds that is not acknowledged (UNLIMITED: no bound).
 
     `is_blocked` is the queue's mark on one that was due and could not take.
     """
 
     __slots__ = (
         "arguments",
-        "channel",
+        "deliveries",
         "exclusive",
         "head",
         "is_blocked",
@@ -37,7 +38,7 @@ class Consumer:
         self,
         tag: str,
         queue: Queue,
-        channel: ServerChannel,
+        deliveries: Deliveries,
         *,
         no_ack: bool,
         exclusive: bool,
@@ -46,7 +47,7 @@ class Consumer:
     ) -> None:
         self.tag = tag
         self.queue = queue
-        self.channel = channel
+        self.deliveries = deliveries
         self.no_ack = no_ack
         self.exclusive = exclusive
         self.prefetch = UNLIMITED if no_ack or not prefetch else prefetch
@@ -58,7 +59,6 @@ class Consumer:
         self.head = b""
         """What every delivery's frame to it begins with; the channel's to keep."""
 
-    @property
     def is_ready(self) -> bool:
         """May it be sent one more message now?"""
-        return self.unacked < self.prefetch and self.channel.takes(self)
+        return self.unacked < self.prefetch and self.deliveries.takes(self)

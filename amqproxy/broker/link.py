@@ -37,6 +37,8 @@ from amqproxy.amqp091.protocol_header import HEADER, NAME, recognise
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker import sasl
 from amqproxy.broker.broker import Broker, limit
+from amqproxy.broker.output import Output
+from amqproxy.broker.publishes import Publishes
 from amqproxy.broker.server_channel import ServerChannel
 from amqproxy.broker.users import User
 from amqproxy.broker.wording import reworded, reworded_reading
@@ -44,9 +46,6 @@ from amqproxy.broker.wording import reworded, reworded_reading
 if TYPE_CHECKING:
     from amqproxy.broker.queue import Queue
     from amqproxy.broker.vhost import VirtualHost
-
-HIGH_WATER = 4 * 1024 * 1024
-"""Octets waiting to be sent, above which nothing more is delivered to the client."""
 
 HANDSHAKE_TIME = 10.0
 """Seconds that a client has to open its connection."""
@@ -58,7 +57,9 @@ LIKE_0_9_1 = {NAME: (0, 9), "0-9": (0, 9), "0-8": (8, 0)}
 """The protocols whose clients RabbitMQ takes, and the version that it tells them."""
 
 PUBLISH = BasicPublish.index
-SETTLEMENTS = frozenset((BasicAck.index, BasicNack.index, BasicReject.index))
+_PUBLISH = PUBLISH  # these as C sees them
+_METHOD = METHOD
+_ACK, _NACK, _REJECT = BasicAck.index, BasicNack.index, BasicReject.index
 CHANNEL_OPEN = ChannelOpen.index
 
 
@@ -90,13 +91,11 @@ class Link:
         self.connection = Connection(tracks_deliveries=False)
         self.channels: dict[int, ServerChannel] = {}
         self.vhost: VirtualHost | None = None
-        self.frame_max = broker.frame_max
+        self.output = Output(broker.frame_max, wake)
         self.client_properties = Table()
         self.exclusive_queues: dict[Queue, None] = {}
         self.is_over = False
         self.is_blocked = False
-        self.has_room = True
-        self.waiting = 0
         self.takes_cancel = False
         self._user: User | None = None
         self._takes_blocked = False
@@ -107,11 +106,11 @@ class Link:
         self._fault: ProtocolError | None = None
         self._unread: list[Frame] = []
         self._greeting = b""
-        self._output: list[bytes] = []
-        self._taken = 0
-        self._confirming: dict[ServerChannel, None] = {}
+        self._confirming: list[Publishes] = []
         self._ends_at: float | None = None
-        self.connection.readers[CLIENT].want(EVERY_METHOD, content=True)
+        self._reader = self.connection.readers[CLIENT]
+        self._reader.want(EVERY_METHOD, content=True)
+        self._reader.lends = True
         broker.links[self] = None
         if now is not None:
             self._end_by(now + HANDSHAKE_TIME)
@@ -133,7 +132,7 @@ class Link:
             data = self._greet(data)
         if not data or self._is_deaf:
             return
-        reader = self.connection.readers[CLIENT]
+        reader = self._reader
         frames = reader.feed(data)
         if reader.error is not None:
             self._is_deaf = True
@@ -147,19 +146,28 @@ class Link:
 
     def _take(self, frames: list[Frame], now: float) -> None:
         """Do what the frames ask for, in their order; a client that is blocked waits at its next publish."""
-        channels = self.channels
-        for place, frame in enumerate(frames):
+        channels, alarms = self.channels, self.broker.alarms
+        channel: ServerChannel | None = None
+        number = -1
+        place = 0
+        frame: Frame
+        for frame in frames:
             try:
-                if frame.index == PUBLISH and self.broker.alarms and self._must_wait():
+                if alarms and frame.index == _PUBLISH and self._must_wait():
                     self._unread = frames[place:]
                     break
-                channel = channels.get(frame.channel)
+                place += 1
+                if frame.channel != number:
+                    number = frame.channel
+                    channel = channels.get(number)
                 if channel is None or not frame.is_in_order:
                     self._receive(frame, now)
-                elif frame.kind != METHOD or frame.index == PUBLISH:
-                    channel.receive_content(frame, now)
-                elif frame.index in SETTLEMENTS:
-                    channel.settle(frame.method, now)
+                elif frame.kind != _METHOD or frame.index == _PUBLISH:
+                    channel.publishes.receive(frame, now)
+                    continue
+                elif frame.index == _ACK or frame.index == _NACK or frame.index == _REJECT:
+                    channel.deliveries.settle(frame, now)
+                    continue
                 else:
                     self._receive(frame, now)
             except ProtocolError as error:
@@ -167,12 +175,13 @@ class Link:
                     self._refuse(frame, error, now)
                 else:  # the frame's own octets are at fault
                     self._refuse_as(frame, reworded(error, frame, self.connection.state), now)
+            number = -1  # what it asked for may have opened or closed the channel
             if self.is_over:
                 return
         if self._confirming:
-            for channel in self._confirming:
-                channel.confirm()
-            self._confirming = {}
+            confirming, self._confirming = self._confirming, []
+            for publishes in confirming:
+                publishes.confirm()
         if self._fault is not None and not self._unread:
             self._close(self._fault, now)
 
@@ -196,12 +205,7 @@ class Link:
 
     def write(self, octets: bytes) -> None:
         """Send octets, in their turn."""
-        self._output.append(octets)
-        self.waiting += len(octets)
-        if self.waiting > HIGH_WATER:
-            self.has_room = False
-        if len(self._output) == 1:
-            self._wake()
+        self.output.put(octets)
 
     def say(self, channel: int, method: Method) -> None:
         """Send a method."""
@@ -210,25 +214,25 @@ class Link:
         else:
             self.write(encode_method(channel, method))
 
+    @property
+    def waiting(self) -> int:
+        """Octets that are not known to be sent."""
+        return self.output.waiting
+
     def take_output(self) -> bytes:
         """All that is to be sent now."""
-        output, self._output = self._output, []
-        self._taken = self.waiting
-        return output[0] if len(output) == 1 else b"".join(output)
+        return self.output.take()
 
     def sent(self, now: float) -> None:
         """What was taken is sent: there is room again."""
         self.connection.heard(SERVER, now)
-        self.waiting -= self._taken
-        self._taken = 0
-        if not self.has_room and self.waiting <= HIGH_WATER:
-            self.has_room = True
+        if self.output.sent():
             for channel in list(self.channels.values()):
-                channel.pump(now)
+                channel.deliveries.pump(now)
 
-    def to_confirm(self, channel: ServerChannel) -> None:
-        """Confirm the channel's publishes once all that came with them is done."""
-        self._confirming[channel] = None
+    def to_confirm(self, publishes: Publishes) -> None:
+        """Confirm these once all that came with them is done."""
+        self._confirming.append(publishes)
 
     def _must_wait(self) -> bool:
         """The broker is short of something, and a publish has come: it waits, and so does all that comes after it."""
@@ -305,7 +309,7 @@ class Link:
             case ConnectionStartOk():
                 self._log_in(method, now)
             case ConnectionTuneOk():
-                self.frame_max = self.connection.frame_max or self.broker.frame_max
+                self.output.frame_max = self.connection.frame_max or self.broker.frame_max
             case ConnectionOpen():
                 self._enter(method.virtual_host, now)
             case ConnectionUpdateSecret():
@@ -427,9 +431,9 @@ class Link:
     def _close_channel(self, number: int, now: float) -> None:
         channel = self.channels.pop(number, None)
         if channel is not None:
-            if channel in self._confirming:
-                del self._confirming[channel]
-                channel.confirm()
+            if channel.publishes in self._confirming:
+                self._confirming.remove(channel.publishes)
+                channel.publishes.confirm()
             channel.close(now)
             self._report("channel.closed", channel)
 
@@ -460,7 +464,7 @@ class Link:
             self._report("connection.closed", self)
 
     def _lose_channels(self, now: float) -> None:
-        self.has_room = False  # what one channel gives back is not for another
+        self.output.has_room = False  # what one channel gives back is not for another
         for number in list(self.channels):
             self._close_channel(number, now)
         queues, self.exclusive_queues = self.exclusive_queues, {}

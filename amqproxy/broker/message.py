@@ -70,6 +70,18 @@ class Message:
         return len(self.body)
 
 
+def published(exchange: str, routing_key: str, header: bytes, body: bytes, properties: Properties | None) -> Message:
+    """A message as it came, made without a call: on the way of every publish."""
+    message: Message = Message.__new__(Message)
+    message.exchange = exchange
+    message.routing_key = routing_key
+    message.header = header
+    message.body = body
+    message.more_keys = ()
+    message._properties = properties
+    return message
+
+
 def header_with(message: Message, field: Field) -> bytes:
     """The message's content header with one header more, or another in its place."""
     properties = message.properties

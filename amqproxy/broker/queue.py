@@ -12,17 +12,28 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from amqproxy.amqp091.errors import AccessRefused, PreconditionFailed
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.backlog import FLAGS, HAS_EXPIRATION, HAS_PRIORITY, NEVER, Backlog, Entry
-from amqproxy.broker.consumer import UNLIMITED, Consumer
+from amqproxy.broker.consumer import Consumer
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.kept_backlog import KeptBacklog
 from amqproxy.broker.message import Message
 from amqproxy.broker.parked import MESSAGE_COST, Place
 from amqproxy.broker.policies import NO_EFFECT, Effect, effective_arguments
+from amqproxy.broker.prefetch import UNLIMITED
 from amqproxy.broker.queue_arguments import Settings
 from amqproxy.broker.turns import SingleTurn, Turns
 
 if TYPE_CHECKING:
     from amqproxy.broker.link import Link
+
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
+_NEVER = NEVER  # these as C sees them
+_FLAGS = FLAGS
+_HAS_EXPIRATION = HAS_EXPIRATION
+_HAS_PRIORITY = HAS_PRIORITY
 
 
 class Owner(Protocol):
@@ -169,11 +180,11 @@ class Queue:
         """Take a message; False when the queue is full and rejects what is published."""
         if self._is_refusing and self._refuses(message, now):
             return False
-        flags = message.header[FLAGS]
-        expires_at = NEVER
-        if self._ttl is not None or flags & HAS_EXPIRATION:
+        flags: cython.int = message.header[_FLAGS]
+        expires_at: float = _NEVER
+        if self._ttl is not None or flags & _HAS_EXPIRATION:
             expires_at = self._expiry(message, flags, now)
-        lane = self._lane(message, flags) if self._max_priority else self._lanes[0][1]
+        lane: Backlog = self._lane(message, flags) if self._max_priority else self._lanes[0][1]
         if not self._count:
             consumer = self._turns.next()
             if consumer is not None:
@@ -184,7 +195,7 @@ class Queue:
         self.octets += len(message.body)
         if self._is_dropping:
             self._drop_surplus(now)
-        if expires_at != NEVER:
+        if expires_at != _NEVER:
             self._is_timed = True
             self.expire(now)
             self._look_ahead()
@@ -212,9 +223,9 @@ class Queue:
 
     def _take(self) -> Entry:
         """The first ready message; there must be one."""
-        for _, lane in self._lanes:
-            if lane:
-                break
+        lane: Backlog = self._lanes[0][1]
+        if len(self._lanes) > 1:
+            lane = self._first_lane()
         entry = lane.take(self)
         self._count -= 1
         self.octets -= len(entry.message.body)
@@ -222,10 +233,14 @@ class Queue:
             self._is_timed = False
         return entry
 
+    def _first_lane(self) -> Backlog:
+        """Where the first ready message is; there must be one."""
+        return next(lane for _, lane in self._lanes if lane)
+
     def _lane(self, message: Message, flags: int) -> Backlog:
         """Where messages of this one's priority wait. The lanes lie in order, the highest priority first."""
         priority = 0
-        if flags & HAS_PRIORITY:
+        if flags & _HAS_PRIORITY:
             priority = min(message.properties.priority or 0, self._max_priority)
         for each, lane in self._lanes:
             if each == priority:
@@ -237,8 +252,9 @@ class Queue:
 
     # --- settling: what was handed out is done with, or is not
 
-    def ack(self, entries: Iterable[Entry], now: float) -> None:
+    def ack(self, entries: list[Entry], now: float) -> None:
         """What these were is done."""
+        entry: Entry
         for entry in entries:
             self._release(entry)
             if self._keeper is not None:
@@ -267,7 +283,7 @@ class Queue:
         """Nobody will settle this, or somebody has: it will not come back, or not here."""
         if self._keeper is not None and not self.is_deleted:
             message = entry.message
-            lane = self._lane(message, message.header[FLAGS]) if self._max_priority else self._lanes[0][1]
+            lane = self._lane(message, message.header[_FLAGS]) if self._max_priority else self._lanes[0][1]
             lane.done(entry, is_used=is_used)
 
     def _let_go(self, entry: Entry, reason: str, now: float) -> None:
@@ -281,11 +297,11 @@ class Queue:
 
     def _put_back(self, entry: Entry) -> None:
         message = entry.message
-        lane = self._lane(message, message.header[FLAGS]) if self._max_priority else self._lanes[0][1]
+        lane = self._lane(message, message.header[_FLAGS]) if self._max_priority else self._lanes[0][1]
         lane.put_back(entry)
         self._count += 1
         self.octets += len(message.body)
-        if entry.expires_at != NEVER:
+        if entry.expires_at != _NEVER:
             self._is_timed = True
 
     def _settle_down(self, now: float) -> None:
@@ -303,8 +319,8 @@ class Queue:
         consumer = entry.consumer
         if consumer is not None:
             consumer.unacked -= 1
-            consumer.channel.held -= 1
-            if consumer.is_blocked and consumer.is_ready:
+            consumer.deliveries.held -= 1
+            if consumer.is_blocked and consumer.is_ready():
                 self._turns.add(consumer)
 
     # --- who takes from it
@@ -344,7 +360,7 @@ class Queue:
 
     def wake(self, consumer: Consumer, now: float) -> None:
         """A consumer may be able to take again."""
-        if consumer.is_blocked and consumer.is_ready:
+        if consumer.is_blocked and consumer.is_ready():
             self._turns.add(consumer)
             self.pump(now)
 
@@ -371,7 +387,7 @@ class Queue:
     def _hand_out(self, entry: Entry, consumer: Consumer, now: float) -> None:
         if not consumer.no_ack:
             self.hold(entry, consumer)
-        consumer.channel.deliver(consumer, entry, now)
+        consumer.deliveries.deliver(consumer, entry, now)
         if self._keeper is not None and consumer.no_ack:
             self.forget(entry)
 
@@ -381,7 +397,7 @@ class Queue:
         entry.consumer = consumer  # and whoever had it before has it no more
         if consumer is not None:
             consumer.unacked += 1
-            consumer.channel.held += 1
+            consumer.deliveries.held += 1
 
     # --- how long, and how much
 

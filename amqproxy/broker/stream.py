@@ -159,7 +159,7 @@ class Stream(Queue):
 
     # --- settling: it gives room for more, and that is all
 
-    def ack(self, entries: Iterable[Entry], now: float) -> None:
+    def ack(self, entries: list[Entry], now: float) -> None:
         consumers: dict[Consumer, None] = {}
         for entry in entries:
             self._release(entry)
@@ -183,7 +183,7 @@ class Stream(Queue):
         self.unacked -= 1
         if entry.consumer is not None:
             entry.consumer.unacked -= 1
-            entry.consumer.channel.held -= 1
+            entry.consumer.deliveries.held -= 1
 
     # --- reading
 
@@ -203,6 +203,8 @@ class Stream(Queue):
         self.consumers.pop(consumer, None)
         self._places.pop(consumer, None)
         consumer.is_blocked = False
+        if not self._places:
+            self._log.forget_what_was_read()
 
     def wake(self, consumer: Consumer, now: float) -> None:
         if consumer in self._places:
@@ -219,7 +221,7 @@ class Stream(Queue):
         offset = max(self._places[consumer], log.first)
         run: Run | None = None
         while offset < log.next:
-            if not consumer.is_ready:
+            if not consumer.is_ready():
                 consumer.is_blocked = True
                 break
             if run is None or offset >= run.end:

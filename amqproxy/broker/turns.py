@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Turns:
             line = lines[0][1]
             while line:
                 consumer = line[0]
-                if consumer.is_ready:
+                if consumer.is_ready():
                     if len(line) > 1:
                         line.rotate(-1)
                     return consumer
@@ -77,13 +78,13 @@ class SingleTurn(Turns):
         consumer.is_blocked = False
         self._waiting.pop(consumer, None)
         if consumer is self.active:
-            self.active = max(self._waiting, key=lambda each: each.priority, default=None)
+            self.active = max(self._waiting, key=attrgetter("priority"), default=None)
             if self.active is not None:
                 del self._waiting[self.active]
 
     def next(self) -> Consumer | None:
         active = self.active
-        if active is None or active.is_ready:
+        if active is None or active.is_ready():
             return active
         active.is_blocked = True
         return None

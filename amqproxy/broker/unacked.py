@@ -2,61 +2,115 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from amqproxy.amqp091.errors import PreconditionFailed
+from amqproxy.broker.backlog import Entry
 
-if TYPE_CHECKING:
-    from amqproxy.broker.backlog import Entry
+SPARSE = 1024
+"""Places in the line from which on most of them must be taken."""
+
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
+_SPARSE = cython.declare(cython.Py_ssize_t, SPARSE)
 
 
 class Unacked:
-    """Tags come in rising order. Taking some costs what is taken, not what is left."""
+    """Tags come in rising order. Taking some costs what is taken, not what is left.
 
-    __slots__ = ("_entries", "_oldest")
+    The newest are in a line, a place for each tag from `_first` on, those before `_start` empty. What stays for so long
+    that the line grows sparse is one of the old, which are in the order of their tags too.
+    """
+
+    __slots__ = ("_count", "_first", "_line", "_old", "_start")
 
     def __init__(self) -> None:
-        self._entries: dict[int, Entry] = {}
-        self._oldest = 1
+        self._old: dict[int, Entry] = {}
+        self._line: list[Entry | None] = []
+        self._first = 1
+        self._start = 0
+        self._count = 0
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return self._count + len(self._old)
 
-    def add(self, tag: int, entry: Entry) -> None:
+    def add(self, tag: cython.ulonglong, entry: Entry) -> None:
         entry.tag = tag
-        self._entries[tag] = entry
+        size: cython.Py_ssize_t = len(self._line)
+        if tag != self._first + size:
+            self._thin_out()
+            self._first = tag
+        elif size > _SPARSE and size > 4 * self._count:
+            if 2 * self._start > size:
+                del self._line[: self._start]
+                self._first += self._start
+                self._start = 0
+            else:
+                self._thin_out()
+                self._first = tag
+        self._line.append(entry)
+        self._count += 1
 
-    def take(self, tag: int, multiple: bool) -> list[Entry]:
+    def take(self, tag: cython.ulonglong, multiple: cython.bint) -> list[Entry]:
         """Take out what a client settles: with `multiple` all up to `tag`, which is all there is if that is 0.
 
         406 for a tag that is not there.
         """
         if multiple and not tag:
             return self.take_all()
-        if tag not in self._entries:
+        entry: Entry | None = None
+        place: cython.Py_ssize_t = 0
+        is_old: cython.bint = tag < self._first
+        if is_old:
+            entry = self._old.get(tag)
+        elif tag - self._first < len(self._line):
+            place = tag - self._first
+            entry = self._line[place]
+        if entry is None:
             raise PreconditionFailed(f"unknown delivery tag {tag}")
         if not multiple:
-            return [self._entries.pop(tag)]
-        taken = []
-        pop = self._entries.pop
-        if tag - self._oldest < 2 * len(self._entries):
-            for each in range(self._oldest, tag + 1):
-                entry = pop(each, None)
-                if entry is not None:
-                    taken.append(entry)
-        else:
-            taken = [pop(each) for each in [each for each in self._entries if each <= tag]]
-        self._oldest = tag + 1
+            if is_old:
+                del self._old[tag]
+            else:
+                self._line[place] = None
+                self._count -= 1
+                if place == self._start:
+                    self._start += 1
+            return [entry]
+        if is_old:
+            return [self._old.pop(each) for each in [each for each in self._old if each <= tag]]
+        taken = list(self._old.values())
+        self._old.clear()
+        i: cython.Py_ssize_t
+        for i in range(self._start, place + 1):
+            entry = self._line[i]
+            if entry is not None:
+                self._line[i] = None
+                taken.append(entry)
+                self._count -= 1
+        self._start = place + 1
         return taken
 
     def take_all(self) -> list[Entry]:
         """Take out everything, the oldest first."""
-        taken = list(self._entries.values())
-        self._entries.clear()
+        self._thin_out()
+        taken = list(self._old.values())
+        self._old.clear()
         return taken
 
     def put_back(self, entries: list[Entry]) -> None:
         """Undo the taking of these, for a transaction that is rolled back."""
-        self._entries.update((entry.tag, entry) for entry in entries)
-        self._entries = dict(sorted(self._entries.items()))
-        self._oldest = min(self._entries, default=self._oldest)
+        self._thin_out()
+        self._old.update((entry.tag, entry) for entry in entries)
+        self._old = dict(sorted(self._old.items()))
+
+    def _thin_out(self) -> None:
+        """Let all in the line be old."""
+        entry: Entry | None
+        for entry in self._line:
+            if entry is not None:
+                self._old[entry.tag] = entry
+        self._first += len(self._line)
+        self._line = []
+        self._start = self._count = 0

@@ -38,7 +38,7 @@ class User:
 
     Without a hash (an empty one) no password is right. `permissions` are by virtual host, `topic_permissions` by
     virtual host and exchange; `limits` are RabbitMQ's max-connections and max-channels. Change them through the
-    methods, which report that to `events` once the user is a broker's.
+    methods, which report that to `events` once the user is a broker's. With `generation` what it may do changes.
     """
 
     events: Events | None = None
@@ -62,6 +62,7 @@ class User:
         self.permissions: dict[str, Permission] = {}
         self.topic_permissions: dict[tuple[str, str], TopicPermission] = {}
         self.limits: dict[str, int] = {}
+        self.generation = 0
         self._verdicts: dict[tuple[str, str, str], bool] = {}
 
     @classmethod
@@ -95,6 +96,7 @@ class User:
     def permit(self, vhost: str, permission: Permission | None) -> None:
         """Set, or with None take away, what the user may do in a virtual host."""
         self._verdicts.clear()
+        self.generation += 1
         if permission is not None:
             self.permissions[vhost] = permission
             self._report("permission.created", vhost)
@@ -103,6 +105,7 @@ class User:
 
     def permit_topic(self, vhost: str, exchange: str, permission: TopicPermission | None) -> None:
         """Set, or with None take away, which keys the user may use on a topic exchange."""
+        self.generation += 1
         if permission is not None:
             self.topic_permissions[vhost, exchange] = permission
             self._report("topic.permission.created", vhost, exchange=exchange)

@@ -64,6 +64,7 @@ class VirtualHost:
         self.tags: list[str] = []
         self.limits: dict[str, int] = {}
         self.is_traced = False
+        self.generation = 0
         self.reply_consumers: dict[str, ServerChannel] = {}
         self.policies: dict[str, Policy] = {}
         self.operator_policies: dict[str, Policy] = {}
@@ -266,7 +267,7 @@ class VirtualHost:
         self._unbind_all(queue)
         self._forget_routes()
         for consumer in list(queue.consumers):
-            consumer.channel.queue_deleted(consumer)
+            consumer.deliveries.queue_deleted(consumer)
         queue.consumers.clear()
         self.timed_queues.drop(queue)
         queue.discard()
@@ -354,6 +355,13 @@ class VirtualHost:
                 self._routes[key] = queues
         return queues
 
+    def remembered_route(self, exchange: Exchange, routing_key: str) -> tuple[Queue, ...] | None:
+        """Where a message with this key, and no others, goes, if that is known and the key alone says it.
+
+        True for as long as `generation` is what it is.
+        """
+        return self._routes.get((exchange.name, routing_key))
+
     def publish(self, exchange: Exchange, message: Message, now: float) -> None:
         """Publish a message of the broker's own: nobody may be refused, and nobody waits for a confirm."""
         for queue in self.route(exchange, message, now):
@@ -386,6 +394,7 @@ class VirtualHost:
         return tuple(found), may_remember
 
     def _forget_routes(self) -> None:
+        self.generation += 1
         if self._routes:
             self._routes = {}
 

@@ -28,8 +28,9 @@ from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.broker import attendant as attendant_module
 from amqproxy.broker.attendant import Attendant
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.link import CLOSING_TIME, HIGH_WATER, Link
+from amqproxy.broker.link import CLOSING_TIME, Link
 from amqproxy.broker.outbox import Outbox
+from amqproxy.broker.output import HIGH_WATER
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport
 from tests.broker.client import Client
 
@@ -215,14 +216,13 @@ async def test_a_client_that_goes_without_a_word(autojump_clock: Clock) -> None:
 async def test_what_goes_wrong_with_one_is_no_trouble_to_others(
     autojump_clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    feed = Link.feed
+    class Failing(Link):
+        def feed(self, data: bytes, now: float) -> None:
+            if b"trip" in data:
+                raise RuntimeError("on purpose")
+            super().feed(data, now)
 
-    def failing(self: Link, data: bytes, now: float) -> None:
-        if b"trip" in data:
-            raise RuntimeError("on purpose")
-        feed(self, data, now)
-
-    monkeypatch.setattr(Link, "feed", failing)
+    monkeypatch.setattr(attendant_module, "Link", Failing)
     async with house() as home:
         one, _ = await home.client()
         other, _ = await home.client()

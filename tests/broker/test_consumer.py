@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from amqproxy.broker.consumer import UNLIMITED
+from amqproxy.broker.prefetch import UNLIMITED
 from tests.broker.yard import Taker, Yard
 
 
@@ -28,7 +28,7 @@ def taker(prefetch: int = 0, room: int = 1, **options: Any) -> Taker:
 def test_is_ready(prefetch: int, unacked: int, room: int, no_ack: bool, is_ready: bool) -> None:
     consumer = taker(prefetch, room, no_ack=no_ack).consumer
     consumer.unacked = unacked
-    assert consumer.is_ready is is_ready
+    assert consumer.is_ready() is is_ready
 
 
 def test_no_prefetch_is_no_bound() -> None:

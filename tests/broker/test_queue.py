@@ -486,6 +486,6 @@ def test_nothing_is_lost_or_doubled(shape: tuple[str, dict[str, Any]], steps: li
             assert taker.held == taker.consumer.unacked == len(taker.entries)
             assert taker.held <= (taker.consumer.prefetch)
         if queue.message_count and not arguments.get("single_active_consumer"):
-            assert not any(consumer.is_ready for consumer in queue.consumers)
+            assert not any(consumer.is_ready() for consumer in queue.consumers)
         if type_ == "classic" and "max_priority" not in arguments:
             assert waiting(queue) == sorted(waiting(queue), key=int)

@@ -87,3 +87,16 @@ def test_like_a_sorted_list(steps: list[tuple[str, int]]) -> None:
         if step in ("add", "all"):
             taken = []
         assert len(held) == len(there)
+
+
+@pytest.mark.parametrize("late", [1, 700])
+def test_the_line_stays_short(late: int) -> None:
+    """However many come and go, and even while one of them stays: what is left is all that is kept."""
+    held = unacked(*range(1, 1001))
+    for tag in range(1001, 20_001):
+        held.add(tag, Entry(QUEUE, message(), tag, NEVER))
+        if tag - 1000 != late:
+            assert tags(held.take(tag - 1000, False)) == [tag - 1000]
+    assert len(held) == 1001
+    assert tags(held.take(19_001, True)) == [late, 19_001]
+    assert tags(held.take_all()) == list(range(19_002, 20_001))

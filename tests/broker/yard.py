@@ -8,6 +8,7 @@ from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.backlog import Entry
 from amqproxy.broker.consumer import Consumer
+from amqproxy.broker.deliveries import Deliveries
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message
 from amqproxy.broker.queue import Queue
@@ -84,8 +85,8 @@ class Yard:
                 queue.tick(self.now)
 
 
-class Taker:
-    """Plays a channel with one consumer. `room` is how many messages it may be sent, for want of room on its way."""
+class Taker(Deliveries):
+    """Plays the deliveries of a channel with one consumer; its client takes `room` messages at most."""
 
     def __init__(self, queue: Queue, prefetch: int, room: int, yard: Yard, **options: Any) -> None:
         self.held = 0
@@ -94,7 +95,7 @@ class Taker:
         self.entries: list[Entry] = []
         arguments = Table(options.pop("arguments", {}))
         settings = {"no_ack": False, "exclusive": False, **options}
-        self.consumer = Consumer("t", queue, self, prefetch=prefetch, arguments=arguments, **settings)  # type: ignore[arg-type]
+        self.consumer = Consumer("t", queue, self, prefetch=prefetch, arguments=arguments, **settings)
 
     def takes(self, consumer: Consumer) -> bool:
         return len(self.entries) < self.room

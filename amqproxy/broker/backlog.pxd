@@ -1,0 +1,34 @@
+# What C sees of `backlog`: the types of what every message goes through. What is not named here is in `__dict__`.
+
+from amqproxy.broker.message cimport Message
+
+
+cdef class Entry:
+    cdef public object queue
+    cdef public Message message
+    cdef public long long position
+    cdef public double expires_at
+    cdef public bytes header
+    cdef public object consumer
+    cdef public unsigned long long tag
+    cdef public bint is_redelivered
+    cdef public long long delivery_count
+
+
+cpdef Entry taken(object queue, Message message, long long position, double expires_at)
+
+
+cdef double _NEVER
+
+
+cdef class Backlog:
+    cdef dict __dict__
+    cdef public object _fresh
+    cdef public object _expiries
+    cdef public long long _position
+    cdef public list _returned
+
+    cpdef add(self, Message message, double expires_at)
+    cpdef Entry entry(self, object queue, Message message, double expires_at)
+    cpdef Entry take(self, object queue)
+    cpdef put_back(self, Entry entry)

@@ -1,0 +1,38 @@
+# What C sees of `deliveries`.
+
+from amqproxy.amqp091.frames cimport Frame
+from amqproxy.broker.backlog cimport Entry
+from amqproxy.broker.output cimport Output
+from amqproxy.broker.unacked cimport Unacked
+
+
+cdef class Deliveries  # consumers and queues name it too
+
+from amqproxy.broker.consumer cimport Consumer
+from amqproxy.broker.events cimport Events
+from amqproxy.broker.queue cimport Queue
+
+cdef long long _UNLIMITED
+cdef int _ACK, _SETTLEMENT, _MULTIPLE, _REQUEUE
+
+
+cdef class Deliveries:
+    cdef dict __dict__
+    cdef public int number
+    cdef public object channel
+    cdef public object vhost
+    cdef public Events events
+    cdef public Output output
+    cdef public dict consumers
+    cdef public Unacked unacked
+    cdef public long long held
+    cdef public long long global_prefetch
+    cdef public bint is_transactional
+    cdef unsigned long long _last_tag
+
+    cpdef bint takes(self, Consumer consumer)
+    cpdef deliver(self, Consumer consumer, Entry entry, double now)
+    cpdef settle(self, Frame frame, double now)
+    cdef _take(self, unsigned long long tag, bint multiple, str outcome, double now)
+    cdef _apply_in(self, Queue queue, list[Entry] entries, str outcome, double now)
+    cpdef apply(self, list[Entry] entries, str outcome, double now)

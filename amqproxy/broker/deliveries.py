@@ -1,0 +1,215 @@
+"""What one channel is sent, and has not settled. On the way of every delivery and of every ack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from amqproxy.amqp091.frames import Frame
+from amqproxy.amqp091.methods import BasicAck, BasicCancel, BasicGetOk, BasicNack, BasicReject
+from amqproxy.broker import firehose
+from amqproxy.broker.backlog import Entry
+from amqproxy.broker.consumer import Consumer
+from amqproxy.broker.output import Output, short_string
+from amqproxy.broker.prefetch import UNLIMITED
+from amqproxy.broker.unacked import Unacked
+
+if TYPE_CHECKING:
+    from amqproxy.broker.queue import Queue
+    from amqproxy.broker.server_channel import ServerChannel
+    from amqproxy.broker.vhost import VirtualHost
+
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
+ACK, REQUEUE, REJECT = "ack", "requeue", "reject"
+"""What becomes of messages that a client settles."""
+
+_UNLIMITED = UNLIMITED  # these as C sees them
+_ACK = BasicAck.index
+_SETTLEMENT = 21
+_MULTIPLE, _REQUEUE = 1, 2
+
+
+class Deliveries:
+    """Of one channel: its consumers by their tags, and what they, and basic.get, were handed and have not settled.
+
+    `held` counts what the consumers have, which `global_prefetch` bounds. A `ProtocolError` says how the channel, or
+    its connection, is to be closed.
+    """
+
+    def __init__(self, channel: ServerChannel, vhost: VirtualHost, output: Output) -> None:
+        self.channel = channel
+        self.number = channel.number
+        self.vhost = vhost
+        self.events = vhost.events
+        self.output = output
+        self.consumers: dict[str, Consumer] = {}
+        self.unacked = Unacked()
+        self.held = 0
+        self.global_prefetch = UNLIMITED
+        self.is_transactional = False
+        self._last_tag = 0
+        self._pending: list[tuple[list[Entry], str]] = []
+
+    # --- what goes out
+
+    def takes(self, consumer: Consumer) -> bool:
+        """May the channel be sent one more message?"""
+        return self.output.has_room and self.held < self.global_prefetch
+
+    def deliver(self, consumer: Consumer, entry: Entry, now: float) -> None:
+        """Send a message to a consumer of this channel."""
+        self._last_tag += 1
+        if not consumer.no_ack:
+            self.unacked.add(self._last_tag, entry)
+        message = entry.message
+        self.output.deliver(
+            self.number,
+            consumer.head,
+            self._last_tag,
+            entry.is_redelivered,
+            message.exchange,
+            message.routing_key,
+            entry.header,
+            message.body,
+        )
+        if self.events.observers or self.vhost.is_traced:
+            self._delivered(entry, now)
+
+    def answer(self, queue: Queue, entry: Entry, now: float, *, no_ack: bool) -> None:
+        """Send the message that a basic.get took out of a queue."""
+        self._last_tag += 1
+        if no_ack:
+            queue.forget(entry)
+        else:
+            queue.hold(entry, None)
+            self.unacked.add(self._last_tag, entry)
+        message = entry.message
+        got = BasicGetOk(
+            self._last_tag, entry.is_redelivered, message.exchange, message.routing_key, queue.message_count
+        )
+        self.channel.link.say(self.number, got)
+        self.output.content(self.number, entry.header, message.body)
+        if self.events.observers or self.vhost.is_traced:
+            self._delivered(entry, now)
+
+    def reply(self, consumer_tag: str, name: str, message: Any) -> None:
+        """Send an answer that came to a name of this channel's, by direct reply-to."""
+        tag = short_string(consumer_tag)
+        self.output.deliver(
+            self.number, tag, self._last_tag + 1, False, message.exchange, name, message.header, message.body
+        )
+
+    def _delivered(self, entry: Entry, now: float) -> None:
+        """Tell whoever watches. Of what the firehose brings nothing is traced."""
+        vhost, message, queue = self.vhost, entry.message, entry.queue
+        if vhost.is_traced and message.exchange != firehose.EXCHANGE:
+            trace = firehose.traced_delivery(message, self.channel.place, queue.name, entry.is_redelivered)
+            vhost.publish(vhost.exchanges[firehose.EXCHANGE], trace, now)
+        if vhost.events.observers:
+            details = {"queue": queue, "channel": self.channel, "tag": self._last_tag}
+            vhost.events.report("message.delivered", vhost.name, message, **details)
+
+    def queue_deleted(self, consumer: Consumer) -> None:
+        """The queue of a consumer is gone: it is told, if it can take it."""
+        self.consumers.pop(consumer.tag, None)
+        if self.events.observers:
+            self.events.report("consumer.deleted", self.vhost.name, consumer)
+        if self.channel.link.takes_cancel:
+            self.channel.link.say(self.number, BasicCancel(consumer.tag, True))
+
+    # --- what is settled
+
+    def settle(self, frame: Frame, now: float) -> None:
+        """Take a basic.ack, nack or reject."""
+        if frame.index == _ACK and frame.length() == _SETTLEMENT:
+            # The one that comes as often as messages do is not worth a method.
+            self._take(frame.long_long_at(11), frame.octet_at(19) & _MULTIPLE != 0, ACK, now)
+            return
+        method: BasicAck | BasicNack | BasicReject = frame.method
+        multiple = not isinstance(method, BasicReject) and method.multiple
+        outcome = ACK if isinstance(method, BasicAck) else REQUEUE if method.requeue else REJECT
+        self._take(method.delivery_tag, multiple, outcome, now)
+
+    def _take(self, tag: cython.ulonglong, multiple: cython.bint, outcome: str, now: float) -> None:
+        entries = self.unacked.take(tag, multiple)
+        if self.is_transactional:
+            self._pending.append((entries, outcome))
+        else:
+            self.apply(entries, outcome, now)
+
+    def apply(self, entries: list[Entry], outcome: str, now: float) -> None:
+        """Let an outcome be that of these."""
+        if self.events.observers:
+            for entry in entries:
+                details = {"queue": entry.queue, "channel": self.channel, "outcome": outcome}
+                self.events.report("message.settled", self.vhost.name, entry.message, **details)
+        if len(entries) == 1:
+            self._apply_in(entries[0].queue, entries, outcome, now)
+        else:
+            for queue, mine in by_queue(entries):
+                self._apply_in(queue, mine, outcome, now)
+        if self.global_prefetch != _UNLIMITED:
+            self.pump(now)
+
+    def _apply_in(self, queue: Queue, entries: list[Entry], outcome: str, now: float) -> None:
+        if outcome is ACK:
+            queue.ack(entries, now)
+        elif outcome is REQUEUE:
+            queue.requeue(entries, now)
+        else:
+            queue.reject(entries, now)
+
+    def recover(self, now: float) -> None:
+        """Put everything back, to be delivered again."""
+        self.apply(self.unacked.take_all(), REQUEUE, now)
+
+    def pump(self, now: float) -> None:
+        """Let the consumers be sent what waits for them."""
+        for consumer in list(self.consumers.values()):
+            if consumer.is_blocked:
+                consumer.queue.wake(consumer, now)
+
+    # --- transactions
+
+    def commit(self, now: float) -> None:
+        pending, self._pending = self._pending, []
+        for entries, outcome in pending:
+            self.apply(entries, outcome, now)
+
+    def roll_back(self) -> None:
+        """What was settled is out again."""
+        pending, self._pending = self._pending, []
+        for entries, _ in pending:
+            self.unacked.put_back(entries)
+
+    # --- the end
+
+    def end(self, consumer: Consumer, now: float) -> None:
+        """Nothing more is for a consumer, which this channel has let go of."""
+        consumer.queue.unsubscribe(consumer, now)
+        if self.events.observers:
+            self.events.report("consumer.deleted", self.vhost.name, consumer)
+
+    def close(self, now: float) -> None:
+        """What was not settled goes back, before anybody gets what came later, and all consumers end."""
+        self.global_prefetch = 0  # its own consumers get nothing more
+        self.roll_back()
+        for queue, mine in by_queue(self.unacked.take_all()):
+            queue.give_back(mine, now)
+        consumers, self.consumers = self.consumers, {}
+        for consumer in consumers.values():
+            self.end(consumer, now)
+
+
+def by_queue(entries: list[Entry]) -> Iterable[tuple[Queue, list[Entry]]]:
+    """Entries, each queue's together and in their order."""
+    if len(entries) == 1:
+        return ((entries[0].queue, entries),)
+    queues: dict[Queue, list[Entry]] = {}
+    for entry in entries:
+        queues.setdefault(entry.queue, []).append(entry)
+    return queues.items()

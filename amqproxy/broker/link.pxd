@@ -1,0 +1,20 @@
+# What C sees of `link`. The rest is in `__dict__`.
+
+from amqproxy.amqp091.frames cimport Frame, FrameReader
+from amqproxy.broker.output cimport Output
+from amqproxy.broker.publishes cimport Publishes
+from amqproxy.broker.server_channel cimport ServerChannel
+
+cdef int _PUBLISH, _METHOD, _ACK, _NACK, _REJECT
+
+
+cdef class Link:
+    cdef dict __dict__
+    cdef public Output output
+    cdef public dict channels
+    cdef public bint is_over
+    cdef public object connection
+    cdef public list _unread
+    cdef FrameReader _reader
+
+    cdef _take(self, list[Frame] frames, double now)

@@ -1,0 +1,33 @@
+# What C sees of `output`.
+
+cimport cython
+
+
+@cython.final
+cdef class Output:
+    cdef public Py_ssize_t frame_max
+    cdef readonly Py_ssize_t waiting
+    cdef public bint has_room
+    cdef Py_ssize_t _taken
+    cdef object _wake
+    cdef list _pieces
+    cdef bytearray _octets
+    cdef Py_ssize_t _used
+    cdef Py_ssize_t _usual
+
+    cpdef put(self, bytes octets)
+    cpdef deliver(
+        self, int channel, bytes consumer_tag, unsigned long long delivery_tag, bint is_redelivered, str exchange,
+        str routing_key, bytes header, bytes body
+    )
+    cpdef content(self, int channel, bytes header, bytes body)
+    cpdef list take_pieces(self)
+    cdef _added(self, Py_ssize_t before)
+    cdef Py_ssize_t _room_for(self, Py_ssize_t size) except -1
+    cdef _lay_content(self, int channel, bytes header, bytes body)
+    cdef _lay_body(self, int channel, bytes body)
+    cdef _lay_aside(self, bytes octets)
+    cdef _cut(self)
+
+
+cpdef bytes short_string(str text)

@@ -1,0 +1,238 @@
+"""What waits to be sent to one client: frames, written where they will leave from. On the way of every delivery."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from amqproxy.amqp091.wire import encode_short_string
+
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
+HIGH_WATER = 4 * 1024 * 1024
+"""Octets waiting to be sent, above which nothing more is to be delivered to the client."""
+
+LARGE = 16 * 1024
+"""Octets from which a body is not copied to the others, but waits beside them."""
+
+PIECE = 256 * 1024
+"""Octets in one piece, at most, unless something is larger by itself."""
+
+_LARGE = cython.declare(cython.Py_ssize_t, LARGE)
+_PIECE = cython.declare(cython.Py_ssize_t, PIECE)
+_HIGH_WATER = cython.declare(cython.Py_ssize_t, HIGH_WATER)
+
+short_strings: dict[str, bytes] = {}
+"""Encoded names of exchanges and routing keys, which come again and again."""
+
+MAX_SHORT_STRINGS = 65_536
+
+
+def short_string(text: str) -> bytes:
+    """`text` as a short string, remembered."""
+    octets = short_strings.get(text)
+    if octets is None:
+        if len(short_strings) >= MAX_SHORT_STRINGS:
+            short_strings.clear()
+        octets = short_strings[text] = encode_short_string(text)
+    return octets
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _write(out: cython.p_uchar, at: cython.Py_ssize_t, octets: bytes) -> cython.Py_ssize_t:
+    """Write octets at a place; the place behind them."""
+    size: cython.Py_ssize_t = len(octets)
+    if not cython.compiled:
+        out[at : at + size] = octets
+        return at + size
+    p: cython.p_const_uchar = octets
+    i: cython.Py_ssize_t
+    for i in range(size):
+        out[at + i] = p[i]
+    return at + size
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _write_head(
+    out: cython.p_uchar, at: cython.Py_ssize_t, kind: cython.int, channel: cython.int, size: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """Write what a frame begins with; the place behind it."""
+    out[at] = kind
+    out[at + 1] = (channel >> 8) & 0xFF
+    out[at + 2] = channel & 0xFF
+    out[at + 3] = (size >> 24) & 0xFF
+    out[at + 4] = (size >> 16) & 0xFF
+    out[at + 5] = (size >> 8) & 0xFF
+    out[at + 6] = size & 0xFF
+    return at + 7
+
+
+class Output:
+    """Octets in their order. `waiting` is how many are not known to be sent; for as long as they are too many, there is
+    no room (`has_room`).
+
+    `frame_max` bounds the frames of a body (0: no limit). `wake` is called when there is something to take again.
+    """
+
+    def __init__(self, frame_max: int, wake: Callable[[], None]) -> None:
+        self.frame_max = frame_max
+        self.waiting = 0
+        self.has_room = True
+        self._taken = 0
+        self._wake = wake
+        self._pieces: list[bytes] = []
+        self._octets = bytearray()
+        self._used = 0
+        self._usual = 256
+
+    def put(self, octets: bytes) -> None:
+        """Send octets, in their turn."""
+        before: cython.Py_ssize_t = self.waiting
+        size: cython.Py_ssize_t = len(octets)
+        if size >= _LARGE:
+            self._lay_aside(octets)
+        else:
+            at: cython.Py_ssize_t = self._room_for(size)
+            _write(self._octets, at, octets)
+        self._added(before)
+
+    def deliver(
+        self,
+        channel: cython.int,
+        consumer_tag: bytes,
+        delivery_tag: cython.ulonglong,
+        is_redelivered: cython.bint,
+        exchange: str,
+        routing_key: str,
+        header: bytes,
+        body: bytes,
+    ) -> None:
+        """Send a basic.deliver and its content; `consumer_tag` is a short string already, `header` a payload."""
+        before: cython.Py_ssize_t = self.waiting
+        exchange_octets: bytes = short_string(exchange)
+        key_octets: bytes = short_string(routing_key)
+        size: cython.Py_ssize_t = 13 + len(consumer_tag) + len(exchange_octets) + len(key_octets)
+        at: cython.Py_ssize_t = self._room_for(size + 8)
+        out: cython.p_uchar = self._octets
+        shift: cython.int
+        at = _write_head(out, at, 1, channel, size)
+        out[at] = 0
+        out[at + 1] = 60
+        out[at + 2] = 0
+        out[at + 3] = 60
+        at = _write(out, at + 4, consumer_tag)
+        for shift in range(56, -8, -8):
+            out[at] = (delivery_tag >> shift) & 0xFF
+            at += 1
+        out[at] = 1 if is_redelivered else 0
+        at = _write(out, at + 1, exchange_octets)
+        at = _write(out, at, key_octets)
+        out[at] = 0xCE
+        self._lay_content(channel, header, body)
+        self._added(before)
+
+    def content(self, channel: cython.int, header: bytes, body: bytes) -> None:
+        """Send a content header's payload and a body, in frames none of which is over `frame_max` octets."""
+        before: cython.Py_ssize_t = self.waiting
+        self._lay_content(channel, header, body)
+        self._added(before)
+
+    def take(self) -> bytes:
+        """All there is, which leaves with this."""
+        pieces = self.take_pieces()
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def take_pieces(self) -> list[bytes]:
+        """The same, without joining what is large."""
+        self._cut()
+        pieces = self._pieces
+        self._pieces = []
+        self._usual = max(256, min(len(self._octets), _LARGE))
+        self._octets = bytearray()
+        self._taken = self.waiting
+        return pieces
+
+    def sent(self) -> bool:
+        """What was taken is sent. Is there room that was not there before?"""
+        self.waiting -= self._taken
+        self._taken = 0
+        if self.has_room or self.waiting > _HIGH_WATER:
+            return False
+        self.has_room = True
+        return True
+
+    # --- where it is written
+
+    def _added(self, before: cython.Py_ssize_t) -> None:
+        if self.waiting > _HIGH_WATER:
+            self.has_room = False
+        if before == self._taken and self.waiting > before:
+            self._wake()
+
+    def _room_for(self, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Where the next `size` octets, which count as there, are to be written."""
+        at: cython.Py_ssize_t = self._used
+        room: cython.Py_ssize_t = len(self._octets)
+        if at + size > room:
+            if at + size > _PIECE and at:
+                self._cut()
+                at = 0
+            room = max(2 * room, at + size, self._usual)
+            self._octets += bytes(room - len(self._octets))
+        self._used = at + size
+        self.waiting += size
+        return at
+
+    def _lay_content(self, channel: cython.int, header: bytes, body: bytes) -> None:
+        size: cython.Py_ssize_t = len(header)
+        at: cython.Py_ssize_t = self._room_for(size + 8)
+        out: cython.p_uchar = self._octets
+        at = _write_head(out, at, 2, channel, size)
+        at = _write(out, at, header)
+        out[at] = 0xCE
+        size = len(body)
+        most: cython.Py_ssize_t = self.frame_max - 8 if self.frame_max else size
+        start: cython.Py_ssize_t
+        if size <= most:
+            if size:
+                self._lay_body(channel, body)
+            return
+        for start in range(0, size, most):
+            self._lay_body(channel, body[start : start + most])
+
+    def _lay_body(self, channel: cython.int, body: bytes) -> None:
+        """A body frame."""
+        size: cython.Py_ssize_t = len(body)
+        at: cython.Py_ssize_t
+        out: cython.p_uchar
+        if size < _LARGE:
+            at = self._room_for(size + 8)
+            out = self._octets
+            at = _write_head(out, at, 3, channel, size)
+            at = _write(out, at, body)
+            out[at] = 0xCE
+            return
+        at = self._room_for(7)
+        _write_head(self._octets, at, 3, channel, size)
+        self._lay_aside(body)
+        at = self._room_for(1)
+        out = self._octets
+        out[at] = 0xCE
+
+    def _lay_aside(self, octets: bytes) -> None:
+        self._cut()
+        self._pieces.append(octets)
+        self.waiting += len(octets)
+
+    def _cut(self) -> None:
+        """End a piece."""
+        if self._used:
+            octets = self._octets
+            self._pieces.append(bytes(octets[: self._used]))
+            self._used = 0

@@ -1,0 +1,64 @@
+# What C sees of `publishes`.
+
+cimport cython
+
+from amqproxy.amqp091.frames cimport Frame
+from amqproxy.broker.message cimport Message
+from amqproxy.broker.output cimport Output
+from amqproxy.broker.queue cimport Queue
+from amqproxy.broker.vhost cimport VirtualHost
+
+cdef int _METHOD, _BODY
+cdef Py_ssize_t _MAX_WAYS
+
+
+@cython.final
+cdef class Way:
+    cdef readonly object publish
+    cdef readonly object exchange
+    cdef readonly str exchange_name
+    cdef readonly str routing_key
+    cdef readonly bint is_mandatory
+    cdef readonly bint is_answer
+    cdef readonly long long generation
+    cdef readonly object user_generation
+    cdef public tuple queues
+
+
+@cython.final
+cdef class Publishes:
+    cdef readonly object channel
+    cdef readonly int number
+    cdef readonly VirtualHost vhost
+    cdef readonly object user
+    cdef readonly Output output
+    cdef public bint is_confirming
+    cdef public bint is_transactional
+    cdef unsigned long long _largest
+    cdef object _journal
+    cdef object _pledge
+    cdef object _pledges
+    cdef bint _is_to_confirm
+    cdef unsigned long long _count
+    cdef unsigned long long _confirmed
+    cdef bytes _method
+    cdef Way _way
+    cdef object _publish
+    cdef dict _ways
+    cdef bytes _header
+    cdef object _properties
+    cdef Frame _header_frame
+    cdef bytes _known_header
+    cdef bytes _body
+    cdef list _bodies
+    cdef unsigned long long _announced
+    cdef unsigned long long _remaining
+    cdef list _pending
+
+    cpdef receive(self, Frame frame, double now)
+    cdef _begin(self, Frame frame)
+    cdef _accept(self, double now)
+    cdef Way _find_way(self)
+    cdef Message _with_properties_checked(self, Way way, Frame frame, bytes body)
+    cdef _enqueue(self, bint is_mandatory, Message message, object queues, double now)
+    cdef _to_confirm(self, bint is_taken)

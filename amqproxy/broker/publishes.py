@@ -1,0 +1,341 @@
+"""What a client publishes on one channel: put together, checked, routed, and confirmed. On the way of every publish."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from amqproxy.amqp091.errors import AccessRefused, NotImplementedByServer, PreconditionFailed
+from amqproxy.amqp091.frames import BODY, METHOD, Frame
+from amqproxy.amqp091.methods import BasicAck, BasicNack, BasicPublish, BasicReturn
+from amqproxy.amqp091.properties import NO_PROPERTIES
+from amqproxy.broker import direct_reply_to, firehose, permissions, publishing
+from amqproxy.broker.journal import Pledge
+from amqproxy.broker.message import Message, published
+from amqproxy.broker.output import Output
+from amqproxy.broker.permissions import WRITE
+from amqproxy.broker.queue import Queue
+from amqproxy.broker.users import User
+from amqproxy.broker.vhost import VirtualHost
+
+if TYPE_CHECKING:
+    from amqproxy.broker.exchange import Exchange
+    from amqproxy.broker.server_channel import ServerChannel
+
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
+Queues = tuple[Queue, ...]
+
+MAX_WAYS = 256
+"""Ways remembered for one channel; beyond, all are forgotten and found again."""
+
+_METHOD = METHOD  # these as C sees them
+_BODY = BODY
+_MAX_WAYS = MAX_WAYS
+
+
+class Way:
+    """Where the publishes of one kind go, and that they may: true for as long as nothing changes.
+
+    `queues` is None where that depends on the message. `is_answer` is whether its key may name a channel that asked.
+    """
+
+    __slots__ = (
+        "exchange",
+        "exchange_name",
+        "generation",
+        "is_answer",
+        "is_mandatory",
+        "publish",
+        "queues",
+        "routing_key",
+        "user_generation",
+    )
+
+    def __init__(self, publish: BasicPublish, exchange: Exchange, generation: int, user_generation: int) -> None:
+        self.publish = publish
+        self.exchange = exchange
+        self.exchange_name = publish.exchange
+        self.routing_key = publish.routing_key
+        self.is_mandatory = publish.mandatory
+        self.is_answer = not exchange.name and publish.routing_key.startswith("amq.")
+        self.generation = generation
+        self.user_generation = user_generation
+        self.queues: Queues | None = None
+
+
+class Publishes:
+    """Of one channel. A `ProtocolError` says how the channel, or its connection, is to be closed.
+
+    What was published before is not looked at twice: a method or a header that is as one before it, to the octet, is
+    known, and so is the way of what it begins.
+    """
+
+    def __init__(self, channel: ServerChannel, vhost: VirtualHost, user: User, output: Output) -> None:
+        self.channel = channel
+        self.number = channel.number
+        self.vhost = vhost
+        self.user = user
+        self.output = output
+        self.is_confirming = False
+        self.is_transactional = False
+        self._largest = channel.link.broker.max_message_size
+        self._journal = vhost.keeper.journal if vhost.keeper is not None else None
+        self._pledge = Pledge()
+        self._pledges: deque[Pledge] = deque()
+        self._is_to_confirm = False
+        self._count = 0
+        self._confirmed = 0
+        self._method = b""
+        self._way: Way | None = None
+        self._publish: BasicPublish | None = None
+        self._ways: dict[bytes, Way] = {}
+        self._header = b""
+        self._header_frame: Frame | None = None
+        self._known_header = b""
+        self._body = b""
+        self._bodies: list[bytes] | None = None
+        self._announced = self._remaining = 0
+        self._properties = NO_PROPERTIES
+        self._pending: list[tuple[bool, Message, Queues]] = []
+
+    # --- a content's frames
+
+    def receive(self, frame: Frame, now: float) -> None:
+        """Take a basic.publish, or a header or body that belongs to one; the reader has checked their order."""
+        kind = frame.kind
+        if kind == _BODY:
+            size = frame.length() - 8
+            if self._announced <= self._largest:
+                if self._bodies is not None:
+                    self._bodies.append(frame.octets_of_payload())
+                elif size == self._remaining:
+                    self._body = frame.octets_of_payload()
+                else:
+                    self._bodies = [frame.octets_of_payload()]
+            self._remaining -= size
+        elif kind == _METHOD:
+            self._begin(frame)
+            return
+        else:
+            self._header_frame = frame
+            self._announced = self._remaining = frame.announced()
+            self._body = b""
+            self._bodies = None
+        if self._remaining:
+            return
+        bodies = self._bodies
+        if bodies is not None:
+            self._body = b"".join(bodies)
+            self._bodies = None
+        self._accept(now)
+
+    def _begin(self, frame: Frame) -> None:
+        """Know what is published, and its way if it has one already."""
+        if frame.is_as(self._method):
+            return
+        raw = frame.raw
+        self._method = b""
+        self._way = self._ways.get(raw)
+        if self._way is None:
+            self._publish = frame.method
+        else:
+            self._publish = self._way.publish
+        self._method = raw
+
+    # --- checks
+
+    def _accept(self, now: float) -> None:
+        """Check a publish and find its way; what is refused is not routed, and the order of checks is RabbitMQ's."""
+        vhost = self.vhost
+        way = self._way
+        if self._announced > self._largest:
+            self._check_immediate()
+            size, limit = self._announced, self._largest
+            raise PreconditionFailed(f"message size {size} is larger than configured max size {limit}")
+        if way is None or way.generation != vhost.generation or way.user_generation != self.user.generation:
+            way = self._find_way()
+        header, body = self._header_frame, self._body
+        assert header is not None
+        self._header_frame = None
+        self._body = b""
+        if header.is_as(self._known_header):
+            # As the one before, which there was nothing to say against.
+            message = published(way.exchange_name, way.routing_key, self._header, body, self._properties)
+        else:
+            message = self._with_properties_checked(way, header, body)
+        queues = way.queues
+        is_mandatory = way.is_mandatory
+        if queues is None or message.more_keys:
+            held = vhost.held.so_far
+            noted = self._journal.rows if self._journal is not None else 0
+            queues = vhost.route(way.exchange, message, now)
+            if vhost.held.so_far != held:
+                if self._journal is not None and self._journal.rows != noted:
+                    self._pledge.left += 1  # until it is on the disk
+                is_mandatory = False  # nobody can know yet
+            elif not message.more_keys:
+                way.queues = vhost.remembered_route(way.exchange, way.routing_key)
+        if way.is_answer or (message.more_keys and not way.exchange_name):
+            self._answer(message)
+        if vhost.is_traced or vhost.events.observers:
+            self._published(way.exchange, message, queues, now)
+        if self.is_transactional:
+            self._pending.append((is_mandatory, message, queues))
+        else:
+            self._enqueue(is_mandatory, message, queues, now)
+
+    def _check_immediate(self) -> None:
+        assert self._publish is not None
+        if self._publish.immediate:
+            raise NotImplementedByServer("immediate=true")
+
+    def _find_way(self) -> Way:
+        """The way of what `_publish` begins, if the client may go it."""
+        publish, vhost, user = self._publish, self.vhost, self.user
+        assert publish is not None
+        self._way = None
+        self._check_immediate()
+        permissions.check(user, vhost.name, WRITE, "exchange", publish.exchange)
+        exchange = vhost.exchange(publish.exchange)
+        if exchange.internal:
+            raise AccessRefused(f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost.name}'")
+        permissions.check_topic(user, vhost.name, WRITE, exchange, publish.routing_key)
+        way = Way(publish, exchange, vhost.generation, user.generation)
+        way.queues = vhost.remembered_route(exchange, publish.routing_key)
+        if self._method:
+            if len(self._ways) >= _MAX_WAYS:
+                self._ways.clear()
+            self._ways[self._method] = self._way = way
+        return way
+
+    def _with_properties_checked(self, way: Way, frame: Frame, body: bytes) -> Message:
+        """A message whose header is not known yet; what is said against it is a `ProtocolError`."""
+        self._known_header = b""
+        header = frame.octets_of_payload()
+        properties = publishing.properties_of(frame)
+        message = published(way.exchange_name, way.routing_key, header, body, properties)
+        if not message.has_properties:
+            properties = NO_PROPERTIES
+        else:
+            publishing.check(properties, self.user)
+            if properties.reply_to == direct_reply_to.NAME:
+                if self.channel.reply_tag is None:
+                    raise PreconditionFailed("fast reply consumer does not exist")
+                properties = direct_reply_to.addressed(properties, self.channel.reply_name)
+            headers = properties.headers
+            keys: tuple[str, ...] = ()
+            if headers is not None and b"CC" in headers.octets:
+                keys = publishing.more_keys(headers)
+                if "BCC" in headers:
+                    properties = publishing.without_bcc(properties)
+            if properties is not message.properties:
+                return Message.made(way.exchange_name, way.routing_key, properties, body, keys)
+            if keys or properties.user_id is not None:
+                message.more_keys = keys
+                return message
+        self._header, self._properties = header, properties
+        self._known_header = frame.raw
+        return message
+
+    # --- where it goes
+
+    def _enqueue(self, is_mandatory: cython.bint, message: Message, queues: Queues, now: float) -> None:
+        """Give a message to its queues; return it, and confirm it, where that was asked for."""
+        self._count += 1
+        if is_mandatory and not queues:
+            self._return(message)
+        is_taken = True
+        journal = self._journal
+        if journal is not None and self.is_confirming:
+            journal.pledge = self._pledge
+        queue: Queue
+        for queue in queues:
+            if not queue.publish(message, now):
+                is_taken = False
+        if journal is not None:
+            journal.pledge = None
+        message.forget_properties()
+        if self.is_confirming:
+            self._to_confirm(is_taken)
+
+    def _to_confirm(self, is_taken: cython.bint) -> None:
+        if is_taken:
+            if not self._is_to_confirm:
+                self._is_to_confirm = True
+                self.channel.link.to_confirm(self)
+            return
+        if not (self._pledge.left or self._pledges):
+            self._confirm_to(self._count - 1)
+            self._confirmed = self._count
+        self.channel.link.say(self.number, BasicNack(self._count, False, False))
+
+    def _return(self, message: Message) -> None:
+        self.channel.link.say(self.number, BasicReturn(312, "NO_ROUTE", message.exchange, message.routing_key))
+        self.output.content(self.number, message.header, message.body)
+        if self.vhost.events.observers:
+            self.vhost.events.report("message.returned", self.vhost.name, message, channel=self.channel)
+
+    def _answer(self, message: Message) -> None:
+        """Hand a message to the channels that asked, where its keys name such."""
+        for key in {message.routing_key, *message.more_keys}:
+            asking = self.vhost.reply_consumers.get(key)
+            if asking is not None:
+                asking.deliver_reply(key, message)
+
+    def _published(self, exchange: Exchange, message: Message, queues: Queues, now: float) -> None:
+        """Tell whoever watches."""
+        vhost = self.vhost
+        if vhost.is_traced:
+            # The default exchange finds each name, whether a queue has it or not.
+            names = [queue.name for queue in queues] if exchange.name else [message.routing_key, *message.more_keys]
+            trace = firehose.traced_publish(message, self.channel.place, names)
+            vhost.publish(vhost.exchanges[firehose.EXCHANGE], trace, now)
+        if vhost.events.observers:
+            vhost.events.report("message.published", vhost.name, message, exchange=exchange, queues=queues)
+
+    # --- confirms and transactions
+
+    def select_confirms(self) -> None:
+        if not self.is_confirming:
+            self.is_confirming = True
+            self._count = self._confirmed = 0
+
+    def confirm(self) -> None:
+        """Confirm all that was published and is not confirmed yet, as soon as what is to be kept is safe."""
+        self._is_to_confirm = False
+        pledge = self._pledge
+        if self._journal is not None and (pledge.left or self._pledges):
+            pledge.last = self._count
+            self._pledge = Pledge()
+            self._pledges.append(pledge)
+            self._journal.when_safe(pledge, self._confirm_safe)
+        else:
+            self._confirm_to(self._count)
+
+    def _confirm_safe(self) -> None:
+        """Confirm what is safe, up to the first that is not."""
+        last = 0
+        while self._pledges and not self._pledges[0].left:
+            last = self._pledges.popleft().last
+        if self.channel.is_open:
+            self._confirm_to(last)
+
+    def _confirm_to(self, last: int) -> None:
+        if last > self._confirmed:
+            multiple = last - self._confirmed > 1
+            self._confirmed = last
+            self.channel.link.say(self.number, BasicAck(last, multiple))
+
+    def commit(self, now: float) -> None:
+        pending, self._pending = self._pending, []
+        for is_mandatory, message, queues in pending:
+            # By their names: what is deleted and made again gets them too, as with RabbitMQ.
+            still_there = tuple(self.vhost.queues[queue.name] for queue in queues if queue.name in self.vhost.queues)
+            self._enqueue(is_mandatory, message, still_there, now)
+
+    def roll_back(self) -> None:
+        self._pending = []

@@ -1,0 +1,10 @@
+# What C sees of `server_channel`. The rest is in `__dict__`.
+
+from amqproxy.broker.deliveries cimport Deliveries
+from amqproxy.broker.publishes cimport Publishes
+
+
+cdef class ServerChannel:
+    cdef dict __dict__
+    cdef public Publishes publishes
+    cdef public Deliveries deliveries

@@ -1,0 +1,20 @@
+# What C sees of `turns`.
+
+from amqproxy.broker.consumer cimport Consumer
+
+
+cdef class Turns:
+    cdef list _lines
+
+    cpdef add(self, Consumer consumer)
+    cpdef remove(self, Consumer consumer)
+    cpdef Consumer next(self)
+
+
+cdef class SingleTurn(Turns):
+    cdef public Consumer active
+    cdef dict _waiting
+
+    cpdef add(self, Consumer consumer)
+    cpdef remove(self, Consumer consumer)
+    cpdef Consumer next(self)

@@ -1,0 +1,19 @@
+# What C sees of `unacked`.
+
+cimport cython
+
+from amqproxy.broker.backlog cimport Entry
+
+
+@cython.final
+cdef class Unacked:
+    cdef dict _old
+    cdef list _line
+    cdef unsigned long long _first
+    cdef Py_ssize_t _start
+    cdef Py_ssize_t _count
+
+    cpdef add(self, unsigned long long tag, Entry entry)
+    cpdef list take(self, unsigned long long tag, bint multiple)
+    cpdef list take_all(self)
+    cdef _thin_out(self)
