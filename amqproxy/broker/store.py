@@ -253,7 +253,7 @@ class Store:
         try:
             if not batch.is_empty:
                 self._commit(batch)
-        except (sqlite3.Error, OSError) as error:
+        except Exception as error:  # noqa: BLE001  a thread that ends would keep nothing any more, and nobody would know
             with suppress(sqlite3.Error):
                 self._writer.rollback()
             self._failed(error)

@@ -121,6 +121,10 @@ class StreamLog:
 
     # --- what memory has no room for
 
+    def forget_what_was_read(self) -> None:
+        """Nobody reads any more: keep nothing for others."""
+        self._read.clear()
+
     @property
     def octets_in_memory(self) -> int:
         return self._tail_octets + sum(run.octets for run in self._read)

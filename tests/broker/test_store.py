@@ -364,6 +364,16 @@ def test_a_full_disk_is_reported_and_waited_out(tmp_path: Path) -> None:
     kept.store.close()
 
 
+def test_what_nobody_thought_of_is_reported_and_tried_again_too(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, retry_after=0.01)
+    lane = kept.journal.lane(HERE)
+    lane.enqueued(1, Message("x" * 100_000, "k", b"", b""))
+    kept.store.submit(kept.journal.take())
+    for _ in range(2):
+        assert "format" in str(kept.failures.get(timeout=TIMEOUT))
+    kept.store.close()
+
+
 def test_a_store_closes_with_a_full_disk(tmp_path: Path) -> None:
     kept = Kept(tmp_path, max_octets=300_000)
     lane = kept.journal.lane(HERE)

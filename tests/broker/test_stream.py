@@ -252,8 +252,13 @@ def test_what_memory_has_no_room_for(yard: Yard) -> None:
     queue, memory = stream(yard, 5000), Memory()
     before = queue.octets_in_memory
     taker = reader(yard, queue, "first", prefetch=5000)
+    taker.cancel()
     assert queue.park(memory, 1 << 30) > 0.7 * before
     assert queue.octets_in_memory < 0.3 * before
-    assert reader(yard, queue, "first", prefetch=5000).bodies == taker.bodies
+    other = reader(yard, queue, "first", prefetch=5000)
+    assert other.bodies == taker.bodies
+    assert queue.octets_in_memory > 0.7 * before
+    other.cancel()
+    assert queue.octets_in_memory < 0.3 * before
     queue.discard()
     assert memory.rows == {}
