@@ -5,6 +5,17 @@ command it is shown. `judge` has the rules of one session: it says which frames 
 holds, in the order of the file, and joins what they decide. Each sees what those before it made of the command; the
 first that refuses, drops or allows it has the last word. What a rule counts is kept apart from it, in a `Memory`.
 
+The language: a `match` has conditions (`condition`) about what `names` stand for, which hold by a `pattern`, a
+`quantity`, a `clock_time`; `filters` are CEL over the same names, after `expression` has looked for these in the text.
+An `acl` is read by `access_list` and expanded to rules that `allow` and `refuse`. `flaw` says what is wrong with rules,
+`explanation` what they do; `actions` has them all. The `judge` asks `case`s, rules made ready, which a `table` chooses
+by method and exchange, and remembers what is `known` of methods that are the same to the octet.
+
+A `Limit` (`limit`) is one of several measures: what passes a second (`pace`, from `token_bucket`s), what there may be
+at a time (`census`, kept in an `inventory` for each session), `prefetch`, `message_size`; a `group` is who shares it.
+A `Fault` (`fault`) happens on some `occasions`: to single commands (`command_faults`), or to octets (`octet_faults`).
+These are `impairments`, which a `delay_line` carries out.
+
 In come commands of either peer, what is known of the client, and the time; out come verdicts. Nothing is sent here: the
 session's crossing in `proxy` carries verdicts out. No input or output, no clock, no logging; it imports `amqp091`.
 """

@@ -10,7 +10,7 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import Frame
 from amqproxy.amqp091.methods import BasicAck, BasicDeliver, BasicGetOk, BasicNack, BasicReject
 from amqproxy.rules.case import Case, Counts
-from amqproxy.rules.verdict import Stage, Verdict
+from amqproxy.rules.verdict import Answer, Stage, Verdict
 
 MAX_OCTETS = 1024
 """The longest method that is remembered."""
@@ -32,8 +32,20 @@ def likeness(frame: Frame) -> bytes:
 
 def acts(verdict: Verdict, command: Command) -> bool:
     """Does anything become of the command but its passing?"""
-    return verdict.command is not command or verdict != Verdict(
-        command=verdict.command, is_final=verdict.is_final, returned=verdict.returned
+    return bool(
+        verdict.command is not command
+        or verdict.close is not None
+        or verdict.delay
+        or verdict.behind
+        or verdict.hold is not None
+        or verdict.insertions
+        or verdict.impairments
+        or verdict.mirrored
+        or verdict.shown is not None
+        or verdict.marks
+        or verdict.logged
+        or verdict.damage
+        or verdict.answer is not Answer.NOTHING
     )
 
 

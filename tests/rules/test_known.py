@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 
+from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.frames import Frame, encode_method
+from amqproxy.amqp091.grammar import CLIENT
 from amqproxy.amqp091.methods import (
     BasicAck,
     BasicDeliver,
@@ -16,8 +20,8 @@ from amqproxy.amqp091.methods import (
     Method,
 )
 from amqproxy.rules.case import Counts
-from amqproxy.rules.known import Known, likeness
-from amqproxy.rules.verdict import Stage, Verdict
+from amqproxy.rules.known import Known, acts, likeness
+from amqproxy.rules.verdict import Answer, Close, Hold, Impairment, Insertion, Mirrored, Stage, Verdict
 from tests.amqp091.strategies import methods
 from tests.rules.test_judge import command
 
@@ -71,6 +75,32 @@ def test_the_verdict_is_told_of_another_command() -> None:
     altered = changed.verdict_on(second).command
     assert altered is not None
     assert (altered.channel, altered.method.exchange, altered.frames) == (2, "b", second.frames)
+
+
+SOMETHING: dict[str, Any] = {
+    "command": None,
+    "answer": Answer.ACK,
+    "close": Close(Scope.CHANNEL, 403, ""),
+    "delay": 0.1,
+    "behind": 1,
+    "hold": Hold("x", 1.0),
+    "insertions": (Insertion(CLIENT, command(BasicAck())),),
+    "impairments": (Impairment(to=CLIENT),),
+    "mirrored": (Mirrored(command(BasicPublish())),),
+    "shown": command(BasicPublish()),
+    "marks": ("x",),
+    "logged": (("info", "x"),),
+    "damage": ((1, 1),),
+}
+
+
+def test_whatever_a_verdict_says_but_that_it_is_final_is_an_act() -> None:
+    said = command(BasicPublish())
+    assert set(SOMETHING) == set(Verdict.__struct_fields__) - {"is_final", "returned"}
+    for field, value in SOMETHING.items():
+        assert acts(Verdict(**{"command": said, field: value}), said), field
+    assert acts(Verdict(command=command(BasicPublish())), said)
+    assert not acts(Verdict(command=said, is_final=True), said)
 
 
 def test_it_counts_for_the_rules_that_had_their_say() -> None:
