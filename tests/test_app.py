@@ -1,14 +1,17 @@
 """The whole proxy in one process: what it listens on, serves, prints, and leaves behind."""
 
+import errno
 import signal
 import socket
 import urllib.request
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
@@ -18,6 +21,7 @@ from amqproxy.amqp091.errors import Scope
 from amqproxy.config import Config, ConfigError, Limits, Listener, Metrics, ServerTLS, Upstream
 from amqproxy.rules.match import Match
 from amqproxy.rules.refuse import Refuse
+from amqproxy.taps.metrics import Metrics as Prometheus
 from amqproxy.taps.record import Record
 from tests.proxy.stage import HANDSHAKE
 from tests.proxy.words import method, octets
@@ -191,6 +195,54 @@ async def test_what_passes_is_printed(capfd: pytest.CaptureFixture[str]) -> None
         "client connection.open",
         "server connection.open-ok",
     ]
+
+
+async def test_what_could_not_be_printed_is_told_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    def full(render: Callable[[Record], str], records: Iterable[Record]) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(app, "_print", full)
+    printing = app._Printing(str, 2, Prometheus())
+    session = SimpleNamespace(number=1, name="a-b")
+    with capture_logs() as log:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(printing.run, trio.Event())
+            nursery.start_soon(printing.tell)
+            for _ in range(100):
+                printing.printer.saw_protocol_header(session, b"AMQP")
+                await trio.sleep(0.1)
+            await trio.sleep(5)
+            for _ in range(5):
+                printing.printer.saw_protocol_header(session, b"AMQP")
+            await trio.sleep(10)
+            nursery.cancel_scope.cancel()
+    assert [event["count"] for event in log] == [100, 5]
+    assert log[0]["reason"] == "No space left on device"
+
+
+async def test_what_nobody_reads_is_told_of(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    """A reader who never reads keeps the thread that writes for ever; what there is no room for is said."""
+
+    async def stuck(*arguments: object, **options: object) -> None:
+        await trio.sleep_forever()
+
+    monkeypatch.setattr(trio.to_thread, "run_sync", stuck)
+    printing = app._Printing(str, 2, Prometheus())
+    session = SimpleNamespace(number=1, name="a-b")
+    with capture_logs() as log:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(printing.run, trio.Event())
+            nursery.start_soon(printing.tell)
+            for _ in range(10):
+                printing.printer.saw_protocol_header(session, b"AMQP")
+                await trio.testing.wait_all_tasks_blocked()
+            await trio.sleep(2.5 * app.TELLING_INTERVAL)
+            nursery.cancel_scope.cancel()
+    assert [(event["event"], event["count"]) for event in log] == [("records not printed", 7)]
 
 
 async def test_addresses_that_are_taken() -> None:

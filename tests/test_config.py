@@ -268,3 +268,11 @@ def test_what_is_wrong_with_what_rules_name_is_said(script: str | None, what: st
     (tmp_path / "a.yaml").write_text(RULES)
     with pytest.raises(ConfigError, match=what):
         load(tmp_path / "a.yaml")
+
+
+def test_what_the_readme_shows_is_a_config() -> None:
+    text = (Path(__file__).parent.parent / "README.md").read_text()
+    shown = [block.partition("```")[0] for block in text.split("```toml\n")[1:]]
+    assert shown
+    for block in shown:
+        parse(block, Path("a.toml"))
