@@ -9,10 +9,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from amqproxy.amqp091.errors import MAX_REPLY_TEXT
 from amqproxy.amqp091.methods import BY_NAME, Method
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Array, Field, Item, Table
+from amqproxy.rules.reply_text import cut
 
 
 class Noun(StrEnum):
@@ -199,8 +199,4 @@ def renamed_text(text: str, rename: Rename) -> str:
         return f"{found[1]} '{rename(noun, found[2])}'"
 
     new = _QUOTED.sub(quoted, text)
-    new = _UNQUOTED_VHOST.sub(lambda found: f"vhost {rename(Noun.VHOST, found[1])} not found", new)
-    octets = new.encode("utf-8", "surrogateescape")
-    if len(octets) <= MAX_REPLY_TEXT:
-        return new
-    return (octets[: MAX_REPLY_TEXT - 3] + b"...").decode("utf-8", "surrogateescape")
+    return cut(_UNQUOTED_VHOST.sub(lambda found: f"vhost {rename(Noun.VHOST, found[1])} not found", new))

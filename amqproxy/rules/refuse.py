@@ -7,9 +7,10 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from amqproxy.amqp091.errors import BY_CODE, MAX_REPLY_TEXT, AccessRefused, NoRoute, NotAllowed, Scope
+from amqproxy.amqp091.errors import BY_CODE, AccessRefused, NoRoute, NotAllowed, Scope
 from amqproxy.amqp091.grammar import ANSWERS, CLIENT, SENDERS, SERVER, Peer
 from amqproxy.amqp091.methods import Method
+from amqproxy.rules.reply_text import cut
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.template import Template
@@ -109,7 +110,7 @@ class Refuse(Rule, frozen=True, tag="refuse"):
         if way == "return":
             code = NoRoute.code if self.code is None else self.code
             name = BY_CODE[code].name if code in BY_CODE else "ERROR"
-            text = name if self._template is None else _cut(self._template.fill(seen))
+            text = name if self._template is None else cut(self._template.fill(seen))
             return withheld(seen.command, Answer.RETURN, (code, text))
         if (seen.sender, method.name) not in _MESSAGES:
             return withheld(seen.command)
@@ -123,9 +124,9 @@ class Refuse(Rule, frozen=True, tag="refuse"):
         if seen.command.channel == 0:
             scope = Scope.CONNECTION
         if self._template is not None:
-            text = _cut(self._template.fill(seen))
+            text = cut(self._template.fill(seen))
         else:
-            text = _cut(f"{'ERROR' if error is None else error.name} - {self._what(seen)}")
+            text = cut(f"{'ERROR' if error is None else error.name} - {self._what(seen)}")
         return Close(scope, code, text, CLIENT if seen.sender is SERVER else None)
 
     def _what(self, seen: Seen) -> str:
@@ -152,11 +153,3 @@ _METHODS = frozenset(name for _, name in WAYS)
 _MESSAGES = {(CLIENT, "basic.publish"), (SERVER, "basic.deliver"), (SERVER, "basic.get-ok")}
 _OBJECTS = (("queue", "queue"), ("exchange", "exchange"), ("exchange", "destination"))
 _PREPOSITIONS = {"basic.publish": "to", "basic.consume": "from", "basic.get": "from", "basic.deliver": "from"}
-
-
-def _cut(text: str) -> str:
-    """The text, as much of it as a reply text can hold."""
-    octets = text.encode("utf-8", "surrogateescape")
-    if len(octets) <= MAX_REPLY_TEXT:
-        return text
-    return (octets[: MAX_REPLY_TEXT - 3] + b"...").decode("utf-8", "surrogateescape")
