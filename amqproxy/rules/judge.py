@@ -106,10 +106,9 @@ class Judge:
         its vhost, and before the command that says so is judged."""
         self.client = client
         probe = Seen(sender=CLIENT, command=_NOTHING, client=client)
-        self._cases = tuple(
-            [case for case in self.ruleset.cases if all(each.holds(probe) for each in case.about_client)]
-        )
-        self._table = self.ruleset.table(self._cases, self._retired)
+        cases = tuple([case for case in self.ruleset.cases if all(each.holds(probe) for each in case.about_client)])
+        self._table = self.ruleset.table(cases, self._retired)
+        self._cases = self._table.cases
         self._known: dict[Peer, dict[bytes, Known]] = {CLIENT: {}, SERVER: {}}
         self._last: tuple[Frame | None, Known | None] = (None, None)
         self.era += 1
@@ -179,6 +178,7 @@ class Judge:
             return self._examined(seen)
         first, known = self._last
         if frames[0] is first and known is not None:
+            self._last = (None, None)
             return known
         known = self._known[seen.sender].get(likeness(frames[0]))
         return known or self._learned(seen.sender, frames[0], seen.channel)
@@ -218,8 +218,7 @@ class Judge:
                 known.stage = max(known.stage, row.restoring_stage)
                 return known
             verdict = restored
-        known, seen = self._settled(row, seen, verdict, command)
-        verdict = known.verdict
+        known, seen, verdict = self._settled(row, seen, verdict, command)
         if seen.sender is CLIENT and row.restoring and verdict.command is not None and verdict.close is None:
             restored = self._restored_for_good(row, seen, verdict) if known.is_final else None
             if restored is not None:
@@ -230,8 +229,11 @@ class Judge:
                 known.stage = max(known.stage, row.restoring_stage)
         return known
 
-    def _settled(self, row: Row, seen: Seen, verdict: Verdict, command: Command) -> tuple[Known, Seen]:
-        """What the rules come to that need be asked but once, and what the next one sees; `verdict` is so far."""
+    def _settled(self, row: Row, seen: Seen, verdict: Verdict, command: Command) -> tuple[Known, Seen, Verdict]:
+        """What is known after those rules that need be asked but once, what the next one sees, and their verdict.
+
+        `verdict` is the one so far.
+        """
         hits: list[Counts] = []
         shadow_hits: list[Counts] = []
         seen = _after(seen, verdict)
@@ -266,7 +268,7 @@ class Judge:
                 cases, at = row.candidates(seen.command.method), 0
         known = opened or Known(command, verdict, Stage.METHOD)
         known.hits, known.shadow_hits = tuple(hits), tuple(shadow_hits)
-        return known, seen
+        return known, seen, verdict
 
     def _restored_for_good(self, row: Row, seen: Seen, verdict: Verdict) -> Verdict | None:
         """The verdict with names given back, if that comes to the same each time; else None."""

@@ -52,13 +52,15 @@ def acts(verdict: Verdict, command: Command) -> bool:
 class Known:
     """What the rules make of all such commands: a verdict, or how far they get before one must be asked each time.
 
-    `verdict` is what those rules come to that need only be asked once; `asked` are the rules that remain, of which
+    Its verdict is what those rules come to that need only be asked once; `asked` are the rules that remain, of which
     everything holds that the method tells, if `is_certain`.
     """
 
     __slots__ = (
+        "_goes_on",
         "_is_plain",
         "_method",
+        "_verdict",
         "asked",
         "hits",
         "is_certain",
@@ -68,7 +70,6 @@ class Known:
         "is_restored_last",
         "shadow_hits",
         "stage",
-        "verdict",
     )
 
     def __init__(self, command: Command, verdict: Verdict, stage: Stage) -> None:
@@ -84,11 +85,13 @@ class Known:
 
     def settle(self, verdict: Verdict, command: Command) -> None:
         """Take it that there is no more to be said."""
-        self.verdict = verdict
         changed = verdict.command
+        self._goes_on = changed is not None
         self._method: Any = None if changed is None or changed is command else changed.method
         """The method that goes on, where rules have changed it."""
         self._is_plain = not acts(verdict, command)
+        # The command is let go: its frames may hold on to all that was read with them.
+        self._verdict = msgspec.structs.replace(verdict, command=None)
         self.is_final = True
         """Is the verdict all there is to be said?"""
         self.is_passing = self._is_plain
@@ -103,8 +106,8 @@ class Known:
 
     def verdict_on(self, command: Command) -> Verdict:
         """The verdict, with this command in it."""
-        verdict = self.verdict
-        if verdict.command is None:
+        verdict = self._verdict
+        if not self._goes_on:
             return verdict
         method = self._method
         if method is None:

@@ -56,10 +56,11 @@ def _may_be_about(case: Case, exchange: str | None) -> bool:
 class Table:
     """The rows of every method and sender, for the clients of whom the same rules can hold."""
 
-    __slots__ = ("_rows", "heartbeats", "wants")
+    __slots__ = ("_rows", "cases", "heartbeats", "wants")
 
     def __init__(self, cases: tuple[Case, ...], retired: tuple[Case, ...] = ()) -> None:
         """`retired` are rules of before a reload, whose names may still come back."""
+        self.cases = cases
         self._rows: dict[Peer, list[Row | None]] = {}
         self.wants: dict[Peer, bytes] = {}
         """A 1 at the index of each method that some rule may act on."""

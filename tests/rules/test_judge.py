@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
+import msgspec
 import pytest
 
 from amqproxy.amqp091.commands import Command
@@ -14,6 +16,7 @@ from amqproxy.amqp091.methods import BasicConsume, BasicDeliver, BasicPublish, M
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.wire import Table
 from amqproxy.rules.allow import Allow
+from amqproxy.rules.case import Case
 from amqproxy.rules.judge import MAX_KNOWN, Judge, RuleSet
 from amqproxy.rules.known import MAX_OCTETS
 from amqproxy.rules.match import Match, Sizes
@@ -302,3 +305,39 @@ def test_what_is_done_at_the_start_is_done_as_soon_as_it_can_be_told(match: Matc
     assert heard == [said, "closed 3", "over"]
     assert not any(judge.wants(CLIENT)), "it is never asked about commands"
     assert rules.counts()["asked"].hits == 1
+
+
+def test_two_hundred_rules_are_no_more_work_than_twenty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When they are about other methods, other exchanges or other users, even where no two publishes are alike."""
+    looked_at = []
+    holds_of_method = Case.holds_of_method
+
+    def spied(case: Case, seen: Seen) -> bool:
+        looked_at.append(case)
+        return holds_of_method(case, seen)
+
+    monkeypatch.setattr(Case, "holds_of_method", spied)
+    work = {}
+    for count in (20, 200):
+        kinds = [{"exchange": "x{}"}, {"exchange": "x{}.*"}, {"method": "queue.declare"}, {"user": "u{}"}]
+        matches = [
+            {key: value.format(number) for key, value in kinds[number % len(kinds)].items()} for number in range(count)
+        ]
+        rules = [Deny(name=f"{number}", match=msgspec.convert(match, Match)) for number, match in enumerate(matches)]
+        judge = RuleSet([*rules, Allow(name="orders", match=Match(exchange="orders"))]).judge(GUEST)
+        looked_at.clear()
+        for number in range(100):
+            frame = command(BasicPublish(exchange="orders", routing_key=f"{number}")).frames[0]
+            assert judge.stage(CLIENT, frame, ChannelFacts()) is Stage.NOTHING
+        work[count] = len(looked_at)
+    assert work[200] == work[20] == 100
+
+
+def test_what_is_remembered_of_a_method_does_not_hold_its_frame() -> None:
+    """A frame may lie in all that was read at a time."""
+    judge = RuleSet([Deny(name="deny", match=Match(exchange="a"), mode="shadow")]).judge(GUEST)
+    said = command(BasicPublish(exchange="a"))
+    frame = said.frames[0]
+    before = sys.getrefcount(frame)
+    judged(judge, said)
+    assert sys.getrefcount(frame) == before
