@@ -283,6 +283,46 @@ def check_rules(*files: Path) -> None:
         print(f"{file}: {count} rule{'' if count == 1 else 's'}, fine", file=sys.stderr)
 
 
+@rules_app.command(name="test")
+def rehearse_rules(
+    file: Path,
+    /,
+    *,
+    capture: Path,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Say what the rules would have done to the traffic in a capture.
+
+    Parameters
+    ----------
+    file
+        A config file.
+    capture
+        A pcap or pcapng file, plain or gzip; - is standard input.
+    json
+        One JSON object a line for each command that they would have acted on, instead of text.
+    """
+    from amqproxy.capture.decode import read_passed
+    from amqproxy.capture.notices import CaptureError
+    from amqproxy.capture.passed import FramesPassed
+    from amqproxy.capture.rehearsal import Rehearsal
+
+    rehearsal = Rehearsal(load(file).rules)
+    try:
+        for passed in read_passed(capture, lambda notice: print(f"amqproxy: {notice}", file=sys.stderr)):
+            if isinstance(passed, FramesPassed):
+                for rehearsed in rehearsal.play(passed):
+                    print(msgspec.json.encode(rehearsed).decode() if json else str(rehearsed))
+    except CaptureError as error:
+        sys.stdout.flush()
+        raise Failure(str(error)) from None
+    print(f"{rehearsal.commands} commands", file=sys.stderr)
+    for name, counts in rehearsal.rules.counts().items():
+        shadow = f", {counts.shadow_hits} in shadow" if counts.shadow_hits else ""
+        failed = f", failed {counts.errors} times" if counts.errors else ""
+        print(f"  {name}: {counts.hits}{shadow}{failed}", file=sys.stderr)
+
+
 @rules_app.command(name="explain")
 def explain_rules(
     file: Path,

@@ -1,0 +1,162 @@
+"""What rules would have made of the traffic in a capture.
+
+Each command is judged as it was captured: that a channel would have been closed before, or a consumer never told,
+changes nothing for what comes after it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+
+import msgspec
+
+from amqproxy.amqp091.commands import Command, CommandReader
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frames import HEARTBEAT, METHOD, Frame
+from amqproxy.amqp091.grammar import CLIENT, Peer
+from amqproxy.amqp091.methods import ChannelCloseOk, ConfirmSelect, Method, TxSelect
+from amqproxy.capture.passed import FramesPassed
+from amqproxy.rules.introduction import introduced
+from amqproxy.rules.judge import RuleSet
+from amqproxy.rules.rule import Rule
+from amqproxy.rules.seen import ChannelFacts, Client, Seen
+from amqproxy.rules.telling import told
+from amqproxy.rules.verdict import Stage
+
+SEED = 0
+"""What chance goes by, so that two rehearsals are alike."""
+
+
+class Rehearsed(msgspec.Struct, frozen=True, kw_only=True):
+    """A command that rules would have acted on: `what` they would have done to it, and which they were.
+
+    `stream`, `connection` and `sender` are as in a `Record`.
+    """
+
+    ts_ns: int
+    stream: int
+    connection: str
+    sender: str
+    channel: int
+    method: str
+    rules: tuple[str, ...]
+    what: tuple[str, ...]
+
+    def __str__(self) -> str:
+        when = datetime.fromtimestamp(self.ts_ns / 1e9, tz=UTC).strftime("%H:%M:%S.%f")
+        arrow = ">" if self.sender == "client" else "<"
+        rules = ", ".join(self.rules)
+        return (
+            f"{when} #{self.stream} {arrow} {self.channel} {self.method}: {'; '.join(self.what) or 'marked'}  [{rules}]"
+        )
+
+
+class Rehearsal:
+    """Judges what passed on the connections of a capture, each from its beginning."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self.rules = RuleSet(rules)
+        self.commands = 0
+        self._random = random.Random(SEED).random
+        self._parts: dict[int, _Part] = {}
+
+    def play(self, passed: FramesPassed) -> Iterator[Rehearsed]:
+        """What would have been done to the commands that these frames complete."""
+        part = self._parts.get(passed.stream)
+        if part is None:
+            host, _, port = passed.connection.partition("-")[0].rpartition(":")
+            listener = passed.connection.partition("-")[2]
+            client = Client(
+                session=passed.stream,
+                address=host.strip("[]"),
+                port=int(port or 0),
+                listener=listener,
+                upstream=listener,
+            )
+            part = self._parts[passed.stream] = _Part(self.rules, client)
+        sender = Peer(passed.sender)
+        for frame in passed.frames:
+            command = part.gather(sender, frame)
+            if command is None:
+                continue
+            self.commands += 1
+            rehearsed = part.judge(sender, command, passed, self._random)
+            if rehearsed is not None:
+                yield rehearsed
+
+
+class _Part:
+    """One connection."""
+
+    def __init__(self, rules: RuleSet, client: Client) -> None:
+        self._judge = rules.judge(client)
+        self._readers: dict[tuple[Peer, int], CommandReader] = {}
+        self._modes: dict[int, type[Method]] = {}
+
+    def gather(self, sender: Peer, frame: Frame) -> Command | None:
+        """The command that a frame completes; what is malformed was said by the decoder."""
+        if frame.kind == HEARTBEAT:
+            return Command.received([frame])
+        reader = self._readers.get((sender, frame.channel))
+        if reader is None:
+            if frame.kind != METHOD:
+                return None  # the capture begins in the middle of it
+            reader = self._readers[sender, frame.channel] = CommandReader()
+        try:
+            return reader.add(frame)
+        except (ProtocolError, IndexError):
+            return None
+
+    def judge(
+        self, sender: Peer, command: Command, passed: FramesPassed, chance: Callable[[], float]
+    ) -> Rehearsed | None:
+        """What would become of a command; None where it would just pass."""
+        number = command.channel
+        name = "heartbeat" if command.index < 0 else command.method.name
+        facts = ChannelFacts(
+            number=number,
+            is_confirming=self._modes.get(number) is ConfirmSelect,
+            is_transactional=self._modes.get(number) is TxSelect,
+        )
+        if command.index >= 0:
+            self._learn(sender, number, command.method)
+        if self._judge.stage(sender, command.frames[0], facts) is Stage.NOTHING:
+            return None
+        seconds = passed.ts_ns / 1e9
+        seen = Seen(
+            sender=sender,
+            command=command,
+            client=self._judge.client,
+            channel=facts,
+            now=seconds,
+            time=seconds,
+            random=chance,
+        )
+        verdict = self._judge.judge(seen)
+        what = told(verdict, command)
+        if not what and not verdict.marks:
+            return None
+        return Rehearsed(
+            ts_ns=passed.ts_ns,
+            stream=passed.stream,
+            connection=passed.connection,
+            sender=passed.sender,
+            channel=number,
+            method=name,
+            rules=verdict.marks,
+            what=what,
+        )
+
+    def _learn(self, sender: Peer, number: int, method: Method) -> None:
+        """Follow what decides about later commands: who the client is, and the modes of its channels."""
+        if sender is CLIENT and number == 0:
+            known = introduced(self._judge.client, method)
+            if known is not self._judge.client:
+                self._judge.know(known)
+        elif isinstance(method, (ConfirmSelect, TxSelect)):
+            self._modes[number] = type(method)
+        elif isinstance(method, ChannelCloseOk):
+            self._modes.pop(number, None)
+            self._judge.channel_closed(number)

@@ -1,0 +1,71 @@
+"""Verdicts in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.rules.verdict import Answer, Verdict
+
+_ANSWERS = {
+    Answer.NOTHING: "dropped",
+    Answer.ACK: "dropped, and confirmed",
+    Answer.NACK: "refused with basic.nack",
+    Answer.RETURN: "returned",
+    Answer.REJECT: "rejected",
+    Answer.REQUEUE: "put back",
+}
+
+
+def told(verdict: Verdict, command: Command) -> tuple[str, ...]:
+    """What a verdict does with a command, a few words for each thing; nothing where it passes as it came."""
+    if verdict.close is not None:
+        close = verdict.close
+        return (f"refused: {close.scope}.close {close.code} {close.text}",)
+    words: list[str] = []
+    if verdict.command is None:
+        words.append(_ANSWERS[verdict.answer])
+    elif verdict.command is not command:
+        words += _changes(command, verdict.command)
+    if verdict.delay > 0:
+        words.append(f"delayed by {verdict.delay:.3g} s")
+    if verdict.hold is not None:
+        words.append(f"held for up to {verdict.hold.timeout:g} s")
+    if verdict.behind:
+        words.append(f"put behind {verdict.behind} more")
+    for insertion in verdict.insertions:
+        words.append(f"{insertion.command.method.name} inserted for the {insertion.to}")
+    for mirrored in verdict.mirrored:
+        words.append(f"mirrored to {mirrored.upstream or mirrored.command.method.exchange}")
+    for impairment in verdict.impairments:
+        words.append(f"{type(impairment).__name__.lower()} towards the {impairment.to}")
+    if verdict.damage:
+        words.append("damaged")
+    if verdict.shown is not None:
+        words.append("redacted for taps")
+    for level, text in verdict.logged:
+        words.append(f"logged ({level}): {text}")
+    return tuple(words)
+
+
+def _changes(before: Command, after: Command) -> list[str]:
+    """What is not the same in two commands of the same method."""
+    words = _differences(before.method, after.method)
+    if before.header is not None and after.header is not None:
+        words += _differences(before.properties, after.properties)
+        if after.body_size != before.body_size or (not after.frames and after.body != before.body):
+            words.append(f"body: {before.body_size} octets → {after.body_size}")
+    return words or ["written anew"]
+
+
+def _differences(before: Any, after: Any) -> list[str]:
+    if type(before) is not type(after):
+        return [f"{before.name} → {after.name}"]
+    pairs = ((field, getattr(before, field), getattr(after, field)) for field in before.__struct_fields__)
+    return [f"{field}: {_shown(old)} → {_shown(new)}" for field, old, new in pairs if old != new]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bytes):
+        return f"{len(value)} octets"  # among them are secrets
+    return repr(getattr(value, "values_by_name", value))

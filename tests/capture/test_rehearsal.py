@@ -1,0 +1,69 @@
+"""What rules would have made of the golden captures."""
+
+from pathlib import Path
+
+from amqproxy.capture.decode import read_passed
+from amqproxy.capture.passed import FramesPassed
+from amqproxy.capture.rehearsal import Rehearsal
+from amqproxy.config import parse
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+
+
+def rehearsed(rules: str, capture: str) -> tuple[list[str], Rehearsal]:
+    rehearsal = Rehearsal(parse(rules, Path("rules.toml")).rules)
+    passed = read_passed(CAPTURES / capture)
+    lines = [
+        f"{each.sender} {each.channel} {each.method}: {'; '.join(each.what)} {list(each.rules)}"
+        for frames in passed
+        if isinstance(frames, FramesPassed)
+        for each in rehearsal.play(frames)
+    ]
+    return lines, rehearsal
+
+
+def test_what_would_have_been_refused():
+    rules = """
+    [[rules]]
+    name = "none to the default exchange"
+    action = "refuse"
+    with = "nack"
+    match = {method = "basic.publish", exchange = ""}
+    """
+    lines, rehearsal = rehearsed(rules, "confirms.pcapng")
+    assert lines
+    assert set(lines) == {"client 1 basic.publish: refused with basic.nack ['none to the default exchange']"}
+    assert rehearsal.rules.counts()["none to the default exchange"].hits == len(lines)
+    assert rehearsal.commands > len(lines)
+
+
+def test_what_would_have_been_changed_or_only_counted():
+    rules = """
+    [[rules]]
+    name = "shorter"
+    action = "rewrite"
+    match = {method = "queue.declare"}
+    fields = {set = {durable = true}}
+
+    [[rules]]
+    name = "see"
+    action = "tag"
+    tags = ["seen"]
+    mode = "shadow"
+    match = {method = "confirm.select"}
+    """
+    lines, rehearsal = rehearsed(rules, "confirms.pcapng")
+    assert any("durable: False → True" in line for line in lines)
+    assert rehearsal.rules.counts()["see"].shadow_hits > 0
+
+
+def test_a_client_is_known_by_what_it_said():
+    rules = """
+    [[rules]]
+    name = "not guest"
+    action = "refuse"
+    match = {method = "channel.open", user = "guest"}
+    """
+    lines, _ = rehearsed(rules, "confirms.pcapng")
+    assert lines
+    assert all("refused: " in line for line in lines)
