@@ -35,6 +35,8 @@ from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
 from amqproxy.amqp091.methods import (
     BY_INDEX,
     BY_NAME,
+    BasicDeliver,
+    BasicGetOk,
     BasicPublish,
     ChannelClose,
     ChannelCloseOk,
@@ -80,6 +82,10 @@ STATEFUL = {
 }
 """Of each sender, the methods that change what the legs have agreed. The others, which are nearly
 all there are, need not be handed over to be relayed."""
+
+
+DELIVERIES = frozenset({BasicDeliver.index, BasicGetOk.index})
+"""What a client may have to acknowledge."""
 
 
 class Effects(msgspec.Struct):
@@ -149,6 +155,7 @@ class Crossing:
         self._passing: list[tuple[Passing, Passes]] = []
         self.current: tuple[Peer, int] | None = None
         self.is_watching_more = False
+        self.counts_unacked = False
         self.readers = {peer: connections[peer].readers[peer] for peer in Peer}
         self.ask_for_frames()
 
@@ -157,6 +164,7 @@ class Crossing:
     def ask_for_frames(self) -> None:
         """Have what is needed handed over, and no more: to be called when the judge, or what it knows, is another."""
         self.forget_unseen()
+        self.counts_unacked = self.judge.reads_unacked
         for peer, reader in self.readers.items():
             if self._is_tapped or self._shows_all or self.gate is not None:
                 reader.unseen = None
@@ -164,8 +172,10 @@ class Crossing:
             else:
                 if reader.unseen is None:
                     reader.unseen = {}
-                wanted = zip(STATEFUL[peer], self.judge.wants(peer), strict=True)
-                reader.want(bytes([a | b for a, b in wanted]), content=self.judge.wants_all(peer))
+                wanted = bytearray(a | b for a, b in zip(STATEFUL[peer], self.judge.wants(peer), strict=True))
+                if self.counts_unacked and peer is SERVER:
+                    wanted[BasicDeliver.index] = 1
+                reader.want(bytes(wanted), content=self.judge.wants_all(peer))
 
     def take(self, sender: Peer, octets: bytes | memoryview, offset: int, frames: list[Frame], now: float) -> None:
         """Take whole frames of `sender`'s: all their `octets`, which lie at `offset`, and those that were handed over.
@@ -269,6 +279,8 @@ class Crossing:
                 return self.stage(sender, frame) is Stage.NOTHING
             return strait is None and self._arrive(sender, frame)
         if frame.index == ConnectionClose.index and self.holds_up(sender):
+            return False
+        if self.counts_unacked and frame.index in DELIVERIES:
             return False
         if frame.index in INTRODUCTIONS or self.stage(sender, frame) is not Stage.NOTHING:
             return False
@@ -412,12 +424,13 @@ class Crossing:
         channel = self.connections[CLIENT].channels.get(number)
         if channel is None:
             return ChannelFacts(number=number)
+        strait = self.straits.get(number)
         return ChannelFacts(
             number=number,
             is_confirming=channel.mode is Mode.CONFIRM,
             is_transactional=channel.mode is Mode.TX,
             consumers=len(channel.consumers),
-            unacked=len(channel.unacked),
+            unacked=0 if strait is None or strait.deliveries is None else strait.deliveries.open,
         )
 
     def at(self, when: float, do: Callable[[], None]) -> None:

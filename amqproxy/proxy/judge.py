@@ -36,6 +36,10 @@ class Judge(Protocol):
     def wants_all(self, sender: Peer) -> bool:
         """Are heartbeats to be staged too?"""
 
+    @property
+    def reads_unacked(self) -> bool:
+        """Is `ChannelFacts.unacked` to be counted?"""
+
     def know(self, client: Client) -> None:
         """More is known of the client now."""
 

@@ -132,6 +132,11 @@ class DeliveryNumbers:
         self._upstream: OrderedDict[int, None] = OrderedDict()
         self._taken_back: list[tuple[int, int | None]] = []
 
+    @property
+    def open(self) -> int:
+        """How many deliveries the client has yet to settle."""
+        return len(self._open)
+
     def receive(self, tag: int, *, is_acked: bool) -> None:
         """The broker has delivered something; `is_acked` is whether anybody has to acknowledge it."""
         if is_acked:

@@ -133,6 +133,8 @@ class Strait:
         if carries_content:
             flow.ordinal = frame.ordinal or flow.ordinal + 1
         self._insert_waiting(flow)
+        if self._crossing.counts_unacked and frame.index in (BasicDeliver.index, BasicGetOk.index):
+            self._number_deliveries(frame.method.delivery_tag - 1)
         stage = self._crossing.stage(flow.sender, frame)
         if stage is Stage.NOTHING:
             self._emit(flow.sender, [frame])

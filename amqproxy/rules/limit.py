@@ -101,7 +101,7 @@ class Limit(Rule, frozen=True, tag="limit"):
 
     @property
     def reads_unacked(self) -> bool:
-        return self.of == "unacked"
+        return self.of == "unacked" and self.act == "refuse"
 
     def begin(self) -> Any:
         return self._measure.begin()

@@ -118,12 +118,12 @@ class Unacked(Measure):
     """At most so many unacknowledged messages on a channel, however many consumers it has.
 
     To clamp is to have the broker see to it: it is told a prefetch for the channel as a whole, which quorum queues and
-    streams do not know. To refuse is to close the channel of a client that has as many and is delivered another. Gets
-    that ask for one more are refused.
+    streams do not know. To refuse is to close the channel of a client that has as many and is delivered another, or
+    gets it.
     """
 
     def __init__(self, most: int, act: Act, code: int, text: str) -> None:
-        of_clamping = frozenset({"basic.qos", "basic.consume", "basic.get"})
+        of_clamping = frozenset({"basic.qos", "basic.consume"})
         super().__init__(of_clamping if act == "clamp" else frozenset({"basic.deliver", "basic.get"}), act, code, text)
         self._most = most
 

@@ -69,6 +69,8 @@ class ScriptedJudge:
     def wants(self, sender: Peer) -> bytes:
         return bytes(cls.name in self._methods for cls in BY_INDEX)
 
+    reads_unacked = False
+
     def wants_all(self, sender: Peer) -> bool:
         return False
 

@@ -12,6 +12,7 @@ from trio.testing import MockClock
 from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.judge import RuleSet
 from tests.proxy.stage import HANDSHAKE, OPEN, Stage, staged
+from tests.proxy.words import method, octets
 
 
 def rules(*configs: dict[str, Any]) -> RuleSet:
@@ -344,3 +345,23 @@ async def test_a_reload_begins_and_ends_what_is_done_to_octets(autojump_clock: M
         await hears(stage, "client: heartbeat", 2)
         stage.session.obey(RuleSet(()))
         await stage.play("<< heartbeat")
+
+
+async def test_one_delivery_too_many() -> None:
+    """What is acknowledged counts no longer, and what a rule does not limit is not counted."""
+
+    def delivered(tag: int) -> bytes:
+        return method("basic.deliver", 1, consumer_tag="tag", delivery_tag=tag) + octets("1: header 1, 1: body 1")
+
+    async with staged(CONSUMING, rules=limit(of="unacked", most=2, act="refuse")) as stage:
+        for tag in (1, 2):
+            stage.broker.say(delivered(tag))
+        assert await stage.client.sees() == f"{DELIVER}, {DELIVER}"
+        stage.client.say(method("basic.ack", 1, delivery_tag=2, multiple=True))
+        assert await stage.broker.sees() == "1: basic.ack"
+        for tag in (3, 4):
+            stage.broker.say(delivered(tag))
+        assert await stage.client.sees() == f"{DELIVER}, {DELIVER}"
+        stage.broker.say(delivered(5))
+        assert await stage.client.sees() == "1: channel.close 406"
+        assert await stage.broker.sees() == "1: channel.close 200"

@@ -158,3 +158,28 @@ def test_no_more_is_delivered_than_may_be_unacknowledged(limited: Any, of: str) 
         delivered(3)
         channel.basic_ack(tags[-1], multiple=True)
         delivered(6)
+
+
+def test_who_has_too_many_unacknowledged_gets_no_more(limited: Any) -> None:
+    with connected(limited(of="unacked", most=3, act="refuse")) as connection:
+        channel = connection.channel()
+        queue = channel.queue_declare("", exclusive=True).method.queue
+        for _ in range(10):
+            channel.basic_publish("", queue, b"x")
+        for _ in range(2):
+            tags = [channel.basic_get(queue)[0].delivery_tag for _ in range(3)]
+            channel.basic_ack(tags[-1], multiple=True)
+        for _ in range(3):
+            channel.basic_get(queue)
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="more than 3 unacknowledged"):
+            channel.basic_get(queue)
+        channel = connection.channel()
+        delivered = []
+
+        def consume() -> None:
+            channel.basic_consume(queue, lambda *said: delivered.append(said[3]))
+            channel.start_consuming()
+
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="more than 3 unacknowledged"):
+            consume()
+        assert len(delivered) <= 3
