@@ -126,9 +126,13 @@ def body_json(seen: Seen) -> Any:
         return None
 
 
+SECRETS = frozenset({"response", "new_secret"})
+"""The fields that nothing knows by a name: what a rule could read, it could also log."""
+
+
 def _fields(seen: Seen) -> dict[str, Any]:
     fields: dict[str, Any] = seen.command.method.to_dict()
-    return fields
+    return {name: value for name, value in fields.items() if name not in SECRETS}
 
 
 Value = Callable[[Seen], Any]

@@ -5,11 +5,19 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from amqproxy.amqp091.methods import BasicPublish, QueueDeclare
+from amqproxy.amqp091.methods import (
+    BasicPublish,
+    ConnectionSecureOk,
+    ConnectionStartOk,
+    ConnectionUpdateSecret,
+    QueueDeclare,
+)
 from amqproxy.amqp091.properties import Properties
 from amqproxy.rules.log import MAX_TEXT
+from amqproxy.rules.names import SECRETS
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage, Verdict
+from amqproxy.taps import record
 from tests.rules.scene import decided, rule, said
 
 
@@ -25,6 +33,18 @@ from tests.rules.scene import decided, rule, said
 )
 def test_a_line_is_logged(text: str, seen: Seen, logged: tuple[str, str]) -> None:
     assert decided(rule('action = "log"\n' + text), seen) == Verdict(command=seen.command, logged=(logged,))
+
+
+def test_no_secret_is_ever_logged() -> None:
+    assert set(record.SECRETS.values()) == SECRETS
+    made = rule('action = "log"\ntext = "{fields} {fields.response} {fields.new_secret}"')
+    for method in (
+        ConnectionStartOk(response=b"\0guest\0s3cret"),
+        ConnectionSecureOk(b"s3cret"),
+        ConnectionUpdateSecret(b"s3cret", "r"),
+    ):
+        [(_, text)] = decided(made, said(method)).logged
+        assert "s3cret" not in text
 
 
 @pytest.mark.parametrize(
