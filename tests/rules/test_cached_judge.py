@@ -22,13 +22,14 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
+from amqproxy.rules.acl import AccessList
 from amqproxy.rules.allow import Allow
 from amqproxy.rules.filters import compiled
 from amqproxy.rules.judge import Judge, RuleSet
 from amqproxy.rules.match import Match, Sizes
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import ChannelFacts, Client, Seen
-from amqproxy.rules.verdict import Close, Stage, Verdict
+from amqproxy.rules.verdict import Stage, Verdict
 from tests.rules.test_judge import Deny, EverySecond, Raising, Rename, RenameNow, command
 
 NAMES = ["a", "a.b", "c"]
@@ -85,6 +86,21 @@ def rules_of(kind: type[Rule], **more: Any) -> st.SearchStrategy[Rule]:
     return st.builds(kind, name=st.just(""), match=matches, when=expressions, mode=modes, **more)
 
 
+lists = st.lists(
+    st.sampled_from(
+        [
+            'allow anyone to publish exchange "a"',
+            'deny anyone to publish exchange "c"',
+            'allow user "guest" to any',
+            'allow anyone to bind exchange "a*"',
+            'deny anyone to declare, consume queue "a"',
+            'deny address "10.0.0.0/8" to publish routing_key "a*"',
+        ]
+    ),
+    min_size=1,
+    max_size=4,
+).flatmap(lambda lines: st.sampled_from(["", "; otherwise deny"]).map(lambda end: "\n".join(lines) + end))
+
 renamings = Match(method="basic.publish", exchange="a")
 rules = st.lists(
     st.one_of(
@@ -94,6 +110,7 @@ rules = st.lists(
         rules_of(EverySecond),
         rules_of(Raising),
         rules_of(Label),
+        rules_of(AccessList, lines=lists),
         *[st.builds(kind, name=st.just(""), match=st.just(renamings), to=st.just("c")) for kind in (Rename, RenameNow)],
     ),
     max_size=6,
@@ -123,50 +140,51 @@ class Plain:
         self.memories = {rule.name: Memory(rule.begin(), rule.begin_session()) for rule in rules}
         self.counts = {rule.name: [0, 0, 0] for rule in rules}
 
-    def holds(self, rule: Rule, seen: Seen) -> bool:
-        if seen.command.method.name not in rule.match.methods:
-            return False
-        if rule.methods is not None and seen.command.method.name not in rule.methods:
-            return False
-        # A client of whom a rule cannot hold is told first, a `when` last: it alone can raise.
-        return all(each.holds(seen) for each in rule.match.conditions()) and (
-            not rule.when or compiled(rule.when).condition.holds(seen)
-        )
+    def holds(self, rule: Rule, part: Rule, seen: Seen) -> bool:
+        for each in {rule.name: rule, part.name: part}.values():
+            methods = each.match.methods if each.methods is None else each.match.methods & each.methods
+            if seen.command.method.name not in methods or not all(c.holds(seen) for c in each.match.conditions()):
+                return False
+        return not rule.when or compiled(rule.when).condition.holds(seen)  # asked last: it alone can raise
 
     def judge(self, seen: Seen) -> tuple[Any, ...]:
         said = seen.command
         if seen.sender is SERVER:
             seen = self.restored(seen)
         marks: list[str] = []
-        close: Close | None = None
         for rule in self.rules:
-            try:
-                if not self.holds(rule, seen):
+            for part in rule.expanded():
+                is_whole = part is rule
+                try:
+                    if not self.holds(rule, part, seen):
+                        continue
+                    verdict = part.decide(seen, self.memories[rule.name])
+                except Exception:  # noqa: BLE001 - as the judge itself
+                    self.counts[rule.name][2] += 1
+                    if rule.mode == "shadow":
+                        continue
+                    return None, ("541", part.name), (*marks, part.name)
+                does_act = verdict.command is not seen.command or bool(verdict.close or verdict.marks)
+                if not does_act and not verdict.is_final:
                     continue
-                verdict = rule.decide(seen, self.memories[rule.name])
-            except Exception:  # noqa: BLE001 - as the judge itself
-                self.counts[rule.name][2] += 1
                 if rule.mode == "shadow":
-                    continue
-                return None, ("541", rule.name), (*marks, rule.name)
-            does_act = verdict.command is not seen.command or bool(verdict.close or verdict.marks)
-            if not does_act and not verdict.is_final:
-                continue
-            if rule.mode == "shadow":
-                self.counts[rule.name][1] += 1
-                marks += [f"{rule.name} (shadow)"] if does_act else []
-                continue
-            self.counts[rule.name][0] += 1
-            marks += [*verdict.marks, *([rule.name] if does_act else [])]
-            close = verdict.close
-            if verdict.command is None:
-                return None, close, tuple(marks)
-            seen = msgspec.structs.replace(seen, command=verdict.command)
-            if verdict.is_final:
+                    self.counts[rule.name][1] += 1
+                    marks += [f"{part.name} (shadow)"] if does_act else []
+                    break
+                self.counts[rule.name][0] += 1
+                marks += [*verdict.marks, *([part.name] if does_act else [])]
+                if verdict.command is None:
+                    return None, verdict.close, tuple(marks)
+                seen = msgspec.structs.replace(seen, command=verdict.command)
+                if verdict.is_final and is_whole:
+                    return self.ended(said, seen, marks)
                 break
+        return self.ended(said, seen, marks)
+
+    def ended(self, said: Command, seen: Seen, marks: list[str]) -> tuple[Any, ...]:
         if seen.sender is CLIENT:
             seen = self.restored(seen)
-        return ("untouched" if seen.command is said else content(seen.command)), close, tuple(marks)
+        return ("untouched" if seen.command is said else content(seen.command)), None, tuple(marks)
 
     def restored(self, seen: Seen) -> Seen:
         for rule in reversed(self.rules):
