@@ -16,6 +16,12 @@ at a time (`census`, kept in an `inventory` for each session), `prefetch`, `mess
 A `Fault` (`fault`) happens on some `occasions`: to single commands (`command_faults`), or to octets (`octet_faults`).
 These are `impairments`, which a `delay_line` carries out.
 
+How to `refuse` depends on the method; whoever waits for what goes no further is answered (`withholding`). A `rewrite`
+changes names by a `renaming`, wherever they stand (`name_places`), a `login`, limits (`tuning`), what an `edit` or a
+`body_edit` is about, and begins a `trace_context`; `redact` covers what taps see by `masking`. A `script` is Python of
+the config's: `code` loads it, `scripting` is what it is written with. Texts with places are `template`s, what must not
+be shown a `secret`; files and variables come from `resources`, once, when the config is loaded.
+
 In come commands of either peer, what is known of the client, and the time; out come verdicts. Nothing is sent here: the
 session's crossing in `proxy` carries verdicts out. No input or output, no clock, no logging; it imports `amqp091`.
 """
