@@ -10,7 +10,8 @@ from amqproxy.rules.seen import Seen
 Trait = Literal["connection", "channel", "user", "vhost", "address", "exchange", "queue", "all"]
 """What commands of one group have in common: "address" is the client's, "all" nothing."""
 
-Group = tuple[Any, ...]
+Group = Any
+"""Whatever tells groups apart that are grouped alike."""
 
 _TRAITS: dict[Trait, Callable[[Seen], Any]] = {
     "connection": lambda seen: seen.client.session,
@@ -28,8 +29,7 @@ def grouping(per: Trait | tuple[Trait, ...]) -> Callable[[Seen], Group]:
     """The group of a command by all of these traits. Exchanges and queues are of one vhost each."""
     traits = [_TRAITS[each] for each in ((per,) if isinstance(per, str) else per)]
     if len(traits) == 1:
-        only = traits[0]
-        return lambda seen: (only(seen),)
+        return traits[0]
     return lambda seen: tuple([trait(seen) for trait in traits])
 
 

@@ -61,11 +61,12 @@ class Pace(Measure):
     ) -> None:
         super().__init__(PACED[of], act, code, text)
         self.needs = Stage.HEADER if of.endswith("bytes") else Stage.METHOD
-        self._of = of
         self._rate = rate
         self._burst = burst
         self._group = group
-        self._max_delay = max_delay
+        self._patience = 0.0 if act == "refuse" else max_delay
+        self._is_about_clients = of == "commands"
+        self._counts_octets = of.endswith("bytes")
 
     def begin(self) -> Buckets:
         return Buckets(self._rate, self._burst)
@@ -74,16 +75,15 @@ class Pace(Measure):
         return Blocking()
 
     def decide(self, seen: Seen, memory: Memory) -> Verdict:
-        if self._of == "commands" and not seen.is_from_client:
+        if self._is_about_clients and not seen.is_from_client:
             return Verdict(command=seen.command)
-        amount = seen.command.body_size if self.needs is Stage.HEADER else 1
+        amount = seen.command.body_size if self._counts_octets else 1
         bucket: TokenBucket = memory.shared.of(self._group(seen), seen.now)
-        wait = bucket.wait(amount, seen.now)
-        if wait > (0.0 if self.act == "refuse" else self._max_delay):
-            return overrun(seen, self.code, self.text)
-        bucket.spend(amount, seen.now)
-        if not wait:
+        wait = bucket.take(amount, seen.now, self._patience)
+        if wait == 0:
             return Verdict(command=seen.command)
+        if wait < 0:
+            return overrun(seen, self.code, self.text)
         insertions = self._blocking(seen, bucket, memory.own) if self.act == "block" else ()
         return Verdict(command=seen.command, delay=wait, insertions=insertions)
 

@@ -10,7 +10,7 @@ MAX_BUCKETS = 10_000
 """Buckets that one rule keeps at a time."""
 
 FORGOTTEN_AT_ONCE = 4
-"""Full buckets that are let go at most when a new one is made."""
+"""Buckets that are looked at when a new one is made, and let go if they are full."""
 
 
 class TokenBucket:
@@ -30,7 +30,8 @@ class TokenBucket:
     def level(self, now: float) -> float:
         """The tokens that are there; below zero, those that are owed."""
         if now > self._at:
-            self._level = min(self.burst, self._level + (now - self._at) * self.rate)
+            level = self._level + (now - self._at) * self.rate
+            self._level = level if level < self.burst else self.burst
             self._at = now
         return self._level
 
@@ -43,8 +44,17 @@ class TokenBucket:
 
         What is more than the bucket holds has to wait for a full one, and is then owed: else it never could be spent.
         """
-        missing = min(amount, self.burst) - self.level(now)
+        burst = self.burst
+        missing = (amount if amount < burst else burst) - self.level(now)
         return missing / self.rate if missing > 0 else 0.0
+
+    def take(self, amount: float, now: float, patience: float) -> float:
+        """Spend `amount`, if that need not be waited for longer than `patience`: the seconds to wait, or -1."""
+        wait = self.wait(amount, now)
+        if wait > patience:
+            return -1.0
+        self._level -= amount
+        return wait
 
     def spend(self, amount: float, now: float) -> None:
         """Take `amount`, whether it is there or has been waited for."""
@@ -70,7 +80,7 @@ class Buckets:
         self._rate = rate
         self._burst = burst
         self._most = most
-        self._buckets: OrderedDict[Hashable, TokenBucket] = OrderedDict()  # the one used last is last
+        self._buckets: OrderedDict[Hashable, TokenBucket] = OrderedDict()  # the one looked at last is last
         self._common: TokenBucket | None = None
 
     def __len__(self) -> int:
@@ -80,7 +90,6 @@ class Buckets:
         """The group's bucket, which may be one that it shares."""
         bucket = self._buckets.get(group)
         if bucket is not None:
-            self._buckets.move_to_end(group)
             return bucket
         self._forget(now)
         if self._common is not None and self._common.is_full(now):
@@ -95,11 +104,10 @@ class Buckets:
         return self._common
 
     def _forget(self, now: float) -> None:
-        """Forget full buckets, a few each time: those that have waited longest are looked at first."""
-        for _ in range(FORGOTTEN_AT_ONCE):
-            if not self._buckets:
-                return
+        """Look at a few buckets, in turn, and forget those that are full."""
+        for _ in range(min(FORGOTTEN_AT_ONCE, len(self._buckets))):
             group, bucket = next(iter(self._buckets.items()))
-            if not bucket.is_full(now):
-                return
-            del self._buckets[group]
+            if bucket.is_full(now):
+                del self._buckets[group]
+            else:
+                self._buckets.move_to_end(group)

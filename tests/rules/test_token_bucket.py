@@ -34,6 +34,14 @@ def test_what_is_owed_is_waited_for() -> None:
     assert bucket.until(2, 0) == math.inf
 
 
+def test_what_cannot_be_waited_for_is_not_taken() -> None:
+    bucket = TokenBucket(rate=1, burst=1, now=0)
+    assert bucket.take(1, 0, patience=0) == 0
+    assert bucket.take(1, 0, patience=0.5) == -1
+    assert bucket.take(1, 0, patience=1) == 1
+    assert bucket.level(0) == -1
+
+
 def test_more_than_a_burst_waits_for_a_full_bucket() -> None:
     bucket = TokenBucket(rate=1, burst=2, now=0)
     bucket.spend(1, 0)
