@@ -195,13 +195,21 @@ class Deliveries:
             self.events.report("consumer.deleted", self.vhost.name, consumer)
 
     def close(self, now: float) -> None:
-        """What was not settled goes back, before anybody gets what came later, and all consumers end."""
+        """What was not settled goes back, before anybody gets what came later, and all consumers end.
+
+        A queue that goes with them gets nothing back.
+        """
         self.global_prefetch = 0  # its own consumers get nothing more
         self.roll_back()
+        ending = dict.fromkeys(self.consumers.values())
+        self.consumers = {}
+        last = [each for each in ending if each.queue.auto_delete and ending.keys() >= each.queue.consumers.keys()]
+        for consumer in last:
+            self.end(consumer, now)
+            del ending[consumer]
         for queue, mine in by_queue(self.unacked.take_all()):
             queue.give_back(mine, now)
-        consumers, self.consumers = self.consumers, {}
-        for consumer in consumers.values():
+        for consumer in ending:
             self.end(consumer, now)
 
 

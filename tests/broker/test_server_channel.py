@@ -442,3 +442,15 @@ def test_what_is_left_of_a_stream_goes_with_it(client: Client) -> None:
         (QueueDelete(queue="t"), "basic.cancel queue.delete-ok"),
         (BasicAck(1), ""),
     )
+
+
+def test_what_a_queue_that_goes_with_its_channel_would_get_back_is_no_dead_letter(client: Client) -> None:
+    arguments = {"x-max-length": 0, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q"}
+    client.declare("a", auto_delete=True, arguments=arguments)
+    client.ask(BasicConsume(queue="a"))
+    fill(client, 1, "a")
+    client.receive()
+    client.ask(ChannelClose(200, "bye"))
+    client.channel()
+    assert client.depth("q") == 0
+    assert "a" not in client.broker.vhosts["/"].queues
