@@ -73,11 +73,11 @@ class Held:
             return
         for exchange in exchanges:
             lane = self.keeper.journal.lanes.get(Owner("exchange", self._vhost, exchange.name))
-            position = 0
-            while lane is not None and (rows := self.keeper.fetch(lane.number, position, READ_AHEAD)):
-                for row in rows:
-                    self._push(row.expires_at, Hold(exchange, None, lane, row.position))
-                position = rows[-1].position + 1
+            if lane is not None:
+                times, numbers = self.keeper.times(lane.number), self._numbers
+                self._heap += [(when, next(numbers), Hold(exchange, None, lane, position)) for position, when in times]
+        heapq.heapify(self._heap)
+        self._sooner(self.next)
 
     def drop(self, exchange: Exchange) -> None:
         """An exchange is gone, and what it held; its lane is the caller's business."""

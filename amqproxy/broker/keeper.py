@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from amqproxy.broker.journal import Journal, Lane, Owner
 from amqproxy.broker.parked import Fetch
+
+Times = Callable[[int], Iterable[tuple[int, float]]]
+"""The positions in a lane, by its number, and when each message expires: all of them, and so without the messages."""
 
 
 class Keeper:
     """A journal that the model writes, and how to read what an earlier one has left."""
 
-    def __init__(self, journal: Journal, fetch: Fetch) -> None:
+    def __init__(self, journal: Journal, fetch: Fetch, times: Times = lambda lane: ()) -> None:
         self.journal = journal
         self.fetch = fetch
+        self.times = times
 
     def lane(self, vhost: str, queue: str, priority: int) -> Lane:
         """The lane of a queue's messages of one priority."""

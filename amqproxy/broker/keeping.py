@@ -100,7 +100,7 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[Remembrance]:
     try:
         contents = store.load()
         journal.recover(contents.lanes, contents.shared)
-        broker.keep(Keeper(journal, store.fetch))
+        broker.keep(Keeper(journal, store.fetch, store.times))
         for fault in restore(broker, contents.durables, current_time()):
             log.warning("cannot make again", what=fault)
         remembrance = Remembrance(broker, journal)

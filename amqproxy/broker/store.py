@@ -226,6 +226,15 @@ class Store:
             raise StoreError(f"{self.path} is damaged: {error}; {REMEDY}") from error
         return found
 
+    def times(self, lane: int) -> Iterator[tuple[int, float]]:
+        """The positions of a lane's messages, and when each expires."""
+        first = lane << POSITION_BITS
+        select = "select id - ?1, coalesce(expires_at, 9e999) from entry where id between ?1 and ?2 order by id"
+        try:
+            yield from self._reader.execute(select, (first, first + MAX_POSITION))
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path} is damaged: {error}; {REMEDY}") from error
+
     # --- writing
 
     def submit(self, batch: Batch) -> None:

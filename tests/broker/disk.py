@@ -51,6 +51,9 @@ class Disk:
         self.fetches.append(len(found))
         return found
 
+    def times(self, lane: int) -> list[tuple[int, float]]:
+        return [(row.position, row.expires_at) for _, row in sorted(self.rows.items())]
+
     def again(self) -> Lane:
         """The lane after a restart."""
         self.commit()

@@ -25,7 +25,7 @@ def disk() -> Disk:
 
 def held(disk: Disk, *exchanges: Exchange) -> Held:
     found = Held("/")
-    found.keeper = Keeper(disk.journal, disk.fetch)
+    found.keeper = Keeper(disk.journal, disk.fetch, disk.times)
     found.recover(exchanges)
     return found
 

@@ -364,6 +364,16 @@ def test_a_full_disk_is_reported_and_waited_out(tmp_path: Path) -> None:
     kept.store.close()
 
 
+def test_times_are_told_without_the_messages(kept: Kept) -> None:
+    lane, other = kept.journal.lane(HERE), kept.journal.lane(HERE._replace(name="other"))
+    for position, expires_at in ((1, 5.5), (2, float("inf")), (3, 7.0)):
+        lane.enqueued(position, message(bytes(10_000)), expires_at)
+        other.enqueued(position, message())
+    lane.settled(1, 10_000)
+    kept.commit()
+    assert list(kept.store.times(lane.number)) == [(2, float("inf")), (3, 7.0)]
+
+
 def test_what_nobody_thought_of_is_reported_and_tried_again_too(tmp_path: Path) -> None:
     kept = Kept(tmp_path, retry_after=0.01)
     lane = kept.journal.lane(HERE)
