@@ -19,6 +19,7 @@ import structlog
 import trio
 
 from amqproxy import __version__
+from amqproxy.amqp091.methods import ConnectionStartOk
 from amqproxy.broker import broker as integrated
 from amqproxy.broker import definitions
 from amqproxy.broker.configured import configured
@@ -26,8 +27,11 @@ from amqproxy.broker.keeping import kept
 from amqproxy.broker.server import Server as BrokerServer
 from amqproxy.broker.store import NAME, StoreError
 from amqproxy.config import Broker, Config, ConfigError, Listener, Upstream, join_address, split_address
+from amqproxy.proxy.copyist import Login
 from amqproxy.proxy.listener import Server, listen
+from amqproxy.proxy.mirrors import Mirrors
 from amqproxy.proxy.upstream import Dialer
+from amqproxy.resources import ConfigResources
 from amqproxy.rules.judge import RuleSet
 from amqproxy.sockets.tls import server_context
 from amqproxy.sockets.transport import SocketTransport, Transport
@@ -83,6 +87,7 @@ async def run(
         upstream = config.upstream if isinstance(config.upstream, str) else config.upstream.address
         for opened, context in listeners:
             log.info("listening", address=_address(opened), tls=context is not None, upstream=upstream)
+        mirrors = _mirrors(config, dial, metrics)
         if config.seed is not None:
             random.seed(config.seed)
         server = Server(
@@ -92,11 +97,13 @@ async def run(
             printing.printer if printing else None,
             rules=RuleSet(config.rules),
             upstream=upstream,
+            mirrors=mirrors,
         )
         metrics.count_rules(lambda: server.rules.counts())
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_obey, signals, drain, nursery.cancel_scope)
             nursery.start_soon(_reload_rules, hangups, server, reread)
+            await nursery.start(mirrors.run)
             if printing:
                 nursery.start_soon(printing.run, drain)
                 nursery.start_soon(printing.tell)
@@ -197,6 +204,22 @@ def _dialer(config: Config, broker: BrokerServer | None) -> Callable[[], Awaitab
         return SocketTransport(broker.open())
 
     return dial
+
+
+def _mirrors(config: Config, dial: Callable[[], Awaitable[Transport]], metrics: Metrics) -> Mirrors:
+    """What takes the copies that rules make. `ConfigError` when a password cannot be read."""
+    dials: dict[str | None, Callable[[], Awaitable[Transport]]] = {None: dial}
+    logins = {}
+    resources = ConfigResources(Path())
+    for name, each in config.upstreams.items():
+        try:
+            text = resources.text(each.password_file) if each.password_file else resources.variable(each.password_env)
+        except ValueError as error:
+            raise ConfigError(f"upstreams.{name}: {error}") from None
+        dials[name] = Dialer(each, config.limits.connect_timeout)
+        password = text.rstrip("\r\n")
+        logins[name] = Login(ConnectionStartOk(response=f"\0{each.user}\0{password}".encode()), each.vhost)
+    return Mirrors(dials, logins, config.limits.mirror_backlog, metrics.copies_dropped.inc)
 
 
 async def _obey(signals: AsyncIterator[int], drain: trio.Event, scope: trio.CancelScope) -> None:

@@ -20,6 +20,7 @@ from amqproxy.hints import hint
 from amqproxy.resources import ConfigResources
 from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.flaw import check
+from amqproxy.rules.mirror import Mirror
 
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -125,6 +126,24 @@ class Upstream(Strict, frozen=True):
             raise ValueError(f"address {self.address} leaves open which broker is meant: name its host and its port")
 
 
+class NamedUpstream(Upstream, frozen=True):
+    """A broker that rules send copies to, and how we log in there."""
+
+    user: str = "guest"
+    """Who we are there."""
+    password_file: str = ""
+    """A file with the password."""
+    password_env: str = ""
+    """The environment variable with the password."""
+    vhost: str = ""
+    """The virtual host; the client's own where absent."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if bool(self.password_file) == bool(self.password_env):
+            raise ValueError("the password is in a file or in a variable: name `password_file` or `password_env`")
+
+
 class Metrics(Strict, frozen=True):
     """Where Prometheus finds /metrics."""
 
@@ -163,6 +182,8 @@ class Limits(Strict, frozen=True):
     """The largest frame taken, also where the peers have agreed on more, or on no limit."""
     print_backlog: Count = 10_000
     """Records waiting to be printed; more are dropped, and counted."""
+    mirror_backlog: Count = 10_000
+    """Copies waiting to be sent to a broker; more are dropped, and counted."""
 
 
 class BrokerLimits(Strict, frozen=True):
@@ -208,6 +229,8 @@ class Config(Strict, frozen=True):
     upstream: Upstream | Literal["broker"] = Upstream()
     """Where connections go; "broker" is the integrated one, in this process."""
     broker: Broker = Broker()
+    upstreams: dict[str, NamedUpstream] = {}
+    """Further brokers, by the names that rules have for them."""
     metrics: Metrics | None = None
     log: Log = Log()
     limits: Limits = Limits()
@@ -222,6 +245,11 @@ class Config(Strict, frozen=True):
                 f"upstream is {self.upstream.address}, which is where we listen: name the broker's address"
             )
         check(self.rules)
+        for place, rule in enumerate(self.rules):
+            if isinstance(rule, Mirror) and rule.upstream is not None and rule.upstream not in self.upstreams:
+                raise ValueError(
+                    f".rules[{place}].upstream: there is no `{rule.upstream}`: it needs an [upstreams.{rule.upstream}]"
+                )
 
 
 class ConfigError(Exception):
@@ -264,9 +292,16 @@ def _placed(config: Config, directory: Path) -> Config:
         data=config.broker.data and str(directory / config.broker.data),
         definitions=config.broker.definitions and str(directory / config.broker.definitions),
     )
-    return msgspec.structs.replace(
-        config, listen=_placed_listeners(config.listen, directory), upstream=upstream, broker=broker
-    )
+    upstreams = {
+        name: msgspec.structs.replace(
+            each,
+            tls=_placed_tls(each.tls, directory),
+            password_file=each.password_file and str(directory / each.password_file),
+        )
+        for name, each in config.upstreams.items()
+    }
+    listen = _placed_listeners(config.listen, directory)
+    return msgspec.structs.replace(config, listen=listen, upstream=upstream, broker=broker, upstreams=upstreams)
 
 
 def _placed_listeners(listeners: tuple[Listener, ...], directory: Path) -> tuple[Listener, ...]:

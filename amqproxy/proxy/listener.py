@@ -11,6 +11,7 @@ import trio
 
 from amqproxy.config import Limits, join_address, split_address
 from amqproxy.proxy import watchdog
+from amqproxy.proxy.mirrors import Mirrors
 from amqproxy.proxy.session import Session
 from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.seen import Client
@@ -44,11 +45,13 @@ class Server:
         *,
         rules: RuleSet | None = None,
         upstream: str = "",
+        mirrors: Mirrors | None = None,
     ) -> None:
-        """`upstream` is its address as rules know it."""
+        """`upstream` is its address as rules know it, `mirrors` takes the copies that they make."""
         self.sessions: dict[int, Session] = {}
         self.rules = rules or RuleSet(())
         self._upstream = upstream
+        self._mirrors = mirrors
         self._dial = dial
         self._limits = limits
         self._metrics = metrics
@@ -148,7 +151,16 @@ class Server:
             upstream=self._upstream,
         )
         session = Session(
-            number, transport, name, self._dial, self._limits, self._metrics, self._tap, self.rules, client
+            number,
+            transport,
+            name,
+            self._dial,
+            self._limits,
+            self._metrics,
+            self._tap,
+            rules=self.rules,
+            client=client,
+            mirrors=self._mirrors,
         )
         self.sessions[session.number] = session
         self._metrics.accepted.inc()

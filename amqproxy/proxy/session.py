@@ -25,15 +25,17 @@ from amqproxy.amqp091.methods import ConnectionOpenOk, ConnectionTuneOk, Method
 from amqproxy.amqp091.protocol_header import HEADER, NAME, recognise
 from amqproxy.config import Limits
 from amqproxy.proxy.account import Account, End
+from amqproxy.proxy.copyist import Login
 from amqproxy.proxy.crossing import STATEFUL, Crossing, Refusal
 from amqproxy.proxy.drain import Drain
 from amqproxy.proxy.impaired import Impaired
 from amqproxy.proxy.leg import TAKES_CLOSE, Leg
+from amqproxy.proxy.mirrors import Mirrors
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rules.introduction import introduced
 from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.seen import Client
-from amqproxy.rules.verdict import Impairment
+from amqproxy.rules.verdict import Impairment, Mirrored
 from amqproxy.sockets.transport import Broken, Transport
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
@@ -72,8 +74,10 @@ class Session:
         limits: Limits,
         metrics: Metrics,
         tap: Tap | None = None,
+        *,
         rules: RuleSet | None = None,
         client: Client | None = None,
+        mirrors: Mirrors | None = None,
     ) -> None:
         self.number = number
         self.name = name
@@ -88,6 +92,7 @@ class Session:
         self._asked: trio.Event | None = None
         self._farewells: dict[Peer, ProtocolError] = {}
         self._rules = rules
+        self._mirrors = mirrors
         self._known = client or Client(session=number)
         self._crossing: Crossing | None = None
         self._timer: trio.CancelScope | None = None
@@ -375,12 +380,22 @@ class Session:
         self._impair(effects.impairments)
         for level, text in effects.logged:
             self._account.log(level, text)
+        for copy in effects.mirrored:
+            self._mirror(copy)
         if not crossing.is_full:
             self._room.set()
         if self._timer is not None:
             self._timer.deadline = crossing.next_deadline
         elif crossing.next_deadline < math.inf and self._nursery is not None:
             self._nursery.start_soon(self._keep_time, crossing)
+
+    def _mirror(self, copy: Mirrored) -> None:
+        """Have a copy sent by somebody who may take his time."""
+        connection = self.legs[SERVER].connection
+        if self._mirrors is None or connection.client is None:
+            self._metrics.copies_dropped.inc()
+        else:
+            self._mirrors.put(copy, Login(connection.client, connection.virtual_host))
 
     async def _answer(self, crossing: Crossing, source: Leg) -> None:
         """Send what is to be said to whom we have just heard; and wait while too much of it waits."""

@@ -72,6 +72,9 @@ class Metrics:
         self.records_dropped = Counter(
             "amqproxy_records_dropped", "Records that a tap was too slow for.", ["tap"], registry=new
         )
+        self.copies_dropped = Counter(
+            "amqproxy_copies_dropped", "Copies of publishes that rules made and nobody could take.", registry=new
+        )
         self.registry.register(_Traffic(self.tallies, self.latency))
 
     def count_rules(self, counts: Callable[[], Mapping[str, RuleCounts]]) -> None:

@@ -161,7 +161,7 @@ class Stage:
             self.limits,
             self.metrics,
             tap,
-            rules or standing_rules,
+            rules=rules or standing_rules,
         )
         self.is_over = trio.Event()
 

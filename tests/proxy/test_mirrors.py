@@ -1,0 +1,122 @@
+"""Copies sent by a copyist to our own broker, which a client of its own then gets."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import trio
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.methods import BasicPublish, ConnectionStartOk
+from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.wire import Table
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.server import Server
+from amqproxy.proxy.copyist import Login
+from amqproxy.proxy.mirrors import Mirrors
+from amqproxy.proxy.upstream import Unreachable
+from amqproxy.rules.verdict import Mirrored
+from amqproxy.sockets.transport import SocketTransport, Transport
+
+GUEST = Login(ConnectionStartOk(response=b"\0guest\0guest"), "/")
+
+
+class Desk:
+    """Mirrors, the broker that they send to, and what was dropped."""
+
+    def __init__(self) -> None:
+        self.broker = Broker()
+        self.dropped = 0
+        self.is_away = False
+        self.dialled = 0
+
+    def drop(self, count: int) -> None:
+        self.dropped += count
+
+    def queue(self, name: str) -> list[bytes]:
+        return [message.body for message in self.broker.vhosts["/"].queues[name]]
+
+    async def has(self, name: str, count: int) -> None:
+        while len(self.queue(name)) < count:  # noqa: ASYNC110
+            await trio.sleep(0.01)
+
+
+@asynccontextmanager
+async def mirrors(backlog: int = 100) -> AsyncIterator[tuple[Mirrors, Desk]]:
+    desk = Desk()
+    server = Server(desk.broker)
+
+    async def dial() -> Transport:
+        desk.dialled += 1
+        if desk.is_away:
+            raise Unreachable("refused", "nobody there")
+        return SocketTransport(server.open())
+
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(server.run)
+            found = Mirrors({None: dial, "other": dial}, {"other": GUEST._replace(vhost="")}, backlog, desk.drop)
+            await nursery.start(found.run)
+            for name in ("copies", "others"):
+                desk.broker.vhosts["/"].declare_queue(
+                    name, None, durable=False, exclusive=False, auto_delete=False, arguments=Table(), now=0.0
+                )
+            yield found, desk
+            nursery.cancel_scope.cancel()
+
+
+def copy(body: bytes, key: str = "copies", exchange: str = "", upstream: str | None = None) -> Mirrored:
+    return Mirrored(
+        Command(7, BasicPublish(exchange=exchange, routing_key=key), Properties(priority=1), body), upstream
+    )
+
+
+async def test_copies_come_to_their_broker_in_order() -> None:
+    async with mirrors() as (found, desk):
+        for number in range(50):
+            found.put(copy(b"%d" % number), GUEST)
+        await desk.has("copies", 50)
+        assert desk.queue("copies") == [b"%d" % number for number in range(50)]
+        found.put(copy(b"there", "others", upstream="other"), GUEST)
+        await desk.has("others", 1)
+        assert (desk.dropped, desk.dialled) == (0, 2)
+
+
+async def test_more_than_may_wait_are_dropped_and_counted() -> None:
+    async with mirrors(backlog=3) as (found, desk):
+        for _ in range(5):
+            found.put(copy(b"x"), GUEST)
+        await desk.has("copies", 3)
+        assert desk.dropped == 2
+
+
+async def test_an_exchange_that_is_not_there_costs_one_copy() -> None:
+    async with mirrors() as (found, desk):
+        found.put(copy(b"lost", exchange="nowhere"), GUEST)
+        while not desk.dropped:  # noqa: ASYNC110
+            await trio.sleep(0.01)
+        found.put(copy(b"found"), GUEST)
+        await desk.has("copies", 1)
+
+
+async def test_a_broker_that_is_away_is_tried_again(autojump_clock: trio.testing.MockClock) -> None:
+    async with mirrors() as (found, desk):
+        desk.is_away = True
+        found.put(copy(b"lost"), GUEST)
+        await trio.sleep(0.1)
+        assert desk.dropped == 1
+        desk.is_away = False
+        found.put(copy(b"found"), GUEST)
+        await desk.has("copies", 1)
+
+
+async def test_a_broker_that_refuses_the_login() -> None:
+    async with mirrors() as (found, desk):
+        found.put(copy(b"lost"), GUEST._replace(vhost="nowhere"))
+        while not desk.dropped:  # noqa: ASYNC110
+            await trio.sleep(0.01)
+
+
+async def test_an_upstream_that_nobody_knows() -> None:
+    async with mirrors() as (found, desk):
+        found.put(copy(b"lost", upstream="unknown"), GUEST)
+        assert desk.dropped == 1
