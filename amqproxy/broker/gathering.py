@@ -6,11 +6,11 @@ later. So a batch is waited for where that has spared the disk most of the last 
 
 from __future__ import annotations
 
-PATIENCE = 0.02
+PATIENCE = 0.05
 """Seconds that a batch gathers, if it is worth it."""
 
-FEW = 32
-"""Messages that are written at once: their publisher may have nothing else to do than to wait for the confirm."""
+FEW, SMALL = 32, 128 * 1024
+"""Messages, and octets of them, that are written at once: their publisher may wait for the confirm before the next."""
 
 PROBE = 16
 """Where it is not worth it, each one of so many batches is to find out whether it is by now."""
@@ -24,13 +24,14 @@ class Gathering:
         self._spared = 0
         self._hurried = 0
 
-    def patience(self, rows: int) -> float:
-        """Seconds from its first message on that the batch, as it is now, is to gather."""
-        return 0.0 if rows - self._rows < FEW or self._hurried % PROBE else PATIENCE
+    def patience(self, rows: int, octets: int) -> float:
+        """Seconds from its first message on that the batch, which has so many octets by now, is to gather."""
+        is_little = rows - self._rows < FEW and octets < SMALL
+        return 0.0 if is_little or self._hurried % PROBE else PATIENCE
 
     def taken(self, rows: int, spared: int) -> None:
         """A batch is taken: is the next one to be waited for?"""
         came, went = rows - self._rows, spared - self._spared
         self._rows, self._spared = rows, spared
-        if came >= FEW:
+        if came > 1:
             self._hurried = 0 if 2 * went >= came else self._hurried + 1

@@ -47,7 +47,7 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[Remembrance]:
             began = now
         if is_writing:
             return
-        left = 0.0 if journal.is_urgent or is_due else began + gathering.patience(journal.rows) - now
+        left = 0.0 if journal.is_urgent or is_due else began + gathering.patience(journal.rows, journal.octets) - now
         if left > 0:
             if not is_waiting:
                 is_waiting = True
