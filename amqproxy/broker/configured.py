@@ -12,11 +12,11 @@ import trio
 from amqproxy import config
 from amqproxy.broker import definitions
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.certificate import NAMINGS
 from amqproxy.broker.keeping import kept
 from amqproxy.broker.resources import usual_memory_limit
 from amqproxy.broker.server import Server
 from amqproxy.broker.time_of_day import current_time
+from amqproxy.sockets.certificate import NAMINGS
 
 
 @asynccontextmanager

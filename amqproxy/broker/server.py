@@ -14,12 +14,12 @@ import trio
 
 from amqproxy.broker.attendant import Attendant
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.certificate import Naming, distinguished_name
 from amqproxy.broker.link import HANDSHAKE_TIME
 from amqproxy.broker.outbox import Outbox
 from amqproxy.broker.time_of_day import current_time
 from amqproxy.broker.timekeeper import Timekeeper
 from amqproxy.config import join_address
+from amqproxy.sockets.certificate import Naming, distinguished_name
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, plain_socket
 
 MOST_READ = 128 * 1024

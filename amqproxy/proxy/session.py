@@ -36,7 +36,7 @@ from amqproxy.rules.introduction import introduced
 from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.seen import Client
 from amqproxy.rules.verdict import Impairment, Mirrored
-from amqproxy.sockets.transport import Broken, Transport
+from amqproxy.sockets.transport import Broken, StreamTransport, Transport
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 
@@ -185,6 +185,10 @@ class Session:
             octets += data
             protocol = recognise(octets)
         self._account.note_protocol_header(octets[:HEADER_SIZE])
+        transport = self.client.transport
+        if isinstance(transport, StreamTransport):
+            subject, name = transport.tls_subject, transport.tls_server_name
+            self._known = msgspec.structs.replace(self._known, tls_subject=subject, sni=name)
         if protocol == NAME:
             return octets[HEADER_SIZE:]
         self._metrics.refused.labels("protocol").inc()

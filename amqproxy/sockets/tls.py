@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ssl
+from weakref import WeakKeyDictionary
+
+import trio
 
 from amqproxy.config import ClientTLS, ConfigError, ServerTLS
 
@@ -10,11 +13,24 @@ from amqproxy.config import ClientTLS, ConfigError, ServerTLS
 def server_context(tls: ServerTLS) -> ssl.SSLContext:
     """For a listener. `ConfigError` when a file cannot be read or does not fit."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.sni_callback = _hear_name
     _load_certificate(context, tls.certificate, tls.key)
     if tls.client_ca:
         _load_authority(context, tls.client_ca)
         context.verify_mode = ssl.CERT_REQUIRED
     return context
+
+
+_asked: WeakKeyDictionary[ssl.SSLObject, str] = WeakKeyDictionary()
+
+
+def _hear_name(connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+    _asked[connection] = name or ""
+
+
+def asked_name(stream: trio.SSLStream[trio.SocketStream]) -> str:
+    """The server name that the client of a `server_context` has asked for in its handshake; "" for none."""
+    return _asked.get(stream._ssl_object, "")  # trio has no other way to what the callback is given
 
 
 def client_context(tls: ClientTLS) -> ssl.SSLContext:

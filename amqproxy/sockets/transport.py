@@ -14,6 +14,9 @@ from typing import Protocol
 
 import trio
 
+from amqproxy.sockets.certificate import distinguished_name
+from amqproxy.sockets.tls import asked_name
+
 LEAST_READ = 16 * 1024
 MOST_READ = 256 * 1024
 """Octets asked for in one read: doubled while reads are full, halved while they are nearly empty."""
@@ -205,6 +208,21 @@ class StreamTransport:
         self._stream = stream
         self._lock = trio.Lock()
         self._is_torn = False
+
+    @property
+    def tls_subject(self) -> str:
+        """The subject of the peer's certificate, as RFC 4514 writes it; "" without one, or before the handshake."""
+        if not isinstance(self._stream, trio.SSLStream):
+            return ""
+        try:
+            return distinguished_name(self._stream.getpeercert() or {}) or ""
+        except trio.NeedHandshakeError:
+            return ""
+
+    @property
+    def tls_server_name(self) -> str:
+        """The server name that the peer asked for, once it has been heard by a `server_context`."""
+        return asked_name(self._stream) if isinstance(self._stream, trio.SSLStream) else ""
 
     async def receive(self) -> bytes:
         self.is_listening = True

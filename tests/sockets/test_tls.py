@@ -113,3 +113,20 @@ def test_nobody_is_asked_for_a_password(files: Files, tmp_path: Path) -> None:
     key.write_bytes(plain.private_bytes(*form))
     with pytest.raises(ConfigError, match=r"locked\.key: .* without a password only"):
         server_context(ServerTLS(certificate=files.server, key=str(key)))
+
+
+async def test_what_a_client_says_of_itself_in_the_handshake(files: Files) -> None:
+    server = server_context(ServerTLS(certificate=files.server, key=files.server_key, client_ca=files.ca))
+    client = client_context(ClientTLS(ca=files.ca, certificate=files.client, key=files.client_key))
+    ends = [trio.SocketStream(trio.socket.from_stdlib_socket(end)) for end in connected(tcp=True)]
+    ours = StreamTransport(trio.SSLStream(ends[0], server, server_side=True))
+    theirs = StreamTransport(trio.SSLStream(ends[1], client, server_hostname="localhost"))
+    assert (ours.tls_subject, ours.tls_server_name) == ("", "")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(theirs.send, b"hello")
+        with trio.fail_after(5):
+            assert await ours.receive() == b"hello"
+    assert ours.tls_server_name == "localhost"
+    assert ours.tls_subject.startswith("OU=Testing cert")
+    for end in (ours, theirs):
+        await end.aclose()

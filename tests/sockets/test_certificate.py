@@ -2,7 +2,7 @@
 
 import pytest
 
-from amqproxy.broker.certificate import common_name, distinguished_name
+from amqproxy.sockets.certificate import common_name, distinguished_name
 
 Subject = tuple[tuple[tuple[str, str], ...], ...]
 
