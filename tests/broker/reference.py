@@ -581,6 +581,9 @@ class Reference:
         for queue in self.queues.values():
             queue.ready = [entry for entry in queue.ready if entry.message.is_persistent]
             queue.consumers, queue.active = [], None
+        for _, queue in sorted(self.queues.items()):
+            self.drop_surplus(queue)
+            self.bury()
 
 
 def _unheard(channel: Channel, what: str, *details: Any) -> None:
