@@ -56,7 +56,6 @@ cdef class Passes:
 cdef class FrameReader:
     cdef readonly long long frame_max
     cdef readonly long long offset
-    cdef readonly object taken
     cdef readonly object error
     cdef readonly dict lanes
     cdef readonly Tally tally
@@ -66,9 +65,15 @@ cdef class FrameReader:
     cdef bytes _wants
     cdef bint _wants_content
     cdef bytearray _tail
+    cdef object _taken
+    cdef bytes _head
+    cdef object _data
+    cdef bytes _refused
+    cdef Py_ssize_t _start
+    cdef Py_ssize_t _end
     cdef Py_ssize_t _missing
     cdef Lane _recent
     cdef int _recent_channel
 
     cpdef list feed(self, bytes data)
-    cdef Py_ssize_t _scan(self, bytes data, Py_ssize_t length, list frames) except -1
+    cdef Py_ssize_t _scan(self, bytes data, Py_ssize_t start, Py_ssize_t length, list frames) except -1

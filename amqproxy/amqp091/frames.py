@@ -456,7 +456,11 @@ class FrameReader:
         self.lanes: dict[int, Lane] = {}
         self.unseen: dict[bytes, Passes] | None = None
         self.offset = offset
-        self.taken: bytes | memoryview = b""
+        self._taken: bytes | memoryview | None = None
+        self._head = b""
+        self._data = b""
+        self._refused = b""
+        self._start = self._end = 0
         self.error: ProtocolError | None = None
         self.tally = Tally() if tally is None else tally
         self.lends = False
@@ -512,39 +516,86 @@ class FrameReader:
 
     def feed(self, data: bytes) -> list[Frame]:
         """Take the octets that came next; return the wanted frames that are now whole."""
+        self._check()
+        frames: list[Frame] = []
+        length: cython.Py_ssize_t = len(data)
+        start: cython.Py_ssize_t = 0
+        end: cython.Py_ssize_t = 0
+        self._head = b""
+        self._data = data
+        self._taken = None
+        tail = self._tail
+        # A frame of which a part came before is put together by itself, so that the rest can stay where it is.
+        while tail is not None:
+            if length - start < self._missing:
+                tail += memoryview(data)[start:]
+                self._missing -= length - start
+                self._start = self._end = length
+                return frames
+            tail += memoryview(data)[start : start + self._missing]
+            start += self._missing
+            self._head = bytes(tail)
+            end = self._scan(self._head, 0, len(self._head), frames)
+            self.offset += end
+            if end == 0 and self.error is None:
+                self._head = b""  # only now is it known how long it is
+                continue
+            self._tail = tail = None
+        self._start = self._end = start
+        if self.error is None:
+            end = self._scan(data, start, length, frames)
+            self.offset += end - start
+            self._end = end
+        else:
+            self._refused = self._head[end:]
+            self._head = self._head[:end]
+        if self.error is not None:
+            self._refused += data[self._end :]
+        elif end < length:
+            self._tail = bytearray(memoryview(data)[end:])
+        return frames
+
+    def _check(self) -> None:
+        """Nothing is read after an error, which is raised again."""
         if self.error is not None:
             raise self.error
-        if self._tail is not None:
-            self._tail += data
-            if len(data) < self._missing:
-                self._missing -= len(data)
-                self.taken = b""
-                return []
-            data = bytes(self._tail)
-            self._tail = None
-        frames: list = []  # type: ignore[type-arg]
-        length: cython.Py_ssize_t = len(data)
-        end: cython.Py_ssize_t = self._scan(data, length, frames)
-        self.offset += end
-        if end == length:
-            self.taken = data
-        else:
-            self.taken = memoryview(data)[:end]
-            if self.error is None:
-                self._tail = bytearray(data[end:])
-        return frames
+
+    @property
+    def taken(self) -> bytes | memoryview:
+        if self._taken is None:
+            if self._head:
+                self._taken = self._head + self._data[self._start : self._end]
+            elif self._start:
+                self._taken = b""
+            elif self._end == len(self._data):
+                self._taken = self._data
+            else:
+                self._taken = memoryview(self._data)[: self._end]
+        return self._taken
+
+    @property
+    def refused(self) -> bytes:
+        """What was fed from the frame on that ended the reading."""
+        return self._refused
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _scan(self, data: bytes, length: cython.Py_ssize_t, frames: list) -> cython.Py_ssize_t:  # type: ignore[type-arg]
-        """Go over the whole frames in `data`; the place where they end."""
+    def _scan(
+        self,
+        data: bytes,
+        start: cython.Py_ssize_t,
+        length: cython.Py_ssize_t,
+        frames: list,  # type: ignore[type-arg]
+    ) -> cython.Py_ssize_t:
+        """Go over the whole frames in `data` from `start` on; the place where they end."""
         p: cython.p_const_uchar = data
         wants: cython.p_const_uchar = self._wants
         traits: cython.p_const_uchar = _TRAITS
         index_of: cython.p_const_uchar = _INDEX_OF
         frames_seen: cython.ulonglong[::1] = self.tally._frames  # type: ignore[type-arg, valid-type, assignment]
         octets_seen: cython.ulonglong[::1] = self.tally._octets  # type: ignore[type-arg, valid-type, assignment]
-        position: cython.Py_ssize_t = 0
+        position: cython.Py_ssize_t = start
+        base: cython.longlong = self.offset - start
         whole: cython.longlong
         size: cython.longlong
         kind: cython.int
@@ -571,14 +622,14 @@ class FrameReader:
                 | p[position + 6]
             )
             if size > self._payload_max or (kind != _HEARTBEAT and not 1 <= kind <= 3):
-                self._refuse_head(kind, size, position)
+                self._refuse_head(kind, size, base + position)
                 return position
             whole = size + 8
             if length - position < whole:
                 self._missing = whole - (length - position)
                 return position
             if p[position + whole - 1] != 0xCE:
-                self._refuse_end(p[position + whole - 1], position + whole - 1)
+                self._refuse_end(p[position + whole - 1], base + position + whole - 1)
                 return position
 
             if channel == self._recent_channel:
@@ -594,7 +645,7 @@ class FrameReader:
                 if size >= 4 and p[position + 7] | p[position + 9] == 0:
                     index = index_of[p[position + 8] * 256 + p[position + 10]]
                 if index == _UNKNOWN:
-                    self._refuse_method(p[position : position + whole], position)
+                    self._refuse_method(p[position : position + whole], base + position)
                     return position
                 slot = index
                 is_wanted = wants[index] or lane is None
@@ -609,7 +660,7 @@ class FrameReader:
                     lane.is_shown = is_wanted != 0 and (unseen is not None or self._wants_content)
             elif kind == _HEARTBEAT:
                 if channel != 0 or size != 0:
-                    self._refuse_heartbeat(channel, position)
+                    self._refuse_heartbeat(channel, base + position)
                     return position
                 slot = 4 * _METHOD_COUNT
                 is_wanted = self._wants_content
@@ -623,7 +674,7 @@ class FrameReader:
             if lane is not None and kind != _HEARTBEAT:
                 fault = lane._step(p, kind, index, size, position)
                 if fault:
-                    self.error = lane._violation(fault, kind, channel, self.offset + position)
+                    self.error = lane._violation(fault, kind, channel, base + position)
                     return position
             if kind == _METHOD and traits[index] > _CARRIES_CONTENT:
                 self._turn(traits[index], channel, p[position + 11 : position + whole - 1])
@@ -640,7 +691,7 @@ class FrameReader:
                     frame._octets = p[position : position + whole]
                     frame._start = 0
                     frame._end = whole
-                frame.offset = self.offset + position
+                frame.offset = base + position
                 frame.kind = kind
                 frame.channel = channel
                 frame.index = index
@@ -661,24 +712,24 @@ class FrameReader:
             self.set_frame_max(int.from_bytes(arguments[2:6]))
 
     def _refuse_head(self, kind: int, size: int, position: int) -> None:
-        at = self.offset + position
+        at = position
         if size > self._payload_max:
             self.error = FrameError(f"a frame of {size} octets, where {self._payload_max} is the most", offset=at + 3)
         else:
             self.error = FrameError(f"unknown frame type {kind}", offset=at)
 
     def _refuse_end(self, octet: int, position: int) -> None:
-        self.error = FrameError(f"a frame ends in 0x{octet:02x} instead of 0xce", offset=self.offset + position)
+        self.error = FrameError(f"a frame ends in 0x{octet:02x} instead of 0xce", offset=position)
 
     def _refuse_heartbeat(self, channel: int, position: int) -> None:
-        at = self.offset + position
+        at = position
         if channel:
             self.error = UnexpectedFrame(f"a heartbeat on channel {channel}", offset=at + 1)
         else:
             self.error = FrameError("a heartbeat with a payload", offset=at + 3)
 
     def _refuse_method(self, raw: bytes, position: int) -> None:
-        at = self.offset + position + 7
+        at = position + 7
         if len(raw) < OVERHEAD + 4:
             self.error = FrameError("a method frame too short to name a method", offset=at)
             return

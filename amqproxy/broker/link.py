@@ -136,9 +136,7 @@ class Link:
         frames = reader.feed(data)
         if reader.error is not None:
             self._is_deaf = True
-            assert isinstance(reader.taken, memoryview)
-            octets = bytes(reader.taken.obj)[len(reader.taken) :]
-            self._fault = reworded_reading(reader.error, octets, reader.frame_max)
+            self._fault = reworded_reading(reader.error, reader.refused, reader.frame_max)
         if self._unread:
             self._unread += frames
         else:

@@ -173,8 +173,9 @@ def test_faults_name_their_place(octets: bytes, code: int, offset: int, method: 
     reader = reader_with_lanes(1, 2)
     before = encode_method(2, BasicAck()) * 2
     found: list[Frame] = []
-    taken = b""
+    taken = fed = b""
     for piece in strategies.pieces(before + octets, [size]):
+        fed += piece
         found += reader.feed(piece)
         taken += bytes(reader.taken)
         if reader.error is not None:
@@ -186,9 +187,31 @@ def test_faults_name_their_place(octets: bytes, code: int, offset: int, method: 
     assert b"".join(raws(found)) == taken, "what came before the fault is handed over"
     assert taken.startswith(before)
     assert reader.offset == len(taken)
+    assert taken + reader.refused == fed
     assert reader.held == b""
     with pytest.raises(ProtocolError):
         reader.feed(b"")
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=20))
+def test_what_is_lent_is_as_what_is_given(sizes: list[int]) -> None:
+    """Frames that share what was fed are the same frames, however that is cut, and tell what they hold without it."""
+    octets = (MESSAGE + encode_method(1, BasicAck(7, True))) * 3
+    giving, lending = reader_with_lanes(1), reader_with_lanes(1)
+    lending.lends = True
+    for piece in strategies.pieces(octets, sizes):
+        for given_, lent in zip(giving.feed(piece), lending.feed(piece), strict=True):
+            assert lent.length() == len(given_.raw) == given_.size + 8
+            assert lent.is_as(given_.raw)
+            assert not lent.is_as(given_.raw[:-1])
+            assert not lent.is_as(given_.raw[:-1] + b"?")
+            assert lent.announced() == given_.body_size
+            assert lent.octet_at(0) == given_.kind
+            if given_.kind == METHOD and given_.index == BasicAck.index:
+                assert lent.long_long_at(11) == lent.delivery_tag == 7
+            assert lent.octets_of_payload() == given_.payload
+            assert (lent.raw, lent.value) == (given_.raw, given_.value)
+        assert bytes(lending.taken) == bytes(giving.taken)
 
 
 # --- limits
