@@ -4,7 +4,7 @@ import errno
 import signal
 import socket
 import urllib.request
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -200,10 +200,10 @@ async def test_what_passes_is_printed(capfd: pytest.CaptureFixture[str]) -> None
 async def test_what_could_not_be_printed_is_told_now_and_then(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
-    def full(render: Callable[[Record], str], records: Iterable[Record]) -> None:
+    async def full(*arguments: object, **options: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(app, "_print", full)
+    monkeypatch.setattr(trio.to_thread, "run_sync", full)
     printing = app._Printing(str, 2, Prometheus())
     session = SimpleNamespace(number=1, name="a-b")
     with capture_logs() as log:

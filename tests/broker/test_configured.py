@@ -12,6 +12,7 @@ import trio
 from amqproxy.broker.configured import configured
 from amqproxy.broker.server import Server
 from amqproxy.broker.store import StoreError
+from amqproxy.broker.time_of_day import current_time
 from amqproxy.config import Broker, BrokerLimits, ConfigError
 
 
@@ -85,23 +86,28 @@ async def test_limits(tmp_path: Path) -> None:
     [(BrokerLimits(memory=1), "low on memory"), (BrokerLimits(disk_free=10**18), "low on disk")],
 )
 async def test_a_publisher_is_told_what_is_short(tmp_path: Path, limits: BrokerLimits, reason: str) -> None:
-    def publish(port: int) -> list[str]:
-        reasons: list[str] = []
-        parameters = pika.ConnectionParameters("127.0.0.1", port, blocked_connection_timeout=30)
-        connection = pika.BlockingConnection(parameters)
+    reasons: list[str] = []
+
+    def publish(port: int) -> pika.BlockingConnection:
+        connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port))
         connection.add_on_connection_blocked_callback(lambda connection, blocked: reasons.append(blocked.method.reason))
         connection.channel().basic_publish("", "nowhere", b"x")
         while not reasons:
             connection.process_data_events(1.0)
-        connection._impl._transport.abort()  # it is not listened to, and so cannot take its leave
-        return reasons
+        return connection
 
     async with configured(Broker(data=str(tmp_path), limits=limits)) as server:
+        broker = server.broker
         port = await listening(server)
         with trio.fail_after(20):
-            while not server.broker.alarms:  # noqa: ASYNC110
+            while not broker.alarms:  # noqa: ASYNC110
                 await trio.sleep(0.01)
-            assert await trio.to_thread.run_sync(publish, port) == [reason]
+            connection = await trio.to_thread.run_sync(publish, port)
+            assert reasons == [reason]
+            broker.memory_limit = broker.disk_free_limit = None
+            for resource in list(broker.alarms):
+                broker.set_alarm(resource, False, current_time())
+            await trio.to_thread.run_sync(connection.close)
 
 
 async def test_without_data_no_disk_is_looked_at() -> None:
