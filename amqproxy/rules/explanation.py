@@ -235,8 +235,25 @@ def _summary(rule: Rule) -> str:
 
 def _does(rule: Rule) -> str:
     """What its action is, and the keys that say how."""
-    common = {*Rule.__struct_fields__, "action"}
-    bare = {field.encode_name: field.default for field in msgspec.structs.fields(type(rule))}
-    values = msgspec.to_builtins(rule)
-    said = [f"{key} = {value}" for key, value in values.items() if key not in common and value != bare.get(key)]
+    common = set(Rule.__struct_fields__)
+    keys = [(name, field, value) for name, field, value in _said(rule) if field not in common]
+    said = [f"{name} = {_written(value)}" for name, _, value in keys]
     return _summary(rule) + (f" ({', '.join(said)})" if said else "")
+
+
+def _said(part: msgspec.Struct) -> Iterator[tuple[str, str, Any]]:
+    """The key, the field and the value of what a part of the config says besides its defaults."""
+    for field in msgspec.structs.fields(type(part)):
+        value = getattr(part, field.name)
+        default = field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default
+        if value != default:
+            yield field.encode_name, field.name, value
+
+
+def _written(value: Any) -> str:
+    """A value as the config has it."""
+    if isinstance(value, msgspec.Struct):
+        tag = type(value).__struct_config__.tag
+        kind = [f"{type(value).__struct_config__.tag_field} = {tag!r}"] if tag else []
+        return "{" + ", ".join(kind + [f"{name} = {_written(each)}" for name, _, each in _said(value)]) + "}"
+    return str(msgspec.to_builtins(value)) if not isinstance(value, str) else repr(value)
