@@ -8,7 +8,7 @@ that it is on the disk. What comes and goes between two batches is in neither.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -245,7 +245,7 @@ class Lane:
         for id_ in [id_ for id_ in rows if id_ <= last and id_ not in kept]:
             journal.octets -= rows.pop(id_).size + ENTRY_COST
         self._counts = {id_: count for id_, count in self._counts.items() if id_ > last or id_ in kept}
-        for id_ in [id_ for id_ in journal.shared if self._first <= id_ <= last and id_ not in kept]:
+        for id_ in [id_ for id_ in journal.shared_in(self.number) if id_ <= last and id_ not in kept]:
             journal.unshare(id_)
         # It takes the place of an earlier one: whatever that one kept is kept now, or done with since.
         self._cleared = Cleared(self._first, last, tuple(sorted(kept.difference(rows))))
@@ -336,6 +336,7 @@ class Journal:
         self._seen: dict[int, Shared] = {}
         self._bodies: dict[int, Message] = {}
         self._bodies_dropped: list[int] = []
+        self._shared_in: dict[int, set[int]] = {}
         self._uses: dict[int, int] = {}
         self._last_body = 0
         self._last_lane = 0
@@ -351,6 +352,9 @@ class Journal:
         self._last_lane = max(numbers, default=0)
         self._free = [number for number in range(self._last_lane, 0, -1) if number not in numbers]
         self.shared = dict(shared)
+        self._shared_in = {}
+        for id_ in shared:
+            self._shared_in.setdefault(id_ >> POSITION_BITS, set()).add(id_)
         self._uses = dict(Counter(shared.values()))
         self._last_body = max(self._uses, default=0)
 
@@ -437,8 +441,13 @@ class Journal:
         if seen is not None and seen.id == row.id and seen.number is None:
             del self._seen[id(row.message)]
 
+    def shared_in(self, lane: int) -> Collection[int]:
+        """The rows of a lane, by its number, that have shared bodies."""
+        return self._shared_in.get(lane, ())
+
     def _use(self, number: int, id_: int) -> None:
         self.shared[id_] = number
+        self._shared_in.setdefault(id_ >> POSITION_BITS, set()).add(id_)
         self._uses[number] += 1
 
     def unshare(self, id_: int) -> None:
@@ -446,6 +455,10 @@ class Journal:
         number = self.shared.pop(id_, None)
         if number is None:
             return
+        in_lane = self._shared_in[id_ >> POSITION_BITS]
+        in_lane.remove(id_)
+        if not in_lane:
+            del self._shared_in[id_ >> POSITION_BITS]
         self._uses[number] -= 1
         if not self._uses[number]:
             del self._uses[number]

@@ -204,6 +204,18 @@ def test_shared_bodies_go_with_their_lane(go: Callable[[Journal, Lane], None]) -
     assert journal.take().bodies_dropped == [1]
 
 
+def test_shared_bodies_that_were_found_again_go_with_their_lanes() -> None:
+    journal = Journal()
+    kept = [Kept(owner, State(number, 1, len(LONG), 1, 0)) for number, owner in enumerate((HERE, THERE), 1)]
+    journal.recover(kept, {(number << POSITION_BITS) + 1: 7 for number in (1, 2)})
+    assert [len(journal.shared_in(number)) for number in (1, 2, 3)] == [1, 1, 0]
+    journal.delete_lane(journal.lane(HERE))
+    assert journal.take().bodies_dropped == []
+    journal.lane(THERE).settled(1, len(LONG))
+    assert journal.take().bodies_dropped == [7]
+    assert [len(journal.shared_in(number)) for number in (1, 2)] == [0, 0]
+
+
 # --- lanes and definitions
 
 
@@ -389,17 +401,6 @@ def test_a_long_body_in_two_lanes_is_safe_when_both_have_used_it() -> None:
     other.settled(1, len(LONG))
     assert told == ["safe"]
     assert not journal.take().bodies
-
-
-def test_a_long_body_that_was_used_is_embedded_when_it_comes_again() -> None:
-    journal, [lane, other] = started(HERE, THERE)
-    long = message(LONG)
-    lane.enqueued(1, long)
-    lane.settled(1, len(LONG))
-    other.enqueued(1, long)
-    batch = journal.take()
-    assert [row.shared for row in batch.rows] == [None]
-    assert not batch.bodies
 
 
 def test_waiting_for_the_disk_alone_is_urgent_and_waiting_for_safety_is_not() -> None:
