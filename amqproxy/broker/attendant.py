@@ -132,11 +132,13 @@ class Attendant:
             return
         link = self.link
         try:
-            output = link.take_output()
-            sent = self._transport.send_now(output) if output else 0
-            if sent < len(output) or link.is_over:
+            pieces = link.take_pieces()
+            sent = self._transport.send_pieces_now(pieces) if pieces else 0
+            while pieces and sent >= len(pieces[0]):
+                sent -= len(pieces.pop(0))
+            if pieces or link.is_over:
                 self._is_sending = True
-                self._nursery.start_soon(self._send, memoryview(output)[sent:])
+                self._nursery.start_soon(self._send, memoryview(b"".join(pieces))[sent:])
             else:
                 link.sent(now)
         except Broken:

@@ -221,6 +221,10 @@ class Link:
         """All that is to be sent now."""
         return self.output.take()
 
+    def take_pieces(self) -> list[bytes]:
+        """The same, in pieces: nobody has to join what is large."""
+        return self.output.take_pieces()
+
     def sent(self, now: float) -> None:
         """What was taken is sent: there is room again."""
         self.connection.heard(SERVER, now)

@@ -22,7 +22,7 @@ from amqproxy.config import join_address
 from amqproxy.sockets.certificate import Naming, distinguished_name
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, plain_socket
 
-MOST_READ = 128 * 1024
+MOST_READ = 512 * 1024
 """Octets taken from one client before the others have their turn: a few milliseconds of work."""
 
 BACKLOG = 1024

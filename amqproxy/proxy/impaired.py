@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 
 import trio
 
@@ -76,6 +76,9 @@ class Impaired:
 
     def send_now(self, data: bytes | memoryview) -> int:
         return self._transport.send_now(data) if self._line.is_idle else 0
+
+    def send_pieces_now(self, pieces: Sequence[bytes]) -> int:
+        return self._transport.send_pieces_now(pieces) if self._line.is_idle else 0
 
     async def send_eof(self) -> None:
         await self._wait_while(lambda: self._line.held > 0)

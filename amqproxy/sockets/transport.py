@@ -10,6 +10,7 @@ import errno
 import socket
 import ssl
 import struct
+from collections.abc import Sequence
 from typing import Protocol
 
 import trio
@@ -20,6 +21,9 @@ from amqproxy.sockets.tls import asked_name
 LEAST_READ = 16 * 1024
 MOST_READ = 256 * 1024
 """Octets asked for in one read: doubled while reads are full, halved while they are nearly empty."""
+
+MOST_PIECES = 1024
+"""Pieces that the system takes at once."""
 
 TURN = 8
 """Reads in a row, none of which had to wait, after which the other tasks have their turn."""
@@ -61,6 +65,9 @@ class Transport(Protocol):
 
         `Broken` if the peer is gone.
         """
+
+    def send_pieces_now(self, pieces: Sequence[bytes]) -> int:
+        """The same of pieces, one after another, which nobody has to join."""
 
     async def send_eof(self) -> None:
         """Close our half."""
@@ -157,6 +164,16 @@ class SocketTransport:
         except OSError as error:
             raise Broken(_reason(error)) from None
 
+    def send_pieces_now(self, pieces: Sequence[bytes]) -> int:
+        if self._lock is not None:
+            return 0
+        try:
+            return self._socket.sendmsg(pieces[:MOST_PIECES])
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise Broken(_reason(error)) from None
+
     async def _flush(self, lock: trio.Lock) -> None:
         """Send what is unsent, holding the lock; drop the lock when nobody else wants it."""
         try:
@@ -248,6 +265,9 @@ class StreamTransport:
             self._is_torn = False
 
     def send_now(self, data: bytes | memoryview) -> int:
+        return 0
+
+    def send_pieces_now(self, pieces: Sequence[bytes]) -> int:
         return 0
 
     async def send_eof(self) -> None:

@@ -11,7 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import memory_stream_pair, wait_all_tasks_blocked
 
-from amqproxy.sockets.transport import LEAST_READ, MOST_READ, TURN, Broken, SocketTransport, StreamTransport, Transport
+from amqproxy.sockets.transport import (
+    LEAST_READ,
+    MOST_PIECES,
+    MOST_READ,
+    TURN,
+    Broken,
+    SocketTransport,
+    StreamTransport,
+    Transport,
+)
 from tests.proxy.stage import connected
 
 
@@ -348,6 +357,28 @@ async def test_what_goes_without_waiting() -> None:
         ours.send_now(b"x")
 
 
+async def test_pieces_go_without_waiting_too() -> None:
+    ours, theirs = over_sockets()
+    assert ours.send_pieces_now([b"ab", b"", b"cde"]) == 5
+    assert await theirs.receive() == b"abcde"
+    assert ours.send_pieces_now([b"x"] * (MOST_PIECES + 1)) == MOST_PIECES, "the system takes no more at once"
+    pieces = [bytes(1_000_000)] * 10
+    sent = ours.send_pieces_now(pieces)
+    assert 0 < sent < 10_000_000
+    assert ours.send_pieces_now(pieces) == 0
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ours.send, b"".join(pieces)[sent:])
+        await wait_all_tasks_blocked()
+        assert ours.send_pieces_now([b"x"]) == 0
+        nursery.start_soon(ours.send_eof)
+        assert len(await received_by(theirs)) == MOST_PIECES + 10_000_000
+    await theirs.aclose()
+    await ours.aclose()
+    with pytest.raises(Broken):
+        ours.send_pieces_now([b"x"])
+
+
 async def test_a_stream_cannot_tell() -> None:
     ours, _ = over_streams()
     assert ours.send_now(b"x") == 0
+    assert ours.send_pieces_now([b"x"]) == 0
