@@ -14,7 +14,8 @@ it C sees: its attributes have a type and a place there, and the source stays pl
 What is durable, the model notes down in a `Journal` (`journal`): definitions through a `Remembrance` (`remembrance`),
 as the values in `durable`, and messages through the `KeptBacklog`s (`kept_backlog`) that a queue's `Keeper` (`keeper`)
 gives it; a stream's `StreamLog` (`stream_log`) and what delayed exchanges hold (`held`) have lanes there too. `store`
-writes what has gathered to SQLite in a thread of its own, and `keeping` binds the two in trio.
+writes what has gathered to SQLite in a thread of its own, as soon as `Gathering` (`gathering`) finds it worth it, and
+`keeping` binds the two in trio. A `Pledge` says when a publish is safe: on the disk, or used before that.
 
 When memory gets short, `Paging` (`paging`) has the longest queues park what is behind their heads (`parked`): what a
 lane has is read back from there, and all else from a `Spill` (`spill`) of nameless files.
