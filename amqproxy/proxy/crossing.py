@@ -94,6 +94,8 @@ class Effects(msgspec.Struct):
     impairments: list[Impairment] = []
     mirrored: list[Mirrored] = []
     logged: list[tuple[str, str]] = []
+    held: list[int] = []
+    """The numbers of commands that wait for somebody's word from now on."""
 
 
 class Refusal(ProtocolError):

@@ -19,13 +19,14 @@ class Rest(Enum):
 
 
 class Waiting:
-    """A command that waits with its verdict, until `until` (seconds) or for somebody's word."""
+    """A command that waits with its verdict, from `since` until `until` (seconds) or for somebody's word."""
 
-    __slots__ = ("hold", "number", "original", "until", "verdict")
+    __slots__ = ("hold", "number", "original", "since", "until", "verdict")
 
-    def __init__(self, original: Command, verdict: Verdict, until: float, number: int) -> None:
+    def __init__(self, original: Command, verdict: Verdict, since: float, until: float, number: int) -> None:
         self.original = original
         self.verdict = verdict
+        self.since = since
         self.until = until
         self.hold: Hold | None = verdict.hold
         self.number = number
@@ -87,6 +88,11 @@ class Flow:
     @property
     def is_waiting(self) -> bool:
         return self.waiting is not None
+
+    @property
+    def is_held(self) -> bool:
+        """Does a command wait for somebody's word, and not only for its time?"""
+        return self.waiting is not None and self.waiting.hold is not None
 
     @property
     def is_held_up(self) -> bool:

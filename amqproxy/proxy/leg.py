@@ -64,12 +64,15 @@ class Leg:
         if self.connection.state in (_CLOSED_BY[self.peer], State.CLOSED_BY_BOTH):
             await self.transport.send(self.connection.send(self.peer.other, 0, ConnectionCloseOk()))
 
-    async def say_goodbye(self, error: ProtocolError, timeout: float) -> None:
-        """Close the connection in good order, for `error`; within `timeout` seconds, or not at all."""
+    async def say_goodbye(self, error: ProtocolError, timeout: float, *, is_understood: bool = False) -> None:
+        """Close the connection in good order, for `error`; within `timeout` seconds, or not at all.
+
+        That is said also to a peer who would usually not understand it yet, if `is_understood`.
+        """
         with trio.move_on_after(timeout):
             try:
                 await self.answer_close()
-                if self.takes_close:
+                if self.takes_close or is_understood:
                     await self.transport.send(self.close(error))
                     await self.linger()
             except Broken:

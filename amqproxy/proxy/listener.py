@@ -34,7 +34,10 @@ LAST_WORDS = 1.0
 
 
 class Server:
-    """All sessions of one proxy, and the listeners that begin them."""
+    """All sessions of one proxy, and the listeners that begin them.
+
+    `on_hold` is told of each command that begins to wait for somebody's word: its session, and its number there.
+    """
 
     def __init__(
         self,
@@ -50,6 +53,7 @@ class Server:
         """`upstream` is its address as rules know it, `mirrors` takes the copies that they make."""
         self.sessions: dict[int, Session] = {}
         self.rules = rules or RuleSet(())
+        self.on_hold: Callable[[Session, int], None] = lambda session, number: None
         self._upstream = upstream
         self._mirrors = mirrors
         self._dial = dial
@@ -161,6 +165,7 @@ class Server:
             rules=self.rules,
             client=client,
             mirrors=self._mirrors,
+            on_hold=lambda session, number: self.on_hold(session, number),
         )
         self.sessions[session.number] = session
         self._metrics.accepted.inc()

@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum, auto
+from functools import partial
 
 import msgspec
 import trio
@@ -35,7 +36,7 @@ from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rules.introduction import introduced
 from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.seen import Client
-from amqproxy.rules.verdict import Impairment, Mirrored
+from amqproxy.rules.verdict import Impairment, Mirrored, Verdict
 from amqproxy.sockets.transport import Broken, StreamTransport, Transport
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
@@ -62,7 +63,8 @@ class Session:
 
     `number` counts the sessions of this run; `name` is both ends' addresses as the client sees
     them, its own first. `dial` opens the way to the broker. `client` is what is known of the client so far,
-    `rules` what it has to obey; without any, frames pass as they came.
+    `rules` what it has to obey; without any, frames pass as they came. `on_hold` is told the number of what waits for
+    somebody's word from then on.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Session:
         rules: RuleSet | None = None,
         client: Client | None = None,
         mirrors: Mirrors | None = None,
+        on_hold: Callable[[Session, int], None] = lambda session, number: None,
     ) -> None:
         self.number = number
         self.name = name
@@ -93,6 +96,7 @@ class Session:
         self._farewells: dict[Peer, ProtocolError] = {}
         self._rules = rules
         self._mirrors = mirrors
+        self._on_hold = on_hold
         self._known = client or Client(session=number)
         self._crossing: Crossing | None = None
         self._timer: trio.CancelScope | None = None
@@ -101,6 +105,20 @@ class Session:
     @property
     def client(self) -> Leg:
         return self.legs[CLIENT]
+
+    @property
+    def crossing(self) -> Crossing | None:
+        """What there is between the legs, if there are rules."""
+        return self._crossing
+
+    @property
+    def known(self) -> Client:
+        """What is known of the client so far."""
+        if self._crossing is not None:
+            return self._crossing.client
+        connection = self.client.connection
+        known = introduced(self._known, connection.client) if connection.client is not None else self._known
+        return msgspec.structs.replace(known, vhost=connection.virtual_host)
 
     @property
     def state(self) -> State:
@@ -386,6 +404,8 @@ class Session:
             self._account.log(level, text)
         for copy in effects.mirrored:
             self._mirror(copy)
+        for number in effects.held:
+            self._on_hold(self, number)
         if not crossing.is_full:
             self._room.set()
         if self._timer is not None:
@@ -418,11 +438,27 @@ class Session:
                 await trio.sleep_forever()
             crossing.tick(trio.current_time())
             self._note_crossing(crossing)
-            await self._send_what_crossed(crossing)
-            if crossing.refusal is not None:
-                self._refuse_by_rule(crossing.refusal)
-                self._scope.cancel()
+            await self._let_go_on(crossing)
         self._timer = None
+
+    def release(self, number: int, verdict: Verdict | None) -> None:
+        """Let go on what is held, with another verdict if one is given. `KeyError` when it is not held."""
+        if self._crossing is None or self._nursery is None:
+            raise KeyError(number)
+        try:
+            self._crossing.release(number, verdict, trio.current_time())
+        except ProtocolError as error:  # what an edit has made of it, or what came behind it
+            self._refuse_by_rule(error)
+            self._scope.cancel()
+        self._note_crossing(self._crossing)
+        self._nursery.start_soon(self._let_go_on, self._crossing)
+
+    async def _let_go_on(self, crossing: Crossing) -> None:
+        """Send what has waited, and end the session if that is what it comes to."""
+        await self._send_what_crossed(crossing)
+        if crossing.refusal is not None:
+            self._refuse_by_rule(crossing.refusal)
+            self._scope.cancel()
 
     async def _send_what_crossed(self, crossing: Crossing) -> None:
         for peer, leg in self.legs.items():
@@ -571,7 +607,16 @@ class Session:
         async with trio.open_nursery() as nursery:
             for peer, error in self._farewells.items():
                 if peer in self.legs:
-                    nursery.start_soon(self.legs[peer].say_goodbye, error, self._limits.close_timeout)
+                    goodbye = partial(self.legs[peer].say_goodbye, is_understood=self._is_understood(peer, error))
+                    nursery.start_soon(goodbye, error, self._limits.close_timeout)
+
+    def _is_understood(self, peer: Peer, error: ProtocolError) -> bool:
+        """Does a client whose login or limits a rule has refused expect to be told? RabbitMQ goes by the same."""
+        if peer is not CLIENT or not isinstance(error, Refusal):
+            return False
+        if self.state is State.ANSWERED:
+            return self.known.announced("authentication_failure_close")
+        return self.state is State.AGREED
 
 
 def _show(connection: Connection, sender: Peer, frame: Frame) -> None:

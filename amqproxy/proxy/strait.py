@@ -189,8 +189,10 @@ class Strait:
     def _wait(self, flow: Flow, command: Command, verdict: Verdict) -> None:
         seconds = verdict.hold.timeout if verdict.hold is not None else verdict.delay
         number = next(self._crossing.numbers)
-        flow.waiting = Waiting(command, verdict, self._crossing.now + seconds, number)
+        flow.waiting = Waiting(command, verdict, self._crossing.now, self._crossing.now + seconds, number)
         self._crossing.waiting[number] = (self, flow)
+        if flow.is_held:
+            self._crossing.effects.held.append(number)
         self.watch()
 
         def expire() -> None:

@@ -259,14 +259,14 @@ def _check_values(edit: Edit, letters: Mapping[str, str], convert: Callable[[str
 
 
 def _as_property(name: str, value: Any) -> Any:
-    return _as_letter(PROPERTIES[name], name, value)
+    return as_letter(PROPERTIES[name], name, value)
 
 
 def _as_field(name: str, value: Any) -> Any:
-    return _as_letter(FIELDS[name], name, value)
+    return as_letter(FIELDS[name], name, value)
 
 
-def _as_letter(letter: str, name: str, value: Any) -> Any:
+def as_letter(letter: str, name: str, value: Any) -> Any:
     """The value as one of this wire type; `ValueError` when it cannot be."""
     if letter == "b":
         if not isinstance(value, bool):

@@ -76,10 +76,10 @@ def record_frame(frame: Frame, *, ts_ns: int, stream: int, connection: str, send
         if record.type == "method":
             method: Method = frame.method
             record.method = method.name
-            record.arguments = _arguments(method)
+            record.arguments = arguments(method)
         elif record.type == "header":
             header: ContentHeader = frame.header
-            record.properties = _plain_mapping(header.properties.present())
+            record.properties = plain_mapping(header.properties.present())
             record.arguments = {"body_size": header.body_size}
     except ProtocolError as error:
         record.type = "error"
@@ -120,12 +120,13 @@ def record_error(
     )
 
 
-def _arguments(method: Method) -> dict[str, Any]:
-    arguments = {name: plain(value) for name, value in method.to_dict().items()}
+def arguments(method: Method) -> dict[str, Any]:
+    """What a method says, as JSON can hold it, its secrets masked."""
+    found = {name: plain(value) for name, value in method.to_dict().items()}
     secret = SECRETS.get(method.name)
     if secret:
-        arguments[secret] = MASK
-    return arguments
+        found[secret] = MASK
+    return found
 
 
 def plain(value: Any) -> Any:
@@ -142,13 +143,14 @@ def plain(value: Any) -> Any:
         except UnicodeDecodeError:
             return _base64(value)
     if kind is Table:
-        return _plain_mapping(value.values_by_name)
+        return plain_mapping(value.values_by_name)
     if kind is Array:
         return [plain(item.value) for item in value.items]
     return value
 
 
-def _plain_mapping(mapping: Mapping[str, Any]) -> dict[str, Any]:
+def plain_mapping(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for names and their values."""
     return {
         name if _is_text(name) else name.encode("utf-8", "backslashreplace").decode(): plain(value)
         for name, value in mapping.items()

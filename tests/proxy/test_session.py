@@ -11,14 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.errors import ProtocolError, Scope
 from amqproxy.amqp091.frames import Frame
 from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
+from amqproxy.amqp091.wire import Table
 from amqproxy.config import Limits
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rules.allow import Allow
+from amqproxy.rules.hold import Hold
 from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.log import Log
+from amqproxy.rules.match import Match
+from amqproxy.rules.refuse import Refuse
+from amqproxy.rules.verdict import Close, Verdict
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport
 from amqproxy.taps.tap import Watched
 from tests.proxy import stage as staging
@@ -916,3 +921,94 @@ async def test_frames_are_counted_once() -> None:
         assert count("frames_total", sender="client", type="body", method="basic.publish") == 1
         assert count("frame_bytes_total", sender="client", type="body", method="basic.publish") == 13
         assert count("channels") == 2
+
+
+# ------------------------------------------------------------------------------------------- refused by a rule
+
+
+def introduces_itself(**capabilities: bool) -> bytes:
+    properties = Table({"capabilities": Table(capabilities)})
+    return method("connection.start-ok", client_properties=properties, mechanism="PLAIN", response=b"\0guest\0guest")
+
+
+GREETED = """
+    >> header
+    << connection.start
+"""
+
+
+async def test_a_client_whose_login_is_refused_is_told_if_it_takes_that(autojump_clock: MockClock) -> None:
+    rules = RuleSet([Refuse(name="not here", match=Match(method=("connection.start-ok",)))])
+    async with staged(GREETED, rules=rules) as stage:
+        stage.client.socket.send(introduces_itself(authentication_failure_close=True))
+        await stage.play("""
+            client: connection.close 403
+            broker: nothing
+        """)
+        stage.client.perform("connection.close-ok")
+        await stage.is_over.wait()
+        assert stage.end == ("proxy", "403")
+
+
+async def test_another_only_finds_its_connection_closed(autojump_clock: MockClock) -> None:
+    rules = RuleSet([Refuse(name="not here", match=Match(method=("connection.start-ok",)))])
+    async with staged(GREETED, rules=rules) as stage:
+        stage.client.socket.send(introduces_itself(authentication_failure_close=False))
+        await stage.play("client: EOF")
+        assert stage.end == ("proxy", "403")
+
+
+async def test_a_client_whose_limits_are_refused_is_told(autojump_clock: MockClock) -> None:
+    rules = RuleSet([Refuse(name="not so", match=Match(method=("connection.tune-ok",)))])
+    script = """
+        >> connection.start-ok
+        << connection.tune
+    """
+    async with staged(GREETED + script, rules=rules) as stage:
+        stage.client.perform("connection.tune-ok, connection.open")
+        await stage.play("client: connection.close 530")
+        stage.client.perform("connection.close-ok")
+        await stage.is_over.wait()
+        assert stage.end == ("proxy", "530")
+
+
+# ------------------------------------------------------------------------------------------- held
+
+
+async def test_what_is_held_is_told_of_and_goes_on_when_it_is_released(autojump_clock: MockClock) -> None:
+    rules = RuleSet([Hold(name="look", match=Match(method=("queue.declare", "basic.publish")), timeout=60)])
+    told: list[int] = []
+    async with staged(OPEN, rules=rules) as stage:
+        stage.session._on_hold = lambda session, number: told.append(number)
+        stage.client.perform("1: queue.declare, 1: basic.ack")
+        await stage.play("broker: nothing")
+        [number] = told
+        assert stage.session.crossing is not None
+        assert list(stage.session.crossing.waiting) == [number]
+        stage.session.release(number, None)
+        await stage.play("broker: 1: queue.declare, 1: basic.ack")
+        with pytest.raises(KeyError):
+            stage.session.release(number, None)
+
+
+async def test_what_is_released_to_be_refused_closes_what_it_has_to(autojump_clock: MockClock) -> None:
+    rules = RuleSet([Hold(name="look", match=Match(method=("queue.declare",)), timeout=60)])
+    for scope, heard in ((Scope.CHANNEL, "1: channel.close 403"), (Scope.CONNECTION, "connection.close 403")):
+        async with staged(OPEN, rules=rules) as stage:
+            stage.client.perform("1: queue.declare")
+            await stage.play("broker: nothing")
+            assert stage.session.crossing is not None
+            [number] = stage.session.crossing.waiting
+            stage.session.release(number, Verdict(command=None, close=Close(scope, 403, "ACCESS_REFUSED - no")))
+            await stage.play(f"client: {heard}")
+
+
+async def test_a_session_that_is_over_holds_nothing() -> None:
+    async with staged(OPEN) as stage:
+        with pytest.raises(KeyError):
+            stage.session.release(1, None)
+
+
+async def test_what_is_known_of_a_client() -> None:
+    async with staged(OPEN) as stage:
+        assert (stage.session.known.user, stage.session.known.vhost) == ("guest", "/")
