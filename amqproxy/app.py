@@ -7,8 +7,10 @@ import os
 import random
 import select
 import signal
+import socket
 import ssl
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
@@ -27,11 +29,15 @@ from amqproxy.broker.keeping import kept
 from amqproxy.broker.server import Server as BrokerServer
 from amqproxy.broker.store import NAME, StoreError
 from amqproxy.config import Broker, Config, ConfigError, Listener, Upstream, join_address, split_address
+from amqproxy.control.desk import Desk
+from amqproxy.control.service import Occupied, Service, opened
 from amqproxy.proxy.copyist import Login
 from amqproxy.proxy.listener import Server, listen
 from amqproxy.proxy.mirrors import Mirrors
+from amqproxy.proxy.selection import Selection
 from amqproxy.proxy.upstream import Dialer
 from amqproxy.resources import ConfigResources
+from amqproxy.rules.filters import Filter
 from amqproxy.rules.judge import RuleSet
 from amqproxy.sockets.tls import server_context
 from amqproxy.sockets.transport import SocketTransport, Transport
@@ -39,6 +45,7 @@ from amqproxy.taps import endpoint
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.printer import Printer
 from amqproxy.taps.record import Record
+from amqproxy.taps.tap import Tap
 
 BROKER_ADDRESS = "127.0.0.1:5672"
 """Where the broker listens unless it is told."""
@@ -61,14 +68,17 @@ class Unavailable(Exception):
 
 
 async def run(
-    config: Config, render: Callable[[Record], str] | None = None, reread: Callable[[], Config] | None = None
+    config: Config,
+    render: Callable[[Record], str] | None = None,
+    reread: Callable[[], Config] | None = None,
+    wanted: Filter | None = None,
 ) -> None:
     """Run the proxy until SIGTERM or SIGINT, then drain it. On SIGHUP, take the rules that `reread` finds.
 
-    With `render`, every record is printed on standard output as that makes it; when whoever reads
-    it goes away, that drains the proxy too, and is raised as `BrokenPipeError`. A second signal ends
-    it at once, with `KeyboardInterrupt`. `ConfigError` when a file of the config is not right,
-    `Unavailable` when an address cannot be had.
+    With `render`, every record is printed on standard output as that makes it, or only those that
+    are `wanted`; when whoever reads it goes away, that drains the proxy too, and is raised as
+    `BrokenPipeError`. A second signal ends it at once, with `KeyboardInterrupt`. `ConfigError` when a
+    file of the config is not right, `Unavailable` when an address cannot be had.
     """
     metrics = Metrics()
     printing = _Printing(render, config.limits.print_backlog, metrics) if render else None
@@ -79,6 +89,7 @@ async def run(
         stack.enter_context(_metrics_endpoint(config, metrics))
         signals = stack.enter_context(trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT))
         hangups = stack.enter_context(trio.open_signal_receiver(signal.SIGHUP))
+        control = stack.enter_context(_control_socket(config))
         listeners = await _listeners(config.listen, stack)
         broker = None
         if config.upstream == "broker":
@@ -94,7 +105,7 @@ async def run(
             dial,
             config.limits,
             metrics,
-            printing.printer if printing else None,
+            _tap(printing, wanted),
             rules=RuleSet(config.rules),
             upstream=upstream,
             mirrors=mirrors,
@@ -103,6 +114,12 @@ async def run(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_obey, signals, drain, nursery.cancel_scope)
             nursery.start_soon(_reload_rules, hangups, server, reread)
+            if control:
+                service = Service(
+                    Desk(server, lambda: reload_rules(server, reread), now=trio.current_time, time=time.time)
+                )
+                server.on_hold = service.note_hold
+                nursery.start_soon(service.run, control)
             await nursery.start(mirrors.run)
             if printing:
                 nursery.start_soon(printing.run, drain)
@@ -255,6 +272,21 @@ def reload_rules(server: Server, reread: Callable[[], Config] | None) -> str:
 
 
 @contextmanager
+def _control_socket(config: Config) -> Iterator[socket.socket | None]:
+    """The control socket, if the config has one."""
+    if config.control is None:
+        yield None
+        return
+    with ExitStack() as stack:
+        try:
+            listening = stack.enter_context(opened(Path(config.control.path)))
+        except Occupied as error:
+            raise Unavailable(str(error)) from None
+        structlog.get_logger().info("control", path=config.control.path)
+        yield listening
+
+
+@contextmanager
 def _metrics_endpoint(config: Config, metrics: Metrics) -> Iterator[None]:
     """Serve /metrics, in a thread of prometheus_client's, if the config has it."""
     if config.metrics is None:
@@ -268,6 +300,12 @@ def _metrics_endpoint(config: Config, metrics: Metrics) -> Iterator[None]:
             raise Unavailable(f"cannot serve metrics on {config.metrics.address}: {error.strerror or error}") from None
         structlog.get_logger().info("metrics", address=join_address(host, served), path="/metrics")
         yield
+
+
+def _tap(printing: _Printing | None, wanted: Filter | None) -> Tap | None:
+    if printing is None:
+        return None
+    return printing.printer if wanted is None else Selection(printing.printer, wanted)
 
 
 class _Printing:

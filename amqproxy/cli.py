@@ -6,12 +6,15 @@ usage or a wrong config; 130 interrupted twice; 141 whoever read the output has 
 
 from __future__ import annotations
 
+import base64
 import errno
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import cyclopts
 import msgspec
@@ -21,6 +24,8 @@ from amqproxy import __version__, _pure
 from amqproxy.config import Broker, Config, ConfigError, Listener, Log, Metrics, Upstream, dump, explained, load, schema
 
 if TYPE_CHECKING:
+    from amqproxy.control.counterpart import Counterpart
+    from amqproxy.rules.filters import Filter
     from amqproxy.taps.record import Record
 
 FAILED, MISUSED, INTERRUPTED, UNHEARD = 1, 2, 130, 141
@@ -40,6 +45,8 @@ config_app = cyclopts.App(name="config", help="Check, show and describe config f
 app.command(config_app)
 rules_app = cyclopts.App(name="rules", help="Check and explain the rules of a config file.")
 app.command(rules_app)
+control_app = cyclopts.App(name="control", help="Ask a proxy that runs, through its control socket.")
+app.command(control_app)
 broker_app = cyclopts.App(name="broker")
 app.command(broker_app)
 
@@ -60,6 +67,7 @@ def run(
     metrics: str | None = None,
     print_: Annotated[bool, Parameter(name="--print", negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
+    filter: str | None = None,
     log_format: Literal["text", "json"] | None = None,
     log_level: Literal["debug", "info", "warning", "error"] | None = None,
     config: Path | None = None,
@@ -81,6 +89,8 @@ def run(
         Print each frame that passes on standard output, as it passes.
     json
         With --print: one JSON object a line for each frame, as `decode --json` does.
+    filter
+        With --print: a CEL expression, as rules have them: only the commands for which it holds. See docs/rules.md.
     log_format
         How the log on standard error is written [text].
     log_level
@@ -99,7 +109,8 @@ def run(
     settings = read()
     log.start(settings.log)
     try:
-        trio.run(root.run, settings, _renderer(json) if print_ or json else None, read if config else None)
+        render = _renderer(json) if print_ or json or filter else None
+        trio.run(root.run, settings, render, read if config else None, _filter(filter))
     except root.Unavailable as error:
         raise Failure(str(error)) from None
 
@@ -187,6 +198,7 @@ def export(*, data: Path) -> None:
 def decode(
     *files: Annotated[Path, Parameter(allow_leading_hyphen=True)],
     json: Annotated[bool, Parameter(negative="")] = False,
+    filter: str | None = None,
 ) -> None:
     """Decode the AMQP in captures: pcap or pcapng, plain or gzip; - is standard input.
 
@@ -196,9 +208,13 @@ def decode(
         The captures, in order.
     json
         One JSON object a line for each frame, instead of text.
+    filter
+        A CEL expression, as rules have them: only the frames of commands for which it holds. See docs/rules.md.
     """
-    from amqproxy.capture.decode import read_records
+    from amqproxy.capture.choice import chosen
+    from amqproxy.capture.decode import read_passed
     from amqproxy.capture.notices import CaptureError, Notice, NoticeKind
+    from amqproxy.capture.passed import records_of
 
     if not files:
         raise Failure("decode: name a capture, or - for standard input", MISUSED)
@@ -206,6 +222,7 @@ def decode(
     if unknown:
         raise Failure(f"decode: unknown option {unknown[0]}; for a file of that name, say ./{unknown[0]}", MISUSED)
     render = _renderer(json)
+    wanted = _filter(filter)
     write = sys.stdout.write
     count = 0
 
@@ -218,7 +235,8 @@ def decode(
     for file in files:
         count = 0
         try:
-            for record in read_records(file, notify):
+            passed = read_passed(file, notify)
+            for record in chain.from_iterable(map(records_of, chosen(passed, wanted) if wanted else passed)):
                 write(render(record) + "\n")
                 count += 1
         except CaptureError as error:
@@ -378,6 +396,172 @@ def explain_rules(
         print(line)
 
 
+@control_app.command(name="reload")
+def control_reload(*, socket: Path | None = None, config: Path | None = None) -> None:
+    """Let the proxy read the rules of its config file again. A file that is wrong changes nothing.
+
+    Parameters
+    ----------
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
+    """
+    with _counterpart(socket, config) as asked:
+        count = asked.ask("reload")["rules"]
+    print(f"{count} rule{'' if count == 1 else 's'}", file=sys.stderr)
+
+
+@control_app.command(name="rules")
+def control_rules(
+    *,
+    socket: Path | None = None,
+    config: Path | None = None,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Print which rules there are, and what they have done so far.
+
+    Parameters
+    ----------
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
+    json
+        One JSON object a line for each, instead of text.
+    """
+    from amqproxy.control import lines
+
+    with _counterpart(socket, config) as asked:
+        _print_entries(asked.ask("rules")["rules"], lambda each: lines.rules([each]), json)
+
+
+@control_app.command(name="sessions")
+def control_sessions(
+    *,
+    socket: Path | None = None,
+    config: Path | None = None,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Print who is connected.
+
+    Parameters
+    ----------
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
+    json
+        One JSON object a line for each, instead of text.
+    """
+    from amqproxy.control import lines
+
+    with _counterpart(socket, config) as asked:
+        _print_entries(asked.ask("sessions")["sessions"], lambda each: lines.sessions([each]), json)
+
+
+@control_app.command(name="held")
+def control_held(
+    *,
+    watch: Annotated[bool, Parameter(negative="")] = False,
+    body: int = 1024,
+    socket: Path | None = None,
+    config: Path | None = None,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Print what rules hold: each begins with the session and the number that `release` wants.
+
+    Parameters
+    ----------
+    watch
+        Go on, and print whatever begins to wait, until Ctrl-C.
+    body
+        How many octets of a body are shown.
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
+    json
+        One JSON object a line for each, instead of text.
+    """
+    from amqproxy.control import lines
+
+    with _counterpart(socket, config) as asked:
+        _print_entries(asked.ask("watch" if watch else "held", body=body)["held"], lines.held, json)
+        for event in asked.events() if watch else ():
+            if event.get("event") == "held":
+                _print_entries([event["held"]], lines.held, json)
+            else:
+                print(f"amqproxy: {event.get('count')} more began to wait, and were not shown", file=sys.stderr)
+
+
+@control_app.command(name="release")
+def control_release(
+    session: int,
+    number: int,
+    /,
+    *,
+    drop: Annotated[bool, Parameter(negative="")] = False,
+    refuse: Annotated[bool, Parameter(negative="")] = False,
+    with_: Annotated[
+        Literal["close", "nack", "return", "drop", "reject", "requeue"] | None, Parameter(name="--with")
+    ] = None,
+    code: int | None = None,
+    text: str | None = None,
+    set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
+    property_: Annotated[tuple[str, ...], Parameter(name="--property", negative="")] = (),
+    header: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    body: str | None = None,
+    body_file: Path | None = None,
+    socket: Path | None = None,
+    config: Path | None = None,
+) -> None:
+    """Let go on what is held: as it is, changed, or not at all.
+
+    Parameters
+    ----------
+    session
+        The session, as `held` says it.
+    number
+        Its number there.
+    drop
+        It goes no further, and its sender is told that all is well.
+    refuse
+        It goes no further, and its sender is told so.
+    with_
+        With --refuse: how, as in a rule; usually the channel is closed.
+    code
+        With --refuse: the reply code.
+    text
+        With --refuse: the reply text.
+    set_
+        NAME=VALUE: a field of the method, such as routing_key=other. Values are JSON, or else text.
+    property_
+        NAME=VALUE: a property, such as priority=5; null takes it away.
+    header
+        NAME=VALUE: a header of the message; null takes it away.
+    body
+        Another body.
+    body_file
+        A file with another body.
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
+    """
+    if drop and refuse:
+        raise Failure("control release: what is dropped is not refused: say --drop or --refuse", MISUSED)
+    edit = {"fields": _assigned("--set", set_), "properties": _assigned("--property", property_)}
+    edit["headers"] = _assigned("--header", header)
+    edit = {name: values for name, values in edit.items() if values}
+    if body is not None or body_file is not None:
+        edit["body"] = _body(body, body_file)
+    verdict = "drop" if drop else "refuse" if refuse else "pass"
+    said = {"verdict": verdict, "edit": edit or None, "with": with_, "code": code, "text": text}
+    with _counterpart(socket, config) as asked:
+        asked.ask("release", session=session, number=number, **said)
+
+
 @app.command
 def version() -> None:
     """Print the version, and whether the decoder is compiled."""
@@ -447,6 +631,73 @@ def _from_flag(flag: str, kind: type[msgspec.Struct], values: dict[str, object])
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{flag} {values['address']}: {explained(error).removeprefix('address: ')}") from None
+
+
+def _filter(expression: str | None) -> Filter | None:
+    if expression is None:
+        return None
+    from amqproxy.rules.filters import compiled
+
+    try:
+        return compiled(expression)
+    except ValueError as error:
+        raise Failure(f"--filter: {error}", MISUSED) from None
+
+
+@contextmanager
+def _counterpart(path: Path | None, config: Path | None) -> Iterator[Counterpart]:
+    """A connection to the control socket that is named; what the proxy has against a request is told."""
+    from amqproxy.control.counterpart import Counterpart
+    from amqproxy.control.request import Wrong
+
+    if (path is None) == (config is None):
+        raise Failure("control: name the proxy's --socket, or the --config that names it", MISUSED)
+    if config is not None:
+        named = load(config).control
+        if named is None:
+            raise Failure(f"{config} has no [control]: its proxy has no control socket", MISUSED)
+        path = Path(named.path)
+    assert path is not None
+    try:
+        with Counterpart(path) as asked:
+            yield asked
+    except Wrong as wrong:
+        raise Failure(str(wrong)) from None
+
+
+def _print_entries(
+    entries: Iterable[dict[str, Any]], lines: Callable[[dict[str, Any]], Iterable[str]], json: bool
+) -> None:
+    for entry in entries:
+        for line in [msgspec.json.encode(entry).decode()] if json else lines(entry):
+            print(line)
+    sys.stdout.flush()
+
+
+def _assigned(option: str, assignments: Iterable[str]) -> Any:
+    """The values of NAME=VALUE: JSON where they are, else text."""
+    found = {}
+    for each in assignments:
+        name, sign, value = each.partition("=")
+        if not sign or not name:
+            raise Failure(f"control release: {option} {each}: write NAME=VALUE", MISUSED)
+        try:
+            found[name] = msgspec.json.decode(value)
+        except msgspec.DecodeError:
+            found[name] = value
+    return found
+
+
+def _body(text: str | None, file: Path | None) -> Any:
+    """A body as the control socket takes it."""
+    if file is None:
+        return text
+    if text is not None:
+        raise Failure("control release: there is one body: say --body or --body-file", MISUSED)
+    try:
+        return {"base64": base64.b64encode(file.read_bytes()).decode()}
+    except OSError as error:
+        raise Failure(f"{file}: cannot be read: {error.strerror}") from None
 
 
 def _renderer(json: bool) -> Callable[[Record], str]:

@@ -283,6 +283,8 @@ class Frame:
 
     @cython.cfunc
     def _decode_method(self) -> object:
+        if self.index < 0:
+            raise TypeError("a frame that holds no method")
         raw: bytes = self._raw()
         is_alike: cython.bint = self.index == _PUBLISH and len(raw) <= _MAX_ALIKE
         if is_alike:

@@ -66,15 +66,7 @@ class Rehearsal:
         """What would have been done to the commands that these frames complete."""
         part = self._parts.get(passed.stream)
         if part is None:
-            host, _, port = passed.connection.partition("-")[0].rpartition(":")
-            listener = passed.connection.partition("-")[2]
-            client = Client(
-                session=passed.stream,
-                address=host.strip("[]"),
-                port=int(port or 0),
-                listener=listener,
-                upstream=listener,
-            )
+            client = Client.named(passed.stream, passed.connection)
             part = self._parts[passed.stream] = _Part(self.rules, client)
         sender = Peer(passed.sender)
         for frame in passed.frames:

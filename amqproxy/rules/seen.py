@@ -29,6 +29,14 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     vhost: str = ""
     properties: Mapping[str, Any] = {}
 
+    @classmethod
+    def named(cls, session: int, name: str) -> Client:
+        """What the name of a connection says of its client: `10.0.0.1:40000-10.0.0.2:5672`."""
+        here, _, there = name.partition("-")
+        host, _, port = here.rpartition(":")
+        number = int(port) if port.isdigit() else 0
+        return cls(session=session, address=host.strip("[]"), port=number, listener=there, upstream=there)
+
     def announced(self, capability: str) -> bool:
         """Did the client say that it knows an extension, such as "connection.blocked"?"""
         capabilities = self.properties.get("capabilities")

@@ -462,3 +462,8 @@ def test_every_frame_of_octets_that_were_read():
     frames = every_frame(octets, 100)
     assert b"".join(frame.raw for frame in frames) == octets
     assert [frame.offset for frame in frames][:2] == [100, 100 + len(frames[0].raw)]
+
+
+def test_a_frame_without_a_method_has_none():
+    with pytest.raises(TypeError, match="no method"):
+        _ = Frame(HEARTBEAT_FRAME).method

@@ -1,0 +1,29 @@
+"""What is left of a capture when only the commands for which a filter holds are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from amqproxy.amqp091.grammar import Peer
+from amqproxy.capture.passed import FramesPassed, Passed, Skipped
+from amqproxy.rules.filters import Filter
+from amqproxy.rules.seen import Client
+from amqproxy.rules.sieve import Sieve
+
+
+def chosen(passed: Iterable[Passed], by: Filter) -> Iterator[Passed]:
+    """The frames that the filter lets by, and whatever could not be read as frames."""
+    sieves: dict[int, Sieve] = {}
+    for each in passed:
+        if not isinstance(each, FramesPassed):
+            if isinstance(each, Skipped):
+                yield each
+            continue
+        sieve = sieves.get(each.stream)
+        if sieve is None:
+            sieve = sieves[each.stream] = Sieve(by, Client.named(each.stream, each.connection))
+        frames = sieve.sift(Peer(each.sender), each.frames, each.ts_ns / 1e9)
+        if frames:
+            yield msgspec.structs.replace(each, frames=frames)

@@ -1,0 +1,39 @@
+"""A tap before another, which is shown no more than a filter lets by."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from weakref import WeakKeyDictionary
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frames import Frame
+from amqproxy.amqp091.grammar import Peer
+from amqproxy.rules.filters import Filter
+from amqproxy.rules.seen import Client
+from amqproxy.rules.sieve import Sieve
+from amqproxy.taps.tap import Tap, Watched
+
+
+class Selection:
+    """Shows `tap` the commands for which `wanted` holds, and every violation."""
+
+    def __init__(self, tap: Tap, wanted: Filter) -> None:
+        self._tap = tap
+        self._wanted = wanted
+        self._sieves: WeakKeyDictionary[Watched, Sieve] = WeakKeyDictionary()
+
+    def saw_protocol_header(self, session: Watched, octets: bytes) -> None:
+        """Of no command, and so not wanted."""
+
+    def saw_frames(self, session: Watched, sender: Peer, frames: Sequence[Frame]) -> None:
+        sieve = self._sieves.get(session)
+        if sieve is None:
+            client = Client.named(session.number, session.name)
+            sieve = self._sieves[session] = Sieve(self._wanted, client)
+        passed = sieve.sift(sender, list(frames), time.time())
+        if passed:
+            self._tap.saw_frames(session, sender, passed)
+
+    def saw_violation(self, session: Watched, sender: Peer, error: ProtocolError) -> None:
+        self._tap.saw_violation(session, sender, error)

@@ -1,0 +1,27 @@
+"""What is left of a golden capture when a filter is asked for."""
+
+from pathlib import Path
+
+from amqproxy.capture.choice import chosen
+from amqproxy.capture.decode import read_passed
+from amqproxy.capture.passed import records_of
+from amqproxy.rules.filters import Filter
+
+CAPTURE = Path(__file__).parents[2] / "captures" / "confirms.pcapng"
+
+
+def kinds(expression: str) -> list[str | None]:
+    return [
+        record.method or record.type
+        for passed in chosen(read_passed(CAPTURE), Filter(expression))
+        for record in records_of(passed)
+    ]
+
+
+def test_contents_come_with_their_method():
+    assert kinds("method == 'basic.publish' && size == 8") == ["basic.publish", "header", "body"]
+
+
+def test_nothing_else_is_left():
+    assert set(kinds("method == 'confirm.select'")) == {"confirm.select"}
+    assert kinds("queue == 'nothing like it'") == []

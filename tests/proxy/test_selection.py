@@ -1,0 +1,18 @@
+"""What a tap is shown when only some of it is wanted."""
+
+from amqproxy.proxy.selection import Selection
+from amqproxy.rules.filters import Filter
+from tests.proxy.stage import OPEN, staged
+from tests.proxy.test_session import Audience
+
+
+async def test_a_tap_is_shown_what_is_wanted() -> None:
+    audience = Audience()
+    selection = Selection(audience, Filter("method == 'basic.publish' && size == 5"))
+    async with staged(OPEN, tap=selection) as stage:
+        await stage.play("""
+            >> 1: basic.publish, 1: header 5, 1: body 5
+            >> 1: basic.publish, 1: header 0
+            >> 1: basic.qos
+        """)
+    assert audience.seen == ["client basic.publish", "client 2", "client 3"]
