@@ -100,7 +100,8 @@ class Session:
         self._known = client or Client(session=number)
         self._crossing: Crossing | None = None
         self._timer: trio.CancelScope | None = None
-        self._room = trio.Event()
+        self._room: trio.Event | None = None
+        self._going = 2
 
     @property
     def client(self) -> Leg:
@@ -178,10 +179,8 @@ class Session:
                     self._begin_crossing(self._rules)
                 with suppress(Broken):  # its own direction will say what happened
                     await upstream.transport.send(HEADER)
-                async with trio.open_nursery() as directions:
-                    directions.start_soon(self._carry, upstream, self.client)
-                    await self._carry(self.client, upstream, rest)
-                self._nursery.cancel_scope.cancel()
+                self._nursery.start_soon(self._carry, upstream, self.client)
+                await self._carry(self.client, upstream, rest)
         finally:
             self._nursery = None
 
@@ -218,40 +217,45 @@ class Session:
         """One direction, from its first frame to its end, and what that end means for the session."""
         assert self._nursery is not None
         scope = self._nursery.cancel_scope
-        reason = "closed without connection.close"
         try:
-            ending = await self._relay(source, target, data)
-            if ending is Ending.DEAF:
-                await self._outlast(target, source)
-        except Refusal as refusal:
-            self._refuse_by_rule(refusal)
-            scope.cancel()
-            return
-        except ProtocolError as error:
-            self._refuse(source.peer, error)
-            scope.cancel()
-            return
-        except Broken as error:
-            ending, reason = Ending.EOF, str(error)
-        if self._asked is not None:
-            if source.peer is CLIENT:
-                with suppress(Broken):
-                    await self.client.transport.send_eof()
+            reason = "closed without connection.close"
+            try:
+                ending = await self._relay(source, target, data)
+                if ending is Ending.DEAF:
+                    await self._outlast(target, source)
+            except Refusal as refusal:
+                self._refuse_by_rule(refusal)
                 scope.cancel()
-            return  # whatever becomes of the upstream, the client has its time to answer
-        if source.peer is SERVER and self.client.takes_close and self._account.end is None:
-            self._lose_upstream(reason)
-            scope.cancel()
-            return
-        self._account.finish(End(str(source.peer), 0, f"{source.name} {reason}"))
-        self._end_soon()
-        with suppress(Broken):
-            if ending is Ending.EOF:
-                if self._crossing is not None:
-                    self._crossing.release_all(trio.current_time())
-                    await self._send_what_crossed(self._crossing)
-                await target.transport.send(source.reader.held)
-            await target.transport.send_eof()
+                return
+            except ProtocolError as error:
+                self._refuse(source.peer, error)
+                scope.cancel()
+                return
+            except Broken as error:
+                ending, reason = Ending.EOF, str(error)
+            if self._asked is not None:
+                if source.peer is CLIENT:
+                    with suppress(Broken):
+                        await self.client.transport.send_eof()
+                    scope.cancel()
+                return  # whatever becomes of the upstream, the client has its time to answer
+            if source.peer is SERVER and self.client.takes_close and self._account.end is None:
+                self._lose_upstream(reason)
+                scope.cancel()
+                return
+            self._account.finish(End(str(source.peer), 0, f"{source.name} {reason}"))
+            self._end_soon()
+            with suppress(Broken):
+                if ending is Ending.EOF:
+                    if self._crossing is not None:
+                        self._crossing.release_all(trio.current_time())
+                        await self._send_what_crossed(self._crossing)
+                    await target.transport.send(source.reader.held)
+                await target.transport.send_eof()
+        finally:
+            self._going -= 1
+            if not self._going:  # what runs besides has nothing more to do
+                scope.cancel()
 
     async def _outlast(self, target: Leg, source: Leg) -> None:
         """Wait for what `target`, which takes no more, may still say, or for the end of `source`.
@@ -406,7 +410,7 @@ class Session:
             self._mirror(copy)
         for number in effects.held:
             self._on_hold(self, number)
-        if not crossing.is_full:
+        if self._room is not None and not crossing.is_full:
             self._room.set()
         if self._timer is not None:
             self._timer.deadline = crossing.next_deadline
