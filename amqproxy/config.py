@@ -154,6 +154,13 @@ class Metrics(Strict, frozen=True):
         _check_port(self.address)
 
 
+class Control(Strict, frozen=True):
+    """Where `amqproxy control`, and other programs, ask this proxy: see docs/control.md."""
+
+    path: Annotated[str, msgspec.Meta(min_length=1)]
+    """A Unix socket, which is made there, for its owner only."""
+
+
 class Log(Strict, frozen=True):
     """How the log on standard error is written."""
 
@@ -232,6 +239,7 @@ class Config(Strict, frozen=True):
     upstreams: dict[str, NamedUpstream] = {}
     """Further brokers, by the names that rules have for them."""
     metrics: Metrics | None = None
+    control: Control | None = None
     log: Log = Log()
     limits: Limits = Limits()
     rules: tuple[AnyRule, ...] = ()
@@ -301,7 +309,10 @@ def _placed(config: Config, directory: Path) -> Config:
         for name, each in config.upstreams.items()
     }
     listen = _placed_listeners(config.listen, directory)
-    return msgspec.structs.replace(config, listen=listen, upstream=upstream, broker=broker, upstreams=upstreams)
+    control = config.control and Control(path=str(directory / config.control.path))
+    return msgspec.structs.replace(
+        config, listen=listen, upstream=upstream, broker=broker, upstreams=upstreams, control=control
+    )
 
 
 def _placed_listeners(listeners: tuple[Listener, ...], directory: Path) -> tuple[Listener, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -29,10 +30,10 @@ def _time_of_day(seconds: int) -> str:
 
 def _what(record: Record) -> str:
     if record.type == "method":
-        return f"{record.method}  {_pairs(record.arguments or {})}"
+        return f"{record.method}  {pairs(record.arguments or {})}"
     if record.type == "header":
         size = (record.arguments or {}).get("body_size", 0)
-        return f"  header  {size} octets to come  {_pairs(record.properties or {})}"
+        return f"  header  {size} octets to come  {pairs(record.properties or {})}"
     if record.type == "body":
         return f"  body  {record.size} octets"
     if record.type == "protocol-header":
@@ -44,11 +45,14 @@ def _what(record: Record) -> str:
     return record.type
 
 
-def _pairs(values: dict[str, Any]) -> str:
-    return " ".join(f"{name}={_value(value)}" for name, value in values.items() if value is not False and value != "")
+def pairs(values: Mapping[str, Any]) -> str:
+    """NAME=VALUE for each that says something."""
+    return " ".join(
+        f"{name}={value_text(value)}" for name, value in values.items() if value is not False and value != ""
+    )
 
 
-def _value(value: Any) -> str:
+def value_text(value: Any) -> str:
     """What a terminal can be trusted with: a peer's control characters are shown, and never obeyed."""
     if isinstance(value, str) and value and value.isprintable() and " " not in value:
         return value

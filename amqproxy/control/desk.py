@@ -1,0 +1,205 @@
+"""Where requests are answered: what runs, what waits, and what is to become of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import msgspec
+
+from amqproxy.amqp091.grammar import Peer
+from amqproxy.control.held import Held, described
+from amqproxy.control.request import (
+    AnyRequest,
+    HeldNow,
+    Release,
+    Reload,
+    Rules,
+    Sessions,
+    Watch,
+    Wrong,
+)
+from amqproxy.proxy.crossing import Crossing
+from amqproxy.proxy.flow import Flow, Waiting
+from amqproxy.proxy.session import Session
+from amqproxy.proxy.strait import Strait
+from amqproxy.rules.judge import RuleSet
+from amqproxy.rules.refuse import WAYS, Refuse, Way
+from amqproxy.rules.rule import Memory
+from amqproxy.rules.seen import Seen
+from amqproxy.rules.verdict import Verdict
+
+MOST_LISTED = 10_000
+"""Entries of one answer; of what is left out, the number is said."""
+
+Answer = dict[str, Any]
+
+
+class House(Protocol):
+    """What the desk has to know of a proxy's `Server`."""
+
+    sessions: dict[int, Session]
+    rules: RuleSet
+
+
+class Desk:
+    """Answers what is asked about one proxy. `reload` says what is wrong with the new rules, or "".
+
+    `now` is our clock, `time` the time of day, both in seconds.
+    """
+
+    def __init__(
+        self, house: House, reload: Callable[[], str], *, now: Callable[[], float], time: Callable[[], float]
+    ) -> None:
+        self._house = house
+        self._reload = reload
+        self._now = now
+        self._time = time
+
+    def answer(self, request: AnyRequest) -> Answer:
+        """What there is to say. `Wrong` where what is asked cannot be done."""
+        match request:
+            case Reload():
+                fault = self._reload()
+                if fault:
+                    raise Wrong("not-reloaded", fault)
+                return {"rules": len(self._house.rules.rules)}
+            case Rules():
+                return {"rules": self._rules()}
+            case Sessions():
+                return _listed("sessions", [self._session(each) for each in self._house.sessions.values()])
+            case HeldNow() | Watch():
+                return _listed("held", list(self._held(request.body)))
+            case Release():
+                self._release(request)
+                return {}
+
+    def held(self, session: Session, number: int, excerpt: int) -> Held | None:
+        """What waits under that number; None when it does no more, or only for its time."""
+        crossing = session.crossing
+        found = crossing.waiting.get(number) if crossing is not None else None
+        return None if found is None else self._described(session, *found, excerpt)
+
+    # --- what there is
+
+    def _rules(self) -> list[Answer]:
+        for session in self._house.sessions.values():
+            session.count_unseen()
+        counts = self._house.rules.counts()
+        return [
+            {
+                "name": rule.name,
+                "action": type(rule).__struct_config__.tag,
+                "mode": rule.mode,
+                "hits": counts[rule.name].hits,
+                "shadow_hits": counts[rule.name].shadow_hits,
+                "errors": counts[rule.name].errors,
+            }
+            for rule in self._house.rules.rules
+        ]
+
+    def _session(self, session: Session) -> Answer:
+        client, connection = session.known, session.client.connection
+        crossing = session.crossing
+        return {
+            "session": session.number,
+            "connection": session.name,
+            "state": str(session.state),
+            "user": client.user,
+            "vhost": client.vhost,
+            "product": str(client.properties.get("product", "")),
+            "name": str(client.properties.get("connection_name", "")),
+            "channels": len(connection.channels),
+            "held": 0 if crossing is None else sum(flow.is_held for _, flow in crossing.waiting.values()),
+        }
+
+    def _held(self, excerpt: int) -> Iterator[Held]:
+        for session in self._house.sessions.values():
+            if session.crossing is not None:
+                for strait, flow in session.crossing.waiting.values():
+                    held = self._described(session, strait, flow, excerpt)
+                    if held is not None:
+                        yield held
+
+    def _described(self, session: Session, strait: Strait, flow: Flow, excerpt: int) -> Held | None:
+        if flow.waiting is None or not flow.is_held:
+            return None
+        ahead = self._time() - self._now()
+        return described(
+            flow.waiting, flow.sender, session=session.number, connection=session.name, ahead=ahead, excerpt=excerpt
+        )
+
+    # --- what becomes of what waits
+
+    def _release(self, request: Release) -> None:
+        session = self._house.sessions.get(request.session)
+        if session is None:
+            raise Wrong("no-session", f"there is no session {request.session}")
+        crossing = session.crossing
+        found = crossing.waiting.get(request.number) if crossing is not None else None
+        if crossing is None or found is None or found[1].waiting is None or not found[1].is_held:
+            raise Wrong("not-held", f"session {request.session} has nothing held under the number {request.number}")
+        strait, flow = found
+        waiting = found[1].waiting
+        seen = _seen(crossing, strait.number, flow.sender, waiting)
+        verdict = _verdict(request, waiting, seen)
+        session.release(request.number, verdict)
+
+
+def _seen(crossing: Crossing, channel: int, sender: Peer, waiting: Waiting) -> Seen:
+    return Seen(
+        sender=sender,
+        command=waiting.verdict.command or waiting.original,
+        client=crossing.client,
+        channel=crossing.facts(channel),
+        now=crossing.now,
+        time=crossing.time(),
+        random=crossing.random,
+    )
+
+
+def _verdict(request: Release, waiting: Waiting, seen: Seen) -> Verdict | None:
+    """What becomes of it; None: what the rules have said."""
+    if request.verdict == "drop":
+        return _refused(waiting, seen, "drop")
+    if request.verdict == "refuse":
+        return _refused(waiting, seen, request.way, request.code, request.text)
+    if request.edit is None:
+        return None
+    verdict = waiting.verdict
+    if verdict.command is None:
+        raise Wrong("not-passing", "the rules let it go no further, and so there is nothing to edit")
+    try:
+        edited = request.edit.of(verdict.command, seen)
+        _ = edited.encode(0)
+    except (ValueError, OverflowError) as error:
+        raise Wrong("wrong-edit", str(error)) from None
+    shown = verdict.shown
+    if shown is not None:
+        shown = request.edit.covered(verdict.command, shown, edited)
+    return msgspec.structs.replace(verdict, command=edited, shown=shown)
+
+
+def _refused(
+    waiting: Waiting, seen: Seen, way: Way | None, code: int | None = None, text: str | None = None
+) -> Verdict:
+    name = seen.command.method.name
+    ways = WAYS.get((seen.sender, name))
+    if ways is None:
+        raise Wrong("not-refusable", f"{name} of the {seen.sender} cannot be refused or dropped: somebody waits for it")
+    if way is not None and way not in ways:
+        raise Wrong("not-refusable", f"{name} has no `{way}`: there is {', '.join(ways)}")
+    assert waiting.hold is not None
+    literal = None if text is None else text.replace("{", "{{").replace("}", "}}")
+    rule = Refuse(name=waiting.hold.name, way=way, code=code, text=literal)
+    verdict = rule.decide(seen, Memory(None, None))
+    assert verdict.command is None
+    return msgspec.structs.replace(verdict, marks=waiting.verdict.marks)
+
+
+def _listed(name: str, entries: list[Any]) -> Answer:
+    """As many as an answer may hold."""
+    answer: Answer = {name: entries[:MOST_LISTED]}
+    if len(entries) > MOST_LISTED:
+        answer["left_out"] = len(entries) - MOST_LISTED
+    return answer

@@ -1,0 +1,73 @@
+"""A command that waits for somebody's word, as JSON shows it."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, Literal
+
+import msgspec
+
+from amqproxy.amqp091.grammar import Peer
+from amqproxy.proxy.flow import Waiting
+from amqproxy.taps.record import arguments, plain_mapping
+
+
+class Held(msgspec.Struct, rename={"sender": "from"}, omit_defaults=True, kw_only=True):
+    """`since` and `until` are seconds since 1970; `size` is octets of body, of which `body` may be the first only.
+
+    `will` is what becomes of it if nobody says anything else: the rules behind have been asked, too. What the command
+    says has the names of records.
+    """
+
+    session: int
+    number: int
+    connection: str
+    rule: str
+    since: float
+    until: float
+    on_timeout: Literal["pass", "refuse"]
+    will: Literal["pass", "go no further"]
+    sender: str
+    channel: int
+    method: str
+    arguments: dict[str, Any]
+    properties: dict[str, Any] | None = None
+    size: int | None = None
+    body: Any = None
+
+
+def described(waiting: Waiting, sender: Peer, *, session: int, connection: str, ahead: float, excerpt: int) -> Held:
+    """What waits, with so many octets of its body. `ahead` is by how much the time of day is ahead of our clock."""
+    hold = waiting.hold
+    assert hold is not None
+    command = waiting.verdict.shown or waiting.verdict.command or waiting.original
+    held = Held(
+        session=session,
+        number=waiting.number,
+        connection=connection,
+        rule=hold.name,
+        since=waiting.since + ahead,
+        until=waiting.until + ahead,
+        on_timeout="pass" if hold.passes_at_timeout else "refuse",
+        will="go no further" if waiting.verdict.command is None else "pass",
+        sender=str(sender),
+        channel=command.channel,
+        method=command.method.name,
+        arguments=arguments(command.method),
+    )
+    if command.header is not None:
+        held.properties = plain_mapping(command.properties.present())
+        held.size = len(command.body)
+        held.body = shown_body(command.body, excerpt)
+    return held
+
+
+def shown_body(body: bytes, excerpt: int) -> Any:
+    """The first octets of a body: text where they are, else `{"base64": "…"}`."""
+    start = body[:excerpt]
+    try:
+        return start.decode()
+    except UnicodeDecodeError as error:
+        if len(start) < len(body) and error.reason == "unexpected end of data" and error.start:
+            return start[: error.start].decode()
+        return {"base64": base64.b64encode(start).decode()}

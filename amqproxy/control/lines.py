@@ -1,0 +1,48 @@
+"""Answers of the control socket, in lines for a person."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from amqproxy.taps.text import pairs, value_text
+
+Entry = Mapping[str, Any]
+
+
+def rules(entries: Iterable[Entry]) -> Iterator[str]:
+    """A line for each rule: what it is, and what it has done."""
+    for entry in entries:
+        shadow = ", in shadow" if entry["mode"] == "shadow" else ""
+        errors = f", failed {entry['errors']} times" if entry["errors"] else ""
+        hits = entry["shadow_hits"] if entry["mode"] == "shadow" else entry["hits"]
+        yield f"{value_text(entry['name'])}  {entry['action']}{shadow}: {hits} hits{errors}"
+
+
+def sessions(entries: Iterable[Entry]) -> Iterator[str]:
+    """A line for each session: who it is, and what it has open."""
+    for entry in entries:
+        known = {name: entry[name] for name in ("user", "vhost", "product", "name")}
+        held = f", {entry['held']} held" if entry["held"] else ""
+        yield (
+            f"#{entry['session']} {entry['connection']} {entry['state']}, {entry['channels']} channels{held}  "
+            + pairs(known)
+        )
+
+
+def held(entry: Entry) -> Iterator[str]:
+    """What a command that waits says, beginning with how to name it."""
+    left = max(0.0, entry["until"] - time.time())
+    arrow = "→" if entry["from"] == "client" else "←"
+    yield (
+        f"{entry['session']} {entry['number']}  {value_text(entry['rule'])}, "
+        f"{'goes on' if entry['on_timeout'] == 'pass' else 'is refused'} in {left:.0f} s"
+    )
+    yield f"    {arrow} ch {entry['channel']}  {entry['method']}  {pairs(entry['arguments'])}".rstrip()
+    if entry.get("properties"):
+        yield f"      {pairs(entry['properties'])}"
+    if entry.get("size") is not None:
+        yield f"      {entry['size']} octets: {value_text(entry.get('body', ''))}"
+    if entry["will"] != "pass":
+        yield "      a rule behind lets it go no further"

@@ -1,0 +1,105 @@
+"""What can be asked: one line of JSON each, tagged by `request`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from amqproxy.config import explained
+from amqproxy.control.amendment import Amendment
+from amqproxy.rules.refuse import Way
+
+MAX_LINE = 8 * 1024 * 1024
+"""Octets of one request: the body of a message may be in it."""
+
+MOST_BODY = 1024 * 1024
+"""Octets of a body that are shown at most."""
+
+Excerpt = Annotated[int, msgspec.Meta(ge=0, le=MOST_BODY)]
+"""How many octets of a body are shown."""
+
+
+class Wrong(Exception):
+    """What was asked cannot be done; `name` is for programs, the text for people."""
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(text)
+        self.name = name
+
+
+class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="request"):
+    """Whatever is asked; `id` comes back with the answer."""
+
+    id: int | str | None = None
+
+
+class Reload(Request, frozen=True, tag="reload"):
+    """Read the rules of the config file again."""
+
+
+class Rules(Request, frozen=True, tag="rules"):
+    """Say which rules there are, and what they have done."""
+
+
+class Sessions(Request, frozen=True, tag="sessions"):
+    """Say who is connected."""
+
+
+class HeldNow(Request, frozen=True, tag="held"):
+    """Show what waits for somebody's word."""
+
+    body: Excerpt = 1024
+
+
+class Watch(Request, frozen=True, tag="watch"):
+    """Show what waits, and from here on whatever begins to."""
+
+    body: Excerpt = 1024
+
+
+class Release(Request, frozen=True, tag="release"):
+    """Let go on what waits, under this number in that session; or not.
+
+    `with`, `code` and `text` are for a refusal, and mean what they mean in a rule; `edit` is for what passes.
+    """
+
+    session: int
+    number: int
+    verdict: Literal["pass", "drop", "refuse"] = "pass"
+    edit: Amendment | None = None
+    way: Way | None = msgspec.field(default=None, name="with")
+    code: Annotated[int, msgspec.Meta(ge=200, le=999)] | None = None
+    text: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.edit is not None and self.verdict != "pass":
+            raise ValueError(f"what is to {self.verdict} is not edited: `edit` needs the verdict `pass`")
+        if self.verdict != "refuse" and (self.way, self.code, self.text) != (None, None, None):
+            raise ValueError("`with`, `code` and `text` are said to whom something is refused: they need that verdict")
+
+
+AnyRequest = Reload | Rules | Sessions | HeldNow | Watch | Release
+_decoder: msgspec.json.Decoder[AnyRequest] = msgspec.json.Decoder(AnyRequest)
+
+
+class _Addressed(msgspec.Struct):
+    id: int | str | None = None
+
+
+def parse(line: bytes | bytearray) -> AnyRequest:
+    """The request in a line. `Wrong` with the name "malformed" when there is none."""
+    try:
+        return _decoder.decode(line)
+    except msgspec.ValidationError as error:
+        raise Wrong("malformed", explained(error)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Wrong("malformed", f"a request is one line of JSON: {error}") from None
+
+
+def id_of(line: bytes | bytearray) -> int | str | None:
+    """The id of a request that may be wrong otherwise, so that whoever asked knows which it was."""
+    try:
+        return msgspec.json.decode(line, type=_Addressed).id
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None

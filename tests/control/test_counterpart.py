@@ -1,0 +1,65 @@
+"""The asker's end, against a socket that answers what the test says."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from amqproxy.control.counterpart import Counterpart
+from amqproxy.control.request import Wrong
+
+
+@contextmanager
+def answering(path: Path, *lines: bytes) -> Iterator[list[bytes]]:
+    """Somebody who answers each request with one of the lines, and then goes; what he heard."""
+    heard: list[bytes] = []
+
+    def answer() -> None:
+        with listening.accept()[0] as one, one.makefile("rb") as requests:
+            for line in lines:
+                heard.append(requests.readline())
+                one.sendall(line)
+
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield heard
+        thread.join(20)
+    assert not thread.is_alive()
+
+
+def test_what_is_asked_and_answered(tmp_path: Path) -> None:
+    path = tmp_path / "control"
+    answers = b'{"ok":true,"rules":3}\n', b'{"ok":false,"error":"not-held","text":"no"}\n'
+    with answering(path, *answers) as heard, Counterpart(path) as asked:
+        assert asked.ask("reload") == {"ok": True, "rules": 3}
+        with pytest.raises(Wrong, match="no") as wrong:
+            asked.ask("release", session=1, code=None)
+        assert wrong.value.name == "not-held"
+    assert heard == [b'{"request":"reload"}\n', b'{"request":"release","session":1}\n']
+
+
+def test_events(tmp_path: Path) -> None:
+    path = tmp_path / "control"
+    lines = b'{"ok":true}\n{"event":"lost","count":1}\n{"event":"lost","count":2}\n'
+    with answering(path, lines), Counterpart(path) as asked:
+        asked.ask("watch")
+        assert [event["count"] for event in asked.events()] == [1, 2]
+
+
+def test_a_proxy_that_goes_away(tmp_path: Path) -> None:
+    path = tmp_path / "control"
+    with answering(path, b""), Counterpart(path) as asked, pytest.raises(Wrong) as wrong:
+        asked.ask("reload")
+    assert wrong.value.name == "unreachable"
+
+
+def test_nobody_there(tmp_path: Path) -> None:
+    with pytest.raises(Wrong, match=r"no amqproxy answers at .*No such file") as wrong:
+        Counterpart(tmp_path / "control")
+    assert wrong.value.name == "unreachable"

@@ -1,0 +1,202 @@
+"""What a desk answers, and what becomes of what waits."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from amqproxy.amqp091.frames import every_frame
+from amqproxy.amqp091.wire import Table
+from amqproxy.control import desk
+from amqproxy.control.amendment import Amendment
+from amqproxy.control.request import HeldNow, Release, Reload, Rules, Sessions, Watch, Wrong
+from tests.control.house import HOLD, House, opened
+
+
+async def held(house: House, **keys: Any) -> list[dict[str, Any]]:
+    await wait_all_tasks_blocked()
+    found = house.desk.answer(HeldNow(**keys))["held"]
+    return msgspec.json.decode(msgspec.json.encode(found))  # type: ignore[no-any-return]
+
+
+async def release(house: House, **keys: Any) -> None:
+    """Let go on the one that waits."""
+    [one] = await held(house)
+    assert house.desk.answer(Release(session=one["session"], number=one["number"], **keys)) == {}
+    await wait_all_tasks_blocked()
+
+
+async def test_reload(autojump_clock: MockClock) -> None:
+    async with opened() as house:
+        assert house.desk.answer(Reload()) == {"rules": 1}
+        house.fault = "rules[0]: no"
+        with pytest.raises(Wrong, match="no") as wrong:
+            house.desk.answer(Reload())
+        assert wrong.value.name == "not-reloaded"
+
+
+async def test_rules_and_sessions(autojump_clock: MockClock) -> None:
+    shadow = 'name = "tag"\naction = "tag"\ntags = ["a"]\nmode = "shadow"\nmatch.method = "basic.publish"'
+    async with opened(shadow, HOLD) as house:
+        house.says()
+        assert len(await held(house)) == 1
+        assert house.desk.answer(Rules())["rules"] == [
+            {"name": "tag", "action": "tag", "mode": "shadow", "hits": 0, "shadow_hits": 1, "errors": 0},
+            {"name": "look", "action": "hold", "mode": "enforce", "hits": 1, "shadow_hits": 0, "errors": 0},
+        ]
+        assert house.desk.answer(Sessions())["sessions"] == [
+            {
+                "session": 1,
+                "connection": "c:1-p:2",
+                "state": "open",
+                "user": "guest",
+                "vhost": "/",
+                "product": "",
+                "name": "",
+                "channels": 2,
+                "held": 1,
+            }
+        ]
+
+
+async def test_what_is_delayed_is_not_held() -> None:
+    limit = 'name = "slow"\naction = "limit"\nof = "messages"\nrate = 0.05\nburst = 1'
+    async with opened(limit) as house:
+        house.says()
+        house.says()
+        assert await held(house) == []
+        [number] = house.session.crossing.waiting
+        with pytest.raises(Wrong, match="nothing held") as wrong:
+            house.desk.answer(Release(session=1, number=number))
+        assert wrong.value.name == "not-held"
+        assert house.desk.held(house.session, number, 10) is None
+        assert house.desk.held(house.session, 99, 10) is None
+
+
+async def test_what_is_held_is_shown_as_much_as_is_asked(autojump_clock: MockClock) -> None:
+    async with opened() as house:
+        house.says("key", b"0123456789")
+        [one] = await held(house, body=3)
+        assert (one["arguments"]["routing_key"], one["size"], one["body"]) == ("key", 10, "012")
+        assert one["until"] - one["since"] == 60
+        assert house.desk.answer(Watch(body=3)) == house.desk.answer(HeldNow(body=3))
+
+
+async def test_an_answer_holds_no_more_than_it_may(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk, "MOST_LISTED", 1)
+    async with opened() as house:
+        house.says()
+        house.stage.client.perform("2: queue.declare")
+        await wait_all_tasks_blocked()
+        answer = house.desk.answer(HeldNow())
+        assert (len(answer["held"]), answer["left_out"]) == (1, 1)
+
+
+# --- what becomes of it
+
+
+async def test_it_passes_as_it_is(autojump_clock: MockClock) -> None:
+    async with opened() as house:
+        house.stage.client.perform("1: basic.publish, 1: header 5, 1: body 5, 1: basic.ack")
+        await release(house)
+        assert await house.stage.broker.sees() == "1: basic.publish, 1: header 5, 1: body 5, 1: basic.ack"
+
+
+async def test_it_passes_edited(autojump_clock: MockClock) -> None:
+    async with opened() as house:
+        house.says("old", b"old", headers=Table({"a": 1}), priority=4)
+        edit = Amendment(fields={"routing_key": "new"}, headers={"b": 2}, properties={"priority": None}, body="newer")
+        await release(house, edit=edit)
+        method, header, body = every_frame(house.stage.broker.look(), 0)
+        assert (method.method.exchange, method.method.routing_key) == ("x", "new")
+        assert (header.header.properties.headers, header.header.properties.priority) == ({"a": 1, "b": 2}, None)
+        assert (header.header.body_size, body.payload) == (5, b"newer")
+
+
+@pytest.mark.parametrize(
+    ("edit", "name"),
+    [({"fields": {"queue": "x"}}, "wrong-edit"), ({"headers": {"x": {"base64": "%"}}}, "wrong-edit")],
+)
+async def test_a_wrong_edit_leaves_it_waiting(edit: Any, name: str, autojump_clock: MockClock) -> None:
+    async with opened() as house:
+        house.says()
+        with pytest.raises(Wrong) as wrong:
+            await release(house, edit=Amendment(**edit))
+        assert wrong.value.name == name
+        assert len(await held(house)) == 1
+
+
+async def test_what_another_rule_refuses_is_not_edited(autojump_clock: MockClock) -> None:
+    refuse = 'name = "no"\naction = "refuse"\nmatch.method = "basic.publish"'
+    async with opened(HOLD, refuse) as house:
+        house.says()
+        [one] = await held(house)
+        assert one["will"] == "go no further"
+        with pytest.raises(Wrong) as wrong:
+            await release(house, edit=Amendment(body="x"))
+        assert wrong.value.name == "not-passing"
+        await release(house)
+        assert await house.stage.client.sees() == "1: channel.close 403"
+
+
+@pytest.mark.parametrize(
+    ("said", "release_", "client", "broker"),
+    [
+        ("1: basic.publish, 1: header 0", {"verdict": "drop"}, "nothing", "nothing"),
+        ("1: basic.publish, 1: header 0", {"verdict": "refuse"}, "1: channel.close 403", "1: channel.close 200"),
+        ("1: basic.publish, 1: header 0", {"verdict": "refuse", "code": 311}, "1: channel.close 311", None),
+        (
+            "1: basic.publish, 1: header 0",
+            {"verdict": "refuse", "way": "return"},
+            "1: basic.return, 1: header 0",
+            "nothing",
+        ),
+        ("1: queue.declare", {"verdict": "refuse", "code": 320}, "connection.close 320", "connection.close 320"),
+    ],
+)
+async def test_it_goes_no_further(
+    said: str, release_: dict[str, Any], client: str, broker: str | None, autojump_clock: MockClock
+) -> None:
+    async with opened() as house:
+        house.stage.client.perform(said)
+        await release(house, **release_)
+        assert await house.stage.client.sees() == client
+        if broker is not None:
+            assert await house.stage.broker.sees() == broker
+
+
+async def test_a_refusal_says_which_rule_held_it_or_what_it_is_told_to(autojump_clock: MockClock) -> None:
+    async with opened() as house:
+        house.stage.client.perform("1: queue.declare, 2: queue.declare")
+        await wait_all_tasks_blocked()
+        first, second = (each.number for each in house.desk.answer(HeldNow())["held"])
+        house.desk.answer(Release(session=1, number=first, verdict="refuse"))
+        house.desk.answer(Release(session=1, number=second, verdict="refuse", text="not {user}"))
+        await wait_all_tasks_blocked()
+        texts = [frame.method.reply_text for frame in every_frame(house.stage.client.look(), 0)]
+        assert "refused for user 'guest' by rule 'look'" in texts[0]
+        assert texts[1] == "not {user}"
+
+
+async def test_what_somebody_waits_for_is_neither_refused_nor_dropped(autojump_clock: MockClock) -> None:
+    async with opened() as house:
+        house.stage.client.perform("1: queue.declare")
+        with pytest.raises(Wrong, match=r"queue\.declare has no `drop`: there is close") as wrong:
+            await release(house, verdict="drop")
+        assert wrong.value.name == "not-refusable"
+        await release(house)
+        house.stage.broker.perform("1: queue.declare-ok")
+        for verdict in ("drop", "refuse"):
+            with pytest.raises(Wrong, match=r"queue\.declare-ok of the server cannot be refused"):
+                await release(house, verdict=verdict)
+        await release(house)
+        assert await house.stage.client.sees() == "1: queue.declare-ok"
+
+
+@pytest.mark.parametrize(("session", "number", "name"), [(9, 1, "no-session"), (1, 99, "not-held")])
+async def test_what_is_not_there(session: int, number: int, name: str, autojump_clock: MockClock) -> None:
+    async with opened() as house:
+        with pytest.raises(Wrong) as wrong:
+            house.desk.answer(Release(session=session, number=number))
+        assert wrong.value.name == name

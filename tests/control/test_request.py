@@ -1,0 +1,60 @@
+"""What can be asked, and what is said to one who asks wrongly."""
+
+import pytest
+
+from amqproxy.control.amendment import Amendment, Octets
+from amqproxy.control.request import HeldNow, Release, Reload, Rules, Sessions, Watch, Wrong, id_of, parse
+
+
+@pytest.mark.parametrize(
+    ("line", "request_"),
+    [
+        (b'{"request": "reload"}', Reload()),
+        (b'{"request": "rules", "id": 7}\r', Rules(id=7)),
+        (b'{"request": "sessions", "id": "a"}', Sessions(id="a")),
+        (b'{"request": "held"}', HeldNow(body=1024)),
+        (b'{"request": "watch", "body": 0}', Watch(body=0)),
+        (b'{"request": "release", "session": 1, "number": 2}', Release(session=1, number=2)),
+        (
+            b'{"request": "release", "session": 1, "number": 2, "verdict": "refuse", "with": "nack", "code": 406}',
+            Release(session=1, number=2, verdict="refuse", way="nack", code=406),
+        ),
+        (
+            b'{"request": "release", "session": 1, "number": 2, "edit": {"fields": {"a": 1}, "body": {"base64": ""}}}',
+            Release(session=1, number=2, edit=Amendment(fields={"a": 1}, body=Octets(""))),
+        ),
+    ],
+)
+def test_requests(line, request_):
+    assert parse(line) == request_
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (b"reload", "a request is one line of JSON"),
+        (b"\xff", "a request is one line of JSON"),
+        (b'{"request": "release", "edit": {"fields": {"a": ' + b"[" * 100_000, "a request is one line of JSON"),
+        (b"{}", "missing key `request`"),
+        (b'{"request": "stop"}', "Invalid value 'stop'"),
+        (b'{"request": "reload", "now": true}', "unknown key `now`"),
+        (b'{"request": "held", "body": -1}', "body: Expected `int` >= 0"),
+        (b'{"request": "held", "body": 1048577}', "body: Expected `int` <= 1048576"),
+        (b'{"request": "release", "session": 1}', "missing key `number`"),
+        (b'{"request": "release", "session": 1, "number": 1, "verdict": "no"}', "verdict: Invalid enum value 'no'"),
+        (
+            b'{"request": "release", "session": 1, "number": 1, "verdict": "drop", "edit": {}}',
+            "what is to drop is not edited",
+        ),
+        (b'{"request": "release", "session": 1, "number": 1, "code": 406}', "they need that verdict"),
+    ],
+)
+def test_what_is_malformed(line, text):
+    with pytest.raises(Wrong, match=text) as wrong:
+        parse(line)
+    assert wrong.value.name == "malformed"
+
+
+@pytest.mark.parametrize(("line", "id_"), [(b'{"id": 3, "x": 1}', 3), (b'{"id": []}', None), (b"{", None)])
+def test_ids(line, id_):
+    assert id_of(line) == id_

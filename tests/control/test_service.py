@@ -1,0 +1,265 @@
+"""The control socket itself: who is served, for how long, and what is left of it."""
+
+import os
+import socket
+import stat
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+import trio.testing
+from structlog.testing import capture_logs
+
+from amqproxy.control import service
+from amqproxy.control.request import HeldNow, Reload, Sessions, Watch
+from amqproxy.control.service import Occupied, Service, opened
+
+
+class Desk:
+    """Says what it was asked, as long as that; what is held is its number."""
+
+    def answer(self, request: Any) -> dict[str, Any]:
+        match request:
+            case Reload():
+                raise AssertionError("a fault of ours")
+            case Sessions():
+                return {"sessions": "x" * 5_000_000}
+            case Watch() | HeldNow():
+                return {"held": []}
+            case _:
+                return {"rules": []}
+
+    def held(self, session: Any, number: int, excerpt: int) -> Any:
+        return None if number < 0 else {"number": number, "excerpt": excerpt}
+
+
+class Asker:
+    """One at the other end."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.stream = stream
+        self.unread = b""
+
+    async def say(self, line: bytes) -> None:
+        await self.stream.send_all(line)
+
+    async def hears(self) -> Any:
+        """The next answer; None at the end."""
+        with trio.fail_after(20):
+            while b"\n" not in self.unread:
+                data = await self.stream.receive_some()
+                if not data:
+                    assert not self.unread
+                    return None
+                self.unread += data
+        line, _, self.unread = self.unread.partition(b"\n")
+        return msgspec.json.decode(line)
+
+
+class Served:
+    def __init__(self, path: Path, service: Service, stack: AsyncExitStack) -> None:
+        self.path = path
+        self.service = service
+        self._stack = stack
+
+    async def asker(self) -> Asker:
+        stream = await trio.open_unix_socket(self.path)
+        return Asker(await self._stack.enter_async_context(stream))
+
+
+@asynccontextmanager
+async def served(directory: Path) -> AsyncIterator[Served]:
+    path = directory / "control"
+    with opened(path) as listening:
+        async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
+            one = Service(Desk())  # type: ignore[arg-type]
+            nursery.start_soon(one.run, listening)
+            yield Served(path, one, stack)
+            nursery.cancel_scope.cancel()
+
+
+# --- the socket's place
+
+
+def test_it_is_its_owners_only_and_gone_in_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "control"
+    before = os.umask(0)
+    os.umask(before)
+    with opened(path):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert not path.exists()
+    assert os.umask(before) == before
+
+
+def test_one_that_nobody_listens_at_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "control"
+    with socket.socket(socket.AF_UNIX) as stale:
+        stale.bind(str(path))
+    with opened(path), socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(path))
+
+
+def test_one_that_somebody_listens_at_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "control"
+    with opened(path), pytest.raises(Occupied, match="another amqproxy listens there"), opened(path):
+        pass
+    assert not path.exists()
+
+
+def test_what_took_its_place_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "control"
+    with opened(path):
+        path.unlink()
+        path.write_text("mine")
+    assert path.read_text() == "mine"
+
+
+def test_a_place_that_is_taken_away_is_no_trouble(tmp_path: Path) -> None:
+    with opened(tmp_path / "control"):
+        (tmp_path / "control").unlink()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("file", "which is no socket"),
+        ("file/control", "Not a directory"),
+        ("missing/control", "No such file or directory"),
+        ("x" * 108, "107 octets at most"),
+    ],
+)
+def test_a_place_that_cannot_be_had(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(Occupied, match=text), opened(tmp_path / name):
+        pass
+    assert (tmp_path / "file").exists()
+
+
+# --- those who ask
+
+
+async def test_requests_are_answered_in_turn_each_with_its_id(tmp_path: Path) -> None:
+    async with served(tmp_path) as place:
+        asker = await place.asker()
+        await asker.say(b'{"request": "rules", "id": 1}\n\n{"request": "ru')
+        assert await asker.hears() == {"id": 1, "ok": True, "rules": []}
+        await asker.say(b'les"}\n')
+        assert await asker.hears() == {"ok": True, "rules": []}
+        await asker.say(b'{"request": "no", "id": "b"}\n')
+        answer = await asker.hears()
+        assert (answer["id"], answer["ok"], answer["error"]) == ("b", False, "malformed")
+        await asker.stream.send_eof()
+        assert await asker.hears() is None
+
+
+async def test_many_ask_at_a_time_and_one_too_many_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "MAX_ASKERS", 3)
+    async with served(tmp_path) as place:
+        askers = [await place.asker() for _ in range(3)]
+        for _ in range(2):
+            for asker in askers:
+                await asker.say(b'{"request": "rules"}\n')
+            for asker in askers:
+                assert (await asker.hears())["ok"]
+        another = await place.asker()
+        assert (await another.hears())["error"] == "busy"
+        assert await another.hears() is None
+        await askers[0].stream.aclose()
+        await trio.testing.wait_all_tasks_blocked()
+        another = await place.asker()
+        await another.say(b'{"request": "rules"}\n')
+        assert (await another.hears())["ok"]
+
+
+async def test_a_request_that_is_too_long_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "MAX_LINE", 1000)
+    async with served(tmp_path) as place:
+        asker = await place.asker()
+        await asker.say(b"x" * 1001)
+        assert (await asker.hears())["error"] == "too-long"
+        assert await asker.hears() is None
+
+
+async def test_a_fault_of_ours_ends_it_and_nothing_else(tmp_path: Path) -> None:
+    async with served(tmp_path) as place:
+        asker, other = await place.asker(), await place.asker()
+        with capture_logs() as log:
+            await asker.say(b'{"request": "reload"}\n')
+            assert await asker.hears() is None
+        assert [event["event"] for event in log] == ["control request failed"]
+        await other.say(b'{"request": "rules"}\n')
+        assert (await other.hears())["ok"]
+
+
+@pytest.mark.parametrize("said", [b"", b'{"request": '])
+async def test_who_says_nothing_more_is_let_go(
+    said: bytes, tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with served(tmp_path) as place:
+        asker = await place.asker()
+        if said:
+            await asker.say(said)
+        began = trio.current_time()
+        with trio.fail_after(1000):
+            assert await asker.stream.receive_some() == b""
+        assert trio.current_time() - began == pytest.approx(service.LINE_TIMEOUT if said else service.IDLE_TIMEOUT)
+
+
+async def test_who_does_not_read_is_let_go(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
+    async with served(tmp_path) as place:
+        asker = await place.asker()
+        await asker.say(b'{"request": "sessions"}\n')
+        await trio.sleep(service.SEND_TIMEOUT + 1)
+        with pytest.raises(trio.BrokenResourceError):
+            await asker.say(b"\n")
+
+
+# --- those who watch
+
+
+async def test_who_watches_is_told_as_much_as_he_wants(tmp_path: Path) -> None:
+    session: Any = SimpleNamespace()
+    async with served(tmp_path) as place:
+        watcher, other = await place.asker(), await place.asker()
+        await watcher.say(b'{"request": "watch", "body": 5, "id": 1}\n')
+        assert await watcher.hears() == {"id": 1, "ok": True, "held": []}
+        place.service.note_hold(session, 7)
+        place.service.note_hold(session, -1)
+        assert await watcher.hears() == {"event": "held", "held": {"number": 7, "excerpt": 5}}
+        await watcher.say(b'{"request": "rules"}\n')
+        await other.say(b'{"request": "rules"}\n')
+        assert await watcher.hears() == await other.hears() == {"ok": True, "rules": []}
+
+
+async def test_who_watches_too_slowly_is_told_how_much_he_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "MAX_EVENTS", 2)
+    session: Any = SimpleNamespace()
+    async with served(tmp_path) as place:
+        watcher = await place.asker()
+        await watcher.say(b'{"request": "watch"}\n')
+        await watcher.hears()
+        await trio.testing.wait_all_tasks_blocked()
+        for number in range(6):
+            place.service.note_hold(session, number)
+        heard = [await watcher.hears() for _ in range(4)]
+        lost = [each["count"] for each in heard if each["event"] == "lost"]
+        seen = [each["held"]["number"] for each in heard if each["event"] == "held"]
+        assert sum(lost) + len(seen) == 6
+        assert seen == [0, 1, 2]
+
+
+async def test_who_watches_is_not_let_go(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
+    async with served(tmp_path) as place:
+        watcher = await place.asker()
+        await watcher.say(b'{"request": "watch"}\n')
+        await watcher.hears()
+        await trio.sleep(10 * service.IDLE_TIMEOUT)
+        place.service.note_hold(SimpleNamespace(), 1)  # type: ignore[arg-type]
+        assert (await watcher.hears())["held"]["number"] == 1
