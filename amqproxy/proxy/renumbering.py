@@ -32,7 +32,8 @@ class ConfirmNumbers:
         self._starts = [0]  # from each of the broker's numbers on …
         self._shifts = [0]  # … the client's are ahead by this
         self._own: set[int] = set()
-        self._lost: set[int] = set()
+        self._first_lost: int | None = None  # from there on, no word stands for all before it any more
+        self._start = start
         self._settled_to = start
         self._settled: set[int] = set()
         self._owes_start = start > 0  # may any up to there be unconfirmed?
@@ -41,7 +42,7 @@ class ConfirmNumbers:
         """The client's publish of this number does not go to the broker, and is confirmed otherwise, or never."""
         shift = self._shifts[-1]
         if not is_answered:
-            self._lost.add(number)
+            self._miss(number)
         self._shift_from(number - shift, shift + 1)
 
     def insert(self, next_number: int) -> None:
@@ -55,25 +56,28 @@ class ConfirmNumbers:
         """A confirm of the broker's is kept from the client, and no later one is to stand for it."""
         first_open = self._mine(self._settled_to + 1)
         for mine, is_multiple in self.translate(number, multiple):
-            self._lost.update(range(first_open if is_multiple else mine, mine + 1))
-        self._check()
+            self._miss(min(first_open, mine) if is_multiple else mine)
 
     def translate(self, number: int, multiple: bool) -> Settled:
         """What the client is to be told when the broker confirms `number`."""
-        if number <= self._settled_to:
+        if number <= self._start:
             return [(number, multiple)] if self._owes_start or not multiple else []
+        if number <= self._settled_to:
+            return []
         if not multiple:
             self._settled.add(number)
             answers = [(self._mine(number), False)] if number not in self._own else []
         else:
             mine = [self._mine(each) for each in self._open_up_to(number) if each not in self._own]
             if self._owes_start:
-                mine.insert(0, self._mine(self._settled_to))
+                mine.insert(0, self._start)
             answers = self._with_all_before(mine)
             self._settled = {each for each in self._settled if each > number}
+            self._own = {each for each in self._own if each > number}
             self._settled_to = number
             self._owes_start = False
         self._forget()
+        self._check()
         return answers
 
     def _open_up_to(self, number: int) -> Iterator[int]:
@@ -83,7 +87,7 @@ class ConfirmNumbers:
         """These in as few words as there can be without a word for any that was lost."""
         if not mine:
             return []
-        lowest = min((each for each in self._lost if each < mine[-1]), default=mine[-1] + 1)
+        lowest = mine[-1] + 1 if self._first_lost is None else self._first_lost
         before = [each for each in mine if each < lowest]
         return [(each, True) for each in before[-1:]] + [(each, False) for each in mine if each > lowest]
 
@@ -99,17 +103,20 @@ class ConfirmNumbers:
             self._shifts.append(shift)
         self._check()
 
+    def _miss(self, number: int) -> None:
+        """The client is never told of its publish of this number."""
+        self._first_lost = number if self._first_lost is None else min(self._first_lost, number)
+
     def _check(self) -> None:
-        if max(len(self._starts), len(self._own), len(self._lost)) > MAX_OPEN:
+        if max(len(self._starts), len(self._own), len(self._settled)) > MAX_OPEN:
             raise OverflowError(f"more than {MAX_OPEN} confirms differ between the client and the broker")
 
     def _forget(self) -> None:
         """Drop what lies behind all that may still be confirmed."""
-        while self._settled_to + 1 in self._settled and not self._owes_start:
+        while self._settled_to + 1 in self._settled:
             self._settled_to += 1
             self._settled.remove(self._settled_to)
-        if self._own:
-            self._own = {each for each in self._own if each > self._settled_to}
+            self._own.discard(self._settled_to)
         passed = bisect_right(self._starts, self._settled_to) - 1
         if passed > 0:
             del self._starts[:passed], self._shifts[:passed]
@@ -173,6 +180,8 @@ class DeliveryNumbers:
         pairs = [(each, self._open.pop(each)) for each in taken]
         if may_be_taken_back:
             self._taken_back += pairs
+            if len(self._taken_back) > MAX_OPEN:
+                raise OverflowError(f"more than {MAX_OPEN} deliveries are settled in one transaction")
         theirs = [theirs for _, theirs in pairs if theirs is not None and theirs in self._upstream]
         if not multiple:
             for each in theirs:

@@ -182,3 +182,32 @@ def test_the_broker_is_told_of_what_the_client_settled_and_of_nothing_else(data)
                 told |= covered
                 at_broker -= covered
             assert told == expected
+
+
+# --- bounds
+
+
+def test_confirms_told_one_by_one_are_not_remembered_for_ever(monkeypatch):
+    monkeypatch.setattr("amqproxy.proxy.renumbering.MAX_OPEN", 10)
+    numbers = ConfirmNumbers(2)
+    numbers.withhold(3)
+    for number in range(3, 100):
+        assert numbers.translate(number, False) == [(number + 1, False)]
+    assert numbers.translate(101, True) == [(102, True)]
+
+
+def test_confirms_that_are_lost_are_not_remembered_for_ever(monkeypatch):
+    monkeypatch.setattr("amqproxy.proxy.renumbering.MAX_OPEN", 10)
+    numbers = ConfirmNumbers(0)
+    for number in range(1, 100):
+        numbers.lose(number, False)
+    assert numbers.translate(101, True) == [(100, False), (101, False)]
+
+
+def test_a_transaction_cannot_be_as_long_as_one_likes(monkeypatch):
+    monkeypatch.setattr("amqproxy.proxy.renumbering.MAX_OPEN", 10)
+    numbers = DeliveryNumbers(0)
+    with pytest.raises(OverflowError):
+        for tag in range(1, 100):
+            numbers.receive(tag, is_acked=True)
+            numbers.settle(numbers.hand_out(tag), False, may_be_taken_back=True)
