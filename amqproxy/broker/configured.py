@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+import structlog
 import trio
 
 from amqproxy import config
@@ -59,7 +60,8 @@ def _define(broker: Broker, file: Path) -> None:
         found = json.loads(file.read_bytes())
         if not isinstance(found, dict):
             raise config.ConfigError(f"{file}: not an object, as RabbitMQ exports it")
-        definitions.load(broker, found, current_time())
+        for fault in definitions.load(broker, found, current_time()):
+            structlog.get_logger().warning("left out of the definitions", what=fault)
     except OSError as error:
         raise config.ConfigError(f"{file}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:

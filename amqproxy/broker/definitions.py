@@ -5,11 +5,11 @@ What is there already stays; users and permissions are replaced. Messages are no
 
 from __future__ import annotations
 
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.errors import NotFound, ProtocolError
 from amqproxy.amqp091.wire import Array, Field, Item, Table
 from amqproxy.broker.broker import RABBITMQ_VERSION, Broker
 from amqproxy.broker.permissions import Permission, TopicPermission
@@ -31,11 +31,14 @@ class DefinitionError(ValueError):
 # --- import
 
 
-def load(broker: Broker, definitions: Entry, now: float, vhost: str | None = None) -> None:
+def load(broker: Broker, definitions: Entry, now: float, vhost: str | None = None) -> list[str]:
     """Make all that `definitions` list; `vhost` is where things go that do not say.
 
-    `DefinitionError` at the first entry that cannot be; those before it, in the order below, are made.
+    What is returned says which bindings are left out, for what they bind is not there: RabbitMQ exports those of
+    exclusive queues and of internal exchanges too. `DefinitionError` at the first entry that cannot be; those before
+    it, in the order below, are made.
     """
+    left_out = []
     for section, make in _SECTIONS.items():
         for number, entry in enumerate(definitions.get(section) or ()):
             place = f"{section}[{number}]"
@@ -45,10 +48,13 @@ def load(broker: Broker, definitions: Entry, now: float, vhost: str | None = Non
                 make(broker, entry if vhost is None else {"vhost": vhost, **entry}, now)
             except KeyError as error:
                 raise DefinitionError(f"{place}: {error.args[0]!r} is missing") from None
+            except NotFound as error:
+                left_out.append(f"{place}: {error.text}")
             except ProtocolError as error:
                 raise DefinitionError(f"{place}: {error.text}") from None
             except (TypeError, ValueError, AttributeError) as error:
                 raise DefinitionError(f"{place}: {error}") from None
+    return left_out
 
 
 def _load_user(broker: Broker, entry: Entry, now: float) -> None:
@@ -57,15 +63,23 @@ def _load_user(broker: Broker, entry: Entry, now: float) -> None:
     if hashed is None:
         password = entry.get("password")
         hashed = "" if password is None else hash_password(password, algorithm)
+    _check_base64(hashed)
     tags = entry.get("tags") or ()
     names = [tag.strip() for tag in tags.split(",")] if isinstance(tags, str) else tags
     old = broker.users.get(entry["name"])
     user = User(entry["name"], hashed, algorithm, [name for name in names if name])
-    user.limits = dict(entry.get("limits") or {})
+    user.set_limits(entry.get("limits") or {})
     if old is not None:
         user.only_from_loopback = old.only_from_loopback
         user.permissions, user.topic_permissions = old.permissions, old.topic_permissions
     broker.add_user(user)
+
+
+def _check_base64(hashed: str) -> None:
+    try:
+        b64decode(hashed, validate=True)
+    except (TypeError, ValueError):
+        raise DefinitionError("'password_hash' is not in base64") from None
 
 
 def _load_vhost(broker: Broker, entry: Entry, now: float) -> None:
@@ -123,9 +137,9 @@ def _load_queue(broker: Broker, entry: Entry, now: float) -> None:
         vhost.declare_queue(
             entry["name"],
             None,
-            durable=entry.get("durable", True),
+            durable=_flag(entry, "durable", True),
             exclusive=False,
-            auto_delete=entry.get("auto_delete", False),
+            auto_delete=_flag(entry, "auto_delete"),
             arguments=arguments_of(entry.get("arguments") or {}),
             now=now,
         )
@@ -137,9 +151,9 @@ def _load_exchange(broker: Broker, entry: Entry, now: float) -> None:
         vhost.declare_exchange(
             entry["name"],
             entry["type"],
-            durable=entry.get("durable", True),
-            auto_delete=entry.get("auto_delete", False),
-            internal=entry.get("internal", False),
+            durable=_flag(entry, "durable", True),
+            auto_delete=_flag(entry, "auto_delete"),
+            internal=_flag(entry, "internal"),
             arguments=arguments_of(entry.get("arguments") or {}),
         )
 
@@ -147,12 +161,22 @@ def _load_exchange(broker: Broker, entry: Entry, now: float) -> None:
 def _load_binding(broker: Broker, entry: Entry, now: float) -> None:
     vhost, name = _vhost(broker, entry), entry["destination"]
     destination: Queue | Exchange
-    if entry.get("destination_type", "queue") == "queue":
+    kind = entry.get("destination_type", "queue")
+    if kind not in ("queue", "exchange"):
+        raise DefinitionError(f"destination_type '{kind}' is neither queue nor exchange")
+    if kind == "queue":
         destination = vhost.queue(name, vhost.queues[name].exclusive_to if name in vhost.queues else None)
     else:
         destination = vhost.exchange(name)
     arguments = arguments_of(entry.get("arguments") or {})
     vhost.bind(vhost.exchange(entry["source"]), destination, entry["routing_key"], arguments)
+
+
+def _flag(entry: Entry, name: str, usual: bool = False) -> bool:
+    value = entry.get(name, usual)
+    if not isinstance(value, bool):
+        raise DefinitionError(f"'{name}' is neither true nor false")
+    return value
 
 
 def _vhost(broker: Broker, entry: Entry) -> VirtualHost:

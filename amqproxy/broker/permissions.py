@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,6 +29,17 @@ class TopicPermission(NamedTuple):
 
     write: str
     read: str
+
+
+def check_patterns(patterns: Iterable[str]) -> None:
+    """`ValueError` where one is no regular expression."""
+    for pattern in patterns:
+        if not isinstance(pattern, str):
+            raise ValueError(f"{pattern!r} is no regular expression")
+        try:
+            _compiled(pattern)
+        except re.error as error:
+            raise ValueError(f"'{pattern}' is no regular expression: {error}") from None
 
 
 def fits(pattern: str, text: str) -> bool:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from amqproxy.broker.events import Events
-from amqproxy.broker.permissions import Permission, TopicPermission, fits
+from amqproxy.broker.limits import USER_LIMITS, check_limits
+from amqproxy.broker.permissions import Permission, TopicPermission, check_patterns, fits
 
 ALGORITHMS: dict[str, Callable[[bytes], Any]] = {
     "rabbit_password_hashing_sha256": hashlib.sha256,
@@ -89,12 +90,15 @@ class User:
         self._report("user.tags.set")
 
     def set_limits(self, limits: Mapping[str, int]) -> None:
-        """Let these limits hold, in place of all before."""
+        """Let these limits hold, in place of all before. `ValueError` where they cannot be."""
+        check_limits(limits, USER_LIMITS)
         self.limits = dict(limits)
         self._report("user.limits.set")
 
     def permit(self, vhost: str, permission: Permission | None) -> None:
-        """Set, or with None take away, what the user may do in a virtual host."""
+        """Set, or with None take away, what the user may do in a virtual host. `ValueError` for what is no pattern."""
+        if permission is not None:
+            check_patterns(permission)
         self._verdicts.clear()
         self.generation += 1
         if permission is not None:
@@ -104,7 +108,9 @@ class User:
             self._report("permission.deleted", vhost)
 
     def permit_topic(self, vhost: str, exchange: str, permission: TopicPermission | None) -> None:
-        """Set, or with None take away, which keys the user may use on a topic exchange."""
+        """The same for the keys that the user may use on a topic exchange."""
+        if permission is not None:
+            check_patterns(permission)
         self.generation += 1
         if permission is not None:
             self.topic_permissions[vhost, exchange] = permission

@@ -24,6 +24,7 @@ from amqproxy.broker.exchanges import TYPES
 from amqproxy.broker.exchanges.delayed import released
 from amqproxy.broker.held import Held
 from amqproxy.broker.keeper import Keeper
+from amqproxy.broker.limits import VHOST_LIMITS, check_limits
 from amqproxy.broker.message import Message
 from amqproxy.broker.policies import Effect, Policy, effect, effective_arguments
 from amqproxy.broker.queue import Queue
@@ -96,7 +97,8 @@ class VirtualHost:
         self.events.report("vhost.metadata.set", self.name, self)
 
     def set_limits(self, limits: Mapping[str, int]) -> None:
-        """Let these limits hold, in place of all before: RabbitMQ's max-queues and max-connections."""
+        """Let these limits hold, in place of all before. `ValueError` where they cannot be."""
+        check_limits(limits, VHOST_LIMITS)
         self.limits = dict(limits)
         self.events.report("vhost.limits.set", self.name, self)
 

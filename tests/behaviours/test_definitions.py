@@ -256,3 +256,35 @@ def test_bindings(exported: dict[str, Any]) -> None:
 
 def test_virtual_hosts(exported: dict[str, Any]) -> None:
     assert VHOST in {vhost["name"] for vhost in exported["vhosts"]}
+
+
+def test_bindings_of_what_is_not_there_are_left_out(scene: Scene) -> None:
+    """What is exported has them: those of exclusive queues, which are not exported themselves."""
+    binding = {"vhost": scene.vhost, "source": "amq.direct", "destination": scene.q, "destination_type": "queue"}
+    scene.broker.define(bindings=[{**binding, "routing_key": "k", "arguments": {}}])
+
+
+EVERYTHING = {"user": "guest", "vhost": "behaviours", "configure": ".*", "write": ".*", "read": ".*"}
+
+
+@pytest.mark.parametrize(
+    "definitions",
+    [
+        {"permissions": [{**EVERYTHING, "write": "("}]},
+        {"users": [{"name": "hasty", "password_hash": "%%%", "tags": ""}]},
+        {
+            "parameters": [
+                {
+                    "vhost": "behaviours",
+                    "component": "vhost-limits",
+                    "name": "limits",
+                    "value": {"max-queues": "many"},
+                }
+            ]
+        },
+    ],
+    ids=["a pattern that is none", "a hash that is none", "a limit that is none"],
+)
+def test_what_no_import_takes(scene: Scene, definitions: dict[str, Any]) -> None:
+    with pytest.raises((RuntimeError, ValueError)):
+        scene.broker.define(**definitions)

@@ -173,8 +173,27 @@ def test_of_one_virtual_host() -> None:
             "exchanges[0]: unknown exchange type 'carousel'",
         ),
         (
-            {"bindings": [{"source": "nil", "vhost": "/", "destination": "q", "routing_key": ""}]},
-            "bindings[0]: no queue 'q' in vhost '/'",
+            {
+                "bindings": [
+                    {"source": "x", "vhost": "/", "destination": "q", "destination_type": "z", "routing_key": ""}
+                ]
+            },
+            "bindings[0]: destination_type 'z' is neither queue nor exchange",
+        ),
+        ({"queues": [{"name": "q", "vhost": "/", "durable": "yes"}]}, "queues[0]: 'durable' is neither true nor false"),
+        ({"users": [{"name": "u", "password_hash": 5}]}, "users[0]: 'password_hash' is not in base64"),
+        ({"users": [{"name": "u", "password_hash": "%%%"}]}, "users[0]: 'password_hash' is not in base64"),
+        (
+            {"users": [{"name": "u", "limits": {"max-queues": 1}}]},
+            "users[0]: Unrecognised terms ['max-queues'] in limits",
+        ),
+        (
+            {"permissions": [{"user": "guest", "vhost": "/", "configure": "(", "write": "", "read": ""}]},
+            "permissions[0]: '(' is no regular expression: missing ), unterminated subpattern at position 0",
+        ),
+        (
+            {"topic_permissions": [{"user": "guest", "vhost": "/", "exchange": "amq.topic", "write": 1, "read": ""}]},
+            "topic_permissions[0]: 1 is no regular expression",
         ),
         (
             {"policies": [{"vhost": "/", "name": "p", "pattern": ".*", "definition": {"max-length": -5}}]},
@@ -187,6 +206,27 @@ def test_what_cannot_be(definitions: dict[str, Any], expected: str) -> None:
     with pytest.raises(DefinitionError) as error:
         load(Broker(), definitions, 0.0)
     assert str(error.value) == expected
+
+
+def test_bindings_of_what_is_not_exported_are_left_out() -> None:
+    """RabbitMQ lists those of exclusive queues, and of internal exchanges, which it does not list themselves."""
+    broker = Broker()
+    ends = [
+        ("amq.direct", "mine", "queue"),
+        ("inner", "amq.fanout", "exchange"),
+        ("amq.direct", "amq.fanout", "exchange"),
+    ]
+    bindings = [
+        {"vhost": "/", "source": source, "destination": destination, "destination_type": kind, "routing_key": "k"}
+        for source, destination, kind in ends
+    ]
+    assert load(broker, {"bindings": bindings}, 0.0) == [
+        "bindings[0]: no queue 'mine' in vhost '/'",
+        "bindings[1]: no exchange 'inner' in vhost '/'",
+    ]
+    assert [
+        source.name for source, _ in broker.vhosts["/"].bindings_to(broker.vhosts["/"].exchanges["amq.fanout"])
+    ] == ["amq.direct"]
 
 
 def test_a_queue_declared_by_definition_is_a_clients_own() -> None:
