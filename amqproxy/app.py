@@ -164,7 +164,11 @@ async def run_broker(config: Broker) -> None:
 
 async def export(data: Path) -> dict[str, Any]:
     """The definitions that a broker has kept in the directory `data`. `Unavailable` when there are none to be had."""
-    if not (data / NAME).is_file():
+    try:
+        is_there = (data / NAME).is_file()
+    except OSError as error:
+        raise Unavailable(f"{data} cannot be read: {error.strerror}") from None
+    if not is_there:
         raise Unavailable(f"{data} holds no broker's data: there is no {NAME} in it")
     broker = integrated.Broker(__version__)
     try:

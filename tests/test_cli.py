@@ -189,6 +189,12 @@ def test_there_is_nothing_to_export_where_no_broker_was(amqproxy: Amqproxy, tmp_
     assert not list(tmp_path.iterdir())
 
 
+def test_what_cannot_be_read_cannot_be_exported(amqproxy: Amqproxy, tmp_path: Path) -> None:
+    code, out, err = amqproxy("broker", "export", "--data", str(tmp_path / ("x" * 300)))
+    assert (code, out) == (cli.FAILED, "")
+    assert err == f"amqproxy: {tmp_path / ('x' * 300)} cannot be read: File name too long\n"
+
+
 def test_flags_of_the_broker_go_before_the_file() -> None:
     config = parse("broker: {listen: [{address: 'b:2'}, {address: 'c:3'}], data: d}", Path("a.yaml")).broker
     assert cli._merged_broker(config, None, None, None, {}) == config

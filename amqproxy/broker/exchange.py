@@ -78,19 +78,22 @@ class Exchange:
         value = self.arguments.get("alternate-exchange", self.policy.get("alternate-exchange"))
         return value if isinstance(value, str) else None
 
+    def has(self, binding: Binding) -> bool:
+        """Is it there?"""
+        return _key(binding) in self.bindings
+
     def bind(self, binding: Binding) -> bool:
         """Add a binding; False when it is there already. `ProtocolError` when the type does not take such a one."""
-        key = (id(binding.destination), binding.routing_key, binding.arguments)
-        if key in self.bindings:
+        if self.has(binding):
             return False
         self.check_binding(binding)
-        self.bindings[key] = binding
+        self.bindings[_key(binding)] = binding
         self.added(binding)
         return True
 
     def unbind(self, binding: Binding) -> bool:
         """Remove a binding; False when it is not there."""
-        found = self.bindings.pop((id(binding.destination), binding.routing_key, binding.arguments), None)
+        found = self.bindings.pop(_key(binding), None)
         if found is None:
             return False
         self.removed(found)
@@ -112,3 +115,8 @@ class Exchange:
     def delay(self, message: Message) -> int:
         """Milliseconds for which a message is to be held before it is routed."""
         return 0
+
+
+def _key(binding: Binding) -> tuple[int, str, Table]:
+    """What tells bindings of one exchange apart."""
+    return id(binding.destination), binding.routing_key, binding.arguments

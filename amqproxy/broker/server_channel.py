@@ -254,9 +254,9 @@ class ServerChannel:
         name, source = self._queue_name(method.queue), stripped(method.exchange)
         routing_key = method.routing_key if method.queue or method.routing_key else name
         self._check_binding("queue", name, source, routing_key)
-        if source in self.vhost.exchanges and name in self.vhost.queues:
-            queue = self.vhost.queue(name, self.link)
-            self.vhost.unbind(self.vhost.exchanges[source], queue, routing_key, method.arguments)
+        exchange, queue = self.vhost.exchanges.get(source), self.vhost.queues.get(name)
+        if exchange is not None and queue is not None:
+            self.vhost.unbind(exchange, queue, routing_key, method.arguments, self.link)
         self._reply(method, QueueUnbindOk())
 
     def _queue_purge(self, method: QueuePurge, now: float) -> None:

@@ -308,10 +308,22 @@ class VirtualHost:
             if self.events.is_kept:
                 self.events.report("binding.created", self.name, binding, source=source)
 
-    def unbind(self, source: Exchange, destination: Queue | Exchange, routing_key: str, arguments: Table) -> None:
-        """Remove a binding that may be there."""
-        if self._unbind(source, Binding(destination, routing_key, in_order(arguments))):
-            self._delete_if_unused(source)
+    def unbind(
+        self,
+        source: Exchange,
+        destination: Queue | Exchange,
+        routing_key: str,
+        arguments: Table,
+        link: Link | None = None,
+    ) -> None:
+        """Remove a binding that may be there; where it is, and is a queue's, `link` must be one that may use that."""
+        binding = Binding(destination, routing_key, in_order(arguments))
+        if not source.has(binding):
+            return
+        if isinstance(destination, Queue):
+            self.queue(destination.name, link)
+        self._unbind(source, binding)
+        self._delete_if_unused(source)
 
     def bindings_to(self, destination: Queue | Exchange) -> list[tuple[Exchange, Binding]]:
         """What leads to a queue or exchange, and from where."""

@@ -577,6 +577,13 @@ def test_exclusive_queue_of_another_connection(scene: Scene, misuse: Callable[[s
     other.expect_close(scene.fill(f"channel 405 {method.name} {expected}"))
 
 
+@pytest.mark.parametrize("source", ["amq.direct", "nowhere"])
+def test_to_take_away_what_is_not_there_asks_nobody(scene: Scene, source: str) -> None:
+    """Not even whose queue it is."""
+    scene.ch.declare(scene.q, exclusive=True)
+    scene.channel().call(QueueUnbind(queue=scene.q, exchange=source, routing_key="k"))
+
+
 # -------------------------------------------------------------------------------------------------- on a channel
 
 
