@@ -268,9 +268,9 @@ class Reference:
         places = self.queues if kind == "queue" else self.exchanges
         if source in self.exchanges and name in places:
             exchange = self.exchanges[source]
-            binding = (self.destination(channel, kind, name), key)
+            binding = (places[name], key)
             if binding in exchange.bindings:
-                exchange.bindings.remove(binding)
+                exchange.bindings.remove((self.destination(channel, kind, name), key))
                 self.remove_if_unused(exchange)
 
     def unbind_all(self, destination: Queue | Exchange) -> None:
