@@ -14,6 +14,7 @@ from amqproxy import config
 from amqproxy.broker import definitions
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.keeping import kept
+from amqproxy.broker.log_exchange import log_published
 from amqproxy.broker.resources import usual_memory_limit
 from amqproxy.broker.server import Server
 from amqproxy.broker.time_of_day import current_time
@@ -35,6 +36,7 @@ async def configured(settings: config.Broker, version: str = "") -> AsyncIterato
         max_message_size=limits.message_size,
         memory_limit=usual_memory_limit() if limits.memory is None else limits.memory,
         disk_free_limit=limits.disk_free,
+        log_exchange=settings.log_exchange,
     )
     data = None if settings.data is None else Path(settings.data)
     async with AsyncExitStack() as stack:
@@ -43,6 +45,8 @@ async def configured(settings: config.Broker, version: str = "") -> AsyncIterato
             _define(broker, Path(settings.definitions))
         if remembrance is not None:
             remembrance.compare()
+        if settings.log_exchange:
+            stack.enter_context(log_published(broker))
         server = Server(
             broker,
             most_connections=limits.connections,

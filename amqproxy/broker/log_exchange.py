@@ -1,0 +1,44 @@
+"""amq.rabbitmq.log: what the broker logs is published too, under its level, for whoever binds a queue there."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
+from typing import Any
+
+import structlog
+
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.time_of_day import current_time
+
+
+@contextmanager
+def log_published(broker: Broker) -> Iterator[None]:
+    """Let what this thread logs through structlog go to the broker's exchange as well, for the while."""
+    processors = list(structlog.get_config()["processors"])
+    # Before the last one, which makes of an event what is written: there it has all that is said, and no colours.
+    structlog.configure(processors=[*processors[:-1], _Publisher(broker), *processors[-1:]])
+    try:
+        yield
+    finally:
+        structlog.configure(processors=processors)
+
+
+class _Publisher:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._render = structlog.dev.ConsoleRenderer(colors=False, pad_event_to=0)
+        self._thread = threading.get_ident()
+        self._is_publishing = False
+
+    def __call__(self, logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        # What publishing itself has to log is not published: that might have no end.
+        if not self._is_publishing and threading.get_ident() == self._thread:
+            self._is_publishing = True
+            try:
+                text = self._render(logger, method, dict(event))
+                self._broker.log(event.get("level", method), text, current_time())
+            finally:
+                self._is_publishing = False
+        return event

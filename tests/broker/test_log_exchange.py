@@ -1,0 +1,86 @@
+"""What is logged is published too."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from amqproxy import log
+from amqproxy.amqp091.methods import BasicGet
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.configured import configured
+from amqproxy.broker.log_exchange import log_published
+from amqproxy.config import Broker as Settings
+from amqproxy.config import Log
+from tests.broker.client import Client, connected
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was(capsys: pytest.CaptureFixture[str]) -> Iterator[None]:
+    log.start(Log())
+    yield
+    structlog.reset_defaults()
+
+
+def listening(broker: Broker, *levels: str) -> Client:
+    client = connected(broker)
+    client.declare("log")
+    for level in levels:
+        client.bind("log", "amq.rabbitmq.log", level)
+    return client
+
+
+async def test_by_its_level(capsys: pytest.CaptureFixture[str]) -> None:
+    broker = Broker(log_exchange=True)
+    client = listening(broker, "warning", "error")
+    with log_published(broker):
+        structlog.get_logger().info("listening")
+        structlog.get_logger().warning("connection refused", limit=5)
+        structlog.get_logger().debug("below the level")
+    structlog.get_logger().error("after it")
+    (message,) = broker.vhosts["/"].queues["log"]
+    assert message.body.endswith(b"[warning  ] connection refused limit=5")
+    assert (message.exchange, message.routing_key) == ("amq.rabbitmq.log", "warning")
+    assert message.properties.content_type == "text/plain"
+    assert client.answers(BasicGet(queue="log", no_ack=True)) == "basic.get-ok"
+    assert capsys.readouterr().err.count("\n") == 3  # it is written all the same
+
+
+async def test_what_other_threads_log_is_written_only(capsys: pytest.CaptureFixture[str]) -> None:
+    broker = Broker(log_exchange=True)
+    listening(broker, "error")
+    with log_published(broker):
+        thread = threading.Thread(target=lambda: structlog.get_logger().error("elsewhere"))
+        thread.start()
+        thread.join()
+    assert list(broker.vhosts["/"].queues["log"]) == []
+    assert "elsewhere" in capsys.readouterr().err
+
+
+async def test_what_publishing_logs_is_not_published() -> None:
+    broker = Broker(log_exchange=True)
+    listening(broker, "#")
+    with log_published(broker):
+        vhost = broker.vhosts["/"]
+        route = vhost.route
+
+        def routed(*arguments: object) -> object:
+            structlog.get_logger().info("one more")
+            return route(*arguments)  # type: ignore[arg-type]
+
+        vhost.route = routed  # type: ignore[method-assign, assignment]
+        structlog.get_logger().info("one")
+    assert len(list(vhost.queues["log"])) == 1
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_as_it_is_configured(is_there: bool) -> None:
+    async with configured(Settings(log_exchange=is_there)) as server:
+        assert ("amq.rabbitmq.log" in server.broker.vhosts["/"].exchanges) is is_there
+        if is_there:
+            listening(server.broker, "info")
+            structlog.get_logger().info("one")
+            assert len(list(server.broker.vhosts["/"].queues["log"])) == 1
