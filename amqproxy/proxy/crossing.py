@@ -7,7 +7,6 @@ really passes on it, so that neither peer ever gets what it may not. It does no 
 
 from __future__ import annotations
 
-import heapq
 import itertools
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -23,6 +22,7 @@ from amqproxy.amqp091.errors import (
 from amqproxy.amqp091.frames import (
     BODY,
     EVERY_METHOD,
+    HEADER,
     HEARTBEAT,
     METHOD,
     OVERHEAD,
@@ -31,12 +31,11 @@ from amqproxy.amqp091.frames import (
     encode_frame,
     every_frame,
 )
-from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
+from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer, State
 from amqproxy.amqp091.methods import (
     BY_INDEX,
     BY_NAME,
     BasicDeliver,
-    BasicGetOk,
     BasicPublish,
     ChannelClose,
     ChannelCloseOk,
@@ -45,10 +44,12 @@ from amqproxy.amqp091.methods import (
     ConnectionStartOk,
     Method,
 )
-from amqproxy.proxy.flow import Flow, Rest
+from amqproxy.proxy.flow import Flow, Load, Rest, cost, cost_of_own
 from amqproxy.proxy.judge import Judge, Passing
 from amqproxy.proxy.reframing import method_frame
-from amqproxy.proxy.strait import Strait
+from amqproxy.proxy.renumbering import within_bounds
+from amqproxy.proxy.strait import DELIVERIES, Strait
+from amqproxy.proxy.timers import Timer, Timers
 from amqproxy.rules.introduction import introduced
 from amqproxy.rules.seen import ChannelFacts, Client
 from amqproxy.rules.verdict import Close, Impairment, Insertion, Mirrored, Stage, Verdict
@@ -56,17 +57,11 @@ from amqproxy.rules.verdict import Close, Impairment, Insertion, Mirrored, Stage
 MAX_HELD = 16 * 1024 * 1024
 """Octets that may wait in one session behind what is held; above, nothing more is read from their sender."""
 
-MAX_POSTPONED = 1.0
-"""Seconds after which a command that others were to overtake goes on, though they did not come."""
-
 MAX_UNSEEN = 1024
 """Methods of one direction that are known to pass; beyond, all are forgotten and judged again."""
 
 INTRODUCTIONS = (ConnectionStartOk.index, ConnectionOpen.index)
 """What makes a client known: it must be, before such a method itself is judged."""
-
-CLOSED_FOR_THE_CLIENT = "closed by a rule of the proxy"
-"""What the broker is told when we close a channel that it knows."""
 
 
 def _all_but(*names: str) -> bytes:
@@ -82,10 +77,6 @@ STATEFUL = {
 }
 """Of each sender, the methods that change what the legs have agreed. The others, which are nearly
 all there are, need not be handed over to be relayed."""
-
-
-DELIVERIES = frozenset({BasicDeliver.index, BasicGetOk.index})
-"""What a client may have to acknowledge."""
 
 
 class Effects(msgspec.Struct):
@@ -150,7 +141,10 @@ class Crossing:
         self._is_tapped = is_tapped
         self._shows_all = shows_all
         self.straits: dict[int, Strait] = {}
-        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self.loads = {peer: Load() for peer in Peer}
+        self.gathering = Load()
+        self._timers = Timers()
+        self._unsure: list[tuple[Strait, Flow]] = []
         self.numbers = itertools.count(1)
         self.now = 0.0
         self._staged: tuple[Frame | None, Stage] = (None, Stage.NOTHING)
@@ -166,6 +160,10 @@ class Crossing:
     def ask_for_frames(self) -> None:
         """Have what is needed handed over, and no more: to be called when the judge, or what it knows, is another."""
         self.forget_unseen()
+        self._staged = (None, Stage.NOTHING)
+        for strait in self.straits.values():
+            for flow in strait.flows.values():
+                strait.stage_again(flow)
         self.counts_unacked = self.judge.reads_unacked
         for peer, reader in self.readers.items():
             if self._is_tapped or self._shows_all or self.gate is not None:
@@ -208,6 +206,11 @@ class Crossing:
                 coming = self._looked_over(sender, coming, octets[kept_from - offset :], kept_from)
         if self.refusal is None and kept_from < offset + len(octets):
             output.append(octets[kept_from - offset :] if kept_from > offset else octets)
+        while self._unsure:
+            strait, flow = self._unsure.pop()
+            if flow.is_unsure and flow.catch_up(self.readers[sender].lanes.get(strait.number)):
+                strait.complete(flow)
+        self._end_if_nothing_waits()
 
     def take_output(self, to: Peer) -> bytes | memoryview:
         """All that is to be sent to a peer now."""
@@ -229,18 +232,18 @@ class Crossing:
     @property
     def next_deadline(self) -> float:
         """When `tick` will next have something to do, in seconds."""
-        return self._timers[0][0] if self._timers else float("inf")
+        return self._timers.next_deadline
 
     def tick(self, now: float) -> None:
         """Let go on what has waited long enough."""
         self.now = now
-        while self._timers and self._timers[0][0] <= now and self.refusal is None:
-            heapq.heappop(self._timers)[2]()
+        while self.refusal is None and (do := self._timers.take_due(now)) is not None:
+            do()
+        self._end_if_nothing_waits()
 
-    @property
-    def is_full(self) -> bool:
-        """Does so much wait that nothing more is to be read for now?"""
-        return bool(self.waiting or self.straits) and sum(each.octets for each in self.straits.values()) > MAX_HELD
+    def is_full(self, sender: Peer) -> bool:
+        """Does so much wait of what a peer has said that nothing more is to be read of it for now?"""
+        return self.loads[sender].octets > MAX_HELD
 
     def release(self, number: int, verdict: Verdict | None, now: float) -> None:
         """Let a command go on that is held, with another verdict if one is given. `KeyError` when it is not held."""
@@ -250,13 +253,15 @@ class Crossing:
         if verdict is not None:
             flow.waiting.verdict = verdict
         strait.resume(flow)
+        self._end_if_nothing_waits()
 
     def release_all(self, now: float) -> None:
-        """Let everything go on that waits."""
+        """Let everything go on that waits; what is held, as if nobody had said a word."""
         self.now = now
         for strait, flow in list(self.waiting.values()):
             while flow.is_waiting and self.refusal is None:
-                strait.resume(flow)
+                strait.time_out(flow)
+        self._end_if_nothing_waits()
 
     def end(self) -> None:
         """The session is over."""
@@ -388,8 +393,12 @@ class Crossing:
             return
         if strait is None:
             strait = self._strait(number)
+            if is_live and frame.kind in (HEADER, BODY):
+                strait.flows[sender].join_midway(frame)
+                self._unsure.append((strait, strait.flows[sender]))
         if is_reopening:
             strait.reopening.append(frame)
+            self.loads[CLIENT].octets += cost([frame])
             strait.watch_lanes()
             return
         if strait.closing is not None:
@@ -397,6 +406,9 @@ class Crossing:
         elif is_live:
             if sender is SERVER and frame.kind == METHOD and frame.index == ChannelClose.index:
                 strait.drop(strait.flows[CLIENT])  # the broker would not take it any more
+                if strait.is_unheard(CLIENT):
+                    strait.close_for_both()
+                    return
             strait.admit(strait.flows[sender], frame)
 
     def _strait(self, number: int) -> Strait:
@@ -412,7 +424,16 @@ class Crossing:
 
     def holds_up(self, sender: Peer) -> bool:
         """Does anything of the sender's wait, on any channel?"""
-        return any(flow.sender is sender for _, flow in self.waiting.values())
+        if any(flow.sender is sender for _, flow in self.waiting.values()):
+            return True
+        return sender is CLIENT and any(strait.reopening for strait in self.straits.values())
+
+    def _end_if_nothing_waits(self) -> None:
+        """Let a connection.close go on that has waited for all that was said before it."""
+        last = self.straits.get(0)
+        if last is not None:
+            for flow in last.flows.values():
+                last.go_on(flow)
 
     # --- verdicts
 
@@ -435,23 +456,20 @@ class Crossing:
             unacked=0 if strait is None or strait.deliveries is None else strait.deliveries.open,
         )
 
-    def at(self, when: float, do: Callable[[], None]) -> None:
-        heapq.heappush(self._timers, (when, next(self.numbers), do))
-
-    # --- messages that go no further
-
-    # --- what others overtake
+    def at(self, when: float, do: Callable[[], None]) -> Timer:
+        return within_bounds(self._timers.at, when, do)
 
     # --- commands of our own
 
     def insert(self, insertion: Insertion, tag: int | None = None) -> None:
         """Send a command of our own, or one that others have overtaken, to which the broker gave `tag`."""
         if insertion.after > 0:
-            soon = msgspec.structs.replace(insertion, after=0.0)
-            self.at(self.now + insertion.after, lambda: self.insert(soon))
+            self._insert_later(insertion)
             return
         command, to = insertion.command, insertion.to
         number = command.channel
+        if number == 0 and self.connections[to].state is not State.OPEN:
+            return
         if number and not (self.has_channel(to, number) and self.connections[to].channels[number].takes_frames):
             return  # the channel that it is for is no more
         strait = self.straits.get(number) or self._strait(number)
@@ -460,9 +478,23 @@ class Crossing:
         flow = strait.flows[to.other]
         if strait.is_mid(flow):
             strait.watch()
-            flow.insertions.append((command, tag))
+            flow.put_off(command, tag)
         else:
-            strait.send_own(to, command, tag, is_ahead=insertion.is_ahead)
+            strait.send_own(to, command, tag)
+
+    def _insert_later(self, insertion: Insertion) -> None:
+        """Send a command of our own in some time, unless its channel is another by then."""
+        number = insertion.command.channel
+        strait = self.straits.get(number) or self._strait(number)
+        load, octets = self.loads[insertion.to.other], cost_of_own(insertion.command)
+
+        def insert() -> None:
+            load.octets -= octets
+            if self.straits.get(number) is strait:
+                self.insert(msgspec.structs.replace(insertion, after=0.0))
+
+        self.at(self.now + insertion.after, insert)
+        load.octets += octets
 
     # --- what goes out
 
@@ -505,6 +537,7 @@ class Crossing:
         if strait is not None and strait.reopening:
             new = self.straits[number] = Strait(number, self)
             new.is_watched = True
+            self.loads[CLIENT].octets -= cost(strait.reopening)
             for frame in strait.reopening:
                 new.admit(new.flows[CLIENT], frame)
             new.watch_lanes()

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Mapping
 from enum import Enum, auto
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import HEADER, METHOD, Frame, Lane
 from amqproxy.amqp091.grammar import Peer
+from amqproxy.proxy.timers import Timer
 from amqproxy.rules.verdict import Hold, Stage, Verdict
+
+_UNKNOWN = 1 << 62
+"""More octets than any content has."""
 
 
 class Rest(Enum):
@@ -18,10 +23,33 @@ class Rest(Enum):
     IS_SWALLOWED = auto()
 
 
+FRAME_COST = 256
+"""Octets that a frame costs besides its own, about: else empty ones could wait without end."""
+
+
+class Load:
+    """How many octets wait in a session because of what one peer has said."""
+
+    __slots__ = ("octets",)
+
+    def __init__(self) -> None:
+        self.octets = 0
+
+
+def cost(frames: Iterable[Frame]) -> int:
+    """The octets that these frames cost while they are kept."""
+    return sum([frame.size + FRAME_COST for frame in frames])
+
+
+def cost_of_own(command: Command) -> int:
+    """The same of a command that has not come in frames."""
+    return command.body_size + 4 * FRAME_COST
+
+
 class Waiting:
     """A command that waits with its verdict, from `since` until `until` (seconds) or for somebody's word."""
 
-    __slots__ = ("hold", "number", "original", "since", "until", "verdict")
+    __slots__ = ("cost", "hold", "number", "original", "since", "timer", "until", "verdict")
 
     def __init__(self, original: Command, verdict: Verdict, since: float, until: float, number: int) -> None:
         self.original = original
@@ -30,17 +58,21 @@ class Waiting:
         self.until = until
         self.hold: Hold | None = verdict.hold
         self.number = number
+        self.timer: Timer | None = None
+        self.cost = cost(original.frames)
 
 
 class Postponed:
     """A command that `left` more of its method are to overtake; `tag` is the delivery tag that the broker gave it."""
 
-    __slots__ = ("command", "left", "tag")
+    __slots__ = ("command", "cost", "left", "tag", "timer")
 
     def __init__(self, command: Command, tag: int, left: int) -> None:
         self.command = command
         self.tag = tag
         self.left = left
+        self.timer: Timer | None = None
+        self.cost = cost(command.frames) if command.frames else cost_of_own(command)
 
 
 class Flow:
@@ -48,37 +80,51 @@ class Flow:
 
     `gathered` are the frames of a command that is not judged yet, `stage` how much of it must come before it can be;
     `rest` is what becomes of the frames of a content that is judged, or was not wanted. `is_mid` holds while the target
-    has had a part of a content and not all of it: nothing else may be put between. `ordinal` counts the contents seen.
-    `insertions` wait for the end of such a content; each with the delivery tag that the broker gave it, if it did.
+    has had a part of a content and not all of it: nothing else may be put between. `ordinal` counts the contents seen,
+    `settled` those of whom it is known by now whether they go on. `first` is the method under way, and `is_acked`
+    whether anybody has to acknowledge it, as it was when it came; None when nobody has asked. `insertions` wait for the
+    end of such a content; each with the delivery tag that the broker gave it, if it did. What waits counts for
+    `loads`, for the peer on whose account it does; what is gathered for `gathering`.
     """
 
     __slots__ = (
+        "_gathered_cost",
+        "_gathering",
         "_has_header",
+        "_own_load",
         "_remaining",
+        "_waiting_load",
         "decided",
+        "first",
         "gathered",
         "insertions",
+        "is_acked",
         "is_mid",
-        "octets",
         "ordinal",
         "postponed",
         "queue",
         "rest",
         "sender",
+        "settled",
         "stage",
         "waiting",
     )
 
-    def __init__(self, sender: Peer) -> None:
+    def __init__(self, sender: Peer, loads: Mapping[Peer, Load], gathering: Load) -> None:
         self.sender = sender
+        self._waiting_load = loads[sender]
+        self._own_load = loads[sender.other]  # who made us say something is who hears what this sender says
+        self._gathering = gathering
+        self._gathered_cost = 0
         self.gathered: list[Frame] = []
         self.stage = Stage.NOTHING
         self.decided: Verdict | None = None
         self.rest = Rest.PASSES
         self.is_mid = False
-        self.ordinal = 0
-        self.queue: deque[Frame] = deque()
-        self.octets = 0
+        self.ordinal = self.settled = 0
+        self.first: Frame | None = None
+        self.is_acked: bool | None = None
+        self.queue: deque[tuple[Frame, bool | None]] = deque()
         self.waiting: Waiting | None = None
         self.insertions: deque[tuple[Command, int | None]] = deque()
         self.postponed: list[Postponed] = []
@@ -99,25 +145,104 @@ class Flow:
         """Must what comes now wait behind something?"""
         return self.is_waiting or bool(self.queue)
 
-    def enqueue(self, frame: Frame) -> None:
-        self.queue.append(frame)
-        self.octets += len(frame.raw)
+    def enqueue(self, frame: Frame, is_acked: bool | None) -> None:
+        self.queue.append((frame, is_acked))
+        self._waiting_load.octets += cost([frame])
 
-    def dequeue(self) -> Frame:
-        frame = self.queue.popleft()
-        self.octets -= len(frame.raw)
-        return frame
+    def dequeue(self) -> tuple[Frame, bool | None]:
+        frame, is_acked = self.queue.popleft()
+        self._waiting_load.octets -= cost([frame])
+        return frame, is_acked
+
+    def wait(self, waiting: Waiting) -> None:
+        """Have a command wait, and all behind it."""
+        self.waiting = waiting
+        self._waiting_load.octets += waiting.cost
+
+    def wake(self) -> Waiting | None:
+        """What has waited, if something has; it does no longer."""
+        waiting, self.waiting = self.waiting, None
+        if waiting is not None:
+            self._waiting_load.octets -= waiting.cost
+        return waiting
+
+    def put_off(self, command: Command, tag: int | None) -> None:
+        """Keep a command of our own until the content under way has come to its end."""
+        self.insertions.append((command, tag))
+        self._own_load.octets += cost_of_own(command)
+
+    def next_own(self) -> tuple[Command, int | None]:
+        """The first that was put off."""
+        command, tag = self.insertions.popleft()
+        self._own_load.octets -= cost_of_own(command)
+        return command, tag
+
+    def postpone(self, postponed: Postponed) -> None:
+        self.postponed.append(postponed)
+        self._waiting_load.octets += postponed.cost
+
+    def no_longer_postponed(self, gone: Iterable[Postponed]) -> None:
+        """Forget those that are sent, or are not to be sent at all."""
+        for each in gone:
+            self.postponed.remove(each)
+            self._waiting_load.octets -= each.cost
+            if each.timer is not None:
+                each.timer.cancel()
+
+    def gather(self, frames: list[Frame], stage: Stage) -> None:
+        """Keep a command of which these have come until it has come as far as `stage`."""
+        self.gathered = frames
+        self.stage = stage
+        self._has_header = False
+        self._remaining = 0
+        self.skip(frames[1:])
+        self._gathered_cost = cost(frames)
+        self._gathering.octets += self._gathered_cost
+
+    def gather_more(self, frame: Frame) -> bool:
+        """Keep one more frame; True when the command is complete."""
+        self.gathered.append(frame)
+        octets = cost([frame])
+        self._gathered_cost += octets
+        self._gathering.octets += octets
+        return self.advance(frame)
+
+    def take_gathered(self) -> list[Frame]:
+        """What was gathered, which is for others to keep."""
+        frames, self.gathered = self.gathered, []
+        self._gathering.octets -= self._gathered_cost
+        self._gathered_cost = 0
+        return frames
 
     def join(self, lane: Lane | None) -> None:
         """Begin to see a lane whose frames have passed unseen so far."""
         self.end()
         if lane is None:
             return
-        self.ordinal = lane.contents
+        self.ordinal = self.settled = lane.contents
         if lane.expects != METHOD:
             self.begin(Rest.PASSES)
             self._has_header = lane.expects != HEADER
             self._remaining = lane.remaining
+
+    def join_midway(self, frame: Frame) -> None:
+        """Begin to see a content with a header or body of it; how much more is to come, its lane says in the end."""
+        self.begin(Rest.PASSES)
+        self.ordinal = self.settled = frame.ordinal
+        self._has_header = frame.kind != HEADER
+        self._remaining = _UNKNOWN
+
+    def catch_up(self, lane: Lane | None) -> bool:
+        """Know by the lane, all of whose frames have come to here, what `join_midway` left open; True: the end."""
+        if lane is not None and lane.expects != METHOD:
+            self._remaining = lane.remaining
+            return False
+        return True
+
+    @property
+    def is_unsure(self) -> bool:
+        """Is it not known how much of the content under way is to come?"""
+        return self.is_mid and self._remaining > _UNKNOWN // 2
 
     def begin(self, rest: Rest) -> None:
         """A method's content begins, and this becomes of it."""
@@ -155,16 +280,19 @@ class Flow:
                 each.left -= 1
                 if each.left <= 0:
                     ready.append(each)
-        self.postponed = [each for each in self.postponed if each not in ready]
+        self.no_longer_postponed(ready)
         return ready
 
     def clear(self) -> None:
         """Drop all that has not gone on."""
+        self._waiting_load.octets -= cost([frame for frame, _ in self.queue])
         self.queue.clear()
-        self.octets = 0
-        self.gathered = []
+        self.take_gathered()
         self.stage = Stage.NOTHING
         self.decided = None
-        self.waiting = None
-        self.insertions.clear()
-        self.postponed.clear()
+        waiting = self.wake()
+        if waiting is not None and waiting.timer is not None:
+            waiting.timer.cancel()
+        while self.insertions:
+            self.next_own()
+        self.no_longer_postponed(list(self.postponed))

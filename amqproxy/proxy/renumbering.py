@@ -151,10 +151,13 @@ class DeliveryNumbers:
             if len(self._upstream) > MAX_OPEN:
                 raise OverflowError(f"more than {MAX_OPEN} deliveries are not acknowledged")
 
-    def hand_out(self, tag: int | None) -> int:
-        """The client's tag for the delivery that the broker gave `tag`; None for a copy, which nobody else knows of."""
+    def hand_out(self, tag: int | None, *, is_acked: bool = True) -> int:
+        """The client's tag for the delivery that the broker gave `tag`; None for a copy, which nobody else knows of.
+
+        Of a copy, `is_acked` is whether the client has to acknowledge it.
+        """
         self.last += 1
-        if tag is None or tag in self._upstream:
+        if is_acked if tag is None else tag in self._upstream:
             self._open[self.last] = tag
             if len(self._open) > MAX_OPEN:
                 raise OverflowError(f"more than {MAX_OPEN} deliveries are not acknowledged")

@@ -100,7 +100,7 @@ class Session:
         self._known = client or Client(session=number)
         self._crossing: Crossing | None = None
         self._timer: trio.CancelScope | None = None
-        self._room: trio.Event | None = None
+        self._room: dict[Peer, trio.Event] = {}
         self._going = 2
 
     @property
@@ -235,6 +235,8 @@ class Session:
                 ending, reason = Ending.EOF, str(error)
             if self._asked is not None:
                 if source.peer is CLIENT:
+                    if self._crossing is not None:  # what it had said before is still the broker's to hear
+                        await self._let_all_go_on(self._crossing)
                     with suppress(Broken):
                         await self.client.transport.send_eof()
                     scope.cancel()
@@ -248,8 +250,7 @@ class Session:
             with suppress(Broken):
                 if ending is Ending.EOF:
                     if self._crossing is not None:
-                        self._crossing.release_all(trio.current_time())
-                        await self._send_what_crossed(self._crossing)
+                        await self._let_all_go_on(self._crossing)
                     await target.transport.send(source.reader.held)
                 await target.transport.send_eof()
         finally:
@@ -410,8 +411,8 @@ class Session:
             self._mirror(copy)
         for number in effects.held:
             self._on_hold(self, number)
-        if self._room is not None and not crossing.is_full:
-            self._room.set()
+        for peer in [peer for peer in self._room if not crossing.is_full(peer)]:
+            self._room.pop(peer).set()
         if self._timer is not None:
             self._timer.deadline = crossing.next_deadline
         elif crossing.next_deadline < math.inf and self._nursery is not None:
@@ -426,14 +427,14 @@ class Session:
             self._mirrors.put(copy, Login(connection.client, connection.virtual_host))
 
     async def _answer(self, crossing: Crossing, source: Leg) -> None:
-        """Send what is to be said to whom we have just heard; and wait while too much of it waits."""
+        """Send what is to be said to whom we have just heard; and wait while too much of what it said waits."""
         octets = crossing.take_output(source.peer)
         if octets:
             with suppress(Broken):  # its own direction will say what happened
                 await source.transport.send(octets)
-        while crossing.is_full:
-            self._room = trio.Event()
-            await self._room.wait()
+        while crossing.is_full(source.peer):
+            room = self._room[source.peer] = trio.Event()
+            await room.wait()
 
     async def _keep_time(self, crossing: Crossing) -> None:
         """Let go on what has waited long enough, until nothing waits."""
@@ -456,6 +457,14 @@ class Session:
             self._scope.cancel()
         self._note_crossing(self._crossing)
         self._nursery.start_soon(self._let_go_on, self._crossing)
+
+    async def _let_all_go_on(self, crossing: Crossing) -> None:
+        """Send all that waits, since there is nothing more to wait for."""
+        crossing.release_all(trio.current_time())
+        self._note_crossing(crossing)
+        if self._asked is not None:
+            crossing.take_output(CLIENT)  # it has taken its leave
+        await self._let_go_on(crossing)
 
     async def _let_go_on(self, crossing: Crossing) -> None:
         """Send what has waited, and end the session if that is what it comes to."""
@@ -551,7 +560,8 @@ class Session:
             self._account.finish(End("proxy", _SHUTDOWN.code, "drained", is_abnormal=False))
             self._farewells[SERVER] = _SHUTDOWN
             self._end_soon()
-            self._nursery.start_soon(self._ask_client_to_go, self.client.close(_SHUTDOWN), self._asked)
+            last_words = b"" if self._crossing is None else bytes(self._crossing.take_output(CLIENT))
+            self._nursery.start_soon(self._ask_client_to_go, last_words + self.client.close(_SHUTDOWN), self._asked)
 
     async def _ask_client_to_go(self, close: bytes, asked: trio.Event) -> None:
         with suppress(Broken):  # its own direction ends the session

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from amqproxy.amqp091.channel import Mode
-from amqproxy.amqp091.commands import MAX_BODY, Command
+from amqproxy.amqp091.channel import Channel, Mode
+from amqproxy.amqp091.commands import MAX_BODY, MAX_FRAMES, Command
 from amqproxy.amqp091.errors import (
     BY_CODE,
     ContentTooLarge,
@@ -22,14 +22,17 @@ from amqproxy.amqp091.frames import (
     Frame,
     every_frame,
 )
-from amqproxy.amqp091.grammar import ANSWERS, CLIENT, REPLIES, SERVER, Peer
+from amqproxy.amqp091.grammar import ANSWERS, CLIENT, REPLIES, SERVER, ChannelState, Peer
 from amqproxy.amqp091.methods import (
     BY_INDEX,
     BasicAck,
+    BasicCancel,
+    BasicCancelOk,
     BasicDeliver,
     BasicGetOk,
     BasicNack,
     BasicPublish,
+    BasicRecoverAsync,
     BasicRecoverOk,
     BasicReject,
     BasicReturn,
@@ -37,8 +40,8 @@ from amqproxy.amqp091.methods import (
     ChannelCloseOk,
     ConnectionClose,
     Method,
-    TxCommitOk,
-    TxRollbackOk,
+    TxCommit,
+    TxRollback,
 )
 from amqproxy.proxy.flow import Flow, Postponed, Rest, Waiting
 from amqproxy.proxy.reframing import altered, damaged, method_frame, settling
@@ -49,11 +52,20 @@ from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict
 if TYPE_CHECKING:
     from amqproxy.proxy.crossing import Crossing
 
+DELIVERIES = frozenset({BasicDeliver.index, BasicGetOk.index})
+"""What a client may have to acknowledge."""
+
+CONSUMER_ENDS = frozenset({BasicCancel.index, BasicCancelOk.index})
+"""After these of the server's, nothing more may come for a consumer."""
+
+MAX_GATHERED = 2 * MAX_BODY
+"""Octets of commands under way that one session may keep until rules can look at them; what is above is refused."""
+
 MAX_POSTPONED = 1.0
 """Seconds after which a command that others were to overtake goes on, though they did not come."""
 
-CLOSED_FOR_THE_CLIENT = "closed by a rule of the proxy"
-"""What the broker is told when we close a channel that it knows."""
+CLOSED_BY_RULE = "closed by a rule of the proxy"
+"""What the other one is told when we close a channel that it knows."""
 
 
 class Strait:
@@ -82,7 +94,7 @@ class Strait:
     def __init__(self, number: int, crossing: Crossing) -> None:
         self.number = number
         self._crossing = crossing
-        self.flows = {CLIENT: Flow(CLIENT), SERVER: Flow(SERVER)}
+        self.flows = {peer: Flow(peer, crossing.loads, crossing.gathering) for peer in (CLIENT, SERVER)}
         self.is_watched = False
         self.confirms: ConfirmNumbers | None = None
         self.deliveries: DeliveryNumbers | None = None
@@ -98,27 +110,23 @@ class Strait:
         channel = self._crossing.connections[CLIENT].channels.get(self.number)
         return None if channel is None else channel.confirms_from
 
-    @property
-    def octets(self) -> int:
-        """Octets of the client's and the broker's that wait here."""
-        return sum(flow.octets for flow in self.flows.values()) + sum(len(frame.raw) for frame in self.reopening)
-
     def is_reopening(self) -> bool:
         """Is what the client says said on the number's next channel, which has to wait for the broker's close-ok?"""
         return bool(self.reopening) or (self.is_closed and not self._crossing.has_channel(CLIENT, self.number))
 
     def admit(self, flow: Flow, frame: Frame) -> None:
         if flow.is_held_up:
-            flow.enqueue(frame)
+            is_acked = self._needs_ack(frame.method) if frame.index in DELIVERIES else None
+            flow.enqueue(frame, is_acked)
         elif frame.index == ConnectionClose.index and self._crossing.holds_up(flow.sender):
-            flow.enqueue(frame)  # what was said before must be heard before
+            flow.enqueue(frame, None)  # what was said before must be heard before
         else:
             self._process(flow, frame)
 
-    def _process(self, flow: Flow, frame: Frame) -> None:
+    def _process(self, flow: Flow, frame: Frame, is_acked: bool | None = None) -> None:
         """Do with the next frame of a flow what is to be done with it."""
         if frame.kind in (METHOD, HEARTBEAT):
-            self._begin(flow, frame)
+            self._begin(flow, frame, is_acked)
         elif flow.gathered:
             self._gather(flow, frame)
         else:
@@ -126,41 +134,68 @@ class Strait:
             if flow.rest is Rest.PASSES:
                 self._crossing.put(flow.sender, frame)
             if is_complete:
-                self._complete(flow)
+                self.complete(flow)
 
-    def _begin(self, flow: Flow, frame: Frame) -> None:
+    def _begin(self, flow: Flow, frame: Frame, is_acked: bool | None) -> None:
+        if flow.is_mid:
+            self.complete(flow)  # a method cuts a content short
         carries_content = frame.kind == METHOD and BY_INDEX[frame.index].carries_content
         if carries_content:
             flow.ordinal = frame.ordinal or flow.ordinal + 1
+        elif frame.ordinal:
+            flow.ordinal = flow.settled = frame.ordinal
+        flow.first, flow.is_acked = frame, is_acked
         self._insert_waiting(flow)
+        if self.own_requests and flow.sender is SERVER and frame.kind == METHOD:
+            owners = self.own_requests.get(ANSWERS.get(BY_INDEX[frame.index].name, ""))
+            if owners and owners.popleft():
+                return
         if self._crossing.counts_unacked and frame.index in (BasicDeliver.index, BasicGetOk.index):
             self._number_deliveries(frame.method.delivery_tag - 1)
         stage = self._crossing.stage(flow.sender, frame)
         if stage is Stage.NOTHING:
+            flow.settled = flow.ordinal
             self._emit(flow.sender, [frame])
             if carries_content and not self.closing:
                 flow.begin(Rest.PASSES)
         elif stage is Stage.METHOD or not carries_content:
             self._decide(flow, [frame])
         else:
-            flow.gathered = [frame]
-            flow.stage = stage
+            flow.gather([frame], stage)
 
     def _gather(self, flow: Flow, frame: Frame) -> None:
-        flow.gathered.append(frame)
-        command = Command.received(flow.gathered)
-        if frame.kind == HEADER and frame.body_size > MAX_BODY and flow.stage is Stage.BODY:
-            flow.gathered = []
-            text = f"message size {frame.body_size} is larger than the {MAX_BODY} that rules can look at"
-            self._close(command, Close(Scope.CHANNEL, ContentTooLarge.code, f"{ContentTooLarge.name} - {text}"))
+        is_complete = flow.gather_more(frame)
+        excess = self._excess(flow, frame)
+        if excess:
+            command = Command.received(flow.take_gathered())
+            flow.decided = None
+            self._close(command, Close(Scope.CHANNEL, ContentTooLarge.code, f"{ContentTooLarge.name} - {excess}"))
             self._begin_rest(flow, command.frames, Rest.IS_SWALLOWED)
-        elif command.is_complete or (frame.kind == HEADER and flow.stage is Stage.HEADER):
-            flow.gathered = []
-            decided, flow.decided = flow.decided, None
-            if decided is not None:
-                self._settle(flow, command, decided)
-            else:
-                self._decide(flow, command.frames)
+        elif is_complete or (frame.kind == HEADER and flow.stage is Stage.HEADER):
+            self._go_on_with_gathered(flow)
+
+    def _excess(self, flow: Flow, frame: Frame) -> str:
+        """What is too much about a command that is gathered; "" when nothing is."""
+        if frame.kind == HEADER and frame.body_size > MAX_BODY and flow.stage is Stage.BODY:
+            return f"message size {frame.body_size} is larger than the {MAX_BODY} that rules can look at"
+        if len(flow.gathered) > MAX_FRAMES:
+            return f"a message in more than {MAX_FRAMES} frames"
+        if self._crossing.gathering.octets > MAX_GATHERED:
+            return f"messages under way are larger than the {MAX_GATHERED} that rules can look at together"
+        return ""
+
+    def _go_on_with_gathered(self, flow: Flow) -> None:
+        frames = flow.take_gathered()
+        decided, flow.decided = flow.decided, None
+        if decided is not None:
+            self._settle(flow, Command.received(frames), decided)
+        else:
+            self._decide(flow, frames)
+
+    def stage_again(self, flow: Flow) -> None:
+        """Wait for as much of what is gathered as the rules that there are now must see."""
+        if flow.gathered and flow.decided is None:
+            flow.stage = max(flow.stage, self._crossing.stage(flow.sender, flow.gathered[0]))
 
     def _decide(self, flow: Flow, frames: list[Frame]) -> None:
         command = Command.received(frames)
@@ -189,38 +224,41 @@ class Strait:
     def _wait(self, flow: Flow, command: Command, verdict: Verdict) -> None:
         seconds = verdict.hold.timeout if verdict.hold is not None else verdict.delay
         number = next(self._crossing.numbers)
-        flow.waiting = Waiting(command, verdict, self._crossing.now, self._crossing.now + seconds, number)
+        if flow.is_acked is None and command.index in DELIVERIES:
+            flow.is_acked = self._is_acked()
+        waiting = Waiting(command, verdict, self._crossing.now, self._crossing.now + seconds, number)
+        flow.wait(waiting)
         self._crossing.waiting[number] = (self, flow)
         if flow.is_held:
             self._crossing.effects.held.append(number)
         self.watch()
+        waiting.timer = self._crossing.at(waiting.until, lambda: self.time_out(flow))
 
-        def expire() -> None:
-            waiting = flow.waiting
-            if waiting is None or waiting.number != number:
-                return
-            if waiting.hold is not None and not waiting.hold.passes_at_timeout:
-                text = f"{BY_CODE[403].name} - held by rule '{waiting.hold.name}', and nobody let it go"
-                waiting.verdict = Verdict(command=None, close=Close(Scope.CHANNEL, 403, text))
-            self.resume(flow)
-
-        self._crossing.at(flow.waiting.until, expire)
+    def time_out(self, flow: Flow) -> None:
+        """Let what waits in a flow go on without anybody's word, if that is what is to become of it then."""
+        waiting = flow.waiting
+        assert waiting is not None
+        if waiting.hold is not None and not waiting.hold.passes_at_timeout:
+            text = f"{BY_CODE[403].name} - held by rule '{waiting.hold.name}', and nobody let it go"
+            waiting.verdict = Verdict(command=None, close=Close(Scope.CHANNEL, 403, text))
+        self.resume(flow)
 
     def resume(self, flow: Flow) -> None:
         """Let what waits in a flow go on, and what came behind it."""
-        waiting, flow.waiting = flow.waiting, None
+        waiting = flow.wake()
         assert waiting is not None
+        if waiting.timer is not None:
+            waiting.timer.cancel()
         del self._crossing.waiting[waiting.number]
         self._settle(flow, waiting.original, waiting.verdict)
         self.go_on(flow)
-        last = self._crossing.straits.get(0)
-        if last is not None and not self._crossing.holds_up(flow.sender):
-            last.go_on(last.flows[flow.sender])
 
     def go_on(self, flow: Flow) -> None:
         """Do with what waited behind something what is to be done with it, up to the next that waits."""
         while flow.queue and not flow.is_waiting and self._crossing.refusal is None:
-            self._process(flow, flow.dequeue())
+            if flow.queue[0][0].index == ConnectionClose.index and self._crossing.holds_up(flow.sender):
+                return
+            self._process(flow, *flow.dequeue())
 
     def _settle(self, flow: Flow, command: Command, verdict: Verdict) -> None:
         """Carry out a verdict whose time has come."""
@@ -229,10 +267,10 @@ class Strait:
             self._begin_rest(flow, command.frames, Rest.IS_SWALLOWED)
             return
         if (verdict.answer is Answer.RETURN or verdict.behind) and not command.is_complete:
-            flow.gathered = command.frames
-            flow.stage = Stage.BODY
+            flow.gather(command.frames, Stage.BODY)
             flow.decided = verdict
             return
+        flow.settled = flow.ordinal
         rest, overtakes = Rest.IS_SWALLOWED, False
         if verdict.command is None:
             if command.index >= 0:
@@ -254,9 +292,9 @@ class Strait:
             return
         flow.begin(rest)
         if flow.skip(frames[1:]):
-            self._complete(flow)
+            self.complete(flow)
 
-    def _complete(self, flow: Flow) -> None:
+    def complete(self, flow: Flow) -> None:
         """A content has come to its end."""
         flow.end()
         self._insert_waiting(flow)
@@ -295,7 +333,8 @@ class Strait:
 
     def _answer_publish(self, flow: Flow, command: Command, verdict: Verdict) -> None:
         method, answer = command.method, verdict.answer
-        is_confirming = self.confirms_from is not None
+        confirms_from = self.confirms_from
+        is_confirming = confirms_from is not None and flow.ordinal > confirms_from
         if answer is Answer.NACK and not is_confirming:
             text = f"{BY_CODE[403].name} - refused by a rule of the proxy"
             self._close(command, Close(Scope.CHANNEL, 403, text))
@@ -306,8 +345,8 @@ class Strait:
             self._crossing.insert(Insertion(CLIENT, Command(self.number, returned, command.properties, command.body)))
         if not is_confirming:
             return
-        assert self.confirms_from is not None
-        number = flow.ordinal - self.confirms_from
+        assert confirms_from is not None
+        number = flow.ordinal - confirms_from
         if self.confirms is None:
             self.confirms = ConfirmNumbers(number - 1)
             self.watch()
@@ -322,7 +361,7 @@ class Strait:
         self._crossing.insert(Insertion(CLIENT, Command(self.number, method)))
 
     def _answer_delivery(self, method: BasicDeliver | BasicGetOk, answer: Answer) -> None:
-        is_acked = self._is_acked(method)
+        is_acked = self._is_acked()
         self._number_deliveries(method.delivery_tag - 1)
         assert self.deliveries is not None
         within_bounds(self.deliveries.receive, method.delivery_tag, is_acked=is_acked)
@@ -333,8 +372,14 @@ class Strait:
                 settling = BasicReject(method.delivery_tag, answer is Answer.REQUEUE)
             self._crossing.insert(Insertion(SERVER, Command(self.number, settling)))
 
-    def _is_acked(self, method: BasicDeliver | BasicGetOk) -> bool:
-        """Does anybody have to acknowledge this delivery?"""
+    def _is_acked(self) -> bool:
+        """Does anybody have to acknowledge the delivery under way?"""
+        flow = self.flows[SERVER]
+        assert flow.first is not None
+        return self._needs_ack(flow.first.method) if flow.is_acked is None else flow.is_acked
+
+    def _needs_ack(self, method: BasicDeliver | BasicGetOk) -> bool:
+        """Does anybody have to acknowledge this delivery, which came just now?"""
         channel = self._crossing.connections[SERVER].channels.get(self.number)
         if channel is None:
             return False
@@ -355,24 +400,29 @@ class Strait:
         if isinstance(method, (BasicDeliver, BasicGetOk)) and (verdict.behind or copies):
             self._number_deliveries(method.delivery_tag - 1)
         publishes = any(isinstance(each, BasicPublish) for each in inserted)
-        if publishes and self.confirms is None and self.confirms_from is not None:
-            sent = self.flows[CLIENT].ordinal - self.confirms_from
-            self.confirms = ConfirmNumbers(sent - 1 if isinstance(method, BasicPublish) else sent)
+        if publishes:
+            self._number_confirms()
+
+    def _number_confirms(self) -> None:
+        """Begin to number the confirms, if the broker was asked for them; all that went on by now is common."""
+        channel = self._crossing.connections[SERVER].channels.get(self.number)
+        if self.confirms is None and channel is not None and channel.confirms_from is not None:
             self.watch()
+            self.confirms = ConfirmNumbers(self.flows[CLIENT].settled - channel.confirms_from)
 
     def _postpone(self, flow: Flow, command: Command, tag: int, behind: int) -> None:
         assert self.deliveries is not None
-        is_acked = self._is_acked(command.method)
-        within_bounds(self.deliveries.receive, tag, is_acked=is_acked)
+        within_bounds(self.deliveries.receive, tag, is_acked=self._is_acked())
         postponed = Postponed(command, tag, behind)
-        flow.postponed.append(postponed)
+        flow.postpone(postponed)
+        until = self._crossing.now + MAX_POSTPONED
+        postponed.timer = self._crossing.at(until, lambda: self._send_postponed(flow, [postponed]))
 
-        def expire() -> None:
-            if postponed in flow.postponed:
-                flow.postponed.remove(postponed)
-                self._crossing.insert(Insertion(CLIENT, command), tag)
-
-        self._crossing.at(self._crossing.now + MAX_POSTPONED, expire)
+    def _send_postponed(self, flow: Flow, those: list[Postponed]) -> None:
+        """Send what others were to overtake, whether they came or not."""
+        flow.no_longer_postponed(those)
+        for each in those:
+            self._crossing.insert(Insertion(CLIENT, each.command), each.tag)
 
     def _overtake(self, flow: Flow, command: Command) -> None:
         """Count a command for those that others are to overtake, and send those that were overtaken enough."""
@@ -392,17 +442,18 @@ class Strait:
 
     def _insert_waiting(self, flow: Flow) -> None:
         while flow.insertions and not flow.is_mid:
-            command, tag = flow.insertions.popleft()
+            command, tag = flow.next_own()
             self.send_own(flow.sender.other, command, tag)
 
-    def send_own(self, to: Peer, command: Command, tag: int | None, *, is_ahead: bool = False) -> None:
+    def send_own(self, to: Peer, command: Command, tag: int | None) -> None:
         """Send a command that nobody sent us just now. Its number, if it has one, is the next."""
         method = command.method
-        if isinstance(method, BasicPublish) and self.confirms is not None and self.confirms_from is not None:
-            next_number = self.flows[CLIENT].ordinal - self.confirms_from + (0 if is_ahead else 1)
-            within_bounds(self.confirms.insert, next_number)
+        if isinstance(method, BasicPublish):
+            self._number_own_publish()
         elif isinstance(method, BasicDeliver) and self.deliveries is not None:
-            new = within_bounds(self.deliveries.hand_out, tag)
+            consumers = self._crossing.connections[CLIENT].channels[self.number].consumers
+            no_ack = consumers.get(method.consumer_tag, consumers.get("", False))
+            new = within_bounds(self.deliveries.hand_out, tag, is_acked=not no_ack)
             command = Command(
                 command.channel,
                 msgspec.structs.replace(method, delivery_tag=new),
@@ -410,14 +461,25 @@ class Strait:
                 command.body,
             )
         elif method.name in REPLIES and not getattr(method, "no_wait", False):
-            outstanding = (
-                self._crossing.connections[to].channels[command.channel].awaited[to.other].get(method.name, ())
-            )
-            owners = self.own_requests.setdefault(method.name, deque([False] * len(outstanding)))
-            owners.append(True)
+            if method.name not in self.own_requests:
+                self.own_requests[method.name] = deque([False] * self._unanswered(to, method.name))
+            self.own_requests[method.name].append(True)
             self.watch()
         for frame in every_frame(command.encode(self._crossing.connections[to].frame_max), 0):
             self._crossing.put(to.other, frame)
+
+    def _number_own_publish(self) -> None:
+        channel = self._crossing.connections[SERVER].channels[self.number]
+        if channel.confirms_from is None:
+            return
+        self._number_confirms()
+        assert self.confirms is not None
+        within_bounds(self.confirms.insert, self.flows[CLIENT].settled - channel.confirms_from + 1)
+
+    def _unanswered(self, by: Peer, request: str) -> int:
+        """How many answers to such requests are still to come, or wait here."""
+        waiting = sum(ANSWERS.get(BY_INDEX[frame.index].name) == request for frame, _ in self.flows[by].queue)
+        return waiting + len(self._crossing.connections[by].channels[self.number].awaited[by.other].get(request, ()))
 
     def _emit(self, sender: Peer, frames: list[Frame], shown: list[Frame] | None = None) -> None:
         """Send frames of a command on, the method's first, under the numbers that their receiver knows."""
@@ -425,6 +487,10 @@ class Strait:
             return
         first = frames[0]
         if first.kind == METHOD and self.number:
+            if sender is SERVER and first.index in CONSUMER_ENDS and self.flows[SERVER].postponed:
+                tag = first.method.consumer_tag
+                flow = self.flows[SERVER]
+                self._send_postponed(flow, [each for each in flow.postponed if _consumer_of(each) == tag])
             translated = self._translated(sender, first)
             if translated != [first]:
                 for each in translated:
@@ -438,11 +504,7 @@ class Strait:
     def _translated(self, sender: Peer, frame: Frame) -> list[Frame]:
         """The method as its receiver is to see it: with other numbers, as several, or not at all."""
         name = BY_INDEX[frame.index].name
-        if name in ANSWERS and self.own_requests:
-            owners = self.own_requests.get(ANSWERS[name])
-            if owners and owners.popleft():
-                return []
-        elif name in REPLIES and self.own_requests.get(name) and not getattr(frame.method, "no_wait", False):
+        if name in REPLIES and name in self.own_requests and not getattr(frame.method, "no_wait", False):
             self.own_requests[name].append(False)
         if sender is SERVER and self.confirms is not None and name in ("basic.ack", "basic.nack"):
             settled = within_bounds(self.confirms.translate, frame.method.delivery_tag, frame.method.multiple)
@@ -455,7 +517,7 @@ class Strait:
         method = frame.method
         match method:
             case BasicDeliver() | BasicGetOk():
-                within_bounds(numbers.receive, method.delivery_tag, is_acked=self._is_acked(method))
+                within_bounds(numbers.receive, method.delivery_tag, is_acked=self._is_acked())
                 tag = within_bounds(numbers.hand_out, method.delivery_tag)
                 return [method_frame(self.number, msgspec.structs.replace(method, delivery_tag=tag))]
             case BasicAck() | BasicNack() | BasicReject() if sender is CLIENT:
@@ -463,19 +525,31 @@ class Strait:
                 is_transactional = channel is not None and channel.mode is Mode.TX
                 multiple = getattr(method, "multiple", False)
                 try:
-                    settled = numbers.settle(method.delivery_tag, multiple, may_be_taken_back=is_transactional)
+                    settled = within_bounds(
+                        numbers.settle, method.delivery_tag, multiple, may_be_taken_back=is_transactional
+                    )
                 except UnknownTag:
                     text = f"{PreconditionFailed.name} - unknown delivery tag {method.delivery_tag}"
                     self._close(Command.received([frame]), Close(Scope.CHANNEL, 406, text))
                     return []
                 return settling(self.number, method, settled)
-            case BasicRecoverOk():
+            case BasicRecoverOk() | BasicRecoverAsync():
                 numbers.recover()
-            case TxCommitOk():
+                self._forget_deliveries()
+            case TxCommit():
                 numbers.commit()
-            case TxRollbackOk():
+            case TxRollback():
                 numbers.roll_back()
         return [frame]
+
+    def _forget_deliveries(self) -> None:
+        """What the client has not had of the deliveries is requeued with the others, and comes again."""
+        flow = self.flows[SERVER]
+        flow.no_longer_postponed(list(flow.postponed))
+        for _ in range(len(flow.insertions)):
+            command, tag = flow.next_own()
+            if tag is None:
+                flow.put_off(command, tag)
 
     def _close(self, command: Command, close: Close) -> None:
         """Close a channel on both legs, as soon as neither peer is in the middle of a content on it."""
@@ -484,7 +558,7 @@ class Strait:
         if self.number == 0 or close.scope is Scope.CONNECTION:
             self._crossing.refuse(close, place)
             return
-        if self.closing is not None:
+        if self.closing is not None or not self._takes_close():
             return
         self.closing = close
         self.class_and_method = place
@@ -492,6 +566,26 @@ class Strait:
         for flow in self.flows.values():
             self.drop(flow)
         self._try_to_close()
+
+    def _takes_close(self) -> bool:
+        """Is there anything left to be closed? Not where a peer has closed, and the other has heard of it."""
+        channels = [connection.channels.get(self.number) for connection in self._crossing.connections.values()]
+        is_open = any(channel is not None and channel.takes_frames for channel in channels)
+        return is_open or self.is_unheard(CLIENT) or self.is_unheard(SERVER)
+
+    def is_unheard(self, peer: Peer) -> bool:
+        """Has the peer closed the channel, and waits for an answer that the other does not know to give?"""
+        own = self._crossing.connections[peer].channels.get(self.number)
+        other = self._crossing.connections[peer.other].channels.get(self.number)
+        return _has_closed(peer, own) and not _has_closed(peer, other)
+
+    def close_for_both(self) -> None:
+        """Answer both peers, who have closed the channel without having heard of each other's close."""
+        for flow in self.flows.values():
+            self.drop(flow)
+        for peer in (CLIENT, SERVER):
+            self._crossing.say(peer, self.number, ChannelCloseOk())
+        self._crossing.forget_if_closed(self.number)
 
     def drop(self, flow: Flow) -> None:
         """Forget what has not gone on."""
@@ -505,12 +599,16 @@ class Strait:
         assert self.closing is not None
         self.is_closed = True
         number = self.number
+        told = self.closing.told or CLIENT
         close = ChannelClose(self.closing.code, self.closing.text, *self.class_and_method)
-        farewell = ChannelClose(200, CLOSED_FOR_THE_CLIENT, 0, 0)
-        for peer, method in ((CLIENT, close), (SERVER, farewell)):
+        farewell = ChannelClose(200, CLOSED_BY_RULE, 0, 0)
+        unheard = [peer for peer in (CLIENT, SERVER) if self.is_unheard(peer)]
+        for peer in (CLIENT, SERVER):
             connection = self._crossing.connections[peer]
-            if number in connection.channels and connection.channels[number].takes_frames:
-                self._crossing.say(peer, number, method)
+            if peer in unheard:
+                self._crossing.say(peer, number, ChannelCloseOk())
+            elif number in connection.channels and connection.channels[number].takes_frames:
+                self._crossing.say(peer, number, close if peer is told else farewell)
         self._crossing.forget_if_closed(number)
 
     def take_while_closing(self, sender: Peer, frame: Frame, is_live: bool) -> None:
@@ -519,7 +617,10 @@ class Strait:
         if not self.is_closed:
             if frame.kind == METHOD and frame.index in (ChannelClose.index, ChannelCloseOk.index) and is_live:
                 self.closing = None  # a peer was quicker: it closes for both
-                self.admit(flow, frame)
+                if self.is_unheard(sender.other):
+                    self.close_for_both()
+                else:
+                    self.admit(flow, frame)
             elif frame.kind != METHOD and flow.is_mid:
                 self._process(flow, frame)
             return
@@ -545,3 +646,12 @@ class Strait:
             if lane is not None and not lane.is_watched:
                 lane.is_watched = True
                 self._crossing.is_watching_more |= self._crossing.current == (peer, self.number)
+
+
+def _has_closed(peer: Peer, channel: Channel | None) -> bool:
+    by_peer = ChannelState.CLOSED_BY_CLIENT if peer is CLIENT else ChannelState.CLOSED_BY_SERVER
+    return channel is not None and channel.state in (by_peer, ChannelState.CLOSED_BY_BOTH)
+
+
+def _consumer_of(postponed: Postponed) -> str:
+    return str(postponed.command.method.consumer_tag)

@@ -40,7 +40,7 @@ class Answer(StrEnum):
 class Close(msgspec.Struct, frozen=True):
     """The channel or the connection of the command is closed: for one side with this, for the other in good order.
 
-    Who is told this is the command's sender, unless somebody is named.
+    Who is told this is the client, whoever has sent the command, unless the broker is named.
     """
 
     scope: Scope

@@ -1,13 +1,21 @@
 """Verdicts carried out, as transcripts: what both peers say, and what each of them hears."""
 
+import pytest
 from msgspec.structs import replace
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.errors import Scope
+from amqproxy.amqp091.errors import ResourceError, Scope
 from amqproxy.amqp091.grammar import CLIENT, SERVER
-from amqproxy.amqp091.methods import BasicCancel, BasicDeliver, BasicPublish, ConnectionBlocked, ConnectionUnblocked
+from amqproxy.amqp091.methods import (
+    BasicCancel,
+    BasicDeliver,
+    BasicPublish,
+    BasicQos,
+    ConnectionBlocked,
+    ConnectionUnblocked,
+)
 from amqproxy.rules.verdict import Answer, Close, Hold, Insertion, Stage, Verdict
-from tests.proxy.crossing_transcript import ScriptedJudge, opened, play, read
+from tests.proxy.crossing_transcript import PRELUDE, ScriptedJudge, Water, opened, play, read
 
 
 def passes(seen):
@@ -648,3 +656,553 @@ def test_no_ack_deliveries_need_no_answer():
         "basic.deliver",
     )
     assert BasicDeliver.carries_content
+
+
+# --- ends that meet
+
+
+def by_key(**verdicts):
+    """A verdict by the routing key, the queue or the body of what is said; all else passes."""
+
+    def decide(seen):
+        method = seen.command.method
+        keys = [getattr(method, name, "") for name in ("routing_key", "queue")] + [seen.command.body.decode()]
+        for key in keys:
+            if key in verdicts:
+                return verdicts[key](seen)
+        return passes(seen)
+
+    return decide
+
+
+def refused(seen):
+    return Verdict(command=None, close=Close(Scope.CHANNEL, 403, "ACCESS_REFUSED - no"))
+
+
+def slow(seen):
+    return Verdict(command=seen.command, delay=1.0)
+
+
+def held_for_good(seen):
+    return Verdict(command=seen.command, hold=Hold("look", 60.0, passes_at_timeout=False))
+
+
+def test_a_close_that_waits_behind_what_is_refused_is_answered():
+    play(
+        said("held")
+        + ">> 1 channel.close reply_code=200\n-- 60"
+        + """
+        => 1 channel.close reply_code=200 reply_text='closed by a rule of the proxy'
+        <= 1 channel.close-ok
+        << 1 channel.close-ok
+        >> 1 channel.open
+        => 1 channel.open
+        """,
+        by_key(held=held_for_good),
+        "basic.publish",
+    )
+
+
+def test_a_close_that_waits_is_answered_when_the_broker_closes_too():
+    play(
+        said("slow")
+        + """
+        >> 1 channel.close reply_code=200
+        << 1 channel.close reply_code=404 reply_text=gone
+        <= 1 channel.close-ok
+        => 1 channel.close-ok
+        -- 1
+        >> 1 channel.open
+        => 1 channel.open
+        """,
+        by_key(slow=slow),
+        "basic.publish",
+    )
+
+
+def test_what_is_refused_on_a_channel_that_the_client_has_closed_closes_nothing():
+    play(
+        CONSUMES
+        + ">> 1 channel.close reply_code=200\n=> 1 channel.close reply_code=200"
+        + delivered(1, body="bad")
+        + """
+        << 1 channel.close-ok
+        <= 1 channel.close-ok
+        >> 1 channel.open
+        => 1 channel.open
+        """,
+        by_key(bad=refused),
+        "basic.deliver",
+    )
+
+
+def test_a_connection_is_closed_though_what_it_waited_for_is_gone():
+    play(
+        said("held")
+        + """
+        >> connection.close
+        << 1 channel.close reply_code=404 reply_text=gone
+        => connection.close
+        """,
+        by_key(held=held_for_good),
+        "basic.publish",
+    )
+
+
+def test_a_connection_is_closed_behind_what_waits_for_a_channel_to_be_free():
+    play(
+        ">> 1 queue.declare queue=bad"
+        + DECLARE_CLOSED
+        + """
+        >> 1 channel.close-ok
+        >> 1 channel.open
+        >> 1 queue.declare queue=q
+        >> connection.close
+        << 1 channel.close-ok
+        => 1 channel.open
+        => 1 queue.declare queue=q
+        => connection.close
+        """,
+        refuse,
+        "queue.declare",
+    )
+
+
+def test_nobody_lets_what_is_held_pass_by_going_away():
+    water = opened(ScriptedJudge(by_key(held=held_for_good), ["basic.publish"]))
+    for line in said("held").split("\n")[1:4]:
+        water.say(*read(line.strip()))
+    water.crossing.release_all(water.now)
+    heard = water.hear()
+    assert b"abc" not in heard[SERVER]
+    assert b"nobody let it go" in heard[CLIENT]
+
+
+def test_the_broker_can_be_the_one_who_is_told():
+    def decide(seen):
+        return Verdict(command=None, close=Close(Scope.CHANNEL, 541, "INTERNAL_ERROR - no", told=SERVER))
+
+    play(
+        CONSUMES
+        + delivered(1)
+        + """
+        <= 1 channel.close reply_code=200 reply_text='closed by a rule of the proxy'
+        => 1 channel.close reply_code=541 reply_text='INTERNAL_ERROR - no' failing_class_id=60 failing_method_id=60
+        """,
+        decide,
+        "basic.deliver",
+    )
+
+
+def test_what_comes_after_a_while_is_not_for_the_next_channel_of_that_number():
+    def decide(seen):
+        copy = Command(1, BasicPublish(routing_key="later"))
+        return Verdict(command=seen.command, insertions=(Insertion(SERVER, copy, after=5.0),))
+
+    play(
+        ">> 1 queue.declare queue=q\n=> 1 queue.declare queue=q"
+        + """
+        << 1 queue.declare-ok queue=q
+        <= 1 queue.declare-ok queue=q
+        >> 1 channel.close reply_code=200
+        => 1 channel.close reply_code=200
+        << 1 channel.close-ok
+        <= 1 channel.close-ok
+        >> 1 channel.open
+        => 1 channel.open
+        << 1 channel.open-ok
+        <= 1 channel.open-ok
+        -- 5
+        """,
+        decide,
+        "queue.declare",
+    )
+
+
+def test_a_client_that_is_not_yet_there_is_not_told_that_it_is_blocked():
+    def decide(seen):
+        blocked = Command(0, ConnectionBlocked("wait"))
+        return Verdict(command=seen.command, insertions=(Insertion(CLIENT, blocked),))
+
+    water = Water(ScriptedJudge(decide, ["channel.open"]))
+    for line in PRELUDE.strip().splitlines()[:5]:
+        water.say(*read(line.strip()))
+    sender, octets = read(">> 1 channel.open")
+    assert water.say(sender, octets) == {CLIENT: b"", SERVER: octets}
+
+
+# --- numbers
+
+
+def own_publish(**options):
+    def decide(seen):
+        copy = Command(1, BasicPublish(routing_key="own"))
+        return Verdict(command=seen.command, insertions=(Insertion(SERVER, copy, **options),))
+
+    return decide
+
+
+OWN = "=> 1 basic.publish routing_key=own\n=> 1 header 0\n"
+
+
+def test_an_own_publish_ahead_of_what_is_none():
+    play(
+        CONFIRMS
+        + said("a")
+        + said("a", "=>")
+        + ">> 1 queue.declare queue=q\n"
+        + OWN
+        + "=> 1 queue.declare queue=q\n"
+        + said("b")
+        + said("b", "=>")
+        + """
+        << 1 basic.ack delivery_tag=1
+        <= 1 basic.ack delivery_tag=1
+        << 1 basic.ack delivery_tag=2
+        << 1 basic.ack delivery_tag=3
+        <= 1 basic.ack delivery_tag=2
+        """,
+        own_publish(is_ahead=True),
+        "queue.declare",
+    )
+
+
+def test_an_own_publish_ahead_of_one_that_has_not_all_come():
+    decide = by_key(q=own_publish(after=1.0))
+    play(
+        CONFIRMS
+        + ">> 1 queue.declare queue=q\n=> 1 queue.declare queue=q\n"
+        + ">> 1 basic.publish routing_key=a\n>> 1 header 3\n-- 1\n"
+        + OWN
+        + ">> 1 body abc\n"
+        + said("a", "=>")
+        + """
+        << 1 basic.ack delivery_tag=1
+        << 1 basic.ack delivery_tag=2
+        <= 1 basic.ack delivery_tag=1
+        """,
+        decide,
+        "basic.publish",
+        "queue.declare",
+    )
+
+
+def test_an_own_publish_from_before_confirms_were_asked_for():
+    decide = by_key(q=own_publish(after=1.0))
+    play(
+        ">> 1 queue.declare queue=q\n=> 1 queue.declare queue=q\n"
+        + CONFIRMS
+        + "-- 1\n"
+        + OWN
+        + said("a")
+        + said("a", "=>")
+        + """
+        << 1 basic.ack delivery_tag=2 multiple=True
+        <= 1 basic.ack delivery_tag=1 multiple=True
+        """,
+        decide,
+        "queue.declare",
+    )
+
+
+def test_an_own_publish_while_the_wish_for_confirms_waits():
+    play(
+        CONSUMES
+        + ">> 1 queue.declare queue=slow\n>> 1 confirm.select\n"
+        + delivered(1)
+        + delivered(1, "<=")
+        + OWN
+        + "-- 1\n=> 1 queue.declare queue=slow\n=> 1 confirm.select\n"
+        + said("a")
+        + said("a", "=>")
+        + """
+        << 1 queue.declare-ok queue=slow
+        << 1 confirm.select-ok
+        << 1 basic.ack delivery_tag=1
+        <= 1 queue.declare-ok queue=slow
+        <= 1 confirm.select-ok
+        <= 1 basic.ack delivery_tag=1
+        """,
+        by_key(slow=slow, abc=own_publish()),
+        "basic.deliver",
+        "queue.declare",
+    )
+
+
+def test_a_publish_from_before_confirms_were_asked_for_is_not_nacked_later():
+    def nacked(seen):
+        return Verdict(command=None, answer=Answer.NACK)
+
+    play(
+        said("slow")
+        + said("bad")
+        + ">> 1 confirm.select\n-- 1"
+        + said("slow", "=>")
+        # its channel is closed instead, and the client is told: there is nothing to nack
+        + PUBLISH_CLOSED.replace("- no", "- refused by a rule of the proxy"),
+        by_key(slow=slow, bad=nacked),
+        "basic.publish",
+    )
+
+
+def test_deliveries_that_need_no_ack_get_none_though_their_consumer_is_gone():
+    def rejected(seen):
+        return Verdict(command=None, answer=Answer.REJECT)
+
+    play(
+        CONSUMES.replace("consumer_tag=c", "consumer_tag=c no_ack=True", 2)
+        + ">> 1 basic.cancel consumer_tag=c\n=> 1 basic.cancel consumer_tag=c\n"
+        + delivered(1, body="aaa")
+        + delivered(2, body="bad")
+        + "<< 1 basic.cancel-ok consumer_tag=c\n-- 1"
+        + delivered(1, "<=", body="aaa")
+        + "<= 1 basic.cancel-ok consumer_tag=c",
+        by_key(aaa=slow, bad=rejected),
+        "basic.deliver",
+    )
+
+
+def test_consumers_are_known_by_the_names_that_the_broker_has_for_them():
+    """A copy needs no ack where the consumer is one that gives none, whatever the client calls it."""
+
+    def decide(seen):
+        method = seen.command.method
+        if method.name == "basic.consume":
+            return Verdict(command=seen.command.altered(method=replace(method, consumer_tag="theirs")))
+        renamed = seen.command.altered(method=replace(method, consumer_tag="c"))
+        if method.name == "basic.deliver":
+            copy = Command(1, replace(method, consumer_tag="c"), body=seen.command.body)
+            return Verdict(command=renamed, insertions=(Insertion(CLIENT, copy),))
+        return Verdict(command=renamed)
+
+    water = play(
+        """
+        >> 1 basic.consume queue=q consumer_tag=c no_ack=True
+        => 1 basic.consume queue=q consumer_tag=theirs no_ack=True
+        << 1 basic.consume-ok consumer_tag=theirs
+        <= 1 basic.consume-ok consumer_tag=c
+        """
+        + delivered(1).replace("consumer_tag=c", "consumer_tag=theirs")
+        + delivered(1, "<=")
+        + delivered(2, "<="),
+        decide,
+        "basic.consume",
+        "basic.consume-ok",
+        "basic.deliver",
+    )
+    assert water.crossing.straits[1].deliveries.open == 0
+
+
+def test_what_was_overtaken_comes_before_its_consumer_is_gone():
+    play(
+        CONSUMES
+        + ">> 1 basic.cancel consumer_tag=c\n=> 1 basic.cancel consumer_tag=c\n"
+        + delivered(1)
+        + "<< 1 basic.cancel-ok consumer_tag=c"
+        + delivered(1, "<=")
+        + "<= 1 basic.cancel-ok consumer_tag=c\n-- 1",
+        lambda seen: Verdict(command=seen.command, behind=3),
+        "basic.deliver",
+    )
+
+
+def test_what_was_overtaken_is_not_sent_when_it_is_to_come_again():
+    play(
+        CONSUMES
+        + delivered(1)
+        + """
+        >> 1 basic.recover requeue=True
+        => 1 basic.recover requeue=True
+        << 1 basic.recover-ok
+        <= 1 basic.recover-ok
+        -- 1
+        """
+        + delivered(2)
+        + "-- 1"
+        + delivered(1, "<=")
+        + ">> 1 basic.ack delivery_tag=1 multiple=True\n=> 1 basic.ack delivery_tag=2 multiple=True",
+        lambda seen: Verdict(command=seen.command, behind=3),
+        "basic.deliver",
+    )
+
+
+def test_after_a_recover_that_is_not_answered_old_deliveries_are_not_acknowledged():
+    def decide(seen):
+        if seen.command.body == b"bad":
+            return Verdict(command=None)
+        return duplicated(seen)
+
+    play(
+        CONSUMES
+        + delivered(1)
+        + delivered(1, "<=")
+        + delivered(2, "<=", True)
+        + ">> 1 basic.recover-async requeue=True\n=> 1 basic.recover-async requeue=True\n"
+        + delivered(2, body="bad")
+        + delivered(3)
+        + delivered(3, "<=")
+        + delivered(4, "<=", True)
+        + ">> 1 basic.ack delivery_tag=4 multiple=True\n=> 1 basic.ack delivery_tag=3",
+        decide,
+        "basic.deliver",
+    )
+
+
+def test_what_is_settled_behind_a_commit_can_be_taken_back_before_that_is_answered():
+    play(
+        CONSUMES
+        + ">> 1 tx.select\n=> 1 tx.select\n<< 1 tx.select-ok\n<= 1 tx.select-ok\n"
+        + delivered(1)
+        + delivered(1, "<=")
+        + delivered(2, "<=", True)
+        + """
+        >> 1 tx.commit
+        => 1 tx.commit
+        >> 1 basic.ack delivery_tag=1
+        => 1 basic.ack delivery_tag=1
+        << 1 tx.commit-ok
+        <= 1 tx.commit-ok
+        >> 1 tx.rollback
+        => 1 tx.rollback
+        << 1 tx.rollback-ok
+        <= 1 tx.rollback-ok
+        >> 1 basic.ack delivery_tag=1
+        => 1 basic.ack delivery_tag=1
+        """,
+        duplicated,
+        "basic.deliver",
+    )
+
+
+def test_an_own_request_is_told_from_one_whose_answer_waits():
+    qos = Insertion(SERVER, Command(1, BasicQos(0, 9, False)))
+
+    def asked(seen):
+        return Verdict(command=seen.command, insertions=(qos,))
+
+    play(
+        CONSUMES
+        + ">> 1 basic.qos prefetch_count=1\n=> 1 basic.qos prefetch_count=1\n"
+        + delivered(1, body="aaa")
+        + "<< 1 basic.qos-ok\n>> 1 queue.declare queue=q\n=> 1 queue.declare queue=q\n=> 1 basic.qos prefetch_count=9\n"
+        + "<< 1 queue.declare-ok queue=q\n<< 1 basic.qos-ok\n-- 1"
+        + delivered(1, "<=", body="aaa")
+        + "<= 1 basic.qos-ok\n<= 1 queue.declare-ok queue=q",
+        by_key(aaa=slow, q=lambda seen: asked(seen) if seen.sender is CLIENT else passes(seen)),
+        "basic.deliver",
+        "queue.declare",
+    )
+
+
+# --- while it goes on
+
+
+def test_nothing_is_inserted_into_a_content_that_was_under_way_when_all_began_to_be_looked_at():
+    water = opened(ScriptedJudge(drop(Answer.NACK), ["basic.publish"]))
+    lines = CONFIRMS + CONSUMES.replace("consumer_tag=c", "consumer_tag=c no_ack=True", 2)
+    lines += "<< 1 basic.deliver consumer_tag=c delivery_tag=1\n<< 1 header 6"
+    for line in lines.strip().splitlines():
+        if line.strip().startswith((">>", "<<")):
+            water.say(*read(line.strip()))
+    water.crossing.gate = lambda sender, frame: True
+    water.crossing.ask_for_frames()
+    assert water.say(*read("<< 1 body abc"))[CLIENT] == read("<= 1 body abc")[1]
+    for line in said("bad").strip().splitlines():
+        assert water.say(*read(line.strip()))[CLIENT] == b""
+    assert water.say(*read("<< 1 body def"))[CLIENT] == b"".join(
+        read(line)[1] for line in ("<= 1 body def", "<= 1 basic.nack delivery_tag=1")
+    )
+
+
+def test_what_is_under_way_at_a_reload_is_judged_by_all_that_the_new_rules_must_see():
+    seen_bodies = []
+
+    def decide(seen):
+        seen_bodies.append(seen.command.body)
+        return passes(seen)
+
+    water = opened(ScriptedJudge(passes, ["basic.publish"], Stage.HEADER))
+    water.say(*read(">> 1 basic.publish routing_key=a"))
+    water.crossing.judge = ScriptedJudge(decide, ["basic.publish"], Stage.BODY)
+    water.crossing.ask_for_frames()
+    water.say(*read(">> 1 header 3"))
+    water.say(*read(">> 1 body abc"))
+    assert seen_bodies == [b"abc"]
+
+
+# --- bounds
+
+
+def test_what_one_peer_has_said_does_not_keep_the_other_from_being_read(monkeypatch):
+    monkeypatch.setattr("amqproxy.proxy.crossing.MAX_HELD", 1000)
+    water = opened(ScriptedJudge(refuse, ["queue.declare"]))
+    for line in [">> 1 queue.declare queue=bad", ">> 1 channel.close-ok", ">> 1 channel.open", *said("a").split("\n")]:
+        if line.strip():
+            water.say(*read(line.strip()))
+    assert water.crossing.is_full(CLIENT)
+    assert not water.crossing.is_full(SERVER)
+    water.say(*read("<< 1 channel.close-ok"))
+    assert not water.crossing.is_full(CLIENT)
+
+
+def test_own_commands_that_wait_for_the_end_of_a_content_are_bounded_too(monkeypatch):
+    monkeypatch.setattr("amqproxy.proxy.crossing.MAX_HELD", 10_000)
+    water = opened(ScriptedJudge(lambda seen: Verdict(command=None, answer=Answer.REJECT), ["basic.deliver"]))
+    for line in CONSUMES.strip().splitlines():
+        if line.strip().startswith((">>", "<<")):
+            water.say(*read(line.strip()))
+    water.say(*read(">> 1 basic.publish routing_key=a"))
+    tag = 0
+    while not water.crossing.is_full(SERVER):
+        tag += 1
+        assert tag < 100
+        for line in delivered(tag).strip().splitlines():
+            water.say(*read(line.strip()))
+    assert not water.crossing.is_full(CLIENT)
+    assert water.say(*read(">> 1 header 0"))[SERVER].count(b"\xce") == tag + 1
+    assert not water.crossing.is_full(SERVER)
+    assert all(load.octets == 0 for load in water.crossing.loads.values())
+
+
+def test_a_message_in_too_many_frames_is_refused(monkeypatch):
+    monkeypatch.setattr("amqproxy.proxy.strait.MAX_FRAMES", 10)
+    water = opened(ScriptedJudge(passes, ["basic.publish"]))
+    lines = [">> 1 basic.publish routing_key=a", ">> 1 header 3", *[">> 1 body ''"] * 9]
+    heard = [water.say(*read(line))[CLIENT] for line in lines]
+    assert b"CONTENT_TOO_LARGE - a message in more than 10 frames" in heard[-1]
+    assert water.crossing.gathering.octets == 0
+
+
+def test_messages_that_are_too_large_together_are_refused(monkeypatch):
+    monkeypatch.setattr("amqproxy.proxy.strait.MAX_GATHERED", 3000)
+    water = opened(ScriptedJudge(passes, ["basic.publish"]))
+    for line in (">> 1 basic.publish routing_key=a", ">> 1 header 4000", ">> 2 basic.publish", ">> 2 header 4000"):
+        water.say(*read(line))
+    assert water.say(*read(">> 1 body " + "x" * 1500))[CLIENT] == b""
+    assert (
+        b"larger than the 3000 that rules can look at together" in water.say(*read(">> 2 body " + "x" * 1500))[CLIENT]
+    )
+    assert water.say(*read(">> 1 body " + "x" * 2500))[SERVER]
+
+
+def test_what_is_to_be_done_later_is_bounded(monkeypatch):
+    monkeypatch.setattr("amqproxy.proxy.timers.MAX_TIMERS", 3)
+    water = opened(ScriptedJudge(own_publish(after=60.0), ["basic.publish"]))
+    sender, octets = read(">> 1 basic.publish")
+    water.say(sender, octets + read(">> 1 header 0")[1])
+    water.say(sender, octets + read(">> 1 header 0")[1])
+    water.say(sender, octets + read(">> 1 header 0")[1])
+    with pytest.raises(ResourceError):
+        water.say(sender, octets + read(">> 1 header 0")[1])
+
+
+def test_nothing_is_left_of_what_was_held_and_let_go():
+    water = opened(ScriptedJudge(by_key(held=held_for_good), ["basic.publish"]))
+    for _ in range(200):
+        for line in said("held").strip().splitlines():
+            water.say(*read(line.strip()))
+        (number,) = water.crossing.waiting
+        water.crossing.release(number, None, water.now)
+        water.hear()
+    assert len(water.crossing._timers) == 0
+    assert len(water.crossing._timers._heap) <= 130
