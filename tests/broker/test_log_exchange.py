@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from io import StringIO
 
 import pytest
 import structlog
@@ -19,9 +20,12 @@ from tests.broker.client import Client, connected
 
 
 @pytest.fixture(autouse=True)
-def _as_it_was(capsys: pytest.CaptureFixture[str]) -> Iterator[None]:
+def written() -> Iterator[StringIO]:
+    """The log as the command has it, but where it is written."""
     log.start(Log())
-    yield
+    file = StringIO()
+    structlog.configure(logger_factory=structlog.WriteLoggerFactory(file=file))
+    yield file
     structlog.reset_defaults()
 
 
@@ -33,7 +37,7 @@ def listening(broker: Broker, *levels: str) -> Client:
     return client
 
 
-async def test_by_its_level(capsys: pytest.CaptureFixture[str]) -> None:
+def test_by_its_level(written: StringIO) -> None:
     broker = Broker(log_exchange=True)
     client = listening(broker, "warning", "error")
     with log_published(broker):
@@ -46,10 +50,10 @@ async def test_by_its_level(capsys: pytest.CaptureFixture[str]) -> None:
     assert (message.exchange, message.routing_key) == ("amq.rabbitmq.log", "warning")
     assert message.properties.content_type == "text/plain"
     assert client.answers(BasicGet(queue="log", no_ack=True)) == "basic.get-ok"
-    assert capsys.readouterr().err.count("\n") == 3  # it is written all the same
+    assert written.getvalue().count("\n") == 3  # it is written all the same
 
 
-async def test_what_other_threads_log_is_written_only(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_other_threads_log_is_written_only(written: StringIO) -> None:
     broker = Broker(log_exchange=True)
     listening(broker, "error")
     with log_published(broker):
@@ -57,10 +61,10 @@ async def test_what_other_threads_log_is_written_only(capsys: pytest.CaptureFixt
         thread.start()
         thread.join()
     assert list(broker.vhosts["/"].queues["log"]) == []
-    assert "elsewhere" in capsys.readouterr().err
+    assert "elsewhere" in written.getvalue()
 
 
-async def test_what_publishing_logs_is_not_published() -> None:
+def test_what_publishing_logs_is_not_published() -> None:
     broker = Broker(log_exchange=True)
     listening(broker, "#")
     with log_published(broker):
