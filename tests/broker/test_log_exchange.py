@@ -37,7 +37,7 @@ def listening(broker: Broker, *levels: str) -> Client:
     return client
 
 
-def test_by_its_level(written: StringIO) -> None:
+async def test_by_its_level(written: StringIO) -> None:
     broker = Broker(log_exchange=True)
     client = listening(broker, "warning", "error")
     with log_published(broker):
@@ -53,7 +53,7 @@ def test_by_its_level(written: StringIO) -> None:
     assert written.getvalue().count("\n") == 3  # it is written all the same
 
 
-def test_what_other_threads_log_is_written_only(written: StringIO) -> None:
+async def test_what_other_threads_log_is_written_only(written: StringIO) -> None:
     broker = Broker(log_exchange=True)
     listening(broker, "error")
     with log_published(broker):
@@ -64,7 +64,7 @@ def test_what_other_threads_log_is_written_only(written: StringIO) -> None:
     assert "elsewhere" in written.getvalue()
 
 
-def test_what_publishing_logs_is_not_published() -> None:
+async def test_what_publishing_logs_is_not_published() -> None:
     broker = Broker(log_exchange=True)
     listening(broker, "#")
     with log_published(broker):
