@@ -11,6 +11,8 @@ import pytest
 from tests.real.proxy import Proxy, StartProxy
 from tests.real.rabbitmq import RabbitMQ
 
+pytest.register_assert_rewrite("tests.proxy.stage")  # before any package imports it
+
 
 def pytest_configure() -> None:
     """SIGTERM ends the run as Ctrl-C does: with its fixtures torn down, and so no broker left behind."""

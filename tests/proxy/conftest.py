@@ -4,8 +4,6 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-pytest.register_assert_rewrite("tests.proxy.stage")
-
 
 @pytest.fixture(autouse=True)
 def log() -> Iterator[list[structlog.typing.EventDict]]:
