@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from typing import Any
 
 import structlog
 
@@ -29,6 +30,28 @@ def start(log: Log) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(log.level.upper())),
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=False,
+    )
+
+
+def logger() -> Any:
+    """Where to log: to structlog if the program has set it up, and else to the standard library's logger "amqproxy".
+
+    So that who embeds us sees warnings, and nothing on standard output. Ask anew for every line.
+    """
+    return structlog.get_logger() if structlog.is_configured() else _of_a_library()
+
+
+def _of_a_library() -> Any:
+    return structlog.wrap_logger(
+        logging.getLogger("amqproxy"),
+        processors=[
+            structlog.stdlib.filter_by_level,
+            _without_nothing,
+            _on_one_line,
+            structlog.processors.format_exc_info,
+            structlog.dev.ConsoleRenderer(colors=False, pad_event_to=0),
+        ],
+        wrapper_class=structlog.stdlib.BoundLogger,
     )
 
 

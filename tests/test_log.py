@@ -35,6 +35,30 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert line == {"event": "listening", "address": "[::1]:5673", "tls": False, "level": "info"}
 
 
+def test_within_a_program_it_is_the_standard_librarys(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Which shows warnings alone, unless it is told otherwise."""
+    structlog.reset_defaults()
+    log.logger().debug("client connected")
+    log.logger().warning("connection refused", limit=5, reason=None)
+    try:
+        raise KeyError("k")
+    except KeyError:
+        log.logger().exception("connection failed")
+    first, second = caplog.records
+    assert (first.name, first.levelname, first.getMessage()) == ("amqproxy", "WARNING", "connection refused limit=5")
+    assert second.getMessage().startswith("connection failed\nTraceback")
+    assert "KeyError: 'k'" in second.getMessage()
+    assert capsys.readouterr().out == ""
+
+
+def test_where_structlog_is_set_up_it_is_that(capsys: pytest.CaptureFixture[str]) -> None:
+    log.start(Log())
+    log.logger().info("listening")
+    assert "listening" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("level", "events"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
 def test_the_least_important_events(level: str, events: int, capsys: pytest.CaptureFixture[str]) -> None:
     log.start(Log(level=level))  # type: ignore[arg-type]

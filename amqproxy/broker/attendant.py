@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-import structlog
 import trio
 
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.link import CLOSING_TIME, Link
 from amqproxy.broker.outbox import Outbox
 from amqproxy.broker.time_of_day import current_time
+from amqproxy.log import logger
 from amqproxy.sockets.transport import Broken, Transport
 
 MOST_UNSENT = 32 * 1024 * 1024
@@ -186,7 +186,7 @@ class Attendant:
 
     def _fail(self) -> None:
         """An exception of our own, which is being handled, ends this connection and is nobody else's trouble."""
-        structlog.get_logger().exception("connection failed", client=self.link.name)
+        logger().exception("connection failed", client=self.link.name)
         try:
             self.link.fail(current_time())
         except Exception:  # noqa: BLE001

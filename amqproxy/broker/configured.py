@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-import structlog
 import trio
 
 from amqproxy import config
@@ -18,6 +17,7 @@ from amqproxy.broker.log_exchange import log_published
 from amqproxy.broker.resources import usual_memory_limit
 from amqproxy.broker.server import Server
 from amqproxy.broker.time_of_day import current_time
+from amqproxy.log import logger
 from amqproxy.sockets.certificate import NAMINGS
 
 
@@ -65,7 +65,7 @@ def _define(broker: Broker, file: Path) -> None:
         if not isinstance(found, dict):
             raise config.ConfigError(f"{file}: not an object, as RabbitMQ exports it")
         for fault in definitions.load(broker, found, current_time()):
-            structlog.get_logger().warning("left out of the definitions", what=fault)
+            logger().warning("left out of the definitions", what=fault)
     except OSError as error:
         raise config.ConfigError(f"{file}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-import structlog
 import trio
 
 from amqproxy.broker.broker import Broker
@@ -19,6 +18,7 @@ from amqproxy.broker.remembrance import Remembrance, restore
 from amqproxy.broker.spill import Spill
 from amqproxy.broker.store import Store
 from amqproxy.broker.time_of_day import current_time
+from amqproxy.log import logger
 
 LULL = 0.002
 """Seconds without anything new after which a batch that gathers is written."""
@@ -30,7 +30,6 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[Remembrance]:
 
     What a disk fails to take is tried again, and until then publishers are held up by the alarm for the disk.
     """
-    log = structlog.get_logger()
     token = trio.lowlevel.current_trio_token()
     is_writing = is_waiting = is_over = False
     has_failed = False
@@ -82,7 +81,7 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[Remembrance]:
     def failed(error: Exception) -> None:
         nonlocal has_failed
         has_failed = True
-        log.error("cannot write", path=str(store.path), reason=str(error))
+        logger().error("cannot write", path=str(store.path), reason=str(error))
         broker.set_alarm("disk", True, current_time(), cause="store")
 
     # Not at once: a batch is to have all that this turn of the loop brings.
@@ -102,7 +101,7 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[Remembrance]:
         journal.recover(contents.lanes, contents.shared)
         broker.keep(Keeper(journal, store.fetch, store.times))
         for fault in restore(broker, contents.durables, current_time()):
-            log.warning("cannot make again", what=fault)
+            logger().warning("cannot make again", what=fault)
         remembrance = Remembrance(broker, journal)
         remembrance.begin(contents.durables)
         remembrance.compare()

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 
-import structlog
 import trio
 
 from amqproxy.broker.attendant import Attendant
@@ -19,6 +18,7 @@ from amqproxy.broker.outbox import Outbox
 from amqproxy.broker.time_of_day import current_time
 from amqproxy.broker.timekeeper import Timekeeper
 from amqproxy.config import join_address
+from amqproxy.log import logger
 from amqproxy.sockets.certificate import Naming, distinguished_name
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, plain_socket
 
@@ -59,7 +59,6 @@ class Server:
         self._clients = 0
         self._accepting: list[trio.CancelScope] = []
         self._nursery: trio.Nursery | None = None
-        self._log = structlog.get_logger()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve whoever comes, until cancelled."""
@@ -75,7 +74,7 @@ class Server:
         """
         for scope in self._accepting:
             scope.cancel()
-        self._log.info("closing", connections=len(self.broker.links), timeout=timeout)
+        logger().info("closing", connections=len(self.broker.links), timeout=timeout)
         self.broker.close_connections(SHUTDOWN, current_time())
         with trio.move_on_after(timeout):
             for attendant in list(self._attendants):
@@ -126,11 +125,11 @@ class Server:
                     try:
                         stream = await listener.accept()
                     except OSError as error:
-                        self._log.error("cannot accept", reason=error.strerror)
+                        logger().error("cannot accept", reason=error.strerror)
                         await trio.sleep(BREATHER)
                         continue
                     if self._most_connections is not None and self._clients >= self._most_connections:
-                        self._log.warning("connection refused", limit=self._most_connections)
+                        logger().warning("connection refused", limit=self._most_connections)
                         await trio.aclose_forcefully(stream)
                     else:
                         self._clients += 1
@@ -146,7 +145,7 @@ class Server:
                 return
             name = f"{join_address(*remote)} -> {join_address(*local)}"
             is_loopback = _is_loopback(remote[0])
-            self._log.debug("client connected", client=name)
+            logger().debug("client connected", client=name)
             if context is None:
                 await self.attend(_transport(plain_socket(stream)), is_loopback=is_loopback, name=name)
                 return
@@ -155,9 +154,7 @@ class Server:
                 with trio.fail_after(HANDSHAKE_TIME):
                     await secured.do_handshake()
             except (trio.BrokenResourceError, trio.TooSlowError) as error:
-                self._log.warning(
-                    "TLS handshake failed", client=name, reason=str(error.__cause__ or error) or "timeout"
-                )
+                logger().warning("TLS handshake failed", client=name, reason=str(error.__cause__ or error) or "timeout")
                 await trio.aclose_forcefully(secured)
                 return
             certificate = secured.getpeercert()

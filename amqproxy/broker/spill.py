@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import structlog
-
 from amqproxy.broker.packing import Stored, pack, unpack
+from amqproxy.log import logger
 
 FILE_OCTETS = 64 * 1024 * 1024
 """How long one file grows. It goes when all in it is gone, so files that are too long hold too much of what is not."""
@@ -76,7 +75,7 @@ class Spill:
             block = self._put(rows)
         except OSError as error:
             if not self._has_failed:
-                structlog.get_logger().error("cannot page out", path=str(self.directory), reason=str(error))
+                logger().error("cannot page out", path=str(self.directory), reason=str(error))
             self._has_failed = True
             raise
         self._has_failed = False

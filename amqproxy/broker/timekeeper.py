@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-import structlog
 import trio
 
 from amqproxy.broker import resources
@@ -14,6 +13,7 @@ from amqproxy.broker.heap import give_back
 from amqproxy.broker.outbox import Outbox
 from amqproxy.broker.spill import Spill
 from amqproxy.broker.time_of_day import current_time, trio_time
+from amqproxy.log import logger
 
 MEASURING_INTERVAL = 1.0
 """Seconds between two looks at memory and disk."""
@@ -51,7 +51,7 @@ class Timekeeper:
                     self._measure(now)
                 self._broker.tick(now)
             except Exception:  # noqa: BLE001
-                structlog.get_logger().exception("what was due failed")
+                logger().exception("what was due failed")
             self._outbox.flush(now)
             self._earliest = trio_time(now) + LEAST_SLEEP
             due = trio_time(min(next_look, self._broker.next_deadline()))
