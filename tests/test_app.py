@@ -6,6 +6,7 @@ import socket
 import urllib.request
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +19,9 @@ from structlog.typing import EventDict
 
 from amqproxy import app
 from amqproxy.amqp091.errors import Scope
-from amqproxy.config import Config, ConfigError, Limits, Listener, Metrics, ServerTLS, Upstream
+from amqproxy.config import Config, ConfigError, Control, Limits, Listener, Metrics, ServerTLS, Upstream
+from amqproxy.control.counterpart import Counterpart
+from amqproxy.control.request import Wrong
 from amqproxy.rules.match import Match
 from amqproxy.rules.refuse import Refuse
 from amqproxy.taps.metrics import Metrics as Prometheus
@@ -258,3 +261,33 @@ async def test_files_that_are_not_there() -> None:
     tls = ServerTLS(certificate="missing.pem", key="missing.key")
     with pytest.raises(ConfigError, match=r"missing\.pem"):
         await app.run(Config(listen=(Listener(address="127.0.0.1:0", tls=tls),)))
+
+
+async def test_the_control_socket_is_served_and_reloads(tmp_path: Path) -> None:
+    path = tmp_path / "control"
+    rules: list[Config | ConfigError] = [ConfigError("rules[0]: no"), Config(rules=(Refuse(name="one"),))]
+
+    def reread() -> Config:
+        found = rules.pop(0)
+        if isinstance(found, ConfigError):
+            raise found
+        return found
+
+    def asked(request: str) -> Any:
+        with Counterpart(path) as counterpart:
+            return counterpart.ask(request)
+
+    async with running(reread=reread, control=Control(path=str(path))):
+        with pytest.raises(Wrong, match="no") as wrong:
+            await trio.to_thread.run_sync(asked, "reload")
+        assert wrong.value.name == "not-reloaded"
+        assert (await trio.to_thread.run_sync(asked, "reload"))["rules"] == 1
+        assert (await trio.to_thread.run_sync(asked, "sessions"))["sessions"] == []
+    assert not path.exists()
+
+
+async def test_a_control_socket_that_cannot_be_had(tmp_path: Path) -> None:
+    (tmp_path / "control").touch()
+    config = Config(listen=(ANYWHERE,), control=Control(path=str(tmp_path / "control")))
+    with pytest.raises(app.Unavailable, match="which is no socket"):
+        await app.run(config)

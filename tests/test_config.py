@@ -276,3 +276,18 @@ def test_what_the_readme_shows_is_a_config() -> None:
     assert shown
     for block in shown:
         parse(block, Path("a.toml"))
+
+
+def test_the_control_socket_is_looked_for_beside_the_config(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('[control]\npath = "here"\n')
+    found = load(file).control
+    assert found is not None
+    assert found.path == str(tmp_path / "here")
+    file.write_text('[control]\npath = "/run/there"\n')
+    found = load(file).control
+    assert found is not None
+    assert found.path == "/run/there"
+    file.write_text("[control]\n")
+    with pytest.raises(ConfigError, match="control: missing key `path`"):
+        load(file)

@@ -1,8 +1,13 @@
 """What can be asked, and what is said to one who asks wrongly."""
 
+import re
+from pathlib import Path
+
+import msgspec
 import pytest
 
 from amqproxy.control.amendment import Amendment, Octets
+from amqproxy.control.held import Held
 from amqproxy.control.request import HeldNow, Release, Reload, Rules, Sessions, Watch, Wrong, id_of, parse
 
 
@@ -58,3 +63,16 @@ def test_what_is_malformed(line, text):
 @pytest.mark.parametrize(("line", "id_"), [(b'{"id": 3, "x": 1}', 3), (b'{"id": []}', None), (b"{", None)])
 def test_ids(line, id_):
     assert id_of(line) == id_
+
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "control.md"
+_ASKED = re.compile(r"^> (\{.*\})$", re.MULTILINE)
+_BLOCK = re.compile(r"^```json\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def test_the_requests_on_the_page_are_understood():
+    page = PAGE.read_text()
+    [held, release] = _BLOCK.findall(page)
+    asked = [parse(line.encode()) for line in [*_ASKED.findall(page), release]]
+    assert [type(each) for each in asked] == [Reload, Release, Release]
+    assert msgspec.json.decode(held, type=Held).method == "basic.publish"

@@ -1,0 +1,285 @@
+"""The control socket of a proxy that runs, with a real client whose commands wait."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pika
+import pika.exceptions
+import pytest
+
+from amqproxy.control.counterpart import Counterpart
+from tests.real.poll import until
+from tests.real.proxy import Proxy, StartProxy, command
+from tests.real.rabbitmq import RabbitMQ
+from tests.real.test_rules_of_limits import connected
+
+pytestmark = pytest.mark.real
+
+HOLD = {"name": "look", "action": "hold", "match": {"method": "basic.publish", "routing_key": "held*"}}
+
+
+class Controlled:
+    """A proxy with a control socket."""
+
+    def __init__(self, proxy: Proxy, path: Path) -> None:
+        self.proxy = proxy
+        self.path = path
+
+    def command(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        """`amqproxy control …`."""
+        words = [*command(), "control", *arguments, "--socket", str(self.path)]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+        assert done.returncode == code, done.stderr
+        return done
+
+    def held(self) -> list[dict[str, Any]]:
+        with Counterpart(self.path) as asked:
+            return asked.ask("held")["held"]  # type: ignore[no-any-return]
+
+    def one_held(self) -> dict[str, Any]:
+        [one] = until(self.held, "something to be held")
+        return one
+
+    def release(self, **keys: Any) -> None:
+        """Let go on the one that waits."""
+        one = self.one_held()
+        with Counterpart(self.path) as asked:
+            asked.ask("release", session=one["session"], number=one["number"], **keys)
+
+
+@pytest.fixture
+def controlled(start_proxy: StartProxy, rabbitmq: RabbitMQ, tmp_path: Path) -> Callable[..., Controlled]:
+    def start(*rules: dict[str, Any]) -> Controlled:
+        proxy = start_proxy(rabbitmq.port, rules=list(rules), control={"path": "control"})
+        return Controlled(proxy, tmp_path / "control")
+
+    return start
+
+
+@contextmanager
+def publishing(proxy: Proxy, *, key: str = "held", body: bytes = b"old", **properties: Any) -> Iterator[Any]:
+    """A client that publishes to its own queue, in a thread: what comes of that, and what the queue has then."""
+
+    def publish() -> Any:
+        with connected(proxy) as connection:
+            channel = connection.channel()
+            queue = channel.queue_declare("", exclusive=True).method.queue
+            channel.queue_bind(queue, "amq.topic", "#")
+            channel.confirm_delivery()
+            try:
+                channel.basic_publish("amq.topic", key, body, pika.BasicProperties(**properties), mandatory=True)
+            except pika.exceptions.AMQPError as error:
+                return error
+            return channel.basic_get(queue, auto_ack=True)
+
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(publish)
+
+
+def test_a_held_publish_is_edited_and_released(controlled: Callable[..., Controlled]) -> None:
+    house = controlled(HOLD)
+    with publishing(house.proxy, headers={"a": 1, "secret": "x"}, priority=1) as done:
+        one = house.one_held()
+        shown = house.command("held").stdout
+        assert shown.startswith(f"{one['session']} {one['number']}  look, goes on in ")
+        assert "routing_key=held" in shown
+        assert "3 octets: old" in shown
+        place = str(one["session"]), str(one["number"])
+        edits = ["--set", "routing_key=new.key", "--header", "b={}", "--header", "secret=null"]
+        house.command("release", *place, *edits, "--property", "priority=7", "--body", "another body")
+        method, properties, body = done.result(60)
+    assert (method.routing_key, body) == ("new.key", b"another body")
+    assert (properties.headers, properties.priority) == ({"a": 1, "b": {}}, 7)
+    assert "nothing held" in house.command("release", *place, code=1).stderr
+    assert house.held() == []
+
+
+def test_a_body_from_a_file_of_any_octets(controlled: Callable[..., Controlled], tmp_path: Path) -> None:
+    house = controlled(HOLD)
+    body = bytes(range(256)) * 1200  # which takes several frames
+    (tmp_path / "body").write_bytes(body)
+    with publishing(house.proxy) as done:
+        one = house.one_held()
+        house.command("release", str(one["session"]), str(one["number"]), "--body-file", str(tmp_path / "body"))
+        assert done.result(60)[2] == body
+
+
+def test_what_waits_passes_as_it_is(controlled: Callable[..., Controlled]) -> None:
+    house = controlled(HOLD)
+    with publishing(house.proxy, body=bytes(200_000)) as done:
+        house.release()
+        assert done.result(60)[2] == bytes(200_000)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "text"),
+    [
+        ({}, pika.exceptions.ChannelClosedByBroker, "by rule 'look'"),
+        ({"code": 406, "text": "no {more}"}, pika.exceptions.ChannelClosedByBroker, r"406.*no \{more\}"),
+        ({"with": "nack"}, pika.exceptions.NackError, None),
+        ({"with": "return"}, pika.exceptions.UnroutableError, None),
+        ({"code": 320}, pika.exceptions.ConnectionClosedByBroker, "320"),
+    ],
+)
+def test_what_waits_is_refused(
+    options: dict[str, Any], kind: type[Exception], text: str | None, controlled: Callable[..., Controlled]
+) -> None:
+    house = controlled(HOLD)
+    with publishing(house.proxy) as done:
+        house.release(verdict="refuse", **options)
+        with pytest.raises(kind, match=text):
+            raise done.result(60)
+
+
+def test_what_waits_is_dropped(controlled: Callable[..., Controlled]) -> None:
+    house = controlled(HOLD)
+    with publishing(house.proxy) as done:
+        house.release(verdict="drop")
+        assert done.result(60) == (None, None, None), "it was confirmed, and is not there"
+
+
+def test_nobody_has_a_word_for_it_and_it_is_refused(controlled: Callable[..., Controlled]) -> None:
+    house = controlled(HOLD | {"timeout": 0.5, "on_timeout": "refuse"})
+    with (
+        publishing(house.proxy) as done,
+        pytest.raises(pika.exceptions.ChannelClosedByBroker, match="nobody let it go"),
+    ):
+        raise done.result(60)
+
+
+def test_other_channels_and_what_came_before_do_not_wait(controlled: Callable[..., Controlled]) -> None:
+    house = controlled(HOLD)
+    with connected(house.proxy) as connection:
+        one, other = connection.channel(), connection.channel()
+        queue = other.queue_declare("", exclusive=True).method.queue
+        other.queue_bind(queue, "amq.topic", "#")
+        one.basic_publish("amq.topic", "first", b"1")
+        one.basic_publish("amq.topic", "held", b"2")
+        one.basic_publish("amq.topic", "third", b"3")
+        house.one_held()
+        other.basic_publish("amq.topic", "other", b"4")
+
+        def bodies(count: int) -> list[bytes]:
+            got: list[bytes] = []
+
+            def all_came() -> bool:
+                body = other.basic_get(queue, auto_ack=True)[2]
+                got.extend([body] if body else [])
+                return len(got) == count
+
+            until(all_came, f"{count} messages")
+            return got
+
+        assert sorted(bodies(2)) == [b"1", b"4"]
+        house.release()
+        assert bodies(2) == [b"2", b"3"]
+
+
+def test_a_delivery_waits_and_is_edited(controlled: Callable[..., Controlled]) -> None:
+    house = controlled({"name": "look", "action": "hold", "match": {"method": "basic.get-ok"}})
+    with publishing(house.proxy, key="any") as done:
+        house.release(edit={"body": "for you", "headers": {"n": 1}})
+        _, properties, body = done.result(60)
+    assert (properties.headers, body) == ({"n": 1}, b"for you")
+
+
+def test_a_declare_waits_and_is_edited(controlled: Callable[..., Controlled]) -> None:
+    house = controlled({"name": "look", "action": "hold", "match": {"method": "queue.declare"}})
+    with connected(house.proxy) as connection, ThreadPoolExecutor(1) as pool:
+        channel = connection.channel()
+        edit = {"fields": {"arguments": {"x-max-length": 1, "x-expires": None}}}
+        released = pool.submit(house.release, edit=edit)
+        channel.queue_declare("test_control", exclusive=True, arguments={"x-expires": 1000, "x-max-priority": 2})
+        released.result(60)
+        released = pool.submit(house.release)
+        channel.queue_declare("test_control", exclusive=True, arguments={"x-max-priority": 2, "x-max-length": 1})
+        released.result(60)
+
+
+def test_who_watches_sees_what_begins_to_wait(controlled: Callable[..., Controlled]) -> None:
+    house = controlled(HOLD)
+    words = [*command(), "control", "held", "--watch", "--json", "--socket", str(house.path)]
+    watcher = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    try:
+        with publishing(house.proxy) as done:
+            assert watcher.stdout is not None
+            one = json.loads(watcher.stdout.readline())
+            assert (one["method"], one["arguments"]["routing_key"]) == ("basic.publish", "held")
+            house.release()
+            done.result(60)
+    finally:
+        watcher.terminate()
+        watcher.communicate()
+
+
+def test_rules_and_sessions_and_a_reload(controlled: Callable[..., Controlled], tmp_path: Path) -> None:
+    house = controlled(HOLD)
+    [config] = tmp_path.glob("proxy-*.yaml")
+    with connected(house.proxy, client_properties={"connection_name": "me"}) as connection:
+        channel = connection.channel()
+        house_before = house.command("sessions").stdout
+        assert "open, 1 channels  user=guest vhost=/ product=" in house_before
+        assert "name=me" in house_before
+        assert house.command("rules").stdout == "look  hold: 0 hits\n"
+        settings = json.loads(config.read_text())
+        refuse = {"name": "none", "action": "refuse", "match": {"method": "queue.declare"}}
+        config.write_text(json.dumps(settings | {"rules": [{"name": "none", "action": "refues"}]}))
+        wrong = house.command("reload", code=1).stderr
+        assert "rules[0]" in wrong
+        assert "refuse" in wrong
+        channel.queue_declare("", exclusive=True)
+        config.write_text(json.dumps(settings | {"rules": [refuse]}))
+        assert house.command("reload").stderr == "1 rule\n"
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker):
+            channel.queue_declare("", exclusive=True)
+        assert json.loads(house.command("rules", "--json").stdout) == {
+            "name": "none",
+            "action": "refuse",
+            "mode": "enforce",
+            "hits": 1,
+            "shadow_hits": 0,
+            "errors": 0,
+        }
+        assert connection.is_open
+
+
+def test_many_ask_at_a_time(controlled: Callable[..., Controlled]) -> None:
+    house = controlled(HOLD)
+    together = threading.Barrier(20)
+
+    def ask(_: int) -> int:
+        with Counterpart(house.path) as asked:
+            together.wait(60)
+            return sum(asked.ask("rules")["ok"] for _ in range(20))
+
+    with ThreadPoolExecutor(20) as pool:
+        assert sum(pool.map(ask, range(20))) == 400
+
+
+def test_a_drain_lets_go_on_what_waits_and_takes_the_socket_away(controlled: Callable[..., Controlled]) -> None:
+    house = controlled(HOLD)
+    with publishing(house.proxy) as done:
+        house.one_held()
+        house.proxy.terminate()
+        done.exception(60)
+    assert house.proxy.wait() == 0
+    assert not house.path.exists()
+
+
+def test_another_proxy_does_not_take_the_socket(
+    controlled: Callable[..., Controlled], start_proxy: StartProxy, rabbitmq: RabbitMQ
+) -> None:
+    house = controlled(HOLD)
+    with pytest.raises(RuntimeError, match="another amqproxy listens there"):
+        start_proxy(rabbitmq.port, control={"path": str(house.path)})
+    house.proxy.kill()
+    start_proxy(rabbitmq.port, control={"path": str(house.path)})
+    house.command("rules")
