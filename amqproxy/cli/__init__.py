@@ -1,0 +1,16 @@
+"""The command `amqproxy`: data on standard output, all else on standard error.
+
+Exit codes: 0 done; 1 the work failed (a capture cannot be read, an address cannot be had); 2 wrong
+usage or a wrong config; 130 interrupted twice; 141 whoever read the output has gone away.
+
+`command` has the subcommands; each, or each group of them, has its file: `run`, `broker`, `decode`, `config`, `rules`,
+`control`, `version`, `completion`. They read their flags (`flags`), choose what is printed and how (`printing`), and
+leave the work to what they import no sooner than in their bodies: `amqproxy --help` waits for neither trio nor the
+rules. A `Failure` (`failure`) of theirs ends in a line on standard error and an exit code (`exit`).
+
+Imports: every other package.
+"""
+
+from amqproxy.cli.exit import main
+
+__all__ = ["main"]

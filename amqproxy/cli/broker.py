@@ -1,0 +1,96 @@
+"""`amqproxy broker`: the integrated broker by itself, and what it keeps."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Literal
+
+import cyclopts
+import msgspec
+
+from amqproxy.cli.failure import Failure
+
+app = cyclopts.App(name="broker")
+
+
+@app.default
+def broker(
+    *,
+    listen: str | None = None,
+    data: Path | None = None,
+    definitions: Path | None = None,
+    tls_cert: Path | None = None,
+    tls_key: Path | None = None,
+    tls_client_ca: Path | None = None,
+    config: Path | None = None,
+    log_format: Literal["text", "json"] | None = None,
+    log_level: Literal["debug", "info", "warning", "error"] | None = None,
+) -> None:
+    """Be an AMQP broker until SIGTERM or Ctrl-C.
+
+    Flags go before what the config file says in [broker]. Limits and several listeners are in the file only.
+
+    Parameters
+    ----------
+    listen
+        HOST:PORT where clients connect [127.0.0.1:5672]. Port 0 takes a free one.
+    data
+        A directory for what is durable, which is found again there. Without one, all is in memory.
+    definitions
+        A definitions.json, as RabbitMQ exports it: users, virtual hosts, permissions, queues and so on.
+    tls_cert
+        A certificate in PEM: clients must then speak TLS.
+    tls_key
+        The key of the certificate, in PEM, without a password.
+    tls_client_ca
+        The authority, in PEM, that must have signed a certificate of each client's, who may then log in by it.
+    config
+        A .toml, .yaml or .yml file; see `amqproxy config show`.
+    log_format
+        How the log on standard error is written [text].
+    log_level
+        The least important events to log [info].
+    """
+    import trio
+
+    from amqproxy import app as root
+    from amqproxy import log
+    from amqproxy.cli.flags import merged, merged_broker
+    from amqproxy.config import Config, load
+
+    settings = merged(load(config) if config else Config(), None, None, None, log_format, log_level)
+    files = {"certificate": tls_cert, "key": tls_key, "client_ca": tls_client_ca}
+    tls = {name: str(file) for name, file in files.items() if file}
+    own = merged_broker(settings.broker, listen, data, definitions, tls)
+    log.start(settings.log)
+    try:
+        trio.run(root.run_broker, own)
+    except root.Unavailable as error:
+        raise Failure(str(error)) from None
+
+
+@app.command
+def export(*, data: Path) -> None:
+    """Print what a broker has kept as a definitions.json, which RabbitMQ imports too.
+
+    That is: users, virtual hosts, permissions, policies, queues, exchanges and bindings, but no messages. The broker
+    must not be running.
+
+    Parameters
+    ----------
+    data
+        The directory that `amqproxy broker --data` was given.
+    """
+    import trio
+
+    from amqproxy import app as root
+    from amqproxy import log
+    from amqproxy.config import Log
+
+    log.start(Log(level="warning"))
+    try:
+        found = trio.run(root.export, data)
+    except root.Unavailable as error:
+        raise Failure(str(error)) from None
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")

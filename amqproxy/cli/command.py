@@ -1,0 +1,27 @@
+"""The command with all of its subcommands, in the order in which shells are told of them."""
+
+import cyclopts
+
+from amqproxy import __version__
+from amqproxy.cli import broker, config, control, rules
+from amqproxy.cli.completion import completion
+from amqproxy.cli.decode import decode
+from amqproxy.cli.run import run
+from amqproxy.cli.version import version
+
+app = cyclopts.App(
+    name="amqproxy",
+    help="See, count and steer what AMQP clients and their broker say to each other.",
+    help_epilogue="Exit codes: 0 done, 1 failed, 2 wrong usage or config, 130 interrupted twice, "
+    "141 the reader of the output went away.",
+    help_format="plaintext",
+    version=__version__,
+    result_action="return_value",
+    exit_on_error=False,
+    print_error=True,
+)
+
+for each in (config, rules, control, broker):
+    app.command(each.app)
+for function in (run, decode, version, completion):
+    app.command(function)

@@ -1,0 +1,244 @@
+"""`amqproxy control`: what a proxy that runs is asked through its control socket."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import cyclopts
+import msgspec
+from cyclopts import Parameter
+
+from amqproxy.cli.failure import MISUSED, Failure
+
+if TYPE_CHECKING:
+    from amqproxy.control.counterpart import Counterpart
+
+app = cyclopts.App(name="control", help="Ask a proxy that runs, through its control socket.")
+
+
+@app.command
+def reload(*, socket: Path | None = None, config: Path | None = None) -> None:
+    """Let the proxy read the rules of its config file again. A file that is wrong changes nothing.
+
+    Parameters
+    ----------
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
+    """
+    with _counterpart(socket, config) as asked:
+        count = asked.ask("reload")["rules"]
+    print(f"{count} rule{'' if count == 1 else 's'}", file=sys.stderr)
+
+
+@app.command
+def rules(
+    *,
+    socket: Path | None = None,
+    config: Path | None = None,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Print which rules there are, and what they have done so far.
+
+    Parameters
+    ----------
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
+    json
+        One JSON object a line for each, instead of text.
+    """
+    from amqproxy.control import lines
+
+    with _counterpart(socket, config) as asked:
+        _print_entries(asked.ask("rules")["rules"], lambda each: lines.rules([each]), json)
+
+
+@app.command
+def sessions(
+    *,
+    socket: Path | None = None,
+    config: Path | None = None,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Print who is connected.
+
+    Parameters
+    ----------
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
+    json
+        One JSON object a line for each, instead of text.
+    """
+    from amqproxy.control import lines
+
+    with _counterpart(socket, config) as asked:
+        _print_entries(asked.ask("sessions")["sessions"], lambda each: lines.sessions([each]), json)
+
+
+@app.command
+def held(
+    *,
+    watch: Annotated[bool, Parameter(negative="")] = False,
+    body: int = 1024,
+    socket: Path | None = None,
+    config: Path | None = None,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Print what rules hold: each begins with the session and the number that `release` wants.
+
+    Parameters
+    ----------
+    watch
+        Go on, and print whatever begins to wait, until Ctrl-C.
+    body
+        How many octets of a body are shown.
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
+    json
+        One JSON object a line for each, instead of text.
+    """
+    from amqproxy.control import lines
+
+    with _counterpart(socket, config) as asked:
+        _print_entries(asked.ask("watch" if watch else "held", body=body)["held"], lines.held, json)
+        for event in asked.events() if watch else ():
+            if event.get("event") == "held":
+                _print_entries([event["held"]], lines.held, json)
+            else:
+                print(f"amqproxy: {event.get('count')} more began to wait, and were not shown", file=sys.stderr)
+
+
+@app.command
+def release(
+    session: int,
+    number: int,
+    /,
+    *,
+    drop: Annotated[bool, Parameter(negative="")] = False,
+    refuse: Annotated[bool, Parameter(negative="")] = False,
+    with_: Annotated[
+        Literal["close", "nack", "return", "drop", "reject", "requeue"] | None, Parameter(name="--with")
+    ] = None,
+    code: int | None = None,
+    text: str | None = None,
+    set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
+    property_: Annotated[tuple[str, ...], Parameter(name="--property", negative="")] = (),
+    header: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    body: str | None = None,
+    body_file: Path | None = None,
+    socket: Path | None = None,
+    config: Path | None = None,
+) -> None:
+    """Let go on what is held: as it is, changed, or not at all.
+
+    Parameters
+    ----------
+    session
+        The session, as `held` says it.
+    number
+        Its number there.
+    drop
+        It goes no further, and its sender is told that all is well.
+    refuse
+        It goes no further, and its sender is told so.
+    with_
+        With --refuse: how, as in a rule; usually the channel is closed.
+    code
+        With --refuse: the reply code.
+    text
+        With --refuse: the reply text.
+    set_
+        NAME=VALUE: a field of the method, such as routing_key=other. Values are JSON, or else text.
+    property_
+        NAME=VALUE: a property, such as priority=5; null takes it away.
+    header
+        NAME=VALUE: a header of the message; null takes it away.
+    body
+        Another body.
+    body_file
+        A file with another body.
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
+    """
+    if drop and refuse:
+        raise Failure("control release: what is dropped is not refused: say --drop or --refuse", MISUSED)
+    edit = {"fields": _assigned("--set", set_), "properties": _assigned("--property", property_)}
+    edit["headers"] = _assigned("--header", header)
+    edit = {name: values for name, values in edit.items() if values}
+    if body is not None or body_file is not None:
+        edit["body"] = _body(body, body_file)
+    verdict = "drop" if drop else "refuse" if refuse else "pass"
+    said = {"verdict": verdict, "edit": edit or None, "with": with_, "code": code, "text": text}
+    with _counterpart(socket, config) as asked:
+        asked.ask("release", session=session, number=number, **said)
+
+
+@contextmanager
+def _counterpart(path: Path | None, config: Path | None) -> Iterator[Counterpart]:
+    """A connection to the control socket that is named; what the proxy has against a request is told."""
+    from amqproxy.config import load
+    from amqproxy.control.counterpart import Counterpart
+    from amqproxy.control.request import Wrong
+
+    if (path is None) == (config is None):
+        raise Failure("control: name the proxy's --socket, or the --config that names it", MISUSED)
+    if config is not None:
+        named = load(config).control
+        if named is None:
+            raise Failure(f"{config} has no [control]: its proxy has no control socket", MISUSED)
+        path = Path(named.path)
+    assert path is not None
+    try:
+        with Counterpart(path) as asked:
+            yield asked
+    except Wrong as wrong:
+        raise Failure(str(wrong)) from None
+
+
+def _print_entries(
+    entries: Iterable[dict[str, Any]], lines: Callable[[dict[str, Any]], Iterable[str]], json: bool
+) -> None:
+    for entry in entries:
+        for line in [msgspec.json.encode(entry).decode()] if json else lines(entry):
+            print(line)
+    sys.stdout.flush()
+
+
+def _assigned(option: str, assignments: Iterable[str]) -> Any:
+    """The values of NAME=VALUE: JSON where they are, else text."""
+    found = {}
+    for each in assignments:
+        name, sign, value = each.partition("=")
+        if not sign or not name:
+            raise Failure(f"control release: {option} {each}: write NAME=VALUE", MISUSED)
+        try:
+            found[name] = msgspec.json.decode(value)
+        except msgspec.DecodeError:
+            found[name] = value
+    return found
+
+
+def _body(text: str | None, file: Path | None) -> Any:
+    """A body as the control socket takes it."""
+    if file is None:
+        return text
+    if text is not None:
+        raise Failure("control release: there is one body: say --body or --body-file", MISUSED)
+    try:
+        return {"base64": base64.b64encode(file.read_bytes()).decode()}
+    except OSError as error:
+        raise Failure(f"{file}: cannot be read: {error.strerror}") from None

@@ -1,0 +1,62 @@
+"""What flags say goes before what the config file says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from amqproxy.config import Broker, Config, ConfigError, Listener, Metrics, Upstream, explained
+
+
+def merged(
+    config: Config,
+    listen: str | None,
+    upstream: str | None,
+    metrics: str | None,
+    log_format: str | None,
+    log_level: str | None,
+) -> Config:
+    """The config with what the flags say instead; `ConfigError` names the flag that is wrong."""
+    changes: dict[str, object] = {}
+    if listen:
+        changes["listen"] = (_from_flag("--listen", Listener, {"address": listen}),)
+    if upstream == "broker":
+        changes["upstream"] = upstream
+    elif upstream:
+        tls = config.upstream.tls if isinstance(config.upstream, Upstream) else None
+        flags = {"address": upstream, "tls": msgspec.to_builtins(tls)}
+        changes["upstream"] = _from_flag("--upstream", Upstream, flags)
+    if metrics:
+        changes["metrics"] = _from_flag("--metrics", Metrics, {"address": metrics})
+    if log_format or log_level:
+        log = {"format": log_format or config.log.format, "level": log_level or config.log.level}
+        changes["log"] = msgspec.convert(log, type(config.log))
+    try:
+        return msgspec.structs.replace(config, **changes)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
+def merged_broker(
+    broker: Broker, listen: str | None, data: Path | None, definitions: Path | None, tls: dict[str, str]
+) -> Broker:
+    """The same for the broker; `tls` is for the one listener that --listen names, or would."""
+    changes: dict[str, object] = {}
+    if tls and not {"certificate", "key"} <= tls.keys():
+        raise ConfigError("TLS needs both --tls-cert and --tls-key")
+    if listen or tls:
+        address = listen or (broker.listen[0].address if broker.listen else "127.0.0.1:5672")
+        changes["listen"] = (_from_flag("--listen", Listener, {"address": address, "tls": tls or None}),)
+    if data:
+        changes["data"] = str(data)
+    if definitions:
+        changes["definitions"] = str(definitions)
+    return msgspec.structs.replace(broker, **changes)
+
+
+def _from_flag(flag: str, kind: type[msgspec.Struct], values: dict[str, object]) -> msgspec.Struct:
+    try:
+        return msgspec.convert(values, kind)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{flag} {values['address']}: {explained(error).removeprefix('address: ')}") from None

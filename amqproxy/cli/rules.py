@@ -1,0 +1,130 @@
+"""`amqproxy rules`: the rules of a config file, without a proxy."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import cyclopts
+import msgspec
+from cyclopts import Parameter
+
+from amqproxy.cli.failure import MISUSED, Failure
+
+app = cyclopts.App(name="rules", help="Check and explain the rules of a config file.")
+
+
+@app.command
+def check(*files: Path) -> None:
+    """Check the rules of config files, and say what is wrong with the first that are.
+
+    Parameters
+    ----------
+    files
+        .toml, .yaml or .yml files.
+    """
+    from amqproxy.config import load
+
+    if not files:
+        raise Failure("rules check: name a file", MISUSED)
+    for file in files:
+        count = len(load(file).rules)
+        print(f"{file}: {count} rule{'' if count == 1 else 's'}, fine", file=sys.stderr)
+
+
+@app.command(name="test")
+def rehearse(
+    file: Path,
+    /,
+    *,
+    capture: Path,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Say what the rules would have done to the traffic in a capture.
+
+    Parameters
+    ----------
+    file
+        A config file.
+    capture
+        A pcap or pcapng file, plain or gzip; - is standard input.
+    json
+        One JSON object a line for each command that they would have acted on, instead of text.
+    """
+    from amqproxy.capture.decode import read_passed
+    from amqproxy.capture.notices import CaptureError
+    from amqproxy.capture.passed import FramesPassed
+    from amqproxy.capture.rehearsal import Rehearsal
+    from amqproxy.config import load
+
+    rehearsal = Rehearsal(load(file).rules)
+    try:
+        for passed in read_passed(capture, lambda notice: print(f"amqproxy: {notice}", file=sys.stderr)):
+            if isinstance(passed, FramesPassed):
+                for rehearsed in rehearsal.play(passed):
+                    print(msgspec.json.encode(rehearsed).decode() if json else str(rehearsed))
+    except CaptureError as error:
+        sys.stdout.flush()
+        raise Failure(str(error)) from None
+    print(f"{rehearsal.commands} commands", file=sys.stderr)
+    for name, counts in rehearsal.rules.counts().items():
+        shadow = f", {counts.shadow_hits} in shadow" if counts.shadow_hits else ""
+        failed = f", failed {counts.errors} times" if counts.errors else ""
+        print(f"  {name}: {counts.hits}{shadow}{failed}", file=sys.stderr)
+
+
+@app.command
+def explain(
+    file: Path,
+    /,
+    *,
+    user: str | None = None,
+    vhost: str | None = None,
+    address: str | None = None,
+    sender: Literal["client", "server"] | None = None,
+    method: str | None = None,
+    exchange: str | None = None,
+    queue: str | None = None,
+    routing_key: str | None = None,
+    consumer_tag: str | None = None,
+) -> None:
+    """Say what each rule does, and which would have their say in a command; what is not given stays open.
+
+    Parameters
+    ----------
+    file
+        A config file.
+    user
+        Whom the client says it is.
+    vhost
+        The virtual host that it has entered.
+    address
+        The IP address that it comes from.
+    sender
+        Who says the command.
+    method
+        The command's method, such as basic.publish.
+    exchange
+        The exchange that it names.
+    queue
+        The queue that it names.
+    routing_key
+        Its routing key.
+    consumer_tag
+        Its consumer tag.
+    """
+    from amqproxy.amqp091.grammar import Peer
+    from amqproxy.config import load
+    from amqproxy.rules.explanation import Inquiry
+    from amqproxy.rules.explanation import explained as in_words
+
+    said = {"user": user, "vhost": vhost, "client.address": address, "exchange": exchange, "queue": queue}
+    said |= {"routing_key": routing_key, "consumer_tag": consumer_tag}
+    given = {name: value for name, value in said.items() if value is not None}
+    try:
+        inquiry = Inquiry(given, method, Peer(sender) if sender else None)
+    except ValueError as error:
+        raise Failure(f"rules explain: {error}", MISUSED) from None
+    for line in in_words(load(file).rules, inquiry):
+        print(line)

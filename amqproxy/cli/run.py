@@ -1,0 +1,68 @@
+"""`amqproxy run`: the proxy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from amqproxy.cli.failure import Failure
+from amqproxy.cli.printing import renderer, wanted
+
+
+def run(
+    *,
+    listen: str | None = None,
+    upstream: str | None = None,
+    metrics: str | None = None,
+    print_: Annotated[bool, Parameter(name="--print", negative="")] = False,
+    json: Annotated[bool, Parameter(negative="")] = False,
+    filter: str | None = None,
+    log_format: Literal["text", "json"] | None = None,
+    log_level: Literal["debug", "info", "warning", "error"] | None = None,
+    config: Path | None = None,
+) -> None:
+    """Stand between clients and a broker until SIGTERM or Ctrl-C, and then drain.
+
+    Flags go before what the config file says. TLS, limits, rules and several listeners are in the file only. On SIGHUP
+    the file's rules are read again.
+
+    Parameters
+    ----------
+    listen
+        HOST:PORT where clients connect [127.0.0.1:5673]. Port 0 takes a free one.
+    upstream
+        HOST:PORT of the broker [127.0.0.1:5672], or "broker" for the integrated one.
+    metrics
+        HOST:PORT for Prometheus, at /metrics. Off unless given.
+    print_
+        Print each frame that passes on standard output, as it passes.
+    json
+        With --print: one JSON object a line for each frame, as `decode --json` does.
+    filter
+        With --print: a CEL expression, as rules have them: only the commands for which it holds. See docs/rules.md.
+    log_format
+        How the log on standard error is written [text].
+    log_level
+        The least important events to log [info].
+    config
+        A .toml, .yaml or .yml file; see `amqproxy config show`.
+    """
+    import trio
+
+    from amqproxy import app as root
+    from amqproxy import log
+    from amqproxy.cli.flags import merged
+    from amqproxy.config import Config, load
+
+    def read() -> Config:
+        return merged(load(config) if config else Config(), listen, upstream, metrics, log_format, log_level)
+
+    settings = read()
+    log.start(settings.log)
+    try:
+        render = renderer(json) if print_ or json or filter else None
+        trio.run(root.run, settings, render, read if config else None, wanted(filter))
+    except root.Unavailable as error:
+        raise Failure(str(error)) from None

@@ -1,0 +1,56 @@
+"""The command as a process of its own, and clients of it."""
+
+import socket
+import subprocess
+import sys
+
+import pika
+import pytest
+
+from tests.proxy.stage import HANDSHAKE
+from tests.proxy.words import octets
+
+COMMAND = [sys.executable, "-m", "amqproxy"]
+DEADLINE = 30.0
+
+BROKERS: list[socket.socket] = []
+"""What `opened` accepted as a broker, to be closed when the test is over."""
+
+
+def start(*arguments: str, stdout: int = subprocess.PIPE) -> subprocess.Popen[str]:
+    return subprocess.Popen([*COMMAND, *arguments], stdout=stdout, stderr=subprocess.PIPE, text=True)
+
+
+def until(process: subprocess.Popen[str], said: str) -> str:
+    """The line of the log that says it."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if said in line:
+            return line
+    pytest.fail(f"it ended without saying {said!r}")
+
+
+def port_in(line: str) -> int:
+    return int(line.split("address=127.0.0.1:")[1].split()[0])
+
+
+def connected(port: int) -> pika.BlockingConnection:
+    return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port))
+
+
+def opened(port: int, listener: socket.socket) -> socket.socket:
+    """A client with an open connection; its broker says no more than it has to, and goes with its end."""
+    client = socket.create_connection(("127.0.0.1", port), timeout=DEADLINE)
+    broker: socket.socket | None = None
+    for line in HANDSHAKE.strip().splitlines():
+        arrow, _, said = line.strip().partition(" ")
+        if arrow == ">>":
+            client.sendall(octets(said))
+        broker = broker or listener.accept()[0]
+        hears = broker if arrow == ">>" else client
+        if arrow == "<<":
+            broker.sendall(octets(said))
+        assert hears.recv(len(octets(said)), socket.MSG_WAITALL) == octets(said)
+    assert broker is not None
+    BROKERS.append(broker)
+    return client

@@ -1,0 +1,99 @@
+"""`amqproxy broker`: what it is told, how it ends, and what it keeps."""
+
+import signal
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pika
+import pika.exceptions
+import pytest
+
+from amqproxy.cli.failure import FAILED, INTERRUPTED, MISUSED
+from tests.cli.outcome import Amqproxy
+from tests.cli.process import COMMAND, DEADLINE, connected, port_in, start, until
+
+SHUTDOWN = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
+
+
+def test_help_names_every_flag_of_the_broker(amqproxy: Amqproxy) -> None:
+    out = amqproxy("broker", "--help").out
+    for flag in ("listen", "data", "definitions", "tls-cert", "tls-key", "tls-client-ca", "config", "log-level"):
+        assert f"--{flag}" in out
+    assert "export" in out
+
+
+def test_there_is_nothing_to_export_where_no_broker_was(amqproxy: Amqproxy, tmp_path: Path) -> None:
+    code, out, err = amqproxy("broker", "export", "--data", str(tmp_path))
+    assert (code, out) == (FAILED, "")
+    assert err == f"amqproxy: {tmp_path} holds no broker's data: there is no broker.sqlite in it\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_read_cannot_be_exported(amqproxy: Amqproxy, tmp_path: Path) -> None:
+    code, out, err = amqproxy("broker", "export", "--data", str(tmp_path / ("x" * 300)))
+    assert (code, out) == (FAILED, "")
+    assert err == f"amqproxy: {tmp_path / ('x' * 300)} cannot be read: File name too long\n"
+
+
+@pytest.mark.parametrize("text", ["[]", "{", "[" * 100_000])
+def test_definitions_that_are_none(text: str, tmp_path: Path, amqproxy: Amqproxy) -> None:
+    file = tmp_path / "definitions.json"
+    file.write_text(text)
+    code, _, err = amqproxy("broker", "--listen", "127.0.0.1:0", "--definitions", str(file))
+    assert code == MISUSED
+    assert str(file) in err
+
+
+@pytest.mark.parametrize("command", [["broker"], ["run", "--upstream", "broker"]])
+def test_the_broker_takes_its_leave_and_keeps_what_is_durable(command: list[str], tmp_path: Path) -> None:
+    config = tmp_path / "some.yaml"
+    config.write_text("broker: {listen: [{address: '127.0.0.1:0'}], data: kept}\nlisten: [{address: '127.0.0.1:0'}]")
+    with start(*command, "--config", str(config)) as process:
+        connection = connected(port_in(until(process, "listening")))
+        channel = connection.channel()
+        channel.queue_declare("q", durable=True)
+        channel.confirm_delivery()
+        channel.basic_publish("", "q", b"kept", pika.BasicProperties(delivery_mode=2))
+        process.send_signal(signal.SIGTERM)
+        with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
+            connection.sleep(DEADLINE)
+        assert (closed.value.reply_code, closed.value.reply_text) == (320, SHUTDOWN)
+        _, err = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 0
+    assert "stopped" in err
+    exported = subprocess.run(
+        [*COMMAND, "broker", "export", "--data", str(tmp_path / "kept")], capture_output=True, check=True
+    )
+    assert [queue["name"] for queue in msgspec.json.decode(exported.stdout)["queues"]] == ["q"]
+    definitions = tmp_path / "definitions.json"
+    definitions.write_bytes(exported.stdout)
+    for more in (["--data", str(tmp_path / "kept")], ["--definitions", str(definitions)]):
+        with start("broker", "--listen", "127.0.0.1:0", *more) as process:
+            with connected(port_in(until(process, "listening"))) as connection:
+                _, _, body = connection.channel().basic_get("q")
+                assert body == (b"kept" if "--data" in more else None)
+            process.terminate()
+            process.communicate(timeout=DEADLINE)
+
+
+def test_a_second_signal_ends_the_broker_at_once() -> None:
+    with start("broker", "--listen", "127.0.0.1:0") as process:
+        connection = connected(port_in(until(process, "listening")))  # which does not answer, since it is not polled
+        process.send_signal(signal.SIGINT)
+        until(process, "closing")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=3)
+        with pytest.raises(pika.exceptions.AMQPConnectionError):
+            connection.sleep(1)
+    assert process.returncode == INTERRUPTED
+
+
+def test_the_brokers_data_is_one_process_own(tmp_path: Path) -> None:
+    with start("broker", "--listen", "127.0.0.1:0", "--data", str(tmp_path)) as process:
+        until(process, "listening")
+        done = subprocess.run([*COMMAND, "broker", "export", "--data", str(tmp_path)], capture_output=True, text=True)
+        process.terminate()
+        process.communicate(timeout=DEADLINE)
+    assert (done.returncode, done.stdout) == (FAILED, "")
+    assert "is in use by another process" in done.stderr

@@ -1,0 +1,115 @@
+"""`amqproxy control`: what it asks, of a socket that answers what the test says, and what it prints."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from amqproxy.cli.failure import FAILED, MISUSED
+from tests.cli.outcome import Amqproxy
+from tests.control.test_counterpart import answering
+
+RULE = {"name": "look", "action": "hold", "mode": "enforce", "hits": 3, "shadow_hits": 0, "errors": 0}
+OK = b'{"ok":true}\n'
+
+
+def encoded(answer: dict[str, Any]) -> bytes:
+    return msgspec.json.encode({"ok": True} | answer) + b"\n"
+
+
+def test_it_is_asked_through_the_socket_that_the_config_names(amqproxy: Amqproxy, tmp_path: Path) -> None:
+    config = tmp_path / "some.yaml"
+    config.write_text("control: {path: control}")
+    with answering(tmp_path / "control", encoded({"rules": 1})) as heard:
+        assert amqproxy("control", "reload", "--config", str(config)) == (0, "", "1 rule\n")
+    assert heard == [b'{"request":"reload"}\n']
+
+
+@pytest.mark.parametrize(("options", "printed"), [((), "look  hold: 3 hits\n"), (("--json",), None)])
+def test_rules(options: tuple[str, ...], printed: str | None, amqproxy: Amqproxy, tmp_path: Path) -> None:
+    path = tmp_path / "control"
+    with answering(path, encoded({"rules": [RULE, RULE]})):
+        code, out, err = amqproxy("control", "rules", "--socket", str(path), *options)
+    assert (code, err) == (0, "")
+    assert out == 2 * (printed or msgspec.json.encode(RULE).decode() + "\n")
+
+
+def test_watching(amqproxy: Amqproxy, tmp_path: Path) -> None:
+    path = tmp_path / "control"
+    lines = encoded({"held": [{"number": 1}]})
+    lines += b'{"event":"held","held":{"number":2}}\n{"event":"lost","count":4}\n'
+    with answering(path, lines) as heard:
+        code, out, err = amqproxy("control", "held", "--watch", "--body", "5", "--json", "--socket", str(path))
+    assert (code, out) == (0, '{"number":1}\n{"number":2}\n')
+    assert err == "amqproxy: 4 more began to wait, and were not shown\n"
+    assert heard == [b'{"request":"watch","body":5}\n']
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        ([], {"verdict": "pass"}),
+        (["--drop"], {"verdict": "drop"}),
+        (
+            ["--refuse", "--with", "nack", "--code", "403", "--text", "no"],
+            {"verdict": "refuse", "with": "nack", "code": 403, "text": "no"},
+        ),
+        (
+            ["--set", "routing_key=other", "--set", "mandatory=true", "--property", "priority=5", "--header", "a=null"],
+            {
+                "verdict": "pass",
+                "edit": {
+                    "fields": {"routing_key": "other", "mandatory": True},
+                    "properties": {"priority": 5},
+                    "headers": {"a": None},
+                },
+            },
+        ),
+        (["--set", "routing_key=a=b"], {"verdict": "pass", "edit": {"fields": {"routing_key": "a=b"}}}),
+        (["--body", ""], {"verdict": "pass", "edit": {"body": ""}}),
+        (["--body-file", "octets"], {"verdict": "pass", "edit": {"body": {"base64": "AP8="}}}),
+    ],
+)
+def test_release(
+    options: list[str], asked: dict[str, Any], amqproxy: Amqproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("octets").write_bytes(b"\0\xff")
+    with answering(tmp_path / "control", OK) as heard:
+        assert amqproxy("control", "release", "7", "2", *options, "--socket", "control") == (0, "", "")
+    assert [msgspec.json.decode(line) for line in heard] == [{"request": "release", "session": 7, "number": 2, **asked}]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["reload"], "control: name the proxy's --socket, or the --config that names it"),
+        (["rules", "--socket", "a", "--config", "some.yaml"], "control: name the proxy's --socket, or the --config"),
+        (["sessions", "--config", "some.yaml"], "some.yaml has no [control]: its proxy has no control socket"),
+        (["release", "1", "1", "--drop", "--refuse"], "say --drop or --refuse"),
+        (["release", "1", "1", "--set", "=a"], "--set =a: write NAME=VALUE"),
+        (["release", "1", "1", "--header", "a"], "--header a: write NAME=VALUE"),
+        (["release", "1", "1", "--body", "a", "--body-file", "b"], "say --body or --body-file"),
+    ],
+)
+def test_misuse(
+    arguments: list[str], said: str, amqproxy: Amqproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("some.yaml").write_text("{}")
+    code, out, err = amqproxy("control", *arguments)
+    assert (code, out) == (MISUSED, "")
+    assert said in err
+
+
+def test_what_the_proxy_has_against_it_and_nobody_who_answers(amqproxy: Amqproxy, tmp_path: Path) -> None:
+    path = tmp_path / "control"
+    with answering(path, b'{"ok":false,"error":"not-held","text":"nothing waits as 2"}\n'):
+        refused = amqproxy("control", "release", "7", "2", "--socket", str(path))
+    assert refused == (FAILED, "", "amqproxy: nothing waits as 2\n")
+    missing = amqproxy("control", "release", "7", "2", "--body-file", str(tmp_path / "missing"), "--socket", str(path))
+    assert missing == (FAILED, "", f"amqproxy: {tmp_path / 'missing'}: cannot be read: No such file or directory\n")
+    code, out, err = amqproxy("control", "sessions", "--socket", str(tmp_path / "nobody"))
+    assert (code, out) == (FAILED, "")
+    assert err.startswith("amqproxy: no amqproxy answers at ")

@@ -1,0 +1,35 @@
+"""How the command ends where nobody, or nothing, takes its output."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from amqproxy.cli.failure import FAILED, UNHEARD
+from tests.cli.process import COMMAND, DEADLINE, start
+
+
+@pytest.mark.parametrize("command", [["version"], ["config", "show"], ["config", "schema"], ["completion", "bash"]])
+def test_nobody_reads_the_output(command: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with start(*command, stdout=writing) as process:
+        os.close(writing)
+        _, err = process.communicate(timeout=DEADLINE)
+    assert (process.returncode, err) == (UNHEARD, "")
+
+
+@pytest.mark.parametrize("arguments", [["config", "schema"], ["version"]])
+def test_a_full_disk_is_said_plainly(arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*COMMAND, *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (
+        FAILED,
+        "amqproxy: the output cannot be written: No space left on device\n",
+    )
+
+
+def test_output_may_be_closed() -> None:
+    done = subprocess.run(f"{' '.join(COMMAND)} version >&-", shell=True, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

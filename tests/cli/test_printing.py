@@ -1,0 +1,31 @@
+"""Which frames are printed, and how."""
+
+import msgspec
+import pytest
+
+from amqproxy.amqp091.frames import Frame, encode_method
+from amqproxy.amqp091.methods import BasicAck
+from amqproxy.cli.failure import MISUSED, Failure
+from amqproxy.cli.printing import renderer, wanted
+from amqproxy.taps.record import record_frame
+
+RECORD = record_frame(
+    Frame(encode_method(1, BasicAck(7))), ts_ns=1_700_000_000_000_456_789, stream=3, connection="a-b", sender="client"
+)
+
+
+def test_a_line_for_a_person_and_one_for_a_program() -> None:
+    assert renderer(json=False)(RECORD) == "22:13:20.000456 #3   → ch 1    basic.ack  delivery_tag=7"
+    assert msgspec.json.decode(renderer(json=True)(RECORD))["arguments"] == {"delivery_tag": 7, "multiple": False}
+
+
+def test_everything_is_wanted_where_nothing_is_said() -> None:
+    assert wanted(None) is None
+    assert wanted("method == 'basic.ack'") is not None
+
+
+@pytest.mark.parametrize("expression", ["", "method ==", "metod == 'basic.ack'", "size"])
+def test_an_expression_that_is_none(expression: str) -> None:
+    with pytest.raises(Failure, match=r"^--filter: ") as failure:
+        wanted(expression)
+    assert failure.value.code == MISUSED
