@@ -21,7 +21,8 @@ import msgspec
 from amqproxy.amqp091.methods import BY_NAME
 from amqproxy.rules.match import Match, networks
 from amqproxy.rules.pattern import predicate
-from amqproxy.rules.wording import like, pointed
+from amqproxy.rules.token import TextError, Token, tokens_of
+from amqproxy.rules.wording import like
 
 ACTS: dict[str, tuple[str, ...]] = {
     "publish": ("basic.publish",),
@@ -52,19 +53,6 @@ _TOKEN = re.compile(
 )
 
 
-class AccessListError(ValueError):
-    """What is wrong with a list, with its line, its column, and a caret under the place."""
-
-    def __init__(self, what: str, text: str, place: int) -> None:
-        super().__init__(pointed(what, text, place))
-
-
-class Token(msgspec.Struct, frozen=True):
-    kind: str
-    text: str
-    place: int
-
-
 class Line(msgspec.Struct, frozen=True):
     """One line: its number in the text, with a letter where it is not the first there; what it says, whether it allows
     or denies, and the commands that it is about."""
@@ -76,14 +64,19 @@ class Line(msgspec.Struct, frozen=True):
 
 
 def parse(text: str) -> tuple[Line, ...]:
-    """The lines of a list; `AccessListError` says what is wrong, and where."""
+    """The lines of a list; `TextError` says what is wrong, and where."""
     return tuple(_Parser(text).lines())
 
 
 class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens = [*_tokens(text), Token("end", "", len(text))]
+        self._tokens = tokens_of(text, _TOKEN)
+        for token in self._tokens:
+            if token.kind == "odd":
+                is_text = token.text == '"'
+                what = "this text does not end on its line" if is_text else f"`{token.text}` has no meaning here"
+                raise self._error(token, what)
         self._at = 0
 
     def lines(self) -> Iterator[Line]:
@@ -101,7 +94,7 @@ class _Parser:
             is_empty = False
             yield self._line()
         if is_empty:
-            raise AccessListError("an empty list allows and denies nothing", self._text, 0)
+            raise TextError("an empty list allows and denies nothing", self._text, 0)
 
     def _line(self) -> Line:
         first = self._word("allow", "deny", "otherwise")
@@ -207,18 +200,8 @@ class _Parser:
             raise self._error(token, "the line should end here")
         self._at += 1
 
-    def _error(self, token: Token, what: str) -> AccessListError:
-        return AccessListError(what, self._text, token.place)
-
-
-def _tokens(text: str) -> Iterator[Token]:
-    for found in _TOKEN.finditer(text):
-        kind = found.lastgroup or ""
-        if kind == "odd":
-            what = "this text does not end on its line" if found[0] == '"' else f"`{found[0]}` has no meaning here"
-            raise AccessListError(what, text, found.start())
-        if kind != "blank":
-            yield Token(kind, found[0], found.start())
+    def _error(self, token: Token, what: str) -> TextError:
+        return TextError(what, self._text, token.place)
 
 
 def _has(method: str, field: str) -> bool:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 
 import msgspec
 
 from amqproxy.rules.names import GROUPS, NAMES, Kind, Name
-from amqproxy.rules.wording import like, pointed
+from amqproxy.rules.token import TextError, Token, tokens_of
+from amqproxy.rules.wording import like
 
 MAX_LENGTH = 4096
 """Characters of an expression."""
@@ -41,21 +41,6 @@ _TOKEN = re.compile(
 )
 
 
-class ExpressionError(ValueError):
-    """What is wrong with an expression, with its line, its column, and a caret under the place."""
-
-    def __init__(self, what: str, text: str, place: int) -> None:
-        super().__init__(pointed(what, text, place))
-
-
-class Token(msgspec.Struct, frozen=True):
-    """A piece of the text: its kind, what it is, and where it begins."""
-
-    kind: str
-    text: str
-    place: int
-
-
 class Read(msgspec.Struct, frozen=True):
     """A name that is read, and with which keys, where these are written out: client.properties, ("product",).
 
@@ -75,23 +60,17 @@ class Examined(msgspec.Struct):
 
 
 def examined(text: str) -> Examined:
-    """What an expression reads; `ExpressionError` for a name or a function that nothing has, and for what could take
+    """What an expression reads; `TextError` for a name or a function that nothing has, and for what could take
     for ever."""
     if len(text) > MAX_LENGTH:
-        raise ExpressionError(f"an expression of {len(text)} characters; {MAX_LENGTH} is the most", text, MAX_LENGTH)
-    tokens = [*_tokens(text), Token("end", "", len(text))]
+        raise TextError(f"an expression of {len(text)} characters; {MAX_LENGTH} is the most", text, MAX_LENGTH)
+    tokens = tokens_of(text, _TOKEN)
+    for token in tokens:
+        if token.kind == "sign" and token.text in "\"'":
+            raise TextError("this text does not end", text, token.place)
     found = Examined([], [])
     _examine(text, tokens, found)
     return found
-
-
-def _tokens(text: str) -> Iterator[Token]:
-    for found in _TOKEN.finditer(text):
-        kind = found.lastgroup or ""
-        if kind == "sign" and found[0] in "\"'":
-            raise ExpressionError("this text does not end", text, found.start())
-        if kind != "blank":
-            yield Token(kind, found[0], found.start())
 
 
 def _examine(text: str, tokens: list[Token], found: Examined) -> None:
@@ -116,7 +95,7 @@ def _examine(text: str, tokens: list[Token], found: Examined) -> None:
             at += 1
             if token.text in MACROS and tokens[at].kind == "word":
                 if bound:
-                    raise ExpressionError("one macro within another could take for ever", text, token.place)
+                    raise TextError("one macro within another could take for ever", text, token.place)
                 opened[-1] = tokens[at].text
                 bound.add(opened[-1])
                 at += 1
@@ -131,11 +110,11 @@ def _check_call(text: str, tokens: list[Token], at: int) -> None:
     """Is it a function? And is what it matches known now?"""
     token = tokens[at]
     if token.text not in FUNCTIONS:
-        raise ExpressionError(f"there is no function `{token.text}`{like(token.text, FUNCTIONS)}", text, token.place)
+        raise TextError(f"there is no function `{token.text}`{like(token.text, FUNCTIONS)}", text, token.place)
     if token.text == "matches":
         pattern = tokens[at + 2]
         if tokens[at - 1].text != "." or pattern.kind != "string" or tokens[at + 3].text != ")":
-            raise ExpressionError("`matches` wants its pattern written out: text.matches('…')", text, token.place)
+            raise TextError("`matches` wants its pattern written out: text.matches('…')", text, token.place)
 
 
 def _path(tokens: list[Token], at: int) -> tuple[list[str], int]:
@@ -174,19 +153,19 @@ def _read(text: str, path: list[str], token: Token, following: Token, *, is_guar
     if first in NAMES:
         return _checked(text, Read(NAMES[first], tuple(path[1:]), is_guarded), token)
     if first not in GROUPS:
-        raise ExpressionError(f"there is no `{first}`{like(first, [*NAMES, *GROUPS])}", text, token.place)
+        raise TextError(f"there is no `{first}`{like(first, [*NAMES, *GROUPS])}", text, token.place)
     members = [name.partition(".")[2] for name in NAMES if name.startswith(f"{first}.")]
     if len(path) == 1:
         place = following.place if following.text == "[" else token.place
-        raise ExpressionError(f"say which of `{first}`: {', '.join(members)}", text, place)
+        raise TextError(f"say which of `{first}`: {', '.join(members)}", text, place)
     found = NAMES.get(".".join(path[:2]))
     if found is None:
         place = text.find(path[1], token.place + len(first))
-        raise ExpressionError(f"`{first}` has no `{path[1]}`{like(path[1], members)}", text, place)
+        raise TextError(f"`{first}` has no `{path[1]}`{like(path[1], members)}", text, place)
     return _checked(text, Read(found, tuple(path[2:]), is_guarded), token)
 
 
 def _checked(text: str, read: Read, token: Token) -> Read:
     if read.keys and read.name.kind not in (Kind.TABLE, Kind.ANYTHING):
-        raise ExpressionError(f"`{read.name.path}` is {read.name.kind}, and has no `{read.keys[0]}`", text, token.place)
+        raise TextError(f"`{read.name.path}` is {read.name.kind}, and has no `{read.keys[0]}`", text, token.place)
     return read

@@ -14,9 +14,10 @@ from functools import lru_cache
 from typing import Any
 
 from amqproxy.rules.condition import Condition
-from amqproxy.rules.expression import Examined, ExpressionError, Read, examined
+from amqproxy.rules.expression import Examined, Read, examined
 from amqproxy.rules.names import NAMES, Kind, Source, plain
 from amqproxy.rules.seen import Seen
+from amqproxy.rules.token import TextError
 
 _SPECIMENS: dict[Kind, Any] = {
     Kind.TEXT: "",
@@ -49,9 +50,9 @@ class Filter:
     __slots__ = ("_program", "_reads", "condition", "expression", "names")
 
     def __init__(self, expression: str) -> None:
-        """`ExpressionError`, a `ValueError`, says what is wrong with it, and where."""
+        """`TextError`, a `ValueError`, says what is wrong with it, and where."""
         if not expression.strip():
-            raise ExpressionError("an empty expression asks nothing", expression, 0)
+            raise TextError("an empty expression asks nothing", expression, 0)
         found = examined(expression)
         self.expression = expression
         self.names = frozenset([read.name.path for read in found.reads])
@@ -102,7 +103,7 @@ class Filter:
             self.holds(lambda path: _SPECIMENS[NAMES[path].kind])
         except FilterFailed as failure:
             if "neither" in str(failure):
-                raise ExpressionError(str(failure), self.expression, 0) from None
+                raise TextError(str(failure), self.expression, 0) from None
 
     def _holds_of_seen(self, seen: Seen) -> bool:
         return self.holds(lambda path: NAMES[path].value(seen))
@@ -181,7 +182,7 @@ def _compiled(expression: str, found: Examined) -> Any:
         except RuntimeError as error:
             why = _PATTERN.search(str(error))
             what = f"no regular expression: {why[1]}" if why else "no regular expression"
-            raise ExpressionError(what, expression, pattern.place) from None
+            raise TextError(what, expression, pattern.place) from None
     return program
 
 
@@ -193,11 +194,11 @@ def _kind_of(value: Any) -> str:
     return "nothing" if value is None else f"a {type(value).__name__}"
 
 
-def _placed(message: str, expression: str) -> ExpressionError:
+def _placed(message: str, expression: str) -> TextError:
     """The library's complaint, in the form of ours."""
     found = _SYNTAX.search(message)
     if found is None:
-        return ExpressionError("is no CEL expression", expression, 0)
+        return TextError("is no CEL expression", expression, 0)
     line, column, what = int(found[1]), int(found[2]), found[3].partition(" expecting ")[0]
     if "<EOF>" in what and "mismatched" in what:
         what = "something is missing here"
@@ -206,4 +207,4 @@ def _placed(message: str, expression: str) -> ExpressionError:
     elif "Recursion limit" in found[0]:
         what = "too many brackets within one another"
     start = sum(len(each) + 1 for each in expression.split("\n")[: line - 1])
-    return ExpressionError(what, expression, min(start + column - 1, len(expression)))
+    return TextError(what, expression, min(start + column - 1, len(expression)))

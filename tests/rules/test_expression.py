@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.rules.expression import ExpressionError, examined
+from amqproxy.rules.expression import examined
+from amqproxy.rules.token import TextError
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def test_what_is_read(text: str, expected: set[tuple[str, tuple[str, ...], bool]
     ],
 )
 def test_what_is_wrong_is_pointed_at(text: str, what: str, place: tuple[int, int]) -> None:
-    with pytest.raises(ExpressionError) as raised:
+    with pytest.raises(TextError) as raised:
         examined(text)
     assert what in str(raised.value)
     assert f"(line {place[0]}, column {place[1]})" in str(raised.value)
@@ -68,7 +69,7 @@ pieces = ["exchange", "headers", "client", "has", "all", "x", "1", "'a'", '"', *
 def test_whatever_is_written_is_examined_or_refused(text: str) -> None:
     try:
         examined(text)
-    except ExpressionError as error:
+    except TextError as error:
         message = str(error)
     else:
         message = "^"

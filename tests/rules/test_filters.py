@@ -16,10 +16,10 @@ from amqproxy.amqp091.grammar import CLIENT
 from amqproxy.amqp091.methods import BasicPublish, QueueDeclare
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
-from amqproxy.rules.expression import ExpressionError
 from amqproxy.rules.filters import Filter, FilterFailed, compiled
 from amqproxy.rules.names import NAMES, Source
 from amqproxy.rules.seen import Client, Seen
+from amqproxy.rules.token import TextError
 from amqproxy.rules.verdict import Stage
 from tests.amqp091.strategies import tables
 from tests.rules.test_judge import command
@@ -107,7 +107,7 @@ def test_what_fails_for_no_lack_of_something(expression: str, values: dict[str, 
     ],
 )
 def test_what_is_refused(expression: str, what: str) -> None:
-    with pytest.raises(ExpressionError) as raised:
+    with pytest.raises(TextError) as raised:
         Filter(expression)
     assert what in str(raised.value)
 
