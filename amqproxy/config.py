@@ -210,6 +210,8 @@ class BrokerLimits(Strict, frozen=True):
     """Seconds between heartbeats that clients are offered; 0 for none."""
     message_size: Count = 134_217_728
     """The largest body of a message."""
+    consumer_timeout: Seconds | None = 1800.0
+    """That a client may hold a message before its channel is closed; null for ever. It is looked once a minute."""
     close_timeout: Seconds = 5.0
     """From SIGTERM to the end, for clients to answer connection.close."""
 

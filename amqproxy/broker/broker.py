@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from amqproxy.amqp091.errors import PreconditionFailed
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.events import Events
 from amqproxy.broker.exchanges.topic import Topic
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message
+from amqproxy.broker.overdue import Overdue
 from amqproxy.broker.paging import Paging
 from amqproxy.broker.permissions import Permission
 from amqproxy.broker.schedule import Schedule
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from amqproxy.broker.link import Link
 
 MAX_MESSAGE_SIZE = 134_217_728
+CONSUMER_TIMEOUT = 1800.0
 LOG_EXCHANGE = "amq.rabbitmq.log"
 RABBITMQ_VERSION = "3.10.8"
 """The version whose behaviour this is: clients decide by it what they may ask for."""
@@ -32,7 +35,8 @@ class Broker:
     """Everything that a client can reach.
 
     `channel_max`, `frame_max` and `heartbeat` (seconds) are what tune offers; `max_message_size` bounds one body.
-    `memory_limit` and `disk_free_limit` (octets) are held against what `measure` is told. `events` reports all that
+    `consumer_timeout` is how long (seconds) a client may hold a message before its channel is closed. `memory_limit`
+    and `disk_free_limit` (octets) are held against what `measure` is told. `events` reports all that
     happens; `vhosts`, `users` and `links` hold all there is. `paging` frees memory. `log_exchange` makes
     amq.rabbitmq.log. `sooner` is called with a time when `next_deadline` may have become that.
     """
@@ -48,6 +52,7 @@ class Broker:
         max_message_size: int = MAX_MESSAGE_SIZE,
         memory_limit: int | None = None,
         disk_free_limit: int | None = None,
+        consumer_timeout: float | None = CONSUMER_TIMEOUT,
         log_exchange: bool = False,
     ) -> None:
         self.node = node
@@ -69,6 +74,7 @@ class Broker:
         self.global_parameters: list[dict[str, Any]] = []
         self.sooner: Callable[[float], None] = lambda when: None
         self.timed_links: Schedule[Link] = Schedule(self._sooner)
+        self._overdue = None if consumer_timeout is None else Overdue(consumer_timeout)
         self.properties = Table(
             {
                 "capabilities": dict.fromkeys(CAPABILITIES, True),
@@ -254,10 +260,22 @@ class Broker:
         """Do what is due: let messages and queues expire, send heartbeats, hang up on the silent."""
         for link in self.timed_links.take(now):
             link.tick(now)
+        if self._overdue is not None and self._overdue.is_due(now):
+            self._end_overdue(self._overdue, now)
         for vhost in self.vhosts.values():
             vhost.tick(now)
         if self.paging.is_due:
             self.paging.work(now)
+
+    def _end_overdue(self, overdue: Overdue, now: float) -> None:
+        text = (
+            "delivery acknowledgement on channel {} timed out. Timeout value used: {:.0f} ms. This timeout value can "
+        )
+        text += "be configured, see consumers doc guide to learn more"
+        channels = [channel for link in self.links for channel in link.channels.values()]
+        for channel in overdue.find(channels, now):
+            error = PreconditionFailed(text.format(channel.number, overdue.timeout * 1000))
+            channel.link.end_channel(channel, error, now)
 
 
 def limit(limits: Mapping[str, int], name: str) -> int | None:

@@ -36,6 +36,7 @@ async def configured(settings: config.Broker, version: str = "") -> AsyncIterato
         max_message_size=limits.message_size,
         memory_limit=usual_memory_limit() if limits.memory is None else limits.memory,
         disk_free_limit=limits.disk_free,
+        consumer_timeout=limits.consumer_timeout,
         log_exchange=settings.log_exchange,
     )
     data = None if settings.data is None else Path(settings.data)

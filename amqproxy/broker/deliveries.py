@@ -54,6 +54,11 @@ class Deliveries:
         self._last_tag = 0
         self._pending: list[tuple[list[Entry], str]] = []
 
+    @property
+    def last_tag(self) -> int:
+        """The delivery tag that was given last."""
+        return self._last_tag
+
     # --- what goes out
 
     def takes(self, consumer: Consumer) -> bool:

@@ -412,6 +412,11 @@ class Link:
         """Close the connection with 541: the broker is at fault."""
         self._close(InternalError("the broker failed; its log says how"), now)
 
+    def end_channel(self, channel: ServerChannel, error: ProtocolError, now: float) -> None:
+        """Close one channel, with no method at fault."""
+        self._close_channel(channel.number, now)
+        self.say(channel.number, ChannelClose(error.code, error.reply_text, 0, 0))
+
     def close(self, reason: str, now: float) -> None:
         """Close the connection with 320, for a reason that the client is told."""
         self._close(ConnectionForced(reason), now)

@@ -35,6 +35,17 @@ class Unacked:
     def __len__(self) -> int:
         return self._count + len(self._old)
 
+    @property
+    def oldest(self) -> int:
+        """The lowest tag there is; 0 where there is none."""
+        if self._old:
+            return next(iter(self._old))
+        entry: Entry | None
+        for entry in self._line:
+            if entry is not None:
+                return entry.tag
+        return 0
+
     def add(self, tag: cython.ulonglong, entry: Entry) -> None:
         entry.tag = tag
         size: cython.Py_ssize_t = len(self._line)

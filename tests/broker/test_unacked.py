@@ -100,3 +100,17 @@ def test_the_line_stays_short(late: int) -> None:
     assert len(held) == 1001
     assert tags(held.take(19_001, True)) == [late, 19_001]
     assert tags(held.take_all()) == list(range(19_002, 20_001))
+
+
+def test_the_oldest() -> None:
+    held = unacked(1, 2, 3, 4)
+    assert held.oldest == 1
+    held.take(1, False)
+    taken = held.take(3, False)
+    assert held.oldest == 2
+    held.take(2, False)
+    assert held.oldest == 4
+    held.put_back(taken)
+    assert held.oldest == 3
+    held.take_all()
+    assert held.oldest == 0

@@ -1,0 +1,79 @@
+"""What is held for too long."""
+
+import pytest
+
+from amqproxy.amqp091.methods import BasicAck, BasicConsume, BasicGet, TxSelect
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.overdue import INTERVAL, Overdue
+from tests.broker.client import Client, connected
+
+CLOSED = (
+    "channel 406 0.0 PRECONDITION_FAILED - delivery acknowledgement on channel 1 timed out. "
+    "Timeout value used: 1800000 ms. This timeout value can be configured, see consumers doc guide to learn more"
+)
+
+
+@pytest.fixture
+def client() -> Client:
+    """It has a consumer of the queue q, which has had one message."""
+    client = connected(Broker(heartbeat=0))
+    client.declare("q")
+    client.ask(BasicConsume(queue="q", consumer_tag="c"))
+    client.publish("", "q", b"first")
+    return client
+
+
+def told(client: Client, minutes: float) -> str:
+    """What is said until so much later."""
+    end = client.now + minutes * 60
+    while client.now < end:
+        client.now = min(end, client.now + 1)
+        client.broker.tick(client.now)
+    return client.told()
+
+
+def test_a_channel_is_closed_and_what_it_held_goes_back(client: Client) -> None:
+    assert told(client, 29.9) == ""
+    assert told(client, 1.2) == CLOSED
+    assert client.broker.vhosts["/"].queues["q"].message_count == 1
+
+
+def test_what_is_acknowledged_in_time_is_not(client: Client) -> None:
+    told(client, 29)
+    client.publish("", "q", b"second")
+    client.say(1, BasicAck(1))
+    assert told(client, 29) == ""
+    assert told(client, 4) == CLOSED
+
+
+def test_a_get_counts_too() -> None:
+    client = connected(Broker(heartbeat=0))
+    client.declare("q")
+    client.publish("", "q")
+    client.say(1, BasicGet(queue="q"))
+    told(client, 0.1)
+    assert told(client, 32) == CLOSED
+
+
+def test_what_a_transaction_settles_is_settled(client: Client) -> None:
+    client.ask(TxSelect())
+    client.say(1, BasicAck(1))
+    told(client, 0.1)
+    assert told(client, 100) == ""
+
+
+def test_it_may_be_otherwise() -> None:
+    client = connected(Broker(heartbeat=0, consumer_timeout=None))
+    client.declare("q")
+    client.publish("", "q")
+    client.say(1, BasicGet(queue="q"))
+    told(client, 0.1)
+    assert told(client, 100) == ""
+
+
+def test_it_is_looked_once_a_minute() -> None:
+    overdue = Overdue(1800)
+    assert overdue.is_due(5.0)
+    assert overdue.find([], 5.0) == []
+    assert not overdue.is_due(5.0 + INTERVAL - 1)
+    assert overdue.is_due(5.0 + INTERVAL)
