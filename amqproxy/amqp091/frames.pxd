@@ -47,9 +47,28 @@ cdef class Lane:
     cdef inline int _step(self, const unsigned char *p, int kind, int index, long long size, Py_ssize_t position) noexcept
 
 
+cdef class Allowance:
+    cdef public double left
+    cdef public double spent
+
+
 @cython.final
 cdef class Passes:
-    cdef public unsigned long long count
+    cdef readonly bytes payload
+    cdef readonly tuple allowances
+    cdef public long long count
+    cdef bytes _octets
+
+    cdef bint _may_pass(self, Py_ssize_t handed_over, list spending) noexcept
+    cpdef take_back(self)
+
+
+@cython.final
+cdef class Unseen:
+    cdef dict _passes
+    cdef list _recent
+
+    cdef Passes _find(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end)
 
 
 @cython.final
@@ -60,7 +79,10 @@ cdef class FrameReader:
     cdef readonly dict lanes
     cdef readonly Tally tally
     cdef public bint lends
-    cdef public dict unseen
+    cdef public Unseen unseen
+    cdef public list spending
+    cdef list _splices
+    cdef Py_ssize_t _next_splice
     cdef long long _payload_max
     cdef bytes _wants
     cdef bint _wants_content
@@ -76,4 +98,5 @@ cdef class FrameReader:
     cdef int _recent_channel
 
     cpdef list feed(self, bytes data)
+    cdef Py_ssize_t _copy(self, unsigned char *out, Py_ssize_t at, Py_ssize_t start, Py_ssize_t end) except -1
     cdef Py_ssize_t _scan(self, bytes data, Py_ssize_t start, Py_ssize_t length, list frames) except -1

@@ -8,6 +8,7 @@ checked and counted where they lie, which is what makes a proxy fast: nothing is
 from __future__ import annotations
 
 from array import array
+from math import inf
 from typing import Any
 
 from amqproxy.amqp091.errors import CommandInvalid, FrameError, ProtocolError, UnexpectedFrame
@@ -429,13 +430,183 @@ class Lane:
 _NAMES = {METHOD: "method", HEADER: "content header", BODY: "content body", HEARTBEAT: "heartbeat"}
 
 
+@cython.cclass
+class Allowance:
+    """How much may still pass unseen: each method takes one of what is `left`, while that is there.
+
+    `spent` is what has been taken since whoever fills it looked last.
+    """
+
+    def __init__(self, left: float = 0.0) -> None:
+        self.left = left
+        self.spent = 0.0
+
+    def settle(self, now: float) -> None:
+        """Take note of what has been spent by `now`, in seconds of a steady clock."""
+        self.spent = 0.0
+
+    def end(self) -> None:
+        """Nothing more may ever be spent of it."""
+        self.left = -inf
+
+    @property
+    def is_over(self) -> bool:
+        return self.left == -inf
+
+
 @cython.final
 @cython.cclass
 class Passes:
-    """How many methods of one kind, to the octet, a reader has let pass unseen: `count`."""
+    """What a reader does with methods whose payload is this, to the octet: it lets them pass unseen, and counts them.
+
+    With `instead`, that payload goes on in their place. With `allowances`, they are handed over where one is used up.
+    """
+
+    def __init__(self, payload: bytes, instead: bytes | None = None, allowances: tuple[Allowance, ...] = ()) -> None:
+        self.payload = payload
+        self.count = 0
+        self.allowances = allowances
+        self._octets = b"" if instead is None else encode_frame(METHOD, 0, instead)
+        """Of the frame that goes on, on whichever channel; none, if it is theirs."""
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _may_pass(self, handed_over: cython.Py_ssize_t, spending: list) -> cython.bint:  # type: ignore[type-arg]
+        """Is there enough, also for those that are `handed_over` and must be asked about first? Then it is spent."""
+        each: Allowance
+        for each in self.allowances:
+            if each.left < 1 + handed_over:
+                return False
+        for each in self.allowances:
+            if each.spent == 0:
+                spending.append(each)
+            each.left -= 1
+            each.spent += 1
+        return True
+
+    def take_back(self) -> None:
+        """One that was let pass is looked at after all."""
+        each: Allowance
+        self.count -= 1
+        for each in self.allowances:
+            each.left += 1
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _eight(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.ulonglong:
+    """Eight octets as a number: compilers make one load of it."""
+    return (
+        cython.cast(cython.ulonglong, p[at])
+        | cython.cast(cython.ulonglong, p[at + 1]) << 8
+        | cython.cast(cython.ulonglong, p[at + 2]) << 16
+        | cython.cast(cython.ulonglong, p[at + 3]) << 24
+        | cython.cast(cython.ulonglong, p[at + 4]) << 32
+        | cython.cast(cython.ulonglong, p[at + 5]) << 40
+        | cython.cast(cython.ulonglong, p[at + 6]) << 48
+        | cython.cast(cython.ulonglong, p[at + 7]) << 56
+    )
+
+
+_RECENT = 256
+_SPREAD = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _slot(p: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Where among the recent ones to look for a payload of at least twelve octets."""
+    spread: cython.ulonglong = end - start
+    at: cython.Py_ssize_t = start + 4
+    while at + 8 <= end:
+        spread = (spread ^ _eight(p, at)) * _SPREAD
+        spread ^= spread >> 29
+        at += 8
+    spread = (spread ^ _eight(p, end - 8)) * _SPREAD
+    return spread >> 56
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _are_alike(
+    p: cython.p_const_uchar, start: cython.Py_ssize_t, q: cython.p_const_uchar, size: cython.Py_ssize_t
+) -> cython.bint:
+    """Are the octets from `start` on those of `q`, of which there are eight at least?"""
+    at: cython.Py_ssize_t = 0
+    while at + 8 <= size:
+        if _eight(p, start + at) != _eight(q, at):
+            return False
+        at += 8
+    return _eight(p, start + size - 8) == _eight(q, size - 8)
+
+
+@cython.final
+@cython.cclass
+class Unseen:
+    """The methods that a reader need not hand over, though they are wanted.
+
+    A publisher's few kinds of publish are found without making anything to look them up with.
+    """
 
     def __init__(self) -> None:
-        self.count = 0
+        self._passes: dict[bytes, Passes] = {}
+        self._recent: list[Passes | None] = []
+
+    def __len__(self) -> int:
+        return len(self._passes)
+
+    def get(self, payload: bytes) -> Passes | None:
+        """What is done with the methods of that payload."""
+        return self._passes.get(payload)
+
+    def add(self, passes: Passes) -> None:
+        """Let methods pass from now on."""
+        self._passes[passes.payload] = passes
+        size: cython.Py_ssize_t = len(passes.payload)
+        if not self._recent:
+            self._recent = [None] * _RECENT
+        if cython.compiled and size >= 12:
+            self._recent[_slot(passes.payload, 0, size)] = passes
+
+    def clear(self) -> None:
+        self._passes.clear()
+        self._recent = []
+
+    @cython.cfunc
+    def _find(self, p: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> Passes | None:
+        """What is done with the method whose payload this is; or None."""
+        found: Passes | None
+        if not cython.compiled or end - start < 12 or not self._recent:
+            return self._passes.get(p[start:end])
+        slot: cython.Py_ssize_t = _slot(p, start, end)
+        recent: list = self._recent  # type: ignore[type-arg]
+        found = recent[slot]
+        if found is not None and len(found.payload) == end - start and _are_alike(p, start, found.payload, end - start):
+            return found
+        found = self._passes.get(p[start:end])
+        if found is not None:
+            recent[slot] = found
+        return found
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _write(
+    out: cython.p_uchar, at: cython.Py_ssize_t, octets: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """Write octets from `start` to `end` at a place; the place behind them."""
+    if not cython.compiled:
+        out[at : at + end - start] = octets[start:end]
+        return at + end - start
+    p: cython.p_const_uchar = octets
+    i: cython.Py_ssize_t
+    for i in range(end - start):
+        out[at + i] = p[start + i]
+    return at + end - start
 
 
 @cython.final
@@ -448,7 +619,8 @@ class FrameReader:
     frames before it have been handed over, and feeding more raises it.
 
     With `unseen`, a content is handed over if its method is. It holds payloads of methods that are not,
-    though wanted, and counts them in their `Passes`; a lane that is watched does not heed it.
+    though wanted; a lane that is watched does not heed it. Some of them are to go on as others: `between` has what goes
+    on. `spending` are the allowances that were spent from, for whoever fills them to take.
 
     Set `lends` where frames are soon let go of: then they share the octets that were fed, which stay for as long as one
     of them does, and only what is asked of them is copied.
@@ -456,8 +628,11 @@ class FrameReader:
 
     def __init__(self, tally: Tally | None = None, *, frame_max: int = FRAME_MIN_SIZE, offset: int = 0) -> None:
         self.lanes: dict[int, Lane] = {}
-        self.unseen: dict[bytes, Passes] | None = None
+        self.unseen: Unseen | None = None
+        self.spending: list[Allowance] = []
         self.offset = offset
+        self._splices: list[tuple[int, Passes]] = []
+        self._next_splice = 0
         self._taken: bytes | memoryview | None = None
         self._head = b""
         self._data = b""
@@ -526,6 +701,9 @@ class FrameReader:
         self._head = b""
         self._data = data
         self._taken = None
+        if self._splices:
+            self._splices = []
+            self._next_splice = 0
         tail = self._tail
         # A frame of which a part came before is put together by itself, so that the rest can stay where it is.
         while tail is not None:
@@ -576,6 +754,64 @@ class FrameReader:
         return self._taken
 
     @property
+    def taken_from(self) -> int:
+        """Where `taken` lies."""
+        return self.offset - len(self._head) - (self._end - self._start)
+
+    def between(self, start: int, end: int) -> bytes | memoryview:
+        """What goes on of the octets from one offset to another, both of which are bounds of frames in `taken`.
+
+        To be asked in order.
+        """
+        splices = self._splices
+        number: cython.Py_ssize_t = self._next_splice
+        offset: cython.longlong
+        growth: cython.Py_ssize_t = 0
+        passes: Passes
+        while number < len(splices) and splices[number][0] < start:
+            number += 1
+        first: cython.Py_ssize_t = number
+        last: cython.Py_ssize_t
+        while number < len(splices):
+            offset, passes = splices[number]
+            if offset >= end:
+                break
+            growth += len(passes._octets) - len(passes.payload) - 8
+            number += 1
+        self._next_splice = last = number
+        origin: cython.longlong = self.taken_from
+        if first == last:
+            taken = self.taken
+            return taken if end - start == len(taken) else taken[start - origin : end - origin]
+        spliced = bytearray(end - start + growth)
+        out: cython.p_uchar = spliced
+        at: cython.Py_ssize_t = 0
+        position: cython.Py_ssize_t = start - origin
+        until: cython.Py_ssize_t
+        for number in range(first, last):
+            offset, passes = splices[number]
+            until = offset - origin + 3  # its kind and its channel
+            at = self._copy(out, at, position, until)
+            at = _write(out, at, passes._octets, 3, len(passes._octets))
+            position = until + len(passes.payload) + 5
+        self._copy(out, at, position, end - origin)
+        return memoryview(spliced)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _copy(
+        self, out: cython.p_uchar, at: cython.Py_ssize_t, start: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Write what lies from `start` to `end` in `taken`, which need not be put together for it."""
+        size: cython.Py_ssize_t = len(self._head)
+        if start < size:
+            at = _write(out, at, self._head, start, min(end, size))
+            start = size
+        if start < end:
+            at = _write(out, at, self._data, start - size + self._start, end - size + self._start)
+        return at
+
+    @property
     def refused(self) -> bytes:
         """What was fed from the frame on that ended the reading."""
         return self._refused
@@ -609,7 +845,7 @@ class FrameReader:
         lane: Lane | None
         frame: Frame
         lends: cython.bint = self.lends
-        unseen: dict | None = self.unseen  # type: ignore[type-arg]
+        unseen: Unseen | None = self.unseen
         passes: Passes | None
         while True:
             if length - position < 7:
@@ -655,10 +891,14 @@ class FrameReader:
                     if lane.is_watched:
                         is_wanted = True
                     elif unseen is not None and is_wanted:
-                        passes = unseen.get(p[position + 7 : position + whole - 1])
-                        if passes is not None:
+                        passes = unseen._find(p, position + 7, position + whole - 1)
+                        if passes is not None and (
+                            not passes.allowances or passes._may_pass(len(frames), self.spending)
+                        ):
                             passes.count += 1
                             is_wanted = False
+                            if passes._octets:
+                                self._splices.append((base + position, passes))
                     lane.is_shown = is_wanted != 0 and (unseen is not None or self._wants_content)
             elif kind == _HEARTBEAT:
                 if channel != 0 or size != 0:

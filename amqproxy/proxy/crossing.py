@@ -27,7 +27,9 @@ from amqproxy.amqp091.frames import (
     METHOD,
     OVERHEAD,
     Frame,
+    FrameReader,
     Passes,
+    Unseen,
     encode_frame,
     every_frame,
 )
@@ -171,20 +173,23 @@ class Crossing:
                 reader.want(EVERY_METHOD, content=True)
             else:
                 if reader.unseen is None:
-                    reader.unseen = {}
+                    reader.unseen = Unseen()
                 wanted = bytearray(a | b for a, b in zip(STATEFUL[peer], self.judge.wants(peer), strict=True))
                 if self.counts_unacked and peer is SERVER:
                     wanted[BasicDeliver.index] = 1
                 reader.want(bytes(wanted), content=self.judge.wants_all(peer))
 
-    def take(self, sender: Peer, octets: bytes | memoryview, offset: int, frames: list[Frame], now: float) -> None:
-        """Take whole frames of `sender`'s: all their `octets`, which lie at `offset`, and those that were handed over.
+    def take(self, sender: Peer, frames: list[Frame], now: float) -> None:
+        """Take what the sender's reader has just been fed, `frames` of which it has handed over.
 
         `ProtocolError` at the first that may not come; those before it have crossed then.
         """
         self.now = now
+        reader = self.readers[sender]
         output = self.output[sender.other]
-        kept_from = offset
+        kept_from = reader.taken_from
+        if reader.spending:
+            self._settle_up(reader)
         coming = deque(frames)
         while coming and self.refusal is None:
             frame = coming.popleft()
@@ -193,19 +198,19 @@ class Crossing:
                 if self._passes_in_place(sender, frame):
                     continue
                 if frame.offset > kept_from:
-                    output.append(octets[kept_from - offset : frame.offset - offset])
+                    output.append(reader.between(kept_from, frame.offset))
                 kept_from = frame.offset + len(frame.raw)
                 self._cross(sender, frame)
             except ProtocolError:
                 if frame.offset > kept_from:
-                    output.append(octets[kept_from - offset : frame.offset - offset])
+                    output.append(reader.between(kept_from, frame.offset))
                 raise
             finally:
                 self.current = None
             if self.is_watching_more:
-                coming = self._looked_over(sender, coming, octets[kept_from - offset :], kept_from)
-        if self.refusal is None and kept_from < offset + len(octets):
-            output.append(octets[kept_from - offset :] if kept_from > offset else octets)
+                coming = self._looked_over(sender, coming, kept_from)
+        if self.refusal is None and kept_from < reader.offset:
+            output.append(reader.between(kept_from, reader.offset))
         while self._unsure:
             strait, flow = self._unsure.pop()
             if flow.is_unsure and flow.catch_up(self.readers[sender].lanes.get(strait.number)):
@@ -300,15 +305,29 @@ class Crossing:
         return True
 
     def _let_pass_unseen(self, sender: Peer, frame: Frame) -> None:
-        """Need no more be handed publishes that are like this one, if all of them pass."""
-        passing = self.judge.passing(sender, frame, self.facts(frame.channel))
+        """Need no more be handed publishes that are like this one, if all of them pass, or become alike."""
         unseen = self.readers[sender].unseen
-        if passing is None or unseen is None:
+        if unseen is None:
             return
-        if len(unseen) >= MAX_UNSEEN:
+        payload = frame.payload
+        passes = unseen.get(payload)
+        if passes is not None and not any(each.is_over for each in passes.allowances):
+            return  # there is not enough left of what it takes
+        passing = self.judge.passing(sender, frame, self.facts(frame.channel), self.now)
+        if passing is None:
+            return
+        if len(self._passing) >= MAX_UNSEEN:
             self.forget_unseen()
-        passes = unseen[frame.payload] = Passes()
+        instead = None if passing.method is None else passing.method.encode()
+        passes = Passes(payload, instead, passing.allowances)
+        unseen.add(passes)
         self._passing.append((passing, passes))
+
+    def _settle_up(self, reader: FrameReader) -> None:
+        """Have those know by whom allowances are filled what has just been spent of them."""
+        spending, reader.spending = reader.spending, []
+        for allowance in spending:
+            allowance.settle(self.now)
 
     def count_unseen(self) -> None:
         """Let the rules have counted what has passed unseen so far."""
@@ -325,17 +344,24 @@ class Crossing:
             if reader.unseen:
                 reader.unseen.clear()
 
-    def _looked_over(self, sender: Peer, coming: deque[Frame], octets: bytes | memoryview, offset: int) -> deque[Frame]:
+    def _looked_over(self, sender: Peer, coming: deque[Frame], offset: int) -> deque[Frame]:
         """What is still to come of a chunk, with all that is said on channels which are watched since."""
         self.is_watching_more = False
+        reader = self.readers[sender]
+        octets = bytes(reader.taken[offset - reader.taken_from :])
         handed_over = {frame.offset: frame for frame in coming}
         watched = {strait.number for strait in self.straits.values() if strait.is_watched}
-        contents = {number: lane.contents for number, lane in self.readers[sender].lanes.items()}
-        return deque(
-            handed_over.get(frame.offset, frame)
-            for frame in every_frame(bytes(octets), offset, contents)
-            if frame.channel in watched or frame.offset in handed_over
-        )
+        contents = {number: lane.contents for number, lane in reader.lanes.items()}
+        looked_over: deque[Frame] = deque()
+        for frame in every_frame(octets, offset, contents):
+            if frame.offset in handed_over:
+                looked_over.append(handed_over[frame.offset])
+            elif frame.channel in watched:
+                looked_over.append(frame)
+                passes = reader.unseen.get(frame.payload) if frame.kind == METHOD and reader.unseen else None
+                if passes is not None:
+                    passes.take_back()
+        return looked_over
 
     def _counts(self, sender: Peer, frame: Frame) -> bool:
         """Do the legs have to see the frame?"""
@@ -410,6 +436,8 @@ class Crossing:
                     strait.close_for_both()
                     return
             strait.admit(strait.flows[sender], frame)
+            if frame.index == BasicPublish.index and not strait.is_watched:
+                self._let_pass_unseen(sender, frame)
 
     def _strait(self, number: int) -> Strait:
         """A new strait, for a channel that has passed without one so far."""

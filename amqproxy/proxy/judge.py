@@ -5,14 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from amqproxy.amqp091.frames import Frame
+from amqproxy.amqp091.frames import Allowance, Frame
 from amqproxy.amqp091.grammar import Peer
+from amqproxy.amqp091.methods import Method
 from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Impairment, Stage, Verdict
 
 
 class Passing(Protocol):
-    """What all methods come to that are, to the octet, like one that passed."""
+    """What all methods come to that are, to the octet, like one that was judged: they pass, or go on as `method`.
+
+    That is as long as there is something left of each of the `allowances`.
+    """
+
+    @property
+    def method(self) -> Method | None:
+        """What goes on in their place; None: they do."""
+
+    @property
+    def allowances(self) -> tuple[Allowance, ...]:
+        """Each of them takes one of each."""
 
     def count(self, times: int = 1) -> None:
         """So many more have passed."""
@@ -24,8 +36,8 @@ class Judge(Protocol):
     def stage(self, sender: Peer, frame: Frame, channel: ChannelFacts) -> Stage:
         """How much of the command that this method begins must come before it can be judged."""
 
-    def passing(self, sender: Peer, frame: Frame, channel: ChannelFacts) -> Passing | None:
-        """What is told how many methods equal to this one have passed without being judged; None where none may."""
+    def passing(self, sender: Peer, frame: Frame, channel: ChannelFacts, now: float) -> Passing | None:
+        """What becomes of methods equal to this one without their being judged; None where they must be."""
 
     def judge(self, seen: Seen) -> Verdict:
         """What becomes of a command."""

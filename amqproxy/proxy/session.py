@@ -283,12 +283,12 @@ class Session:
         while data:
             received = time.perf_counter()
             frames = reader.feed(data)
-            octets = reader.taken
-            error = reader.error
             if self._crossing is not None:
                 octets, error = self._cross(self._crossing, source, target, frames)
             elif frames or self._drain is not None:
                 octets, error = self._follow(source, target, frames)
+            else:
+                octets, error = reader.taken, reader.error
             try:
                 await target.transport.send(octets)
             except Broken:
@@ -389,7 +389,7 @@ class Session:
         reader, sender = source.reader, source.peer
         error = reader.error
         try:
-            crossing.take(sender, reader.taken, reader.offset - len(reader.taken), frames, trio.current_time())
+            crossing.take(sender, frames, trio.current_time())
         except ProtocolError as found:
             error = found
         self._note_crossing(crossing)

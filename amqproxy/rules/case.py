@@ -41,6 +41,7 @@ class Case:
         "is_settled",
         "is_shadow",
         "last_place",
+        "may_spare",
         "methods",
         "place",
         "reads_unacked",
@@ -76,6 +77,8 @@ class Case:
         """How much of a command must have come before the rule can be asked."""
         self.is_settled = rule.is_constant and self.stage <= Stage.METHOD and not self.about_the_rest
         """Does the method alone decide, for one client, whatever the moment?"""
+        self.may_spare = not self.is_settled and self.stage <= Stage.METHOD and not self.about_the_rest
+        """Could it have an allowance for commands that pass?"""
         self.is_late = any(each.reads & SAID_LATER for each in conditions)
         """Is it about something that a client says only after it has connected?"""
         self.reads_unacked = rule.reads_unacked or any("channel.unacked" in each.reads for each in conditions)

@@ -13,13 +13,13 @@ import msgspec
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import Scope
-from amqproxy.amqp091.frames import HEARTBEAT, Frame
+from amqproxy.amqp091.frames import HEARTBEAT, Allowance, Frame
 from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
 from amqproxy.amqp091.methods import ConnectionOpenOk
 from amqproxy.rules.case import Case, Counts
 from amqproxy.rules.code import CodeError
 from amqproxy.rules.filters import compiled
-from amqproxy.rules.known import MAX_OCTETS, Known, acts, likeness
+from amqproxy.rules.known import MAX_OCTETS, Known, Spared, acts, likeness
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.table import Row, Table
@@ -140,15 +140,26 @@ class Judge:
         self._last = (frame, known)
         return known.stage
 
-    def passing(self, sender: Peer, frame: Frame, channel: ChannelFacts) -> Known | None:
-        """What is known of the commands of this `likeness`, if it is that all of them pass untouched in this `era`.
+    def passing(self, sender: Peer, frame: Frame, channel: ChannelFacts, now: float) -> Spared | None:
+        """What becomes of commands of this `likeness` without their being judged, in this `era`; None: they must be.
 
-        Whoever lets one of them pass without staging it calls `Known.count`.
+        Whoever lets one of them go on without staging it calls `Spared.count`. One that is judged takes of the
+        allowances, too.
         """
         known = self._known[sender].get(likeness(frame))
         if known is None:
             known = self._learned(sender, frame, channel)
-        return known if known.is_passing else None
+        if known.is_final:
+            return Spared(known, ()) if known.goes_on_alike else None
+        if not known.may_be_spared:
+            return None
+        allowances: list[Allowance] = []
+        seen = Seen(sender=sender, command=Command.received([frame]), client=self.client, channel=channel, now=now)
+        passing = self._examined(seen, allowances)
+        if not (passing.is_final and passing.goes_on_alike):
+            known.may_be_spared = False
+            return None
+        return Spared(passing, tuple(allowances))
 
     def judge(self, seen: Seen) -> Verdict:
         """What is to become of a command, of which as much has come as `stage` asked for.
@@ -200,8 +211,11 @@ class Judge:
             memory[key] = known
         return known
 
-    def _examined(self, seen: Seen) -> Known:
-        """Ask the rules in order, as long as each has but one answer to such a method, whenever it is asked."""
+    def _examined(self, seen: Seen, allowances: list[Allowance] | None = None) -> Known:
+        """Ask the rules in order, as long as each has but one answer to such a method, whenever it is asked.
+
+        With `allowances`, those that have one for such methods are taken to let them pass: it is entered there.
+        """
         command = seen.command
         row = self._row(seen)
         if row is None:
@@ -218,7 +232,7 @@ class Judge:
                 known.stage = max(known.stage, row.restoring_stage)
                 return known
             verdict = restored
-        known, seen, verdict = self._settled(row, seen, verdict, command)
+        known, seen, verdict = self._settled(row, seen, verdict, command, allowances)
         if seen.sender is CLIENT and row.restoring and verdict.command is not None and verdict.close is None:
             restored = self._restored_for_good(row, seen, verdict) if known.is_final else None
             if restored is not None:
@@ -229,7 +243,9 @@ class Judge:
                 known.stage = max(known.stage, row.restoring_stage)
         return known
 
-    def _settled(self, row: Row, seen: Seen, verdict: Verdict, command: Command) -> tuple[Known, Seen, Verdict]:
+    def _settled(
+        self, row: Row, seen: Seen, verdict: Verdict, command: Command, allowances: list[Allowance] | None
+    ) -> tuple[Known, Seen, Verdict]:
         """What is known after those rules that need be asked but once, what the next one sees, and their verdict.
 
         `verdict` is the one so far.
@@ -249,10 +265,15 @@ class Judge:
             try:
                 does_hold = case.holds_of_method(seen)
                 decided = self._decided(case, seen) if does_hold and case.is_settled else None
+                allowance = None
+                if does_hold and allowances is not None and case.may_spare:
+                    allowance = case.rule.allowance(seen, self._memory(case))
             except Exception:  # noqa: BLE001 - then it is asked, and refuses, each time
                 opened = _open(row, seen, Known(command, verdict, Stage.METHOD), place)
                 break
-            if (does_hold and not case.is_settled) or not (decided is None or _is_repeatable(decided, seen.command)):
+            if allowance is not None and allowances is not None:
+                allowances.append(allowance)
+            elif (does_hold and not case.is_settled) or not (decided is None or _is_repeatable(decided, seen.command)):
                 opened = _open(row, seen, Known(command, verdict, Stage.METHOD), place)
                 break
             place = case.place

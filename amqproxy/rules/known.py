@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import Frame
-from amqproxy.amqp091.methods import BasicAck, BasicDeliver, BasicGetOk, BasicNack, BasicReject
+from amqproxy.amqp091.frames import Allowance, Frame
+from amqproxy.amqp091.methods import BasicAck, BasicDeliver, BasicGetOk, BasicNack, BasicReject, Method
 from amqproxy.rules.case import Case, Counts
 from amqproxy.rules.verdict import Answer, Stage, Verdict
 
@@ -49,6 +49,26 @@ def acts(verdict: Verdict, command: Command) -> bool:
     )
 
 
+class Spared:
+    """What becomes of commands that rules need not be asked about, while there is enough left of all `allowances`."""
+
+    __slots__ = ("_known", "allowances")
+
+    def __init__(self, known: Known, allowances: tuple[Allowance, ...]) -> None:
+        self._known = known
+        self.allowances = allowances
+
+    @property
+    def method(self) -> Method | None:
+        """What goes on in place of theirs; None: theirs."""
+        method: Method | None = self._known.method
+        return method
+
+    def count(self, times: int = 1) -> None:
+        """So many more such commands have gone on."""
+        self._known.count(times)
+
+
 class Known:
     """What the rules make of all such commands: a verdict, or how far they get before one must be asked each time.
 
@@ -59,15 +79,17 @@ class Known:
     __slots__ = (
         "_goes_on",
         "_is_plain",
-        "_method",
         "_verdict",
         "asked",
+        "goes_on_alike",
         "hits",
         "is_certain",
         "is_final",
         "is_passing",
         "is_restored_first",
         "is_restored_last",
+        "may_be_spared",
+        "method",
         "shadow_hits",
         "stage",
     )
@@ -79,6 +101,8 @@ class Known:
         self.is_certain = True
         self.is_restored_first = False
         self.is_restored_last = False
+        self.may_be_spared = True
+        """Can it be that the rules left to be asked need not be, for as long as there are allowances?"""
         self.hits: tuple[Counts, ...] = ()
         self.shadow_hits: tuple[Counts, ...] = ()
         self.settle(verdict, command)
@@ -87,7 +111,7 @@ class Known:
         """Take it that there is no more to be said."""
         changed = verdict.command
         self._goes_on = changed is not None
-        self._method: Any = None if changed is None or changed is command else changed.method
+        self.method: Any = None if changed is None or changed is command else changed.method
         """The method that goes on, where rules have changed it."""
         self._is_plain = not acts(verdict, command)
         # The command is let go: its frames may hold on to all that was read with them.
@@ -96,6 +120,10 @@ class Known:
         """Is the verdict all there is to be said?"""
         self.is_passing = self._is_plain
         """And is it that the command passes untouched?"""
+        self.goes_on_alike = self._goes_on and not acts(
+            msgspec.structs.replace(verdict, command=command, marks=()), command
+        )
+        """Or that it goes on, with another method or its own, and no more?"""
 
     def count(self, times: int = 1) -> None:
         """So many more such commands were seen."""
@@ -109,7 +137,7 @@ class Known:
         verdict = self._verdict
         if not self._goes_on:
             return verdict
-        method = self._method
+        method = self.method
         if method is None:
             if self._is_plain:
                 return Verdict(command=command, is_final=verdict.is_final)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
+from amqproxy.amqp091.frames import Allowance
 from amqproxy.amqp091.grammar import Peer
 from amqproxy.rules.census import COUNTED, Census
 from amqproxy.rules.group import Trait, grouping
@@ -112,6 +113,9 @@ class Limit(Rule, frozen=True, tag="limit"):
     def decide(self, seen: Seen, memory: Memory) -> Verdict:
         return self._measure.decide(seen, memory)
 
+    def allowance(self, seen: Seen, memory: Memory) -> Allowance | None:
+        return self._measure.allowance(seen, memory)
+
     def restores(self, sender: Peer) -> frozenset[str]:
         return self._measure.restores(sender)
 
@@ -148,7 +152,10 @@ class Limit(Rule, frozen=True, tag="limit"):
             burst = rate if self.burst is None else _amount(self.burst)
             text = self.text or f"more than {rate:.15g} {_words(self.of)} a second{self._of_whom()}"
             group = grouping(self.per or "connection")
-            return Pace(self.of, rate, max(burst, 1.0), group, self.max_delay, act, code, text)
+            is_by_channel = self.per is not None and "channel" in self.per
+            return Pace(
+                self.of, rate, max(burst, 1.0), group, self.max_delay, act, code, text, is_by_channel=is_by_channel
+            )
         if self.of in COUNTED:
             per = self.per or ("all" if self.of == "connections" else "connection")
             text = self.text or f"limit of {self._most} {self.of} is reached{self._of_whom()}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from amqproxy.amqp091.frames import Allowance
 from amqproxy.amqp091.grammar import Peer
 from amqproxy.rules.rule import Memory
 from amqproxy.rules.seen import Seen
@@ -32,6 +33,9 @@ class Measure:
 
     def decide(self, seen: Seen, memory: Memory) -> Verdict:
         raise NotImplementedError
+
+    def allowance(self, seen: Seen, memory: Memory) -> Allowance | None:
+        return None
 
     def restores(self, sender: Peer) -> frozenset[str]:
         return frozenset()

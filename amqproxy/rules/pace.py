@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.frames import Allowance
 from amqproxy.amqp091.grammar import CLIENT, SENDERS
 from amqproxy.amqp091.methods import ConnectionBlocked, ConnectionUnblocked
 from amqproxy.rules.group import Group
@@ -58,8 +59,11 @@ class Pace(Measure):
         act: Act,
         code: int,
         text: str,
+        *,
+        is_by_channel: bool = False,
     ) -> None:
         super().__init__(PACED[of], act, code, text)
+        self._is_by_channel = is_by_channel
         self.needs = Stage.HEADER if of.endswith("bytes") else Stage.METHOD
         self._rate = rate
         self._burst = burst
@@ -86,6 +90,13 @@ class Pace(Measure):
             return overrun(seen, self.code, self.text)
         insertions = self._blocking(seen, bucket, memory.own) if self.act == "block" else ()
         return Verdict(command=seen.command, delay=wait, insertions=insertions)
+
+    def allowance(self, seen: Seen, memory: Memory) -> Allowance | None:
+        """The bucket itself: what it holds may be spent by whoever counts messages, and by nobody twice."""
+        if self._counts_octets or self._is_by_channel or (self._is_about_clients and not seen.is_from_client):
+            return None
+        buckets: Buckets = memory.shared
+        return buckets.own(self._group(seen), seen.now)
 
     def _blocking(self, seen: Seen, bucket: TokenBucket, blocking: Blocking) -> tuple[Insertion, ...]:
         """Tell the client to stop, and to go on when the bucket is half full again: else it would be told all the time.

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from amqproxy.amqp091.frames import Allowance
 from amqproxy.amqp091.grammar import Peer
 from amqproxy.rules.match import Match
 from amqproxy.rules.resources import Resources
@@ -103,6 +104,14 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def decide(self, seen: Seen, memory: Memory) -> Verdict:
         """What is to become of a command for which the match and `when` hold. Whatever it raises is 541."""
         raise NotImplementedError
+
+    def allowance(self, seen: Seen, memory: Memory) -> Allowance | None:
+        """What there may be left of for such commands to pass without a word of the rule's: they take one each of it,
+        instead of having `decide` do so. None: it has to be asked.
+
+        Only asked about what the method alone tells; what comes of it must not depend on the channel.
+        """
+        return None
 
     def restores(self, sender: Peer) -> frozenset[str]:
         """The methods of `sender` that may bring back names which this rule has changed in the other direction."""

@@ -6,6 +6,8 @@ import math
 from collections import OrderedDict
 from collections.abc import Hashable
 
+from amqproxy.amqp091.frames import Allowance
+
 MAX_BUCKETS = 10_000
 """Buckets that one rule keeps at a time."""
 
@@ -13,27 +15,32 @@ FORGOTTEN_AT_ONCE = 4
 """Buckets that are looked at when a new one is made, and let go if they are full."""
 
 
-class TokenBucket:
+class TokenBucket(Allowance):
     """Full at first. `rate` tokens a second come in, up to `burst`; more may be owed than there are.
 
-    `now` is in seconds of a steady clock; where it goes back, no time has passed.
+    `now` is in seconds of a steady clock; where it goes back, no time has passed. What others have spent counts as
+    spent when the bucket is looked at next: later than it was, if at all, and so never more than it allows.
     """
 
-    __slots__ = ("_at", "_level", "burst", "rate")
+    __slots__ = ("_at", "burst", "rate")
 
     def __init__(self, rate: float, burst: float, now: float) -> None:
+        super().__init__(burst)
         self.rate = rate
         self.burst = burst
-        self._level = burst
         self._at = now
+
+    def settle(self, now: float) -> None:
+        self.level(now)
 
     def level(self, now: float) -> float:
         """The tokens that are there; below zero, those that are owed."""
         if now > self._at:
-            level = self._level + (now - self._at) * self.rate
-            self._level = level if level < self.burst else self.burst
+            level = self.left + self.spent + (now - self._at) * self.rate
+            self.left = (level if level < self.burst else self.burst) - self.spent
             self._at = now
-        return self._level
+        self.spent = 0.0
+        return self.left
 
     def is_full(self, now: float) -> bool:
         """Is it as if it had never been used?"""
@@ -53,12 +60,12 @@ class TokenBucket:
         wait = self.wait(amount, now)
         if wait > patience:
             return -1.0
-        self._level -= amount
+        self.left -= amount
         return wait
 
     def spend(self, amount: float, now: float) -> None:
         """Take `amount`, whether it is there or has been waited for."""
-        self._level = self.level(now) - amount
+        self.left = self.level(now) - amount
 
     def until(self, level: float, now: float) -> float:
         """Seconds from `now` until there are so many tokens; infinite where there never are."""
@@ -103,11 +110,17 @@ class Buckets:
             self._common = TokenBucket(self._rate, self._burst, now)
         return self._common
 
+    def own(self, group: Hashable, now: float) -> TokenBucket | None:
+        """The group's bucket, unless it is one that it shares."""
+        bucket = self.of(group, now)
+        return None if bucket is self._common else bucket
+
     def _forget(self, now: float) -> None:
         """Look at a few buckets, in turn, and forget those that are full."""
         for _ in range(min(FORGOTTEN_AT_ONCE, len(self._buckets))):
             group, bucket = next(iter(self._buckets.items()))
             if bucket.is_full(now):
+                bucket.end()
                 del self._buckets[group]
             else:
                 self._buckets.move_to_end(group)

@@ -1,5 +1,7 @@
 """Octets to frames, in the order that a channel allows."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,11 +18,13 @@ from amqproxy.amqp091.frames import (
     KINDS,
     METHOD,
     METHOD_COUNT,
+    Allowance,
     Frame,
     FrameReader,
     Lane,
     Passes,
     Tally,
+    Unseen,
     encode_frame,
     encode_method,
     every_frame,
@@ -439,8 +443,9 @@ def test_a_content_is_handed_over_with_its_method_unless_that_may_pass_unseen():
     wanted = bytearray(len(EVERY_METHOD))
     wanted[BasicPublish.index] = 1
     reader.want(bytes(wanted), content=False)
-    passes = Passes()
-    reader.unseen = {BasicPublish(routing_key="a").encode(): passes}
+    passes = Passes(BasicPublish(routing_key="a").encode())
+    reader.unseen = Unseen()
+    reader.unseen.add(passes)
     frames = reader.feed(b"".join(_publishes("a", "b", "a")))
     assert [frame.kind for frame in frames] == [METHOD, HEADER, BODY]
     assert frames[0].method.routing_key == "b"
@@ -453,8 +458,93 @@ def test_all_of_a_lane_that_is_watched_is_handed_over():
     reader = FrameReader()
     reader.open_lane(1).is_watched = True
     reader.want(bytes(len(EVERY_METHOD)), content=False)
-    reader.unseen = {BasicPublish(routing_key="a").encode(): Passes()}
+    reader.unseen = Unseen()
+    reader.unseen.add(Passes(BasicPublish(routing_key="a").encode()))
     assert len(reader.feed(b"".join(_publishes("a", "b")))) == 6
+
+
+def _sparing(*passes: Passes) -> FrameReader:
+    reader = FrameReader()
+    reader.open_lane(1)
+    wanted = bytearray(len(EVERY_METHOD))
+    wanted[BasicPublish.index] = 1
+    reader.want(bytes(wanted), content=False)
+    reader.unseen = Unseen()
+    for each in passes:
+        reader.unseen.add(each)
+    return reader
+
+
+def _as(key: str, other: str) -> Passes:
+    return Passes(BasicPublish(routing_key=key).encode(), BasicPublish(routing_key=other).encode())
+
+
+def test_methods_may_go_on_as_others():
+    reader = _sparing(_as("a", "longer"), _as("long", "b"))
+    said = b"".join(_publishes("a", "c", "long", "a"))
+    frames = reader.feed(said)
+    assert [frame.kind for frame in frames] == [METHOD, HEADER, BODY]
+    a, c, _, _ = (len(each) for each in _publishes("a", "c", "long", "a"))
+    went_on = reader.between(0, a), reader.between(a, a + c), reader.between(a + c, len(said))
+    assert [bytes(each) for each in went_on] == [
+        b"".join(_publishes("longer")),
+        b"".join(_publishes("c")),
+        b"".join(_publishes("b", "longer")),
+    ]
+    assert bytes(reader.taken) == said
+    assert reader.feed(_publishes("c")[0])
+    assert reader.between(len(said), reader.offset) is reader.taken
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b", "c", "d" * 20]), max_size=12),
+    st.lists(st.integers(1, 90), min_size=1, max_size=40),
+)
+def test_however_octets_are_chunked_the_same_methods_go_on_as_others(keys, sizes):
+    others = {"a": "longer", "d" * 20: "x", "b": "b"}
+    reader = _sparing(*[_as(key, other) for key, other in others.items()])
+    said = b"".join(_publishes(*keys))
+    went_on = b""
+    for size in [*sizes, len(said)]:
+        frames = reader.feed(said[:size])
+        said = said[size:]
+        assert all(frame.kind != METHOD or frame.method.routing_key == "c" for frame in frames)
+        bounds = sorted({reader.taken_from, *[frame.offset for frame in frames], reader.offset})
+        for start, end in pairwise(bounds):
+            went_on += reader.between(start, end)
+    assert went_on == b"".join(_publishes(*[others.get(key, key) for key in keys]))
+
+
+def test_what_passes_unseen_takes_of_its_allowances():
+    allowance, other = Allowance(3), Allowance(1)
+    a = Passes(BasicPublish(routing_key="a").encode(), None, (allowance,))
+    b = Passes(BasicPublish(routing_key="b").encode(), None, (allowance, other))
+    reader = _sparing(a, b)
+    frames = reader.feed(b"".join(_publishes("a", "b", "b", "a")))
+    assert [frame.method.routing_key for frame in frames if frame.kind == METHOD] == ["b", "a"], (
+        "some must be left for b"
+    )
+    assert (a.count, b.count) == (1, 1)
+    assert (allowance.left, allowance.spent, other.left) == (1, 2, 0)
+    assert reader.spending == [allowance, other]
+    b.take_back()
+    assert (b.count, allowance.left, other.left) == (0, 2, 1)
+    allowance.settle(0)
+    assert allowance.spent == 0
+    allowance.end()
+    assert allowance.is_over
+    assert len(reader.feed(_publishes("a")[0])) == 3
+
+
+@given(st.lists(st.binary(max_size=40), unique=True, max_size=30), st.lists(st.binary(max_size=40), max_size=30))
+def test_what_is_to_be_passed_is_found_by_all_of_its_payload(known, others):
+    keys = {bytes(key).hex() for key in known}
+    passes = {key: Passes(BasicPublish(routing_key=key).encode()) for key in keys}
+    reader = _sparing(*passes.values())
+    said = [*keys, *[bytes(key).hex() for key in others], *keys]
+    for key in said:
+        assert bool(reader.feed(_publishes(key)[0])) == (key not in keys)
+    assert {key: each.count for key, each in passes.items()} == {key: said.count(key) for key in keys}
 
 
 def test_every_frame_of_octets_that_were_read():

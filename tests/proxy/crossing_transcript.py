@@ -20,11 +20,12 @@ from contextlib import suppress
 
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import PreconditionFailed
-from amqproxy.amqp091.frames import METHOD, Frame, every_frame
+from amqproxy.amqp091.frames import METHOD, Allowance, Frame, every_frame
 from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.proxy.crossing import Crossing
+from amqproxy.proxy.judge import Judge, Passing
 from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Stage, Verdict
 from tests.amqp091.transcript import octets_of
@@ -60,8 +61,11 @@ class ScriptedJudge:
     def stage(self, sender: Peer, frame: Frame, channel: ChannelFacts) -> Stage:
         return self._stage if name_of(frame) in self._methods else Stage.NOTHING
 
-    def passing(self, sender: Peer, frame: Frame, channel: ChannelFacts) -> ScriptedJudge:
-        return self
+    def passing(self, sender: Peer, frame: Frame, channel: ChannelFacts, now: float) -> Passing | None:
+        return self if self.stage(sender, frame, channel) is Stage.NOTHING else None
+
+    method = None
+    allowances: tuple[Allowance, ...] = ()
 
     def count(self, times: int = 1) -> None:
         self.passed += times
@@ -91,7 +95,7 @@ def name_of(frame: Frame) -> str:
 class Water:
     """A crossing between two legs, and what would watch each of them from outside."""
 
-    def __init__(self, judge: ScriptedJudge, *, shows_all: bool = False) -> None:
+    def __init__(self, judge: Judge, *, shows_all: bool = False) -> None:
         self.now = 100.0
         legs = {peer: Connection(initial_frame_max=131072, tracks_deliveries=shows_all) for peer in Peer}
         self.watchers = {peer: Connection(initial_frame_max=131072) for peer in Peer}
@@ -105,13 +109,12 @@ class Water:
     def say(self, sender: Peer, octets: bytes) -> dict[Peer, bytes]:
         """What both peers hear when one says something."""
         reader = self.crossing.connections[sender].readers[sender]
-        offset = reader.offset
         frames = reader.feed(octets)
         assert reader.error is None
         for frame in every_frame(bytes(reader.taken), 0):
             with suppress(PreconditionFailed):  # what a peer does wrong is for the other to answer
                 self.watchers[sender].feed(sender, frame.raw)
-        self.crossing.take(sender, reader.taken, offset, frames, self.now)
+        self.crossing.take(sender, frames, self.now)
         return self.hear()
 
     def hear(self) -> dict[Peer, bytes]:

@@ -10,7 +10,7 @@ import pytest
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import ProtocolError, Scope
-from amqproxy.amqp091.frames import HEADER, HEARTBEAT_FRAME, Frame, encode_frame, encode_method
+from amqproxy.amqp091.frames import HEADER, HEARTBEAT_FRAME, Allowance, Frame, encode_frame, encode_method
 from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
 from amqproxy.amqp091.methods import BasicConsume, BasicDeliver, BasicPublish, Method, QueueDeclare
 from amqproxy.amqp091.properties import ContentHeader, Properties
@@ -196,15 +196,90 @@ def test_what_surely_passes_needs_no_staging_but_is_counted() -> None:
     rules = RuleSet([Allow(name="allow", match=Match(exchange="a")), Deny(name="deny")])
     judge = rules.judge(GUEST)
     frame = command(BasicPublish(exchange="a")).frames[0]
-    known = judge.passing(CLIENT, frame, ChannelFacts())
+    known = judge.passing(CLIENT, frame, ChannelFacts(), 0.0)
     assert known is not None
     known.count(3)
     assert judge.stage(CLIENT, frame, ChannelFacts()) is Stage.NOTHING
     assert rules.counts()["allow"].hits == 4
-    assert judge.passing(CLIENT, command(BasicPublish(exchange="b")).frames[0], ChannelFacts()) is None
+    assert known.method is None
+    assert judge.passing(CLIENT, command(BasicPublish(exchange="b")).frames[0], ChannelFacts(), 0.0) is None
     era = judge.era
     judge.know(GUEST)
     assert judge.era > era
+
+
+def test_what_always_goes_on_as_another_method_need_not_be_judged_either() -> None:
+    rename = Rename(name="rename", match=Match(exchange="a", method="basic.publish"), to="b")
+    rules = RuleSet([rename, Deny(name="deny", match=Match(routing_key="bad"))])
+    judge = rules.judge(GUEST)
+    frame = command(BasicPublish(exchange="a")).frames[0]
+    spared = judge.passing(CLIENT, frame, ChannelFacts(), 0.0)
+    assert spared is not None
+    assert (spared.method, spared.allowances) == (BasicPublish(exchange="b"), ())
+    spared.count(2)
+    assert rules.counts()["rename"].hits == 2
+    refused = command(BasicPublish(exchange="a", routing_key="bad")).frames[0]
+    assert judge.passing(CLIENT, refused, ChannelFacts(), 0.0) is None
+
+
+class Draw(Rule, frozen=True, tag="draw"):
+    """Lets pass what draws a ticket, of which there are few for a whole user, and refuses the rest."""
+
+    tickets: int
+
+    def begin(self) -> Allowance:
+        return Allowance(self.tickets)
+
+    def allowance(self, seen: Seen, memory: Memory) -> Allowance | None:
+        tickets: Allowance = memory.shared
+        return tickets
+
+    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+        memory.shared.left -= 1
+        is_refused = memory.shared.left < 0
+        return Verdict(command=None if is_refused else seen.command)
+
+
+def test_rules_with_an_allowance_need_not_be_asked_while_it_lasts() -> None:
+    rules = RuleSet(
+        [
+            Rename(name="rename", match=Match(exchange="a", method="basic.publish"), to="b"),
+            Draw(name="draw", match=Match(exchange="b"), tickets=3),
+            Draw(name="draw again", mode="shadow", tickets=9),
+            Allow(name="allow"),
+        ]
+    )
+    judge = rules.judge(GUEST)
+    frame = command(BasicPublish(exchange="a")).frames[0]
+    spared = judge.passing(CLIENT, frame, ChannelFacts(), 0.0)
+    assert spared is not None
+    assert spared.method == BasicPublish(exchange="b")
+    assert [each.left for each in spared.allowances] == [3, 9]
+    spared.count(2)
+    assert {name: each.hits for name, each in rules.counts().items()} == {
+        "rename": 2,
+        "draw": 0,
+        "draw again": 0,
+        "allow": 2,
+    }
+    assert judge.stage(CLIENT, frame, ChannelFacts()) is Stage.METHOD, "who asks is answered"
+    judged(judge, command(BasicPublish(exchange="a")))
+    assert [each.left for each in spared.allowances] == [2, 8]
+
+
+def test_what_else_must_be_asked_gives_no_allowance() -> None:
+    draw = Draw(name="draw", tickets=3)
+    publish = command(BasicPublish(exchange="a")).frames[0]
+    others: list[Rule] = [
+        RenameNow(name="now", match=Match(exchange="a", method="basic.publish"), to="b"),
+        Draw(name="by size", match=Match(size=Sizes(max=1)), tickets=3),
+        Deny(name="deny"),
+    ]
+    for other in others:
+        for order in ([draw, other], [other, draw]):
+            judge = RuleSet(order).judge(GUEST)
+            for _ in range(2):
+                assert judge.passing(CLIENT, publish, ChannelFacts(), 0.0) is None
 
 
 def test_it_remembers_so_many_methods_and_no_more() -> None:

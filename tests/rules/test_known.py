@@ -20,7 +20,7 @@ from amqproxy.amqp091.methods import (
     Method,
 )
 from amqproxy.rules.case import Counts
-from amqproxy.rules.known import Known, acts, likeness
+from amqproxy.rules.known import Known, Spared, acts, likeness
 from amqproxy.rules.verdict import Answer, Close, Hold, Impairment, Insertion, Mirrored, Stage, Verdict
 from tests.amqp091.strategies import methods
 from tests.rules.test_judge import command
@@ -75,6 +75,21 @@ def test_the_verdict_is_told_of_another_command() -> None:
     altered = changed.verdict_on(second).command
     assert altered is not None
     assert (altered.channel, altered.method.exchange, altered.frames) == (2, "b", second.frames)
+
+
+def test_what_goes_on_alike_is_known_by_nothing_else_becoming_of_it() -> None:
+    said = command(BasicPublish(exchange="a"), 1)
+    other = said.altered(method=BasicPublish(exchange="b"))
+    for verdict, is_alike in (
+        (Verdict(command=said), True),
+        (Verdict(command=other, marks=("x",)), True),
+        (Verdict(command=None), False),
+        (Verdict(command=other, delay=1.0), False),
+        (Verdict(command=said, logged=(("info", "x"),)), False),
+    ):
+        assert Known(said, verdict, Stage.METHOD).goes_on_alike is is_alike
+    spared = Spared(Known(said, Verdict(command=other), Stage.METHOD), ())
+    assert spared.method == other.method
 
 
 SOMETHING: dict[str, Any] = {

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.rules.limit import Limit
 from amqproxy.rules.seen import ChannelFacts
+from tests.rules.scene import decided, memory, said
 from tests.rules.test_limit import limit
 from tests.rules.timeline import Timeline
 
@@ -137,3 +139,20 @@ def test_a_publish_that_is_refused_is_nacked_where_the_channel_confirms() -> Non
         0.9    a1 basic.publish    nack
         1      a1 basic.publish    passes
     """)
+
+
+def test_messages_that_are_counted_alike_on_every_channel_may_pass_unseen() -> None:
+    publish = said(BasicPublish(exchange="x"))
+    for keys, is_told in (
+        ({"of": "messages"}, True),
+        ({"of": "messages", "per": ["user", "exchange"]}, True),
+        ({"of": "commands"}, True),
+        ({"of": "messages", "per": "channel"}, False),
+        ({"of": "messages", "per": ["user", "channel"]}, False),
+        ({"of": "bytes"}, False),
+    ):
+        rule = limit(**keys, rate=2)
+        remembered = memory(rule)
+        decided(rule, publish, remembered)
+        allowance = rule.allowance(publish, remembered)
+        assert (allowance.left if allowance else None) == (1 if is_told else None)

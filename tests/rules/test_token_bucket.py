@@ -83,6 +83,60 @@ def test_never_more_than_rate_and_burst(
             assert total <= rate * (at - start + 2e-6) + burst + 1e-6 * max(total, 1)
 
 
+@given(
+    rate=rates,
+    burst=bursts,
+    asked=st.lists(st.tuples(pauses, st.sampled_from(["unseen", "asked", "settled"])), min_size=1, max_size=60),
+)
+def test_what_is_spent_unseen_is_never_more_than_rate_and_burst(
+    rate: float, burst: float, asked: list[tuple[float, str]]
+) -> None:
+    """Whoever spends it, and whenever that is noted."""
+    bucket = TokenBucket(rate, burst, 0)
+    now, passed = 0.0, []
+    for pause, how in asked:
+        now += pause
+        if how == "settled":
+            bucket.settle(now)
+        elif how == "asked" and bucket.take(1, now, patience=0) == 0:
+            passed.append(now)
+        elif how == "unseen" and bucket.left >= 1:
+            bucket.left -= 1
+            bucket.spent += 1
+            passed.append(now)
+    for first, start in enumerate(passed):
+        for count, at in enumerate(passed[first:], start=1):
+            assert count <= rate * (at - start) + burst + 1e-6 * count
+
+
+@given(rate=rates, burst=bursts, asked=st.lists(st.tuples(pauses, st.integers(0, 5)), max_size=40))
+def test_what_is_noted_at_once_counts_as_if_it_had_been_asked_for(
+    rate: float, burst: float, asked: list[tuple[float, int]]
+) -> None:
+    bucket, other = TokenBucket(rate, burst, 0), TokenBucket(rate, burst, 0)
+    now = 0.0
+    for pause, count in asked:
+        now += pause
+        unseen = min(count, int(bucket.left))
+        bucket.left -= unseen
+        bucket.spent += unseen
+        bucket.settle(now)
+        for _ in range(unseen):
+            assert other.take(1, now, patience=0) == 0
+        assert bucket.level(now) == pytest.approx(other.level(now))
+
+
+def test_of_a_bucket_that_was_forgotten_nothing_is_left() -> None:
+    buckets = Buckets(rate=1, burst=1)
+    first = buckets.own("a", 0)
+    assert first is not None
+    assert first is buckets.own("a", 0)
+    assert buckets.own("b", 0) is not first
+    assert first.is_over
+    assert first.level(100) < 0
+    assert Buckets(rate=1, burst=1, most=0).own("a", 0) is None
+
+
 @given(rate=rates, amounts=st.lists(st.floats(0, 5000), min_size=1, max_size=30))
 def test_what_waits_is_not_kept_longer_than_it_must(rate: float, amounts: list[float]) -> None:
     """All at once: the last leaves as soon as all before it have been paid for."""
