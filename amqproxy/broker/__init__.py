@@ -23,7 +23,8 @@ lane has is read back from there, and all else from a `Spill` (`spill`) of namel
 The rest is the trio shell. A `Server` (`server`) accepts clients and gives each an `Attendant` (`attendant`), which
 feeds its link from a `Transport` of `amqproxy.sockets`; what the broker then has to say, to whomever, leaves through
 the `Outbox` (`outbox`). A `Timekeeper` (`timekeeper`) wakes the model when something is due, and tells it what it uses
-of the machine (`resources`). `overdue` finds channels that hold a message for too long. `log_exchange` publishes what the broker logs.
+of the machine (`resources`). `overdue` finds channels that hold a message for too long. `log_exchange` publishes what
+the broker logs.
 
 To embed it: `async with serve(broker) as port` in trio, `with serve_in_thread() as background` without; `configured` is
 the broker that a config describes.

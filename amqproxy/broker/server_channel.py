@@ -261,7 +261,11 @@ class ServerChannel:
 
     def _queue_purge(self, method: QueuePurge, now: float) -> None:
         self._check(READ, "queue", self._queue_name(method.queue))
-        self._reply(method, QueuePurgeOk(self._queue(method.queue).purge()))
+        queue = self._queue(method.queue)
+        count = queue.purge()
+        if self.vhost.events.observers:
+            self.vhost.events.report("queue.purged", self.vhost.name, queue, count=count)
+        self._reply(method, QueuePurgeOk(count))
 
     def _queue_delete(self, method: QueueDelete, now: float) -> None:
         name = self._queue_name(method.queue)

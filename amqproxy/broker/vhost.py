@@ -458,6 +458,8 @@ class VirtualHost:
 
     def dead_letter(self, queue: Queue, message: Message, reason: str, now: float) -> None:
         """Publish what a queue has let go to its dead-letter exchange, if it has one."""
+        if self.events.observers:
+            self.events.report("message.dropped", self.name, message, queue=queue, reason=reason)
         if queue.settings.dead_letter_exchange is None:
             return
         self._dead.append((queue, message, reason))

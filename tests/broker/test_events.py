@@ -9,6 +9,7 @@ from amqproxy.amqp091.methods import (
     ExchangeDeclare,
     ExchangeDelete,
     QueueDelete,
+    QueuePurge,
     QueueUnbind,
 )
 from amqproxy.broker.broker import Broker
@@ -112,6 +113,29 @@ def test_what_becomes_of_a_message() -> None:
         ("message.published", None, None),
         ("message.delivered", None, 3),
     ]
+
+
+def test_what_a_queue_has_no_more_use_for() -> None:
+    """Whether it has a dead-letter exchange or not."""
+    broker = Broker()
+    client = connected(broker)
+    client.declare("q", arguments={"x-max-length": 1})
+    client.publish("", "q", b"1")
+    events: list[Event] = []
+    broker.events.observers.append(events.append)
+    client.publish("", "q", b"2")
+    client.say(1, BasicGet(queue="q"))
+    client.say(1, BasicNack(1, requeue=False))
+    client.publish("", "q", b"3", expiration="0")
+    client.publish("", "q", b"4")
+    client.ask(QueuePurge(queue="q"))
+    found = [event for event in events if event.name in ("message.dropped", "queue.purged")]
+    assert [(event.subject.body, event.details["reason"], event.details["queue"].name) for event in found[:-1]] == [
+        (b"1", "maxlen", "q"),
+        (b"2", "rejected", "q"),
+        (b"3", "expired", "q"),
+    ]
+    assert (found[-1].name, found[-1].subject.name, found[-1].details) == ("queue.purged", "q", {"count": 1})
 
 
 def test_policies() -> None:
