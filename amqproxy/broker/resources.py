@@ -8,9 +8,6 @@ from pathlib import Path
 MEMORY_SHARE = 0.4
 """Of all memory: what a broker may use before publishers are held up, as with RabbitMQ."""
 
-DISK_FREE = 50_000_000
-"""Octets that must be free on the disk, or publishers are held up, as with RabbitMQ."""
-
 
 def memory_in_use() -> int | None:
     """Octets of this process that are in memory; None where the system does not say."""
