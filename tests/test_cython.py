@@ -28,7 +28,7 @@ def test_offers_what_the_source_uses(source: str) -> None:
 @pytest.mark.parametrize("source", SOURCES)
 def test_source_runs_without_cython(source: str) -> None:
     module = source.removesuffix(".py").replace("/", ".")
-    program = f"import sys; sys.modules['cython'] = None; import {module} as it; assert it.cython.compiled is False"
+    program = f"import sys; sys.modules['cython'] = None; import {module} as it; assert it.__file__.endswith('.py')"
     environment = os.environ | {"AMQPROXY_PURE": "1"}
     subprocess.run([sys.executable, "-W", "error", "-c", program], cwd=ROOT, env=environment, check=True)
 
