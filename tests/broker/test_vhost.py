@@ -1,0 +1,282 @@
+"""A virtual host on its own: what it finds, what goes with what, and where messages go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.wire import Table
+from amqproxy.broker.events import Events
+from amqproxy.broker.exchange import Exchange
+from amqproxy.broker.message import Message
+from amqproxy.broker.policies import make_policy
+from amqproxy.broker.queue import Queue
+from amqproxy.broker.vhost import MAX_ROUTES, PREDECLARED, VirtualHost
+from tests.broker.yard import message
+
+NOW = 1000.0
+
+
+class Estate:
+    """A virtual host, with short ways to fill it; `events` are the names of what it reported."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        events = Events()
+        events.keepers.append(lambda event: self.events.append(event.name))
+        self.vhost = VirtualHost("v", events)
+
+    def queue(self, name: str = "q", *, auto_delete: bool = False, **arguments: Any) -> Queue:
+        table = Table({f"x-{key.replace('_', '-')}": value for key, value in arguments.items()})
+        return self.vhost.declare_queue(
+            name, None, durable=False, exclusive=False, auto_delete=auto_delete, arguments=table, now=NOW
+        )
+
+    def exchange(self, name: str = "x", type_: str = "direct", *, auto_delete: bool = False, **more: Any) -> Exchange:
+        arguments = Table({key.replace("_", "-"): value for key, value in more.items()})
+        return self.vhost.declare_exchange(
+            name, type_, durable=False, auto_delete=auto_delete, internal=False, arguments=arguments
+        )
+
+    def bind(self, source: Exchange, destination: Queue | Exchange, key: str = "") -> None:
+        self.vhost.bind(source, destination, key, Table())
+
+    def goes_to(self, exchange: str, key: str, *more_keys: str) -> set[str]:
+        sent = Message(exchange, key, message().header, b"", None, more_keys)
+        return {queue.name for queue in self.vhost.route(self.vhost.exchanges[exchange], sent, NOW)}
+
+
+@pytest.fixture
+def estate() -> Estate:
+    return Estate()
+
+
+def test_what_is_there_from_the_beginning(estate: Estate) -> None:
+    assert {name: exchange.type for name, exchange in estate.vhost.exchanges.items()} == PREDECLARED
+    assert all(exchange.durable for exchange in estate.vhost.exchanges.values())
+    assert [name for name, exchange in estate.vhost.exchanges.items() if exchange.internal] == ["amq.rabbitmq.trace"]
+    assert (estate.vhost.queues, estate.events, estate.vhost.next_deadline) == ({}, [], float("inf"))
+
+
+REFUSED: list[tuple[Callable[[Estate], object], int, str]] = [
+    (lambda estate: estate.vhost.exchange("nil"), 404, "no exchange 'nil' in vhost 'v'"),
+    (lambda estate: estate.vhost.queue("nil"), 404, "no queue 'nil' in vhost 'v'"),
+    (lambda estate: estate.exchange("x", "carousel"), 503, "unknown exchange type 'carousel'"),
+    (lambda estate: estate.exchange("x", ""), 503, "invalid exchange type ''"),
+    (lambda estate: estate.exchange("amq.x"), 403, "exchange name 'amq.x' contains reserved prefix 'amq.*'"),
+    (
+        lambda estate: estate.vhost.check_queue_name("amq.q"),
+        403,
+        "queue name 'amq.q' contains reserved prefix 'amq.*'",
+    ),
+    (
+        lambda estate: [estate.exchange(), estate.exchange(type_="fanout")],
+        406,
+        "inequivalent arg 'type' for exchange 'x' in vhost 'v': received 'fanout' but current is 'direct'",
+    ),
+    (
+        lambda estate: [estate.queue(), estate.queue(auto_delete=True)],
+        406,
+        "inequivalent arg 'auto_delete' for queue 'q' in vhost 'v': received 'true' but current is 'false'",
+    ),
+    (
+        lambda estate: [
+            estate.bind(estate.exchange(), estate.queue()),
+            estate.vhost.delete_exchange("x", if_unused=True),
+        ],
+        406,
+        "exchange 'x' in vhost 'v' in use",
+    ),
+    (
+        lambda estate: [estate.vhost.set_limits({"max-queues": 0}), estate.vhost.check_queue_limit("q")],
+        406,
+        "cannot declare queue 'q': queue limit in vhost 'v' (0) is reached",
+    ),
+]
+
+
+@pytest.mark.parametrize(("act", "code", "text"), REFUSED, ids=[text for _, _, text in REFUSED])
+def test_what_is_refused(act: Callable[[Estate], object], code: int, text: str, estate: Estate) -> None:
+    with pytest.raises(ProtocolError) as refused:
+        act(estate)
+    assert refused.value.code == code
+    assert text in str(refused.value)
+
+
+def test_what_is_there_is_found_again_and_what_is_not_is_deleted_without_a_word(estate: Estate) -> None:
+    assert estate.queue() is estate.queue() is estate.vhost.queue("q")
+    assert estate.exchange() is estate.exchange() is estate.vhost.exchange("x")
+    assert estate.vhost.delete_queue("nil", None) == 0
+    estate.vhost.delete_exchange("nil")
+    assert estate.events == ["queue.created", "exchange.created"]
+
+
+def test_names_of_the_brokers_own_are_never_the_same(estate: Estate) -> None:
+    names = {estate.queue("").name for _ in range(100)}
+    assert len(names) == 100
+    assert all(name.startswith("amq.gen-") for name in names)
+
+
+# --- what goes with what
+
+
+def test_a_queue_takes_its_bindings_along_and_they_the_exchanges_that_are_not_used_any_more(estate: Estate) -> None:
+    queue = estate.queue()
+    first, second = estate.exchange("first", auto_delete=True), estate.exchange("second", auto_delete=True)
+    stays = estate.exchange("stays")
+    estate.bind(first, second)
+    estate.bind(second, queue)
+    estate.bind(stays, queue, "a")
+    estate.bind(stays, queue, "a")  # is there already
+    estate.bind(stays, queue, "b")
+    queue.publish(message(b"1"), NOW)
+    assert len(estate.vhost.bindings_to(queue)) == 3
+    estate.events.clear()
+    assert estate.vhost.delete_queue("q", None) == 1
+    assert sorted(estate.events) == ["binding.deleted"] * 4 + ["exchange.deleted"] * 2 + ["queue.deleted"]
+    assert {"first", "second"}.isdisjoint(estate.vhost.exchanges)
+    assert not stays.bindings
+    assert queue.is_deleted
+    assert estate.vhost.remove_queue(queue) == 0
+
+
+def test_an_exchange_takes_its_bindings_along_on_both_sides(estate: Estate) -> None:
+    source, middle, queue = estate.exchange("source"), estate.exchange("middle"), estate.queue()
+    estate.bind(source, middle)
+    estate.bind(middle, queue)
+    estate.vhost.delete_exchange("middle")
+    assert not source.bindings
+    assert estate.vhost.bindings_to(queue) == []
+
+
+# --- routing
+
+
+@pytest.mark.parametrize(
+    ("exchange", "keys", "queues"),
+    [
+        ("", ["a"], {"a"}),
+        ("", ["nil"], set()),
+        ("", ["a", "b", "nil"], {"a", "b"}),
+        ("direct", ["k"], {"a", "b"}),
+        ("direct", ["other"], {"b"}),
+        ("direct", ["k", "other"], {"a", "b"}),
+        ("direct", ["nil"], {"c"}),  # the alternate exchange's
+        ("direct", ["nil", "other"], {"b"}),
+        ("outer", ["k"], {"a", "b"}),  # by way of another exchange
+        ("round", ["k"], {"a"}),  # which leads back to itself
+        ("lost", ["k"], set()),  # whose alternate is not there
+    ],
+)
+def test_where_messages_go(exchange: str, keys: list[str], queues: set[str], estate: Estate) -> None:
+    a, b, c = (estate.queue(name) for name in "abc")
+    direct = estate.exchange("direct", alternate_exchange="rest")
+    rest, outer, around = (estate.exchange(name, "fanout") for name in ("rest", "outer", "round"))
+    estate.exchange("lost", alternate_exchange="nowhere")
+    for source, destination, key in [
+        (direct, a, "k"),
+        (direct, b, "k"),
+        (direct, b, "other"),
+        (rest, c, ""),
+        (outer, direct, ""),
+        (around, around, ""),
+        (around, a, ""),
+    ]:
+        estate.bind(source, destination, key)
+    for _ in range(2):  # as it is found, and as it is remembered
+        assert estate.goes_to(exchange, *keys) == queues
+
+
+CHANGES: list[Callable[[Estate], object]] = [
+    lambda estate: estate.queue("new"),
+    lambda estate: estate.exchange("new"),
+    lambda estate: estate.vhost.delete_queue("q", None),
+    lambda estate: estate.vhost.delete_exchange("x"),
+    lambda estate: estate.bind(estate.vhost.exchange("x"), estate.vhost.queue("q"), "b"),
+    lambda estate: estate.vhost.unbind(estate.vhost.exchange("x"), estate.vhost.queue("q"), "a", Table()),
+    lambda estate: estate.vhost.set_policy(make_policy("p", ".*", {"alternate-exchange": "y"}, 0, "exchanges"), NOW),
+    lambda estate: estate.vhost.clear_policy("p", NOW),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_is_remembered_is_forgotten_with_every_change(change: Callable[[Estate], object], estate: Estate) -> None:
+    exchange = estate.exchange()
+    estate.bind(exchange, estate.queue(), "a")
+    assert estate.vhost.remembered_route(exchange, "a") is None
+    estate.goes_to("x", "a")
+    assert estate.vhost.remembered_route(exchange, "a") == (estate.vhost.queue("q"),)
+    generation = estate.vhost.generation
+    change(estate)
+    assert estate.vhost.generation > generation
+    assert estate.vhost.remembered_route(exchange, "a") is None
+
+
+def test_what_more_than_the_key_decides_is_not_remembered(estate: Estate) -> None:
+    by_headers = estate.exchange("x", "headers")
+    estate.bind(by_headers, estate.queue())
+    assert estate.goes_to("x", "a") == {"q"}
+    assert estate.vhost.remembered_route(by_headers, "a") is None
+
+
+def test_no_more_routes_are_remembered_than_may_be(estate: Estate) -> None:
+    default = estate.vhost.exchange("")
+    estate.queue("kept")
+    for number in range(MAX_ROUTES):
+        estate.goes_to("", f"{number}")
+    assert estate.vhost.remembered_route(default, "0") == ()
+    assert estate.goes_to("", "kept") == {"kept"}
+    assert estate.vhost.remembered_route(default, "0") is None
+    assert estate.vhost.remembered_route(default, "kept") is not None
+
+
+# --- time
+
+
+def test_due_is_what_is_due_first(estate: Estate) -> None:
+    queue = estate.queue(message_ttl=5000)
+    delayed = estate.exchange("later", "x-delayed-message", x_delayed_type="fanout")
+    estate.bind(delayed, queue)
+    estate.vhost.publish(delayed, message(b"held", headers={"x-delay": 3000}), NOW)
+    estate.vhost.publish(estate.vhost.exchange(""), message(b"goes first", key="q"), NOW)
+    assert estate.vhost.next_deadline == NOW + 3
+    estate.vhost.tick(NOW + 3)
+    assert (queue.message_count, estate.vhost.next_deadline) == (2, NOW + 5)
+    estate.vhost.tick(NOW + 5)
+    assert (queue.message_count, estate.vhost.next_deadline) == (1, NOW + 8)
+    estate.vhost.tick(NOW + 8)
+    assert (queue.message_count, estate.vhost.next_deadline) == (0, float("inf"))
+
+
+# --- policies and what is said of the whole
+
+
+def test_a_policy_holds_for_what_is_there_and_what_comes(estate: Estate) -> None:
+    there = estate.queue("q1")
+    for number in range(5):
+        there.publish(message(f"{number}"), NOW)
+    estate.vhost.set_policy(make_policy("short", "^q", {"max-length": 2}, 0, "queues"), NOW)
+    comes = estate.queue("q2")
+    assert (there.message_count, there.policy_names, comes.policy_names) == (2, ("short", None), ("short", None))
+    assert estate.vhost.clear_policy("short", NOW)
+    assert not estate.vhost.clear_policy("short", NOW)
+    assert (there.policy_names, comes.policy_names) == ((None, None), (None, None))
+    assert estate.events == ["queue.created", "policy.set", "queue.created", "policy.cleared"]
+
+
+def test_what_is_said_of_the_whole_is_reported(estate: Estate) -> None:
+    estate.vhost.describe("for tests", ["a", "b"])
+    estate.vhost.set_limits({"max-queues": 3})
+    estate.vhost.trace(True)
+    assert (estate.vhost.description, estate.vhost.tags, estate.vhost.limits) == (
+        "for tests",
+        ["a", "b"],
+        {"max-queues": 3},
+    )
+    assert estate.events == ["vhost.metadata.set", "vhost.limits.set", "vhost.trace.set"]
+    with pytest.raises(ValueError, match="max-ques"):
+        estate.vhost.set_limits({"max-ques": 3})
+    assert estate.vhost.limits == {"max-queues": 3}
