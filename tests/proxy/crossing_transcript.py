@@ -62,7 +62,11 @@ class ScriptedJudge:
         return self._stage if name_of(frame) in self._methods else Stage.NOTHING
 
     def passing(self, sender: Peer, frame: Frame, channel: ChannelFacts, now: float) -> Passing | None:
-        return self if self.stage(sender, frame, channel) is Stage.NOTHING else None
+        return self if self.stage(sender, frame, channel) is Stage.NOTHING else self.spare(frame)
+
+    def spare(self, frame: Frame) -> Passing | None:
+        """What becomes of what is judged, from now on, without being judged."""
+        return None
 
     method = None
     allowances: tuple[Allowance, ...] = ()
@@ -111,9 +115,19 @@ class Water:
         reader = self.crossing.connections[sender].readers[sender]
         frames = reader.feed(octets)
         assert reader.error is None
-        for frame in every_frame(bytes(reader.taken), 0):
+        self.note(sender, bytes(reader.taken))
+        self.crossing.take(sender, frames, self.now)
+        return self.hear()
+
+    def note(self, sender: Peer, octets: bytes) -> None:
+        """Whole frames that one says, but have not arrived yet."""
+        for frame in every_frame(octets, 0):
             with suppress(PreconditionFailed):  # what a peer does wrong is for the other to answer
                 self.watchers[sender].feed(sender, frame.raw)
+
+    def carry(self, sender: Peer, octets: bytes) -> dict[Peer, bytes]:
+        """What both peers hear when that arrives."""
+        frames = self.crossing.readers[sender].feed(octets)
         self.crossing.take(sender, frames, self.now)
         return self.hear()
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import Scope
-from amqproxy.amqp091.frames import BODY, HEADER, encode_frame, encode_method
+from amqproxy.amqp091.frames import BODY, HEADER, Allowance, Frame, encode_frame, encode_method
 from amqproxy.amqp091.grammar import CLIENT, REPLIES, SERVER, ChannelState, Peer
 from amqproxy.amqp091.methods import (
     BY_NAME,
@@ -29,6 +29,8 @@ from amqproxy.amqp091.methods import (
     QueueDeclare,
 )
 from amqproxy.amqp091.properties import ContentHeader
+from amqproxy.proxy.judge import Passing
+from amqproxy.rules.known import Known, Spared
 from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict
 from tests.proxy.crossing_transcript import ScriptedJudge, Water, opened
 
@@ -90,6 +92,23 @@ def verdicts(data: st.DataObject):
                 return Verdict(command=None, answer=Answer(answer))
 
     return decide
+
+
+class Sparing(ScriptedJudge):
+    """Has some methods go on from now on without being judged, as drawn: for some time, or for good."""
+
+    data: st.DataObject
+
+    def spare(self, frame: Frame) -> Passing | None:
+        method = frame.method
+        spared = self.data.draw(st.sampled_from(["no", "passes", "changes"]), label="from now on")
+        if spared == "no":
+            return None
+        tokens = self.data.draw(st.none() | st.integers(0, 5), label="so many of them")
+        instead = replace(method, routing_key="another, and longer") if spared == "changes" else None
+        known = Known(Command(0, method), Verdict(command=Command(0, instead or method)), Stage.METHOD)
+        known.method = instead
+        return Spared(known, () if tokens is None else (Allowance(tokens),))
 
 
 class Party:
@@ -190,16 +209,22 @@ class Party:
 def test_neither_peer_ever_gets_what_it_may_not(data):
     stage = data.draw(st.sampled_from([Stage.METHOD, Stage.HEADER, Stage.BODY]))
     shows_all = data.draw(st.booleans())
-    water = opened(ScriptedJudge(verdicts(data), JUDGED, stage), shows_all=shows_all)
+    judge = Sparing(verdicts(data), JUDGED, stage)
+    judge.data = data
+    water = opened(judge, shows_all=shows_all)
     parties = [Party(peer, water, data) for peer in (CLIENT, SERVER)]
     for _ in range(data.draw(st.integers(0, 60))):
         party = data.draw(st.sampled_from([*parties, *parties, None]), label="who")
         if party is None:
             water.wait(0.5)
             continue
-        words = party.next_words()
-        if words is not None:
-            water.say(party.peer, words)  # which raises if anybody gets what it may not
+        said = b""
+        for _ in range(data.draw(st.integers(1, 6), label="so many frames at once")):
+            words = party.next_words()
+            if words is not None:
+                water.note(party.peer, words)
+                said += words
+        water.carry(party.peer, said)  # which raises if anybody gets what it may not
     assert water.crossing.refusal is None
     while water.crossing.waiting:
         water.wait(2.0)
