@@ -5,6 +5,8 @@ The package, from the ground up. Each floor imports only floors below it; import
 `amqp091` is AMQP 0-9-1 with RabbitMQ's extensions: octets to frames, frames to methods, methods to commands, and one
 state machine for both peers. It takes bytes and the time, and returns values; it opens no socket and reads no clock.
 
+`rules` is policy as pure functions: what may pass, what changes on its way, and what is made to go wrong.
+
 `taps` watch what passes and never slow it: `record` says what a tap is told, `metrics` counts it for Prometheus.
 
 `broker` is a broker of our own: a pure model of virtual hosts, exchanges, queues and users, a store for what is
@@ -15,12 +17,14 @@ durable, and a trio server; the proxy can have it as its upstream in the same pr
 `proxy` is trio: a listener, a session for each client, and an upstream over TCP or TLS. `capture` reads pcap and pcapng
 and puts TCP streams together again, so that a file decodes as live traffic does. Neither knows of the other.
 
-`config` is the configuration file as types, `log` writes the log, `app` wires everything up in one nursery, and `cli`
-is the command.
+`control` is the socket through which a proxy that runs is asked what it does, and told what to do with what waits.
+
+`config` is the configuration file as types, `resources` what rules in it read from outside, `hints` says which word was
+perhaps meant; `log` writes the log, `app` wires everything up in one nursery, and `cli` is the command.
 
 `_pure` chooses between the compiled and the plain form of a module; `_cython` stands in for Cython where it is missing.
 
-Later come rules, AMQP 0-10, a pipeline for Spark and a pytest plugin, each on its own floor.
+Later come AMQP 0-10, a pipeline for Spark and a pytest plugin, each on its own floor.
 """
 
 from amqproxy import _pure

@@ -1,0 +1,173 @@
+"""One direction of a channel: where in a content it is, what waits in it, and on whose account."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.frames import BODY, HEADER, Frame, encode_frame, encode_method
+from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
+from amqproxy.amqp091.methods import BasicDeliver, BasicPublish, BasicQos
+from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader
+from amqproxy.proxy.flow import Flow, Load, Postponed, Rest, Waiting, cost, cost_of_own
+from amqproxy.proxy.timers import Timers
+from amqproxy.rules.verdict import Hold, Stage, Verdict
+
+METHOD_FRAME = Frame(encode_method(1, BasicPublish()))
+
+
+def header(size: int) -> Frame:
+    return Frame(encode_frame(HEADER, 1, ContentHeader(size).encode()))
+
+
+def body(size: int) -> Frame:
+    return Frame(encode_frame(BODY, 1, bytes(size)))
+
+
+class Bank:
+    """A flow of the server's, and the accounts that it counts for."""
+
+    def __init__(self) -> None:
+        self.loads = {peer: Load() for peer in Peer}
+        self.gathering = Load()
+        self.flow = Flow(SERVER, self.loads, self.gathering)
+
+    @property
+    def octets(self) -> tuple[int, int, int]:
+        """What waits for what the server said, what for what the client did, and what is gathered."""
+        return self.loads[SERVER].octets, self.loads[CLIENT].octets, self.gathering.octets
+
+
+@pytest.fixture
+def bank() -> Bank:
+    return Bank()
+
+
+@pytest.mark.parametrize(
+    ("frames", "is_complete"),
+    [
+        ([header(0)], [True]),
+        ([header(5)], [False]),
+        ([header(5), body(5)], [False, True]),
+        ([header(5), body(2), body(3)], [False, False, True]),
+        ([header(5), body(2), body(0)], [False, False, False]),
+        ([body(5)], [False]),  # no header yet: nothing can be complete
+        ([header(5), body(9)], [False, True]),
+    ],
+)
+def test_when_a_content_is_complete(frames: list[Frame], is_complete: list[bool], bank: Bank) -> None:
+    bank.flow.begin(Rest.PASSES)
+    assert [bank.flow.advance(frame) for frame in frames] == is_complete
+    bank.flow.begin(Rest.IS_SWALLOWED)
+    assert bank.flow.skip(frames) is is_complete[-1]
+
+
+@pytest.mark.parametrize(("rest", "is_mid"), [(Rest.PASSES, True), (Rest.IS_SWALLOWED, False)])
+def test_only_what_passes_is_seen_in_part(rest: Rest, is_mid: bool, bank: Bank) -> None:
+    bank.flow.begin(rest)
+    assert (bank.flow.is_mid, bank.flow.rest) == (is_mid, rest)
+    bank.flow.end()
+    assert (bank.flow.is_mid, bank.flow.rest) == (False, Rest.PASSES)
+
+
+def test_gathered_frames_count_until_they_are_taken(bank: Bank) -> None:
+    frames = [METHOD_FRAME, header(5)]
+    bank.flow.gather(list(frames), Stage.BODY)
+    assert bank.octets == (0, 0, cost(frames))
+    assert not bank.flow.gather_more(body(2))
+    assert bank.flow.gather_more(body(3))
+    assert bank.octets == (0, 0, cost([*frames, body(2), body(3)]))
+    taken = bank.flow.take_gathered()
+    assert [frame.raw for frame in taken] == [frame.raw for frame in (*frames, body(2), body(3))]
+    assert (bank.octets, bank.flow.gathered) == ((0, 0, 0), [])
+
+
+def test_what_waits_holds_up_what_comes(bank: Bank) -> None:
+    flow = bank.flow
+    assert not flow.is_held_up
+    command = Command.received([METHOD_FRAME, header(5), body(5)])
+    flow.wait(Waiting(command, Verdict(command=command), since=1.0, until=2.0, number=7))
+    assert (flow.is_waiting, flow.is_held, flow.is_held_up) == (True, False, True)
+    flow.enqueue(METHOD_FRAME, True)
+    flow.enqueue(header(0), None)
+    assert bank.octets == (cost(command.frames) + cost([METHOD_FRAME, header(0)]), 0, 0)
+    waiting = flow.wake()
+    assert waiting is not None
+    assert waiting.number == 7
+    assert flow.wake() is None
+    assert flow.is_held_up  # by what waits behind
+    assert flow.dequeue() == (METHOD_FRAME, True)
+    assert flow.dequeue()[1] is None
+    assert (bank.octets, flow.is_held_up) == ((0, 0, 0), False)
+
+
+def test_held_is_what_waits_for_somebodys_word(bank: Bank) -> None:
+    command = Command.received([METHOD_FRAME])
+    verdict = Verdict(command=command, hold=Hold("look", 60.0))
+    bank.flow.wait(Waiting(command, verdict, since=1.0, until=61.0, number=1))
+    assert bank.flow.is_held
+
+
+def test_what_we_say_ourselves_counts_for_whoever_hears_it_since_it_made_us_say_it(bank: Bank) -> None:
+    first = Command(1, BasicDeliver("t", 1), NO_PROPERTIES, b"first")
+    second = Command(1, BasicDeliver("t", 2), NO_PROPERTIES, b"the second")
+    bank.flow.put_off(first, None)
+    bank.flow.put_off(second, 2)
+    assert bank.octets == (0, cost_of_own(first) + cost_of_own(second), 0)
+    assert bank.flow.next_own() == (first, None)
+    assert bank.flow.next_own() == (second, 2)
+    assert bank.octets == (0, 0, 0)
+
+
+def postponed(left: int, tag: int = 1) -> Postponed:
+    return Postponed(Command(1, BasicDeliver("t", tag), NO_PROPERTIES, b"body"), tag, left)
+
+
+def test_overtaken_often_enough(bank: Bank) -> None:
+    soon, later = postponed(1), postponed(2, tag=2)
+    bank.flow.postpone(soon)
+    bank.flow.postpone(later)
+    assert bank.octets == (soon.cost + later.cost, 0, 0)
+    assert bank.flow.overtaken_by(BasicQos.index) == []
+    assert bank.flow.overtaken_by(BasicDeliver.index) == [soon]
+    assert (bank.flow.postponed, bank.octets) == ([later], (later.cost, 0, 0))
+    assert bank.flow.overtaken_by(BasicDeliver.index) == [later]
+    assert bank.octets == (0, 0, 0)
+
+
+def test_whoever_is_sent_has_no_timer_any_more(bank: Bank) -> None:
+    timers = Timers()
+    done: list[str] = []
+    each = postponed(1)
+    each.timer = timers.at(5.0, lambda: done.append("late"))
+    bank.flow.postpone(each)
+    assert bank.flow.overtaken_by(BasicDeliver.index) == [each]
+    assert not each.timer.is_due
+
+
+STEPS = ("gather", "wait", "enqueue", "put off", "postpone")
+
+
+@given(st.lists(st.sampled_from(STEPS), max_size=20))
+def test_once_cleared_nothing_counts_any_more(steps: list[str]) -> None:
+    bank = Bank()
+    flow = bank.flow
+    command = Command.received([METHOD_FRAME, header(5), body(5)])
+    for step in steps:
+        if step == "gather" and not flow.gathered:
+            flow.gather([METHOD_FRAME], Stage.BODY)
+        elif step == "wait" and not flow.is_waiting:
+            flow.wait(Waiting(command, Verdict(command=command), since=1.0, until=2.0, number=7))
+        elif step == "enqueue":
+            flow.enqueue(body(9), None)
+        elif step == "put off":
+            flow.put_off(Command(1, BasicDeliver("t", 1), NO_PROPERTIES, b"body"), 1)
+        elif step == "postpone":
+            flow.postpone(postponed(3))
+    assert any(bank.octets) == bool(set(steps))
+    flow.clear()
+    assert bank.octets == (0, 0, 0)
+    assert not flow.is_held_up
+    assert (flow.gathered, flow.stage, list(flow.insertions), flow.postponed) == ([], Stage.NOTHING, [], [])
