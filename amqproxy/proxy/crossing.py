@@ -41,6 +41,7 @@ from amqproxy.amqp091.methods import (
     BasicPublish,
     ChannelClose,
     ChannelCloseOk,
+    ChannelOpen,
     ConnectionClose,
     ConnectionOpen,
     ConnectionStartOk,
@@ -408,6 +409,8 @@ class Crossing:
                 self._met(sender, frame.method)
             if frame.index == ChannelCloseOk.index:
                 self.forget_if_closed(frame.channel)
+            elif frame.index == ChannelOpen.index and frame.channel in self.straits:
+                self.straits[frame.channel].watch_new_lanes()
         return is_live
 
     def _cross(self, sender: Peer, frame: Frame) -> None:

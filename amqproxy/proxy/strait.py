@@ -137,8 +137,11 @@ class Strait:
                 self.complete(flow)
 
     def _begin(self, flow: Flow, frame: Frame, is_acked: bool | None) -> None:
+        if flow.gathered:
+            flow.take_gathered()  # a method cuts a content short
+            flow.decided = None
         if flow.is_mid:
-            self.complete(flow)  # a method cuts a content short
+            self.complete(flow)
         carries_content = frame.kind == METHOD and BY_INDEX[frame.index].carries_content
         if carries_content:
             flow.ordinal = frame.ordinal or flow.ordinal + 1
@@ -367,6 +370,8 @@ class Strait:
         within_bounds(self.deliveries.receive, method.delivery_tag, is_acked=is_acked)
         if is_acked and answer is not Answer.NOTHING:
             self.deliveries.settle_own(method.delivery_tag)
+            if self._unanswered(SERVER, "basic.recover"):
+                return  # it is requeued with all others, and may be so already
             settling: Method = BasicAck(method.delivery_tag, False)
             if answer is not Answer.ACK:
                 settling = BasicReject(method.delivery_tag, answer is Answer.REQUEUE)
@@ -602,12 +607,11 @@ class Strait:
         told = self.closing.told or CLIENT
         close = ChannelClose(self.closing.code, self.closing.text, *self.class_and_method)
         farewell = ChannelClose(200, CLOSED_BY_RULE, 0, 0)
-        unheard = [peer for peer in (CLIENT, SERVER) if self.is_unheard(peer)]
         for peer in (CLIENT, SERVER):
-            connection = self._crossing.connections[peer]
-            if peer in unheard:
+            channel = self._crossing.connections[peer].channels.get(number)
+            if _has_closed(peer, channel):
                 self._crossing.say(peer, number, ChannelCloseOk())
-            elif number in connection.channels and connection.channels[number].takes_frames:
+            elif channel is not None and channel.takes_frames:
                 self._crossing.say(peer, number, close if peer is told else farewell)
         self._crossing.forget_if_closed(number)
 
@@ -638,6 +642,11 @@ class Strait:
             if self._crossing.current != (peer, self.number) and (lane is None or not lane.is_shown):
                 self.flows[peer].join(lane)
         self.watch_lanes()
+
+    def watch_new_lanes(self) -> None:
+        """The broker's side of the channel has been opened only now: see that too, if all is to be seen."""
+        if self.is_watched:
+            self.watch_lanes()
 
     def watch_lanes(self) -> None:
         """Have all frames of a channel handed over, from those on that come behind the present one."""

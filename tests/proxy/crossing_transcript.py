@@ -143,8 +143,8 @@ class Water:
         return self.hear()
 
 
-def opened(judge: ScriptedJudge, **options: bool) -> Water:
-    water = Water(judge, **options)
+def opened(judge: ScriptedJudge, *, of: type[Water] = Water, **options: bool) -> Water:
+    water = of(judge, **options)
     judge.is_asleep = True
     for line in PRELUDE.strip().splitlines():
         sender, octets = read(line)

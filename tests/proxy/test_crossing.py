@@ -945,6 +945,35 @@ def test_a_publish_from_before_confirms_were_asked_for_is_not_nacked_later():
     )
 
 
+def test_a_channel_that_is_opened_late_is_watched_on_both_sides():
+    def decide(seen):
+        if seen.command.method.name == "channel.open":
+            return slow(seen)
+        return Verdict(command=None, answer=Answer.ACK) if seen.command.method.routing_key == "bad" else passes(seen)
+
+    play(
+        """
+        >> 3 channel.open
+        -- 1
+        => 3 channel.open
+        << 3 channel.open-ok
+        <= 3 channel.open-ok
+        >> 3 confirm.select
+        => 3 confirm.select
+        << 3 confirm.select-ok
+        <= 3 confirm.select-ok
+        """
+        + said("bad", channel=3)
+        + "<= 3 basic.ack delivery_tag=1\n"
+        + said("good", channel=3)
+        + said("good", "=>", channel=3)
+        + "<< 3 basic.ack delivery_tag=1\n<= 3 basic.ack delivery_tag=2",
+        decide,
+        "channel.open",
+        "basic.publish",
+    )
+
+
 def test_deliveries_that_need_no_ack_get_none_though_their_consumer_is_gone():
     def rejected(seen):
         return Verdict(command=None, answer=Answer.REJECT)
@@ -1022,6 +1051,22 @@ def test_what_was_overtaken_is_not_sent_when_it_is_to_come_again():
         + delivered(1, "<=")
         + ">> 1 basic.ack delivery_tag=1 multiple=True\n=> 1 basic.ack delivery_tag=2 multiple=True",
         lambda seen: Verdict(command=seen.command, behind=3),
+        "basic.deliver",
+    )
+
+
+def test_what_is_requeued_by_a_recover_is_not_rejected_besides():
+    def rejected(seen):
+        return Verdict(command=None, answer=Answer.REJECT)
+
+    play(
+        CONSUMES
+        + ">> 1 basic.recover requeue=True\n=> 1 basic.recover requeue=True\n"
+        + delivered(1, body="bad")
+        + "<< 1 basic.recover-ok\n<= 1 basic.recover-ok\n"
+        + delivered(2, body="bad")
+        + "=> 1 basic.reject delivery_tag=2 requeue=False",
+        by_key(bad=rejected),
         "basic.deliver",
     )
 
