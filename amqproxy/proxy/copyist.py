@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable
+from itertools import islice
 from typing import NamedTuple
 
 import structlog
@@ -144,8 +145,10 @@ class Copyist:
             while self._waiting:
                 if CHANNEL not in connection.channels:
                     break
-                batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+                batch = list(islice(self._waiting, BATCH))
                 await transport.send(b"".join([command.encode(connection.frame_max) for command in batch]))
+                for _ in batch:  # no sooner, so that they are counted where they could not be sent
+                    self._waiting.popleft()
             self._something = trio.Event()
 
     async def _listen(self, transport: Transport, connection: Connection) -> None:
@@ -160,6 +163,7 @@ class Copyist:
                     self._dropped(1)
                     await transport.send(connection.send(CLIENT, CHANNEL, ChannelCloseOk()))
                     await transport.send(connection.send(CLIENT, CHANNEL, ChannelOpen()))
+                    self._something.set()  # what came while there was no channel has waited for this one
 
 
 def _agreed(tune: Method) -> ConnectionTuneOk:
