@@ -22,7 +22,7 @@ from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import PreconditionFailed
 from amqproxy.amqp091.frames import METHOD, Allowance, Frame, every_frame
 from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
-from amqproxy.amqp091.methods import BY_INDEX
+from amqproxy.amqp091.methods import BY_INDEX, BasicAck, BasicNack
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.proxy.crossing import Crossing
 from amqproxy.proxy.judge import Judge, Passing
@@ -42,6 +42,8 @@ PRELUDE = """
     >> 2 channel.open
     << 2 channel.open-ok
 """
+
+CONFIRMS = frozenset({BasicAck.index, BasicNack.index})
 
 Decide = Callable[[Seen], Verdict]
 
@@ -134,8 +136,21 @@ class Water:
     def hear(self) -> dict[Peer, bytes]:
         heard = {peer: bytes(self.crossing.take_output(peer)) for peer in Peer}
         for peer, octets in heard.items():
-            self.watchers[peer].feed(peer.other, octets)  # raises if it may not come
+            for frame in every_frame(octets, 0):
+                self.note_heard(peer, frame)
         return heard
+
+    def note_heard(self, peer: Peer, frame: Frame) -> None:
+        """Raises if it may not come.
+
+        A confirm of several may name one that was confirmed before: what the broker confirms with all before it stands
+        for those from before the legs differed too, and of these nothing is known.
+        """
+        try:
+            self.watchers[peer].feed(peer.other, frame.raw)
+        except PreconditionFailed:
+            if peer is not CLIENT or frame.index not in CONFIRMS or not frame.method.multiple:
+                raise
 
     def wait(self, seconds: float) -> dict[Peer, bytes]:
         self.now += seconds
