@@ -98,7 +98,7 @@ def test_a_held_publish_is_edited_and_released(controlled: Callable[..., Control
         method, properties, body = done.result(60)
     assert (method.routing_key, body) == ("new.key", b"another body")
     assert (properties.headers, properties.priority) == ({"a": 1, "b": {}}, 7)
-    assert "nothing held" in house.command("release", *place, code=1).stderr
+    assert "there is no session" in house.command("release", *place, code=1).stderr
     assert house.held() == []
 
 
