@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from amqproxy.amqp091.grammar import SERVER, Peer
-from amqproxy.rules.command_faults import AnyCommandFault, BlockFault, CancelFault
+from amqproxy.rules.command_faults import AnyCommandFault, BlockFault, CancelFault, DropFault, ReorderFault
 from amqproxy.rules.match import HEARTBEAT
 from amqproxy.rules.occasions import Occasions
 from amqproxy.rules.octet_faults import AnyOctetFault, OctetFault
@@ -60,6 +60,13 @@ class Fault(Rule, frozen=True, tag="fault"):
     @property
     def needs(self) -> Stage:
         return Stage.METHOD if isinstance(self.fault, OctetFault) else self.fault.needs
+
+    @property
+    def reads_unacked(self) -> bool:
+        """What is passed over must be told from what came before it, which a client may acknowledge with what is later."""
+        fault = self.fault
+        is_lost = isinstance(fault, DropFault) and fault.told == "nothing" and "basic.deliver" in self.match.methods
+        return is_lost or isinstance(fault, ReorderFault)
 
     @property
     def acts_at_start(self) -> bool:

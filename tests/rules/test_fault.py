@@ -278,3 +278,17 @@ def test_in_shadow_nothing_happens() -> None:
 def test_what_makes_no_sense_is_refused(keys: dict[str, Any], why: str) -> None:
     with pytest.raises((msgspec.ValidationError, ValueError), match=why):
         fault(keys.pop("kind"), **keys)
+
+
+@pytest.mark.parametrize(
+    ("keys", "counts"),
+    [
+        ({"fault": {"kind": "reorder"}}, True),
+        ({"fault": {"kind": "drop"}, "match": {"method": "basic.deliver"}}, True),
+        ({"fault": {"kind": "drop", "told": "ack"}, "match": {"method": "basic.deliver"}}, False),
+        ({"fault": {"kind": "drop"}, "match": {"method": "basic.publish"}}, False),
+        ({"fault": {"kind": "duplicate"}}, False),
+    ],
+)
+def test_deliveries_are_counted_from_the_first_where_one_may_be_passed_over(keys: dict[str, Any], counts: bool) -> None:
+    assert msgspec.convert({"name": "f"} | keys, Fault).reads_unacked is counts
