@@ -63,7 +63,7 @@ class Fault(Rule, frozen=True, tag="fault"):
 
     @property
     def reads_unacked(self) -> bool:
-        """What is passed over must be told from what came before it, which a client may acknowledge with what is later."""
+        """What is passed over must be told from what came before it: that may be acknowledged with what is later."""
         fault = self.fault
         is_lost = isinstance(fault, DropFault) and fault.told == "nothing" and "basic.deliver" in self.match.methods
         return is_lost or isinstance(fault, ReorderFault)
