@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from amqproxy.amqp091.channel import Mode
+from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import (
     ProtocolError,
@@ -47,14 +48,15 @@ from amqproxy.amqp091.methods import (
     ConnectionStartOk,
     Method,
 )
-from amqproxy.proxy.flow import Flow, Load, Rest, cost, cost_of_own
+from amqproxy.proxy.flow import Flow, Load, cost, cost_of_own
 from amqproxy.proxy.judge import Judge, Passing
 from amqproxy.proxy.reframing import method_frame
 from amqproxy.proxy.renumbering import within_bounds
 from amqproxy.proxy.strait import DELIVERIES, Strait
 from amqproxy.proxy.timers import Timer, Timers
 from amqproxy.rules.introduction import introduced
-from amqproxy.rules.seen import ChannelFacts, Client
+from amqproxy.rules.known import changes
+from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Close, Impairment, Insertion, Mirrored, Stage, Verdict
 
 MAX_HELD = 16 * 1024 * 1024
@@ -151,6 +153,7 @@ class Crossing:
         self.numbers = itertools.count(1)
         self.now = 0.0
         self._staged: tuple[Frame | None, Stage] = (None, Stage.NOTHING)
+        self._last_facts: tuple[tuple[int, Mode, int, int] | None, ChannelFacts] = (None, ChannelFacts())
         self._passing: list[tuple[Passing, Passes]] = []
         self.current: tuple[Peer, int] | None = None
         self.is_watching_more = False
@@ -198,10 +201,20 @@ class Crossing:
             try:
                 if self._passes_in_place(sender, frame):
                     continue
+                command = self._at_hand(sender, frame, coming)
+                if command is not None:
+                    verdict = self.judged(sender, command)
+                    if not changes(verdict, command):
+                        self._let_go_on(sender, command)
+                        continue
                 if frame.offset > kept_from:
                     output.append(reader.between(kept_from, frame.offset))
-                kept_from = frame.offset + len(frame.raw)
-                self._cross(sender, frame)
+                if command is None:
+                    kept_from = frame.offset + frame.length()
+                    self._cross(sender, frame)
+                else:
+                    kept_from = command.frames[-1].offset + command.frames[-1].length()
+                    self._carry_out(sender, command, verdict)
             except ProtocolError:
                 if frame.offset > kept_from:
                     output.append(reader.between(kept_from, frame.offset))
@@ -278,19 +291,23 @@ class Crossing:
 
     def _passes_in_place(self, sender: Peer, frame: Frame) -> bool:
         """Does the frame simply pass, as it lies among the octets? Then all has been done about it."""
-        strait = self.straits.get(frame.channel)
-        if strait is not None:
-            flow = strait.flows[sender]
-            if strait.is_watched or strait.closing or flow.gathered or flow.rest is not Rest.PASSES or flow.is_held_up:
-                return False
-            if strait.reopening or frame.kind != METHOD or BY_INDEX[frame.index].carries_content:
-                return False
         if self._is_tapped or self._shows_all or self.gate is not None:
             return False
+        strait = self.straits.get(frame.channel)
+        flow = None
+        if strait is not None:
+            flow = strait.flows[sender]
+            if not strait.lets_pass(flow):
+                return False
         if frame.kind != METHOD:
             if frame.kind == HEARTBEAT:
                 return self.stage(sender, frame) is Stage.NOTHING
-            return strait is None and self._arrive(sender, frame)
+            if flow is None:
+                return self._arrive(sender, frame)
+            return self._goes_on_in_place(flow, frame)
+        carries_content = BY_INDEX[frame.index].carries_content
+        if flow is not None and carries_content and (flow.is_mid or not frame.is_in_order):
+            return False
         if frame.index == ConnectionClose.index and self.holds_up(sender):
             return False
         if self.counts_unacked and frame.index in DELIVERIES:
@@ -301,8 +318,74 @@ class Crossing:
             if not self._arrive(sender, frame):
                 return False
             self.show(sender, frame)
+        if flow is not None and carries_content:
+            flow.pass_by(frame)
         if frame.index == BasicPublish.index:
             self._let_pass_unseen(sender, frame)
+        return True
+
+    def _at_hand(self, sender: Peer, frame: Frame, coming: deque[Frame]) -> Command | None:
+        """The command that begins with a frame, if as much of it as must be judged lies here in one piece.
+
+        It is taken from what is `coming`.
+        """
+        if frame.kind != METHOD or not BY_INDEX[frame.index].carries_content or not frame.is_in_order:
+            return None
+        if self._is_tapped or self._shows_all or self.gate is not None or STATEFUL[sender][frame.index]:
+            return None
+        if self.counts_unacked and frame.index in DELIVERIES:
+            return None
+        strait = self.straits.get(frame.channel)
+        if strait is not None and not strait.is_idle(strait.flows[sender]):
+            return None
+        stage = self.stage(sender, frame)
+        frames = [frame]
+        if stage > Stage.METHOD:
+            left = -1
+            end = frame.offset + frame.length()
+            for each in coming:
+                if each.offset != end or each.channel != frame.channel or each.kind == METHOD:
+                    return None
+                frames.append(each)
+                end += each.length()
+                left = each.body_size if each.kind == HEADER else left - each.size
+                if left == 0 or stage is Stage.HEADER:
+                    break
+            if left < 0 or (left > 0 and stage is Stage.BODY):
+                return None
+            for _ in frames[1:]:
+                coming.popleft()
+        return Command.received(frames) if stage is not Stage.NOTHING else None
+
+    def _let_go_on(self, sender: Peer, command: Command) -> None:
+        """Leave a command where it lies, and what is still to come of it."""
+        frame = command.frames[0]
+        strait = self.straits.get(frame.channel)
+        if strait is not None:
+            flow = strait.flows[sender]
+            flow.pass_by(frame)
+            if flow.skip(command.frames[1:]):
+                flow.end()
+        if frame.index == BasicPublish.index:
+            self._let_pass_unseen(sender, frame)
+
+    def _carry_out(self, sender: Peer, command: Command, verdict: Verdict) -> None:
+        """Do what a verdict says on a command that was at hand."""
+        frame = command.frames[0]
+        strait = self.straits.get(frame.channel) or self._strait(frame.channel)
+        strait.carry_out(strait.flows[sender], command, verdict)
+        if frame.index == BasicPublish.index and not strait.is_watched:
+            self._let_pass_unseen(sender, frame)
+
+    def _goes_on_in_place(self, flow: Flow, frame: Frame) -> bool:
+        """Does a header or body simply pass, since what it belongs to has gone on?"""
+        if not flow.is_mid or flow.is_unsure or not frame.is_in_order:
+            return False
+        frame_max = self.connections[flow.sender.other].frame_max
+        if frame.kind == BODY and frame_max and frame.length() > frame_max + OVERHEAD:
+            return False
+        if flow.advance(frame):
+            flow.end()
         return True
 
     def _let_pass_unseen(self, sender: Peer, frame: Frame) -> None:
@@ -474,18 +557,37 @@ class Crossing:
             self._staged = (frame, self.judge.stage(sender, frame, self.facts(frame.channel)))
         return self._staged[1]
 
+    def judged(self, sender: Peer, command: Command) -> Verdict:
+        """What the judge says of a command, of which as much has come as must have."""
+        return self.judge.judge(
+            Seen(
+                sender=sender,
+                command=command,
+                client=self.client,
+                channel=self.facts(command.channel),
+                now=self.now,
+                time=self.time(),
+                random=self.random,
+            )
+        )
+
     def facts(self, number: int) -> ChannelFacts:
         channel = self.connections[CLIENT].channels.get(number)
         if channel is None:
             return ChannelFacts(number=number)
         strait = self.straits.get(number)
-        return ChannelFacts(
-            number=number,
-            is_confirming=channel.mode is Mode.CONFIRM,
-            is_transactional=channel.mode is Mode.TX,
-            consumers=len(channel.consumers),
-            unacked=0 if strait is None or strait.deliveries is None else strait.deliveries.open,
-        )
+        unacked = 0 if strait is None or strait.deliveries is None else strait.deliveries.open
+        key = number, channel.mode, len(channel.consumers), unacked
+        if self._last_facts[0] != key:
+            facts = ChannelFacts(
+                number=number,
+                is_confirming=channel.mode is Mode.CONFIRM,
+                is_transactional=channel.mode is Mode.TX,
+                consumers=len(channel.consumers),
+                unacked=unacked,
+            )
+            self._last_facts = key, facts
+        return self._last_facts[1]
 
     def at(self, when: float, do: Callable[[], None]) -> Timer:
         return within_bounds(self._timers.at, when, do)

@@ -251,6 +251,12 @@ class Flow:
         self._has_header = False
         self._remaining = 0
 
+    def pass_by(self, method: Frame) -> None:
+        """A method that has a content goes on, and its content will."""
+        self.ordinal = self.settled = method.ordinal
+        self.first, self.is_acked = method, None
+        self.begin(Rest.PASSES)
+
     def advance(self, frame: Frame) -> bool:
         """Count a header or body of the content under way; True when that completes it."""
         if frame.kind == HEADER:

@@ -46,7 +46,6 @@ from amqproxy.amqp091.methods import (
 from amqproxy.proxy.flow import Flow, Postponed, Rest, Waiting
 from amqproxy.proxy.reframing import altered, damaged, method_frame, settling
 from amqproxy.proxy.renumbering import ConfirmNumbers, DeliveryNumbers, UnknownTag, within_bounds
-from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict
 
 if TYPE_CHECKING:
@@ -109,6 +108,16 @@ class Strait:
         """How many publishes came before confirm.select; None without one."""
         channel = self._crossing.connections[CLIENT].channels.get(self.number)
         return None if channel is None else channel.confirms_from
+
+    def lets_pass(self, flow: Flow) -> bool:
+        """May frames that nobody wants pass by, since the legs do not differ and nothing is before them?"""
+        if self.is_watched or self.closing is not None or self.reopening:
+            return False
+        return not (flow.gathered or flow.insertions or flow.is_held_up) and flow.rest is Rest.PASSES
+
+    def is_idle(self, flow: Flow) -> bool:
+        """And is no content under way?"""
+        return self.lets_pass(flow) and not flow.is_mid
 
     def is_reopening(self) -> bool:
         """Is what the client says said on the number's next channel, which has to wait for the broker's close-ok?"""
@@ -202,16 +211,16 @@ class Strait:
 
     def _decide(self, flow: Flow, frames: list[Frame]) -> None:
         command = Command.received(frames)
-        seen = Seen(
-            sender=flow.sender,
-            command=command,
-            client=self._crossing.client,
-            channel=self._crossing.facts(self.number),
-            now=self._crossing.now,
-            time=self._crossing.time(),
-            random=self._crossing.random,
-        )
-        verdict = self._crossing.judge.judge(seen)
+        self._carry_out(flow, command, self._crossing.judged(flow.sender, command))
+
+    def carry_out(self, flow: Flow, command: Command, verdict: Verdict) -> None:
+        """Do what a verdict says on a command that has just come, while nothing is under way in its flow."""
+        first = command.frames[0]
+        flow.ordinal = first.ordinal
+        flow.first, flow.is_acked = first, None
+        self._carry_out(flow, command, verdict)
+
+    def _carry_out(self, flow: Flow, command: Command, verdict: Verdict) -> None:
         self._crossing.effects.impairments += verdict.impairments
         self._crossing.effects.mirrored += verdict.mirrored
         self._crossing.effects.logged += verdict.logged
@@ -410,10 +419,20 @@ class Strait:
 
     def _number_confirms(self) -> None:
         """Begin to number the confirms, if the broker was asked for them; all that went on by now is common."""
-        channel = self._crossing.connections[SERVER].channels.get(self.number)
-        if self.confirms is None and channel is not None and channel.confirms_from is not None:
+        before = self._before_confirms()
+        if self.confirms is None and before is not None:
             self.watch()
-            self.confirms = ConfirmNumbers(self.flows[CLIENT].settled - channel.confirms_from)
+            self.confirms = ConfirmNumbers(self.flows[CLIENT].settled - before)
+
+    def _before_confirms(self) -> int | None:
+        """How many publishes of the client's came before the confirm.select that has gone on; None without one.
+
+        What the client's own leg has counted goes first: the broker's knows only of what was let pass, where it counts.
+        """
+        channel = self._crossing.connections[SERVER].channels.get(self.number)
+        if channel is None or channel.confirms_from is None:
+            return None
+        return channel.confirms_from if self.confirms_from is None else self.confirms_from
 
     def _postpone(self, flow: Flow, command: Command, tag: int, behind: int) -> None:
         assert self.deliveries is not None
@@ -474,12 +493,12 @@ class Strait:
             self._crossing.put(to.other, frame)
 
     def _number_own_publish(self) -> None:
-        channel = self._crossing.connections[SERVER].channels[self.number]
-        if channel.confirms_from is None:
+        before = self._before_confirms()
+        if before is None:
             return
         self._number_confirms()
         assert self.confirms is not None
-        within_bounds(self.confirms.insert, self.flows[CLIENT].settled - channel.confirms_from + 1)
+        within_bounds(self.confirms.insert, self.flows[CLIENT].settled - before + 1)
 
     def _unanswered(self, by: Peer, request: str) -> int:
         """How many answers to such requests are still to come, or wait here."""

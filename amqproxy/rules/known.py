@@ -31,7 +31,12 @@ def likeness(frame: Frame) -> bytes:
 
 
 def acts(verdict: Verdict, command: Command) -> bool:
-    """Does anything become of the command but its passing?"""
+    """Does anything become of the command but its passing, if only a mark?"""
+    return bool(verdict.marks) or changes(verdict, command)
+
+
+def changes(verdict: Verdict, command: Command) -> bool:
+    """Does anything become of the command that shows, but its passing?"""
     return bool(
         verdict.command is not command
         or verdict.close is not None
@@ -42,7 +47,6 @@ def acts(verdict: Verdict, command: Command) -> bool:
         or verdict.impairments
         or verdict.mirrored
         or verdict.shown is not None
-        or verdict.marks
         or verdict.logged
         or verdict.damage
         or verdict.answer is not Answer.NOTHING
@@ -120,9 +124,7 @@ class Known:
         """Is the verdict all there is to be said?"""
         self.is_passing = self._is_plain
         """And is it that the command passes untouched?"""
-        self.goes_on_alike = self._goes_on and not acts(
-            msgspec.structs.replace(verdict, command=command, marks=()), command
-        )
+        self.goes_on_alike = self._goes_on and not changes(msgspec.structs.replace(verdict, command=command), command)
         """Or that it goes on, with another method or its own, and no more?"""
 
     def count(self, times: int = 1) -> None:
