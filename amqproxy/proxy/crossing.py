@@ -204,7 +204,7 @@ class Crossing:
                 command = self._at_hand(sender, frame, coming)
                 if command is not None:
                     verdict = self.judged(sender, command)
-                    if not changes(verdict, command):
+                    if not changes(verdict, command) and all(self._fits(sender, each) for each in command.frames[2:]):
                         self._let_go_on(sender, command)
                         continue
                 if frame.offset > kept_from:
@@ -302,9 +302,9 @@ class Crossing:
         if frame.kind != METHOD:
             if frame.kind == HEARTBEAT:
                 return self.stage(sender, frame) is Stage.NOTHING
-            if flow is None:
-                return self._arrive(sender, frame)
-            return self._goes_on_in_place(flow, frame)
+            if not self._fits(sender, frame):
+                return False
+            return self._arrive(sender, frame) if flow is None else self._goes_on_in_place(flow, frame)
         carries_content = BY_INDEX[frame.index].carries_content
         if flow is not None and carries_content and (flow.is_mid or not frame.is_in_order):
             return False
@@ -381,12 +381,14 @@ class Crossing:
         """Does a header or body simply pass, since what it belongs to has gone on?"""
         if not flow.is_mid or flow.is_unsure or not frame.is_in_order:
             return False
-        frame_max = self.connections[flow.sender.other].frame_max
-        if frame.kind == BODY and frame_max and frame.length() > frame_max + OVERHEAD:
-            return False
         if flow.advance(frame):
             flow.end()
         return True
+
+    def _fits(self, sender: Peer, frame: Frame) -> bool:
+        """Would who is to hear it take a frame of that size? Else it is to be split."""
+        frame_max = self.connections[sender.other].frame_max
+        return not frame_max or frame.length() <= frame_max + OVERHEAD
 
     def _let_pass_unseen(self, sender: Peer, frame: Frame) -> None:
         """Need no more be handed publishes that are like this one, if all of them pass, or become alike."""

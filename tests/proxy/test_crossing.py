@@ -387,6 +387,25 @@ def test_a_body_that_grew_is_split_to_the_frame_max():
     assert water.crossing.refusal is None
 
 
+def test_a_body_that_passes_is_split_where_the_broker_takes_less_than_the_client():
+    def decide(seen):
+        method = seen.command.method
+        if isinstance(method, BasicPublish):
+            return Verdict(command=seen.command)
+        return Verdict(command=seen.command.altered(method=replace(method, frame_max=4096)))
+
+    for stage in (Stage.METHOD, Stage.HEADER, Stage.BODY):
+        water = Water(ScriptedJudge(decide, ["connection.tune-ok", "basic.publish"], stage))
+        for line in PRELUDE.strip().splitlines():
+            water.say(*read(line))
+        publish, header = read(">> 1 basic.publish")[1], read(">> 1 header 6000")[1]
+        said = publish + header + read(">> 1 body " + "x" * 6000)[1]
+        for _ in range(2):
+            heard = water.say(CLIENT, said)[SERVER]
+            bodies = read(">> 1 body " + "x" * 4088)[1] + read(">> 1 body " + "x" * 1912)[1]
+            assert heard == publish + header + bodies
+
+
 # --- what waits
 
 
