@@ -13,6 +13,7 @@ from amqproxy.amqp091.errors import (
     BY_CODE,
     ContentTooLarge,
     PreconditionFailed,
+    ResourceError,
     Scope,
 )
 from amqproxy.amqp091.frames import (
@@ -45,7 +46,7 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.proxy.flow import Flow, Postponed, Rest, Waiting
 from amqproxy.proxy.reframing import altered, damaged, method_frame, settling
-from amqproxy.proxy.renumbering import ConfirmNumbers, DeliveryNumbers, UnknownTag, within_bounds
+from amqproxy.proxy.renumbering import MAX_OPEN, ConfirmNumbers, DeliveryNumbers, UnknownTag, within_bounds
 from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class Strait:
     `confirms` and `deliveries` are there from the first difference on. `closing` is why we close it; `is_closed` holds
     once both peers have been told. `reopening` is what the client says on the number's next channel before the broker
     has let go of this one. `own_requests` has, for each kind of request of which we sent one, whose the next answers
-    are (True: ours).
+    are (True: ours), `own_settlings` what we have settled ourselves in the client's transaction.
     """
 
     __slots__ = (
@@ -87,6 +88,7 @@ class Strait:
         "is_watched",
         "number",
         "own_requests",
+        "own_settlings",
         "reopening",
     )
 
@@ -98,6 +100,7 @@ class Strait:
         self.confirms: ConfirmNumbers | None = None
         self.deliveries: DeliveryNumbers | None = None
         self.own_requests: dict[str, deque[bool]] = {}
+        self.own_settlings: list[Method] = []
         self.closing: Close | None = None
         self.class_and_method = (0, 0)
         self.is_closed = False
@@ -385,6 +388,11 @@ class Strait:
             if answer is not Answer.ACK:
                 settling = BasicReject(method.delivery_tag, answer is Answer.REQUEUE)
             self._crossing.insert(Insertion(SERVER, Command(self.number, settling)))
+            channel = self._crossing.connections[SERVER].channels.get(self.number)
+            if channel is not None and channel.mode is Mode.TX:
+                self.own_settlings.append(settling)
+                if len(self.own_settlings) > MAX_OPEN:
+                    raise ResourceError(f"more than {MAX_OPEN} deliveries are settled in one transaction")
 
     def _is_acked(self) -> bool:
         """Does anybody have to acknowledge the delivery under way?"""
@@ -559,11 +567,15 @@ class Strait:
                 return settling(self.number, method, settled)
             case BasicRecoverOk() | BasicRecoverAsync():
                 numbers.recover()
+                self.own_settlings = []
                 self._forget_deliveries()
             case TxCommit():
                 numbers.commit()
+                self.own_settlings = []
             case TxRollback():
                 numbers.roll_back()
+                # What we have settled ourselves is not the client's to take back.
+                return [frame, *[method_frame(self.number, settling) for settling in self.own_settlings]]
         return [frame]
 
     def _forget_deliveries(self) -> None:

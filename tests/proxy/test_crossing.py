@@ -1270,3 +1270,28 @@ def test_nothing_is_left_of_what_was_held_and_let_go():
         water.hear()
     assert len(water.crossing._timers) == 0
     assert len(water.crossing._timers._heap) <= 130
+
+
+def test_what_we_have_settled_ourselves_is_not_the_clients_to_take_back():
+    play(
+        CONSUMES
+        + """
+        >> 1 tx.select
+        => 1 tx.select
+        << 1 tx.select-ok
+        <= 1 tx.select-ok
+        """
+        + delivered(1, body="bad")
+        + """
+        => 1 basic.reject delivery_tag=1 requeue=True
+        >> 1 tx.rollback
+        => 1 tx.rollback
+        => 1 basic.reject delivery_tag=1 requeue=True
+        >> 1 tx.commit
+        => 1 tx.commit
+        >> 1 tx.rollback
+        => 1 tx.rollback
+        """,
+        lambda seen: Verdict(command=None, answer=Answer.REQUEUE),
+        "basic.deliver",
+    )
