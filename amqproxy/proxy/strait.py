@@ -511,7 +511,8 @@ class Strait:
     def _unanswered(self, by: Peer, request: str) -> int:
         """How many answers to such requests are still to come, or wait here."""
         waiting = sum(ANSWERS.get(BY_INDEX[frame.index].name) == request for frame, _ in self.flows[by].queue)
-        return waiting + len(self._crossing.connections[by].channels[self.number].awaited[by.other].get(request, ()))
+        channel = self._crossing.connections[by].channels.get(self.number)
+        return waiting if channel is None else waiting + len(channel.awaited[by.other].get(request, ()))
 
     def _emit(self, sender: Peer, frames: list[Frame], shown: list[Frame] | None = None) -> None:
         """Send frames of a command on, the method's first, under the numbers that their receiver knows."""
