@@ -1,0 +1,69 @@
+"""One owner for each failure: what goes wrong while one guest is served ends that guest, and nothing else.
+
+A guest is whatever the process serves but does not depend on: a client, a queue, a rule, a mirror, a tap, a scrape.
+Each is served inside a `contained` block, so that an exception there costs its owner one line in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import PurePath
+from traceback import extract_tb
+from typing import Any
+
+from amqproxy.log import logger
+
+
+@contextmanager
+def contained(
+    event: str, *, log: Any = None, then: Callable[[Exception], None] | None = None, **fields: Any
+) -> Iterator[None]:
+    """Log an exception raised inside as one line, `event` with `fields`; call `then` with it; and go on after the block.
+
+    `log` is the logger to use, where it is not the usual one. The traceback is logged at level debug. Cancellation, and
+    what else is no `Exception`, passes through, also where it comes in a group together with exceptions.
+
+    Exceptions are re-raised after the `except` clauses, not from within an `except*`: Python 3.11.2 loses track there.
+    """
+    failure: Exception | None = None
+    passing: BaseException | None = None
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - the one door
+        failure = error
+    except BaseExceptionGroup as group:
+        failure, passing = group.split(Exception)  # type: ignore[assignment]  # the part of exceptions is one
+    if failure is not None:
+        with suppress(Exception):  # a log that fails is nobody's trouble
+            report(event, failure, log=log, **fields)
+        if then is not None:
+            then(failure)
+    if passing is not None:
+        raise passing
+
+
+def report(event: str, failure: BaseException, *, log: Any = None, **fields: Any) -> None:
+    """Log a failure as one line at level error, and its traceback at level debug."""
+    log = log or logger()
+    log.error(event, reason=describe(failure), **fields)
+    log.debug(event, exc_info=first(failure), **fields)
+
+
+def first(failure: BaseException) -> BaseException:
+    """The exception itself, or the first one of a group."""
+    while isinstance(failure, BaseExceptionGroup):
+        failure = failure.exceptions[0]
+    return failure
+
+
+def describe(failure: BaseException) -> str:
+    """What happened and where, on one line: `IndexError: list index out of range (frames.py:120)`."""
+    failure = first(failure)
+    try:
+        text = str(failure)
+    except Exception as error:  # noqa: BLE001 - an exception class of somebody's script
+        text = f"its text cannot be made: {type(error).__name__}"
+    frames = extract_tb(failure.__traceback__)
+    place = f" ({PurePath(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{type(failure).__name__}: {text}{place}" if text else f"{type(failure).__name__}{place}"
