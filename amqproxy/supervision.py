@@ -19,7 +19,7 @@ from amqproxy.log import logger
 def contained(
     event: str, *, log: Any = None, then: Callable[[Exception], None] | None = None, **fields: Any
 ) -> Iterator[None]:
-    """Log an exception raised inside as one line, `event` with `fields`; call `then` with it; and go on after the block.
+    """Log an exception raised inside as one line, `event` with `fields`; call `then` with it; go on after the block.
 
     `log` is the logger to use, where it is not the usual one. The traceback is logged at level debug. Cancellation, and
     what else is no `Exception`, passes through, also where it comes in a group together with exceptions.

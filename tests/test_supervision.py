@@ -66,13 +66,12 @@ async def test_cancellation_passes_and_what_failed_beside_it_is_contained():
         finally:
             raise ValueError("while leaving")
 
-    with trio.CancelScope() as scope, capture_logs() as lines:
-        with contained("x"):
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(fail_when_cancelled)
-                nursery.start_soon(trio.sleep_forever)
-                await trio.testing.wait_all_tasks_blocked()
-                scope.cancel()
+    with trio.CancelScope() as scope, capture_logs() as lines, contained("x"):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(fail_when_cancelled)
+            nursery.start_soon(trio.sleep_forever)
+            await trio.testing.wait_all_tasks_blocked()
+            scope.cancel()
     assert scope.cancelled_caught
     assert lines[0]["reason"].startswith("ValueError: while leaving")
 
