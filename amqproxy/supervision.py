@@ -33,7 +33,7 @@ def contained(
     except Exception as error:  # noqa: BLE001 - the one door
         failure = error
     except BaseExceptionGroup as group:
-        failure, passing = group.split(Exception)  # type: ignore[assignment]  # the part of exceptions is one
+        failure, passing = group.split(Exception)
     if failure is not None:
         with suppress(Exception):  # a log that fails is nobody's trouble
             report(event, failure, log=log, **fields)
