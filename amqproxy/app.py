@@ -11,7 +11,7 @@ import socket
 import ssl
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -41,8 +41,9 @@ from amqproxy.rules.filters import Filter
 from amqproxy.rules.judge import RuleSet
 from amqproxy.sockets.tls import server_context
 from amqproxy.sockets.transport import SocketTransport, Transport
+from amqproxy.supervision import contained, describe
 from amqproxy.taps import endpoint
-from amqproxy.taps.metrics import Metrics
+from amqproxy.taps.metrics import Metrics, RuleCounts
 from amqproxy.taps.printer import Printer
 from amqproxy.taps.record import Record
 from amqproxy.taps.tap import Tap
@@ -110,7 +111,7 @@ async def run(
             upstream=upstream,
             mirrors=mirrors,
         )
-        metrics.count_rules(lambda: server.rules.counts())
+        metrics.count_rules(lambda: _rule_counts(server))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_obey, signals, drain, nursery.cancel_scope)
             nursery.start_soon(_reload_rules, hangups, server, reread)
@@ -267,12 +268,22 @@ def reload_rules(server: Server, reread: Callable[[], Config] | None) -> str:
             rules = server.rules.replaced(reread().rules)
         except (ConfigError, ValueError) as error:
             fault = str(error)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with a file, the rules there are still hold
+            fault = describe(error)
         else:
             server.obey(rules)
             log.info("rules reloaded", rules=len(rules.rules))
             return ""
     log.error("rules not reloaded", reason=fault)
     return fault
+
+
+def _rule_counts(server: Server) -> Mapping[str, RuleCounts]:
+    """What is counted of rules, for a scrape; nothing where that fails, so that the other metrics are still shown."""
+    counts: Mapping[str, RuleCounts] = {}
+    with contained("rules not counted"):
+        counts = server.rules.counts()
+    return counts  # noqa: RET504 - the failure that ruff does not see leads here, too
 
 
 @contextmanager
@@ -332,14 +343,16 @@ class _Printing:
         while not self.is_unheard:
             await self._something.wait()
             self._something = trio.Event()
-            await self._flush()
+            with contained("records not printed"):
+                await self._flush()
         drain.set()
 
     async def tell(self) -> None:
         """Say now and then how many records were not printed, also while nobody reads at all; until cancelled."""
         while True:
             await trio.sleep(TELLING_INTERVAL)
-            self._tell()
+            with contained("records not counted"):
+                self._tell()
 
     def _tell(self) -> None:
         count, reason = self.printer.take_dropped() + self._unwritten, self._reason or "whoever reads them is too slow"
@@ -349,9 +362,10 @@ class _Printing:
 
     async def finish(self) -> None:
         """Print what waits, unless the reader has stopped reading."""
-        with trio.move_on_after(PATIENCE):
+        with contained("records not printed"), trio.move_on_after(PATIENCE):
             await self._flush()
-        self._tell()
+        with contained("records not counted"):
+            self._tell()
 
     async def _flush(self) -> None:
         async with self._lock:

@@ -22,6 +22,7 @@ from amqproxy.amqp091.errors import Scope
 from amqproxy.config import Config, ConfigError, Control, Limits, Listener, Metrics, ServerTLS, Upstream
 from amqproxy.control.counterpart import Counterpart
 from amqproxy.control.request import Wrong
+from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.match import Match
 from amqproxy.rules.refuse import Refuse
 from amqproxy.taps.metrics import Metrics as Prometheus
@@ -157,14 +158,15 @@ def scraped(url: str) -> str:
 
 
 async def test_rules_are_read_again_and_counted() -> None:
-    found: list[Config | ConfigError] = [
+    found: list[Config | Exception] = [
         ConfigError("rules[0]: no"),
+        RecursionError("a file that nobody thought of"),
         Config(rules=(Refuse(name="no", match=Match(method="channel.open"), scope=Scope.CONNECTION, code=530),)),
     ]
 
     def reread() -> Config:
         config = found.pop(0)
-        if isinstance(config, ConfigError):
+        if isinstance(config, Exception):
             raise config
         return config
 
@@ -173,6 +175,8 @@ async def test_rules_are_read_again_and_counted() -> None:
         signal.raise_signal(signal.SIGHUP)
         await proxy.says("rules not reloaded")
         signal.raise_signal(signal.SIGHUP)
+        await proxy.says("rules not reloaded", times=2)
+        signal.raise_signal(signal.SIGHUP)
         await proxy.says("rules reloaded")
         await client.send_all(octets("1: channel.open"))
         head = await receive(client, 13)
@@ -180,6 +184,12 @@ async def test_rules_are_read_again_and_counted() -> None:
         (port,) = proxy.ports("metrics")
         text = await trio.to_thread.run_sync(scraped, f"http://127.0.0.1:{port}/metrics")
         assert 'amqproxy_rule_hits_total{rule="no"} 1.0' in text
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(RuleSet, "counts", lambda rules: 1 / 0)
+            text = await trio.to_thread.run_sync(scraped, f"http://127.0.0.1:{port}/metrics")
+        assert "amqproxy_rule_hits_total{" not in text
+        assert "amqproxy_connections_accepted_total 1.0" in text
+        await proxy.says("rules not counted")
         for stream in (client, broker):
             await stream.aclose()
 
@@ -261,6 +271,19 @@ async def test_files_that_are_not_there() -> None:
     tls = ServerTLS(certificate="missing.pem", key="missing.key")
     with pytest.raises(ConfigError, match=r"missing\.pem"):
         await app.run(Config(listen=(Listener(address="127.0.0.1:0", tls=tls),)))
+
+
+async def test_a_record_that_cannot_be_rendered_is_no_client_s_trouble() -> None:
+    def render(record: Record) -> str:
+        raise ZeroDivisionError("in the text of a record")
+
+    async with running(render) as proxy:
+        client, broker = await proxy.opened()
+        await proxy.says("records not printed")
+        await client.send_all(octets("heartbeat"))
+        await receive(broker, len(octets("heartbeat")))
+        for stream in (client, broker):
+            await stream.aclose()
 
 
 async def test_the_control_socket_is_served_and_reloads(tmp_path: Path) -> None:

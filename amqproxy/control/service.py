@@ -6,18 +6,18 @@ import errno
 import os
 import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import structlog
 import trio
 
 from amqproxy.control.desk import Answer, Desk
 from amqproxy.control.request import MAX_LINE, AnyRequest, Watch, Wrong, id_of, parse
 from amqproxy.proxy.session import Session
+from amqproxy.supervision import contained
 
 MAX_ASKERS = 64
 """Who may ask at a time; others are told that it is busy."""
@@ -33,6 +33,12 @@ IDLE_TIMEOUT = 600.0
 
 SEND_TIMEOUT = 10.0
 """Seconds for somebody to take an answer; after that he is let go."""
+
+BREATHER = 1.0
+"""Seconds to wait when the system has no file descriptor left for another client."""
+
+GONE = (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
+"""What is raised when a client of the socket has closed it, or takes no answer."""
 
 PATH_SIZE = 107
 """Octets of a Unix socket's name, at most."""
@@ -112,42 +118,37 @@ class Service:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._askers: set[_Asker] = set()
-        self._log = structlog.get_logger()
 
     async def run(self, listening: socket.socket) -> None:
         """Serve until cancelled."""
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
         async with trio.open_nursery() as nursery:
             while True:
-                try:
-                    stream = await listener.accept()
-                except OSError as error:
-                    self._log.error("cannot accept on the control socket", reason=error.strerror)
-                    await trio.sleep(1)
-                    continue
-                nursery.start_soon(self._serve, stream)
+                pause = BREATHER
+                with contained("cannot accept on the control socket"):
+                    nursery.start_soon(self._serve, await listener.accept())
+                    pause = 0.0
+                await trio.sleep(pause)
 
     def note_hold(self, session: Session, number: int) -> None:
         """Let those know who watch."""
         for asker in self._askers:
-            asker.note_hold(session, number)
+            with contained("control event failed"):
+                asker.note_hold(session, number)
 
     async def _serve(self, stream: trio.SocketStream) -> None:
         asker = _Asker(stream, self._desk)
         async with stream:
-            if len(self._askers) >= MAX_ASKERS:
-                with suppress(trio.BrokenResourceError, trio.TooSlowError):
-                    await asker.say(_wrong(None, Wrong("busy", f"{MAX_ASKERS} others ask already")))
-                return
-            self._askers.add(asker)
-            try:
-                await asker.run()
-            except* (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
-                pass
-            except* Exception:  # noqa: BLE001  # what goes wrong here must not be the proxy's trouble
-                self._log.exception("control request failed")
-            finally:
-                self._askers.remove(asker)
+            with contained("control request failed"):
+                if len(self._askers) >= MAX_ASKERS:
+                    with suppress(*GONE):
+                        await asker.say(_wrong(None, Wrong("busy", f"{MAX_ASKERS} others ask already")))
+                    return
+                self._askers.add(asker)
+                try:
+                    await asker.run()
+                finally:
+                    self._askers.remove(asker)
 
 
 class _Asker:
@@ -164,17 +165,28 @@ class _Asker:
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._tell)
-            while True:
-                try:
-                    line = await self._line()
-                except Wrong as wrong:
-                    await self.say(_wrong(None, wrong))
-                    break
-                if line is None:
-                    break
-                await self._answer(line)
-            nursery.cancel_scope.cancel()
+            for task in (self._listen, self._tell):
+                nursery.start_soon(self._until_gone, task, nursery.cancel_scope)
+
+    async def _until_gone(self, task: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
+        """Run one of the two tasks; when it ends, or the client is gone, so does the other."""
+        try:
+            with suppress(*GONE):
+                await task()
+        finally:
+            scope.cancel()
+
+    async def _listen(self) -> None:
+        """Answer requests until there are no more."""
+        while True:
+            try:
+                line = await self._line()
+            except Wrong as wrong:
+                await self.say(_wrong(None, wrong))
+                return
+            if line is None:
+                return
+            await self._answer(line)
 
     async def _line(self) -> bytes | None:
         """The next request; None when there are no more, or it takes too long to come. `Wrong` when it is too long."""

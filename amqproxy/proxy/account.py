@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 import structlog
@@ -13,6 +13,7 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import Frame
 from amqproxy.amqp091.grammar import Peer
 from amqproxy.amqp091.methods import ChannelClose, ChannelOpenOk, ConnectionClose, Method
+from amqproxy.supervision import contained
 from amqproxy.taps.metrics import Metrics, code_label
 from amqproxy.taps.tap import Tap
 
@@ -60,25 +61,28 @@ class Account:
 
     def note_protocol_header(self, octets: bytes) -> None:
         if self.tap is not None:
-            with self._failing_open():
+            with self._shown_to_tap():
                 self.tap.saw_protocol_header(self, octets)
 
     def note_frames(self, sender: Peer, frames: Sequence[Frame]) -> None:
         if self.tap is not None and frames:
-            with self._failing_open():
+            with self._shown_to_tap():
                 self.tap.saw_frames(self, sender, frames)
 
     def note_violation(self, sender: Peer, error: ProtocolError) -> None:
         """What `sender` did wrong, which ends the session."""
         self.metrics.protocol_errors.labels(str(sender), str(error.code)).inc()
         if self.tap is not None:
-            with self._failing_open():
+            with self._shown_to_tap():
                 self.tap.saw_violation(self, sender, error)
         self.finish(End("proxy", error.code, f"the {sender} broke the protocol: {error}"))
 
+    def contained(self, event: str, then: Callable[[Exception], None] | None = None) -> AbstractContextManager[None]:
+        """Contain exceptions of our own: one line in the log, with who this session is; `then` is called with it."""
+        return contained(event, log=self._log, then=then)
+
     def note_failure(self, code: int) -> None:
-        """An exception of our own, which is being handled and ends the session."""
-        self._log.exception("session failed")
+        """An exception of our own ends the session."""
         self.finish(End("proxy", code, "internal error"))
 
     def note_open(self, connection: Connection) -> None:
@@ -104,11 +108,9 @@ class Account:
             self.metrics.channels.inc(count - self._channel_count)
             self._channel_count = count
 
-    @contextmanager
-    def _failing_open(self) -> Iterator[None]:
+    def _shown_to_tap(self) -> AbstractContextManager[None]:
         """A tap that fails is shown no more of this session, and is no trouble to it."""
-        try:
-            yield
-        except Exception:  # noqa: BLE001
-            self._log.exception("tap failed")
-            self.tap = None
+        return self.contained("tap failed", self._lose_tap)
+
+    def _lose_tap(self, failure: Exception) -> None:
+        self.tap = None

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import msgspec
 
@@ -50,7 +51,7 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.proxy.flow import Flow, Load, cost, cost_of_own
 from amqproxy.proxy.judge import Judge, Passing
-from amqproxy.proxy.reframing import method_frame
+from amqproxy.proxy.reframing import check, method_frame
 from amqproxy.proxy.renumbering import within_bounds
 from amqproxy.proxy.strait import DELIVERIES, Strait
 from amqproxy.proxy.timers import Timer, Timers
@@ -108,14 +109,24 @@ class Refusal(ProtocolError):
         return self.text
 
 
+class Fault(Exception):
+    """What `sender` has said, and what waited since, cannot go on for `error`."""
+
+    def __init__(self, sender: Peer, error: ProtocolError) -> None:
+        super().__init__(str(error))
+        self.sender = sender
+        self.error = error
+
+
 class Crossing:
     """The water between a session's two legs.
 
     `connections` are the legs', by the peer at their other end. `output` holds the octets that are to be sent to each
     peer, `passed` the frames of each sender as taps are to see them, if `is_tapped`. `refusal` is set when the
-    connection has to end: what the client is told. `waiting` are the commands that wait, by a number of each. `met` is
-    called with each method that has passed and counts for the session itself. Once it `is_deaf`, as a drain wants it,
-    channels are no longer shown to the legs; what its `gate` does not let by goes no further.
+    connection has to end: what the client is told. `fault` is set when what has waited cannot go on. `waiting` are the
+    commands that wait, by a number of each. `met` is called with each method that has passed and counts for the session
+    itself. Once it `is_deaf`, as a drain wants it, channels are no longer shown to the legs; what its `gate` does not
+    let by goes no further.
     """
 
     def __init__(
@@ -136,6 +147,7 @@ class Crossing:
         self.passed: dict[Peer, list[Frame]] = {CLIENT: [], SERVER: []}
         self.effects = Effects()
         self.refusal: Refusal | None = None
+        self.fault: Fault | None = None
         self.waiting: dict[int, tuple[Strait, Flow]] = {}
         self.is_deaf = False
         self.gate: Callable[[Peer, Frame], bool] | None = None
@@ -195,7 +207,7 @@ class Crossing:
         if reader.spending:
             self._settle_up(reader)
         coming = deque(frames)
-        while coming and self.refusal is None:
+        while coming and not self.is_over:
             frame = coming.popleft()
             self.current = (sender, frame.channel)
             try:
@@ -223,7 +235,7 @@ class Crossing:
                 self.current = None
             if self.is_watching_more:
                 coming = self._looked_over(sender, coming, kept_from)
-        if self.refusal is None and kept_from < reader.offset:
+        if not self.is_over and kept_from < reader.offset:
             output.append(reader.between(kept_from, reader.offset))
         while self._unsure:
             strait, flow = self._unsure.pop()
@@ -256,7 +268,7 @@ class Crossing:
     def tick(self, now: float) -> None:
         """Let go on what has waited long enough."""
         self.now = now
-        while self.refusal is None and (do := self._timers.take_due(now)) is not None:
+        while not self.is_over and (do := self._timers.take_due(now)) is not None:
             do()
         self._end_if_nothing_waits()
 
@@ -278,9 +290,23 @@ class Crossing:
         """Let everything go on that waits; what is held, as if nobody had said a word."""
         self.now = now
         for strait, flow in list(self.waiting.values()):
-            while flow.is_waiting and self.refusal is None:
+            while flow.is_waiting and not self.is_over:
                 strait.time_out(flow)
         self._end_if_nothing_waits()
+
+    @property
+    def is_over(self) -> bool:
+        """Does the connection have to end? Then nothing more goes on."""
+        return self.refusal is not None or self.fault is not None
+
+    @contextmanager
+    def blaming(self, sender: Peer) -> Iterator[None]:
+        """What is wrong with what waited is its sender's fault, whoever caused it to go on."""
+        try:
+            yield
+        except ProtocolError as error:
+            if self.fault is None:
+                self.fault = Fault(sender, error)
 
     def end(self) -> None:
         """The session is over."""
@@ -511,6 +537,7 @@ class Crossing:
                 strait.flows[sender].join_midway(frame)
                 self._unsure.append((strait, strait.flows[sender]))
         if is_reopening:
+            check(frame)
             strait.reopening.append(frame)
             self.loads[CLIENT].octets += cost([frame])
             strait.watch_lanes()
@@ -591,8 +618,14 @@ class Crossing:
             self._last_facts = key, facts
         return self._last_facts[1]
 
-    def at(self, when: float, do: Callable[[], None]) -> Timer:
-        return within_bounds(self._timers.at, when, do)
+    def at(self, when: float, sender: Peer, do: Callable[[], None]) -> Timer:
+        """Have something done at `when`, in seconds, because of what `sender` said."""
+
+        def blaming() -> None:
+            with self.blaming(sender):
+                do()
+
+        return within_bounds(self._timers.at, when, blaming)
 
     # --- commands of our own
 
@@ -628,7 +661,7 @@ class Crossing:
             if self.straits.get(number) is strait:
                 self.insert(msgspec.structs.replace(insertion, after=0.0))
 
-        self.at(self.now + insertion.after, insert)
+        self.at(self.now + insertion.after, insertion.to.other, insert)
         load.octets += octets
 
     # --- what goes out
@@ -673,8 +706,9 @@ class Crossing:
             new = self.straits[number] = Strait(number, self)
             new.is_watched = True
             self.loads[CLIENT].octets -= cost(strait.reopening)
-            for frame in strait.reopening:
-                new.admit(new.flows[CLIENT], frame)
+            with self.blaming(CLIENT):
+                for frame in strait.reopening:
+                    new.admit(new.flows[CLIENT], frame)
             new.watch_lanes()
 
     def refuse(self, close: Close, class_and_method: tuple[int, int]) -> None:

@@ -16,6 +16,7 @@ from amqproxy.proxy.session import Session
 from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.seen import Client
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, plain_socket
+from amqproxy.supervision import contained
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 
@@ -68,7 +69,8 @@ class Server:
         """Let all sessions, those that there are too, go by other rules from here on."""
         self.rules = rules
         for session in list(self.sessions.values()):
-            session.obey(rules)
+            with session.contained():
+                session.obey(rules)
 
     async def serve(
         self, listeners: list[tuple[trio.SocketListener, ssl.SSLContext | None]], drain: trio.Event
@@ -83,7 +85,8 @@ class Server:
                 await drain.wait()
                 accepting.cancel_scope.cancel()
             for listener, _ in listeners:
-                await listener.aclose()
+                with contained("cannot close a listener"):
+                    await listener.aclose()
             await self._drain()
             nursery.cancel_scope.cancel()
 
@@ -91,8 +94,9 @@ class Server:
         """Keep what is counted of rules at most so old."""
         while True:
             await trio.sleep(COUNT_INTERVAL)
-            for session in self.sessions.values():
-                session.count_unseen()
+            for session in list(self.sessions.values()):
+                with session.contained():
+                    session.count_unseen()
 
     async def _drain(self) -> None:
         """End all sessions within `limits.drain_timeout`: in good order, or else with last words only."""
@@ -100,10 +104,12 @@ class Server:
         self._log.info("draining", sessions=len(self.sessions), timeout=timeout)
         last_words = min(LAST_WORDS, timeout / 2)
         for session in list(self.sessions.values()):
-            session.drain()
+            with session.contained():
+                session.drain()
         await self._wait_until_empty(timeout - last_words)
         for session in list(self.sessions.values()):
-            session.abort(f"not drained within {timeout:g} s")
+            with session.contained():
+                session.abort(f"not drained within {timeout:g} s")
         await self._wait_until_empty(last_words)
 
     async def _wait_until_empty(self, timeout: float) -> None:
@@ -116,23 +122,35 @@ class Server:
         self, listener: trio.SocketListener, context: ssl.SSLContext | None, nursery: trio.Nursery
     ) -> None:
         while True:
-            try:
-                stream = await listener.accept()
-            except OSError as error:
+            is_accepted = False
+            with contained("cannot accept"):
+                is_accepted = await self._accept_one(listener, context, nursery)
+            if not is_accepted:
                 self._metrics.refused.labels("resources").inc()
-                self._log.error("cannot accept", reason=error.strerror)
                 await trio.sleep(BREATHER)
-                continue
-            if len(self.sessions) >= self._limits.connections:
+
+    async def _accept_one(
+        self, listener: trio.SocketListener, context: ssl.SSLContext | None, nursery: trio.Nursery
+    ) -> bool:
+        """Wait for the next client, and serve it; False when the system has no resources for it."""
+        try:
+            stream = await listener.accept()
+        except OSError as error:
+            self._log.error("cannot accept", reason=error.strerror)
+            return False
+        session = None
+        try:
+            if len(self.sessions) < self._limits.connections:
+                session = self._admit(stream, context)
+            else:
                 self._metrics.refused.labels("limit").inc()
                 self._log.warning("connection refused", reason=f"limits.connections is {self._limits.connections}")
-                await trio.aclose_forcefully(stream)
-                continue
-            session = self._admit(stream, context)
+        finally:
             if session is None:
                 await trio.aclose_forcefully(stream)
-            else:
-                nursery.start_soon(self._serve, session)
+        if session is not None:
+            nursery.start_soon(self._serve, session)
+        return True
 
     def _admit(self, stream: trio.SocketStream, context: ssl.SSLContext | None) -> Session | None:
         """A session for a client, which counts from here on; None when the client has gone already."""
@@ -167,14 +185,15 @@ class Server:
             mirrors=self._mirrors,
             on_hold=lambda session, number: self.on_hold(session, number),
         )
-        self.sessions[session.number] = session
         self._metrics.accepted.inc()
         self._metrics.connections.inc()
+        self.sessions[session.number] = session
         return session
 
     async def _serve(self, session: Session) -> None:
         try:
-            await session.run()
+            with session.contained():
+                await session.run()
         finally:
             del self.sessions[session.number]
             self._metrics.connections.dec()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import HEADER, Frame, encode_frame, encode_method, every_frame
+from amqproxy.amqp091.frames import HEADER, METHOD, Frame, encode_frame, encode_method, every_frame
 from amqproxy.amqp091.methods import BasicReject, Method
 from amqproxy.proxy.renumbering import Settled
 
@@ -14,6 +14,14 @@ def method_frame(channel: int, method: Method) -> Frame:
     """The frame that holds `method`."""
     (frame,) = every_frame(encode_method(channel, method), 0)
     return frame
+
+
+def check(frame: Frame) -> None:
+    """`ProtocolError` when what a frame holds is malformed. Nothing that is decoded for this is kept."""
+    if frame.kind == METHOD:
+        _ = Frame(frame.raw, frame.offset).method
+    elif frame.kind == HEADER:
+        _ = Frame(frame.raw, frame.offset).header
 
 
 def altered(command: Command) -> list[Frame]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractContextManager, suppress
 from enum import Enum, auto
 from functools import partial
 
@@ -27,7 +27,7 @@ from amqproxy.amqp091.protocol_header import HEADER, NAME, recognise
 from amqproxy.config import Limits
 from amqproxy.proxy.account import Account, End
 from amqproxy.proxy.copyist import Login
-from amqproxy.proxy.crossing import STATEFUL, Crossing, Refusal
+from amqproxy.proxy.crossing import STATEFUL, Crossing, Fault, Refusal
 from amqproxy.proxy.drain import Drain
 from amqproxy.proxy.impaired import Impaired
 from amqproxy.proxy.leg import TAKES_CLOSE, Leg
@@ -132,31 +132,34 @@ class Session:
         """Serve the client until it is gone, or until it had to go."""
         self._scope.deadline = trio.current_time() + self._limits.handshake_timeout
         try:
-            with self._one_door(), self._scope:
+            with self.contained(), self._scope:
                 await self._serve()
             if self._scope.cancelled_caught:
                 self._account.finish(
                     End("proxy", 0, f"no connection.open-ok within {self._limits.handshake_timeout:g} s")
                 )
-            with self._one_door():
+            with self.contained():
                 await self._say_farewells()
                 await self._linger()
         finally:
             with trio.CancelScope(shield=True):
                 for leg in self.legs.values():
-                    await leg.transport.aclose()
-            self._account.close()
+                    with self.contained():
+                        await leg.transport.aclose()
+            with self.contained():
+                self._account.close()
             if self._crossing is not None:
-                self._crossing.end()
+                with self.contained():
+                    self._crossing.end()
 
-    @contextmanager
-    def _one_door(self) -> Iterator[None]:
-        """What goes wrong inside must not be another client's trouble."""
-        try:
-            yield
-        except* Exception:  # noqa: BLE001
-            self._account.note_failure(_FAILURE.code)
-            self._farewells = {CLIENT: _FAILURE, SERVER: _FAILURE}
+    def contained(self) -> AbstractContextManager[None]:
+        """What goes wrong inside ends this session with 541, and is no other client's trouble."""
+        return self._account.contained("session failed", self._fail)
+
+    def _fail(self, failure: Exception) -> None:
+        self._account.note_failure(_FAILURE.code)
+        self._farewells = {CLIENT: _FAILURE, SERVER: _FAILURE}
+        self._scope.cancel()
 
     async def _serve(self) -> None:
         rest = await self._receive_protocol_header()
@@ -229,6 +232,10 @@ class Session:
                 return
             except ProtocolError as error:
                 self._refuse(source.peer, error)
+                scope.cancel()
+                return
+            except Fault as fault:
+                self._refuse(fault.sender, fault.error)
                 scope.cancel()
                 return
             except Broken as error:
@@ -384,16 +391,18 @@ class Session:
 
     def _cross(
         self, crossing: Crossing, source: Leg, target: Leg, frames: list[Frame]
-    ) -> tuple[bytes | memoryview, ProtocolError | None]:
+    ) -> tuple[bytes | memoryview, ProtocolError | Fault | None]:
         """Let the rules have their say about the frames: what is to be sent on, and what is wrong after it."""
         reader, sender = source.reader, source.peer
-        error = reader.error
+        error: ProtocolError | Fault | None = reader.error
         try:
             crossing.take(sender, frames, trio.current_time())
         except ProtocolError as found:
             error = found
         self._note_crossing(crossing)
         error = crossing.refusal or error
+        if crossing.fault is not None and error is None:
+            error = crossing.fault
         if self._drain is not None:
             self._ask_if_drained()
         return crossing.take_output(target.peer), error
@@ -410,7 +419,8 @@ class Session:
         for copy in effects.mirrored:
             self._mirror(copy)
         for number in effects.held:
-            self._on_hold(self, number)
+            with self._account.contained("hold not announced"):
+                self._on_hold(self, number)
         for peer in [peer for peer in self._room if not crossing.is_full(peer)]:
             self._room.pop(peer).set()
         if self._timer is not None:
@@ -423,7 +433,8 @@ class Session:
         connection = self.legs[SERVER].connection
         if self._mirrors is None or connection.client is None:
             self._metrics.copies_dropped.inc()
-        else:
+            return
+        with self._account.contained("copy not made", lambda _: self._metrics.copies_dropped.inc()):
             self._mirrors.put(copy, Login(connection.client, connection.virtual_host))
 
     async def _answer(self, crossing: Crossing, source: Leg) -> None:
@@ -448,15 +459,13 @@ class Session:
 
     def release(self, number: int, verdict: Verdict | None) -> None:
         """Let go on what is held, with another verdict if one is given. `KeyError` when it is not held."""
-        if self._crossing is None or self._nursery is None:
+        crossing = self._crossing
+        if crossing is None or self._nursery is None or number not in crossing.waiting:
             raise KeyError(number)
-        try:
-            self._crossing.release(number, verdict, trio.current_time())
-        except ProtocolError as error:  # what an edit has made of it, or what came behind it
-            self._refuse_by_rule(error)
-            self._scope.cancel()
-        self._note_crossing(self._crossing)
-        self._nursery.start_soon(self._let_go_on, self._crossing)
+        with self.contained():
+            crossing.release(number, verdict, trio.current_time())
+            self._note_crossing(crossing)
+            self._nursery.start_soon(self._let_go_on, crossing)
 
     async def _let_all_go_on(self, crossing: Crossing) -> None:
         """Send all that waits, since there is nothing more to wait for."""
@@ -471,6 +480,9 @@ class Session:
         await self._send_what_crossed(crossing)
         if crossing.refusal is not None:
             self._refuse_by_rule(crossing.refusal)
+            self._scope.cancel()
+        elif crossing.fault is not None:
+            self._refuse(crossing.fault.sender, crossing.fault.error)
             self._scope.cancel()
 
     async def _send_what_crossed(self, crossing: Crossing) -> None:
@@ -536,7 +548,7 @@ class Session:
                 self._crossing.ask_for_frames()
                 self._crossing.release_all(trio.current_time())
                 self._note_crossing(self._crossing)
-                self._nursery.start_soon(self._send_what_crossed, self._crossing)
+                self._nursery.start_soon(self._let_go_on, self._crossing)
             self._ask_if_drained()
 
     def abort(self, reason: str) -> None:
@@ -553,6 +565,8 @@ class Session:
         """
         if self._drain is None or self._nursery is None or self._asked is not None:
             return
+        if self._crossing is not None and self._crossing.is_over:
+            return  # it ends for that
         if self.client.takes_close and self._drain.is_complete:
             self._asked = trio.Event()
             if self._crossing is not None:

@@ -45,7 +45,7 @@ from amqproxy.amqp091.methods import (
     TxRollback,
 )
 from amqproxy.proxy.flow import Flow, Postponed, Rest, Waiting
-from amqproxy.proxy.reframing import altered, damaged, method_frame, settling
+from amqproxy.proxy.reframing import altered, check, damaged, method_frame, settling
 from amqproxy.proxy.renumbering import MAX_OPEN, ConfirmNumbers, DeliveryNumbers, UnknownTag, within_bounds
 from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict
 
@@ -128,6 +128,7 @@ class Strait:
 
     def admit(self, flow: Flow, frame: Frame) -> None:
         if flow.is_held_up:
+            check(frame)
             is_acked = self._needs_ack(frame.method) if frame.index in DELIVERIES else None
             flow.enqueue(frame, is_acked)
         elif frame.index == ConnectionClose.index and self._crossing.holds_up(flow.sender):
@@ -237,6 +238,8 @@ class Strait:
             self._settle(flow, command, verdict)
 
     def _wait(self, flow: Flow, command: Command, verdict: Verdict) -> None:
+        for frame in command.frames:
+            check(frame)
         seconds = verdict.hold.timeout if verdict.hold is not None else verdict.delay
         number = next(self._crossing.numbers)
         if flow.is_acked is None and command.index in DELIVERIES:
@@ -247,7 +250,7 @@ class Strait:
         if flow.is_held:
             self._crossing.effects.held.append(number)
         self.watch()
-        waiting.timer = self._crossing.at(waiting.until, lambda: self.time_out(flow))
+        waiting.timer = self._crossing.at(waiting.until, flow.sender, lambda: self.time_out(flow))
 
     def time_out(self, flow: Flow) -> None:
         """Let what waits in a flow go on without anybody's word, if that is what is to become of it then."""
@@ -265,15 +268,17 @@ class Strait:
         if waiting.timer is not None:
             waiting.timer.cancel()
         del self._crossing.waiting[waiting.number]
-        self._settle(flow, waiting.original, waiting.verdict)
+        with self._crossing.blaming(flow.sender):
+            self._settle(flow, waiting.original, waiting.verdict)
         self.go_on(flow)
 
     def go_on(self, flow: Flow) -> None:
         """Do with what waited behind something what is to be done with it, up to the next that waits."""
-        while flow.queue and not flow.is_waiting and self._crossing.refusal is None:
-            if flow.queue[0][0].index == ConnectionClose.index and self._crossing.holds_up(flow.sender):
-                return
-            self._process(flow, *flow.dequeue())
+        with self._crossing.blaming(flow.sender):
+            while flow.queue and not flow.is_waiting and not self._crossing.is_over:
+                if flow.queue[0][0].index == ConnectionClose.index and self._crossing.holds_up(flow.sender):
+                    return
+                self._process(flow, *flow.dequeue())
 
     def _settle(self, flow: Flow, command: Command, verdict: Verdict) -> None:
         """Carry out a verdict whose time has come."""
@@ -448,7 +453,7 @@ class Strait:
         postponed = Postponed(command, tag, behind)
         flow.postpone(postponed)
         until = self._crossing.now + MAX_POSTPONED
-        postponed.timer = self._crossing.at(until, lambda: self._send_postponed(flow, [postponed]))
+        postponed.timer = self._crossing.at(until, flow.sender, lambda: self._send_postponed(flow, [postponed]))
 
     def _send_postponed(self, flow: Flow, those: list[Postponed]) -> None:
         """Send what others were to overtake, whether they came or not."""

@@ -29,15 +29,16 @@ def look(sessions: Iterable[Session], seen: dict[tuple[int, Peer], int], now: fl
     """
     counts = {}
     for session in sessions:
-        for peer, leg in session.legs.items():
-            connection = leg.connection
-            if not connection.heartbeat:
-                continue
-            key = (session.number, peer)
-            counts[key] = leg.transport.received
-            if counts[key] != seen.get(key) or not leg.transport.is_listening:
-                connection.heard(peer, now)
-            elif connection.is_silent(peer, now):
-                session.fall_silent(peer)
-                break
+        with session.contained():
+            for peer, leg in session.legs.items():
+                connection = leg.connection
+                if not connection.heartbeat:
+                    continue
+                key = (session.number, peer)
+                counts[key] = leg.transport.received
+                if counts[key] != seen.get(key) or not leg.transport.is_listening:
+                    connection.heard(peer, now)
+                elif connection.is_silent(peer, now):
+                    session.fall_silent(peer)
+                    break
     return counts

@@ -20,7 +20,7 @@ def serve(registry: prometheus_client.CollectorRegistry, host: str, port: int) -
         timeout = PATIENCE
 
         def handle(self) -> None:
-            with suppress(TimeoutError):
+            with suppress(OSError):  # it is slow, or has gone
                 super().handle()
 
     server.RequestHandlerClass = Handler

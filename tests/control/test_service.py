@@ -191,7 +191,9 @@ async def test_a_fault_of_ours_ends_it_and_nothing_else(tmp_path: Path) -> None:
         with capture_logs() as log:
             await asker.say(b'{"request": "reload"}\n')
             assert await asker.hears() is None
-        assert [event["event"] for event in log] == ["control request failed"]
+        (line,) = [each for each in log if each["log_level"] == "error"]
+        assert (line["event"], line["reason"][:32]) == ("control request failed", "AssertionError: a fault of ours ")
+        assert "exc_info" not in line
         await other.say(b'{"request": "rules"}\n')
         assert (await other.hears())["ok"]
 
@@ -234,6 +236,44 @@ async def test_who_watches_is_told_as_much_as_he_wants(tmp_path: Path) -> None:
         await watcher.say(b'{"request": "rules"}\n')
         await other.say(b'{"request": "rules"}\n')
         assert await watcher.hears() == await other.hears() == {"ok": True, "rules": []}
+
+
+async def test_who_cannot_be_told_is_the_only_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[int] = []
+
+    def held(desk: Desk, session: Any, number: int, excerpt: int) -> Any:
+        shown.append(number)
+        if len(shown) == 1:
+            raise AssertionError("a fault of ours")
+        return {"number": number}
+
+    monkeypatch.setattr(Desk, "held", held)
+    async with served(tmp_path) as place:
+        watchers = [await place.asker() for _ in range(2)]
+        for watcher in watchers:
+            await watcher.say(b'{"request": "watch"}\n')
+            await watcher.hears()
+        with capture_logs() as log:
+            place.service.note_hold(SimpleNamespace(), 7)  # type: ignore[arg-type]
+        assert [each["event"] for each in log if each["log_level"] == "error"] == ["control event failed"]
+        assert shown == [7, 7]
+
+
+async def test_who_cannot_be_accepted_is_the_only_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    accept = trio.SocketListener.accept
+    failures = iter([OSError("no descriptor left"), ZeroDivisionError("of ours")])
+
+    async def scarce(self: trio.SocketListener) -> trio.SocketStream:
+        for failure in failures:
+            raise failure
+        return await accept(self)
+
+    monkeypatch.setattr(trio.SocketListener, "accept", scarce)
+    monkeypatch.setattr(service, "BREATHER", 0.01)
+    async with served(tmp_path) as place:
+        asker = await place.asker()
+        await asker.say(b'{"request": "rules"}\n')
+        assert (await asker.hears())["ok"]
 
 
 async def test_who_watches_too_slowly_is_told_how_much_he_missed(

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
+import structlog
 import trio
 from trio.testing import MockClock
 
+from amqproxy.amqp091.errors import UnexpectedFrame
+from amqproxy.amqp091.frames import HEADER, METHOD, encode_frame
+from amqproxy.proxy.strait import Strait
 from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.judge import RuleSet
 from tests.proxy.stage import HANDSHAKE, OPEN, Stage, staged
@@ -365,3 +370,79 @@ async def test_one_delivery_too_many() -> None:
         stage.broker.say(delivered(5))
         assert await stage.client.sees() == "1: channel.close 406"
         assert await stage.broker.sees() == "1: channel.close 200"
+
+
+# ------------------------------------------------------------------------------ what is malformed, and would wait
+
+ONE_AND_WAIT = {"of": "messages", "rate": 0.1, "burst": 1}
+TRUNCATED = encode_frame(METHOD, 1, bytes.fromhex("003c 0028 0000 02") + b"ab" + b"\x09k")
+"""A basic.publish whose routing key ends before its length says."""
+BAD_HEADER = octets("1: basic.publish") + encode_frame(
+    HEADER, 1, bytes.fromhex("003c 0000") + bytes(8) + b"\x80\0\x09t"
+)
+
+
+@pytest.mark.parametrize("malformed", [TRUNCATED, BAD_HEADER], ids=["method", "header"])
+@pytest.mark.parametrize("waiting", [0, 2], ids=["would wait itself", "behind others"])
+async def test_what_is_malformed_is_refused_when_it_comes_and_not_when_it_would_go_on(
+    malformed: bytes, waiting: int
+) -> None:
+    async with staged(OPEN, rules=limit(**ONE_AND_WAIT)) as stage:
+        await stage.play(f">> {PUBLISH}")
+        for _ in range(waiting):
+            stage.client.perform(PUBLISH)
+        await stage.play("broker: nothing")
+        stage.client.say(malformed)
+        await stage.play("""
+            client: connection.close 501
+            broker: connection.close 320
+        """)
+        assert stage.count("protocol_errors_total", sender="client", code="501") == 1
+
+
+async def test_what_is_malformed_on_a_number_that_waits_to_be_opened_again() -> None:
+    async with staged(OPEN, rules=fault("close", code=406, match={"method": "queue.declare"})) as stage:
+        await stage.play("""
+            >> 1: queue.declare
+            client: 1: channel.close 406
+            broker: 1: channel.close 200
+        """)
+        stage.client.perform("1: channel.close-ok, 1: channel.open")
+        await stage.play("client: nothing")
+        stage.client.say(TRUNCATED)
+        await stage.play("""
+            client: connection.close 501
+            broker: connection.close 320
+        """)
+
+
+HOWS = {
+    "a drain": lambda stage: stage.session.drain(),
+    "its time": lambda stage: None,
+    "the end of the client": lambda stage: stage.client.perform("EOF"),
+}
+
+
+@pytest.mark.parametrize("how", HOWS.values(), ids=HOWS.keys())
+async def test_what_cannot_go_on_costs_its_sender_its_own_session_only(
+    how: Callable[[Stage], None],
+    monkeypatch: pytest.MonkeyPatch,
+    log: list[structlog.typing.EventDict],
+    autojump_clock: MockClock,
+) -> None:
+    """Whatever lets it go on: an error that is found only then is told its sender, with its own code."""
+
+    def fails(*_: Any) -> None:
+        raise UnexpectedFrame("found late")
+
+    async with staged(OPEN, rules=limit(**ONE_AND_WAIT)) as stage:
+        await stage.play(f">> {PUBLISH}")
+        stage.client.perform(PUBLISH)
+        await stage.play("broker: nothing")
+        with monkeypatch.context() as patch:
+            patch.setattr(Strait, "_settle", fails)
+            how(stage)
+            with trio.move_on_after(11):
+                await stage.is_over.wait()
+        assert stage.count("protocol_errors_total", sender="client", code="505") == 1
+        assert "session failed" not in [each["event"] for each in log]

@@ -2,7 +2,7 @@
 
 import errno
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -11,8 +11,12 @@ import trio
 
 from amqproxy.config import Limits
 from amqproxy.proxy import listener as listener_module
+from amqproxy.proxy.account import Account
 from amqproxy.proxy.listener import Server, listen
 from amqproxy.proxy.session import Session
+from amqproxy.rules.hold import Hold
+from amqproxy.rules.judge import RuleSet
+from amqproxy.rules.match import Match
 from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.taps.metrics import Metrics
 from tests.proxy.stage import HANDSHAKE, connected
@@ -188,7 +192,7 @@ async def test_one_client_s_trouble_is_not_another_s(
         assert await rest(broker) == "connection.close 541"
         await other.send_all(octets("heartbeat"))
         assert words(await receive(other_broker, 8)) == "heartbeat"
-    assert [event["event"] for event in log].count("session failed") == 1
+    assert [event["event"] for event in failures(log)] == ["session failed"]
 
 
 async def test_a_drain_of_nothing() -> None:
@@ -239,3 +243,101 @@ async def test_every_interface() -> None:
     assert {each.socket.getsockname()[0] for each in listeners} <= {"0.0.0.0", "::"}
     for each in listeners:
         await each.aclose()
+
+
+# ----------------------------------------------------------------------------------- one owner for each failure
+
+
+def fail(*_: object) -> None:
+    raise ZeroDivisionError("of one session")
+
+
+def failures(log: list[structlog.typing.EventDict]) -> list[structlog.typing.EventDict]:
+    """The lines at level error, none of which may have a traceback."""
+    lines = [each for each in log if each["log_level"] == "error"]
+    assert not any("exc_info" in each for each in lines)
+    return lines
+
+
+ROUNDS: dict[str, Callable[[House], object]] = {
+    "drain": lambda built: built.drain.set(),
+    "abort": lambda built: built.drain.set(),
+    "obey": lambda built: built.server.obey(RuleSet(())),
+    "count_unseen": lambda built: None,
+}
+"""What is done to all sessions, one after another, and what begins it."""
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+async def test_a_session_that_fails_in_a_round_of_all_is_the_only_one_that_does(
+    name: str, monkeypatch: pytest.MonkeyPatch, log: list[structlog.typing.EventDict]
+) -> None:
+    monkeypatch.setattr(listener_module, "COUNT_INTERVAL", 0.01)
+    done: list[int] = []
+    usual = getattr(Session, name)
+
+    def sometimes(session: Session, *arguments: object) -> None:
+        if session.number == 1:
+            fail()
+        done.append(session.number)
+        usual(session, *arguments)
+
+    async with house() as built:
+        pairs = [await built.opened() for _ in range(3)]
+        monkeypatch.setattr(Session, name, sometimes)
+        if name == "abort":  # what comes before must not end them
+            monkeypatch.setattr(Session, "drain", lambda session: None)
+        ROUNDS[name](built)
+        for end in pairs[0]:
+            assert await rest(end) == "connection.close 541"
+        with trio.fail_after(5):
+            while not {2, 3} <= set(done):  # noqa: ASYNC110
+                await trio.sleep(0.001)
+    assert {each["event"] for each in failures(log)} == {"session failed"}
+    assert {each["session"] for each in failures(log)} == {1}
+
+
+async def test_a_client_that_cannot_be_admitted_is_the_only_one(
+    monkeypatch: pytest.MonkeyPatch, log: list[structlog.typing.EventDict]
+) -> None:
+    monkeypatch.setattr(listener_module, "BREATHER", 0.01)
+    async with house() as built:
+        with monkeypatch.context() as patch:
+            patch.setattr(Server, "_admit", fail)
+            assert await rest(await built.client()) == ""
+        await built.opened()
+    assert [each["event"] for each in failures(log)] == ["cannot accept"]
+
+
+async def test_what_fails_around_a_session_ends_it_only(
+    monkeypatch: pytest.MonkeyPatch, log: list[structlog.typing.EventDict]
+) -> None:
+    """Not even the account of a session, or its transport, is anybody else's trouble."""
+    async with house() as built:
+        client, broker = await built.opened()
+        _, other = await built.opened()
+        with monkeypatch.context() as patch:
+            patch.setattr(Account, "close", fail)
+            patch.setattr(SocketTransport, "aclose", failing_close)
+            await client.aclose()
+            await broker.aclose()
+            await built.holds(1)
+        await built.clients[1].send_all(octets("heartbeat"))
+        assert words(await receive(other, 8)) == "heartbeat"
+    assert {each["event"] for each in failures(log)} == {"session failed"}
+
+
+async def failing_close(transport: SocketTransport) -> None:
+    transport._socket.close()
+    fail()
+
+
+async def test_who_is_told_of_what_is_held_may_fail(log: list[structlog.typing.EventDict]) -> None:
+    hold = RuleSet([Hold(name="look", match=Match(method="queue.declare"))])
+    async with house() as built:
+        built.server.obey(hold)
+        built.server.on_hold = fail
+        client, broker = await built.opened()
+        await client.send_all(octets("1: channel.open, 1: queue.declare, heartbeat"))
+        assert words(await receive(broker, len(octets("1: channel.open, heartbeat")))) == "1: channel.open, heartbeat"
+    assert [each["event"] for each in failures(log)] == ["hold not announced"]

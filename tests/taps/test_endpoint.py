@@ -1,6 +1,7 @@
 """/metrics over HTTP."""
 
 import socket
+import struct
 import urllib.request
 
 import prometheus_client
@@ -35,6 +36,15 @@ def test_who_connects_and_asks_nothing_is_let_go(
         idle.sendall(said)
         assert idle.recv(1) == b""
     assert capfd.readouterr().err == ""
+
+
+def test_who_is_gone_before_the_answer_is_written_is_no_traceback(capfd: pytest.CaptureFixture[str]) -> None:
+    with endpoint.serve(registry(), "127.0.0.1", 0) as port:
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as gone:
+            gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            gone.sendall(b"GET /metrics HTTP/1.1\r\n")
+        test_a_scrape()
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_port_that_is_taken() -> None:
