@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import structlog
 import trio
 
 from amqproxy import __version__
@@ -31,6 +30,7 @@ from amqproxy.broker.store import NAME, StoreError
 from amqproxy.config import Broker, Config, ConfigError, Listener, Upstream, join_address, split_address
 from amqproxy.control.desk import Desk
 from amqproxy.control.service import Occupied, Service, opened
+from amqproxy.log import dropped, logger
 from amqproxy.proxy.copyist import Login
 from amqproxy.proxy.listener import Server, listen
 from amqproxy.proxy.mirrors import Mirrors
@@ -82,8 +82,9 @@ async def run(
     file of the config is not right, `Unavailable` when an address cannot be had.
     """
     metrics = Metrics()
+    metrics.count_log(dropped)
     printing = _Printing(render, config.limits.print_backlog, metrics) if render else None
-    log = structlog.get_logger()
+    log = logger()
     drain = trio.Event()
     is_done = False
     async with AsyncExitStack() as stack:
@@ -158,7 +159,7 @@ async def run_broker(config: Broker) -> None:
             await server.close(config.limits.close_timeout)
             is_done = True
             nursery.cancel_scope.cancel()
-    structlog.get_logger().info("stopped")
+    logger().info("stopped")
     if not is_done:
         raise KeyboardInterrupt
 
@@ -191,7 +192,7 @@ async def _broker(config: Broker) -> AsyncIterator[BrokerServer]:
         for opened, context in listeners:
             server.listen(opened, context)
             address = _address(opened)
-            structlog.get_logger().info("listening", address=address, tls=context is not None, data=config.data)
+            logger().info("listening", address=address, tls=context is not None, data=config.data)
         yield server
 
 
@@ -260,7 +261,7 @@ async def _reload_rules(hangups: AsyncIterator[int], server: Server, reread: Cal
 
 def reload_rules(server: Server, reread: Callable[[], Config] | None) -> str:
     """Let all sessions go by the rules that the config has now: what is wrong with it, which changes nothing, or ""."""
-    log = structlog.get_logger()
+    log = logger()
     if reread is None:
         fault = "there is no config file to read again"
     else:
@@ -297,7 +298,7 @@ def _control_socket(config: Config) -> Iterator[socket.socket | None]:
             listening = stack.enter_context(opened(Path(config.control.path)))
         except Occupied as error:
             raise Unavailable(str(error)) from None
-        structlog.get_logger().info("control", path=config.control.path)
+        logger().info("control", path=config.control.path)
         yield listening
 
 
@@ -313,7 +314,7 @@ def _metrics_endpoint(config: Config, metrics: Metrics) -> Iterator[None]:
             served = stack.enter_context(endpoint.serve(metrics.registry, host, port))
         except OSError as error:
             raise Unavailable(f"cannot serve metrics on {config.metrics.address}: {error.strerror or error}") from None
-        structlog.get_logger().info("metrics", address=join_address(host, served), path="/metrics")
+        logger().info("metrics", address=join_address(host, served), path="/metrics")
         yield
 
 
@@ -358,7 +359,7 @@ class _Printing:
         count, reason = self.printer.take_dropped() + self._unwritten, self._reason or "whoever reads them is too slow"
         self._unwritten, self._reason = 0, ""
         if count:
-            structlog.get_logger().warning("records not printed", count=count, reason=reason)
+            logger().warning("records not printed", count=count, reason=reason)
 
     async def finish(self) -> None:
         """Print what waits, unless the reader has stopped reading."""

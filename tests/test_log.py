@@ -1,7 +1,9 @@
 """The log's two forms, on standard error."""
 
+import errno
 import json
 from collections.abc import Iterator
+from io import StringIO
 
 import pytest
 import structlog
@@ -13,12 +15,19 @@ from amqproxy.config import Log
 @pytest.fixture(autouse=True)
 def _as_it_was() -> Iterator[None]:
     yield
+    log.stop()
     structlog.reset_defaults()
+
+
+def written(capsys: pytest.CaptureFixture[str]) -> str:
+    assert log.flush(10.0)
+    return capsys.readouterr().err
 
 
 def test_text(capsys: pytest.CaptureFixture[str]) -> None:
     log.start(Log())
     structlog.get_logger().bind(session=1).warning("connection closed", reason="gone away", code=None)
+    assert log.flush(10.0)
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
@@ -30,7 +39,7 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     log.start(Log(format="json"))
     structlog.get_logger().info("listening", address="[::1]:5673", tls=False)
-    line = json.loads(capsys.readouterr().err)
+    line = json.loads(written(capsys))
     assert line.pop("timestamp").endswith("Z")
     assert line == {"event": "listening", "address": "[::1]:5673", "tls": False, "level": "info"}
 
@@ -56,7 +65,7 @@ def test_within_a_program_it_is_the_standard_librarys(
 def test_where_structlog_is_set_up_it_is_that(capsys: pytest.CaptureFixture[str]) -> None:
     log.start(Log())
     log.logger().info("listening")
-    assert "listening" in capsys.readouterr().err
+    assert "listening" in written(capsys)
 
 
 @pytest.mark.parametrize(("level", "events"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
@@ -65,14 +74,14 @@ def test_the_least_important_events(level: str, events: int, capsys: pytest.Capt
     logger = structlog.get_logger()
     for say in (logger.debug, logger.info, logger.warning, logger.error):
         say("said")
-    assert capsys.readouterr().err.count("said") == events
+    assert written(capsys).count("said") == events
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_what_peers_say_stays_on_its_line(form: str, capsys: pytest.CaptureFixture[str]) -> None:
     log.start(Log(format=form))  # type: ignore[arg-type]
     structlog.get_logger().warning("closed", reason="a\n2030-01-01 [info] forged\x1b[2J\x9b2J\udcff", by="é")
-    err = capsys.readouterr().err
+    err = written(capsys)
     assert err.count("\n") == 1
     assert not set(err) & set("\x1b\x9b\udcff")
     assert "forged" in err
@@ -85,6 +94,108 @@ def test_failures_have_their_traceback(form: str, capsys: pytest.CaptureFixture[
         raise ZeroDivisionError("by what?")
     except ZeroDivisionError:
         structlog.get_logger().exception("session failed", session=3)
-    err = capsys.readouterr().err
+    err = written(capsys)
     assert "Traceback" in err
     assert "ZeroDivisionError: by what?" in err
+
+
+def test_no_terminal_obeys_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    log.start(Log())
+    try:
+        raise ValueError("\x1b[2J")
+    except ValueError:
+        structlog.get_logger().exception("failed")
+    err = written(capsys)
+    assert "\\x1b[2J" in err
+    assert "\x1b" not in err
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_long_value_is_cut(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    log.start(Log(format=form))  # type: ignore[arg-type]
+    for value in ("x" * 1_000_000, ["x" * 1_000_000]):
+        structlog.get_logger().warning("closed", reason=value, code=501)
+        err = written(capsys)
+        assert log.LONGEST_VALUE < len(err) < log.LONGEST_VALUE + 500
+        assert "more]" in err
+        assert "501" in err
+        assert form == "text" or json.loads(err)["code"] == 501
+
+
+class Unspeakable:
+    def __repr__(self) -> str:
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_line_that_cannot_be_made_is_nobodys_trouble(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    log.start(Log(format=form))  # type: ignore[arg-type]
+    structlog.get_logger().warning("rule failed", by=Unspeakable())
+    structlog.get_logger().warning("100%", by=1)
+    first, second = written(capsys).splitlines()
+    assert "rule failed [incomplete: ZeroDivisionError]" in first
+    assert "100%" in second
+
+
+class Full(StringIO):
+    """A disk without room."""
+
+    is_full = True
+
+    def write(self, text: str) -> int:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(text)
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_lines_that_are_missing_are_told_in_the_logs_form(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Full()
+    monkeypatch.setattr("sys.stderr", stream)
+    log.start(Log(format=form))  # type: ignore[arg-type]
+    for _ in range(3):
+        structlog.get_logger().warning("said")
+    assert log.flush(10.0)
+    assert log.dropped() == 3
+    stream.is_full = False
+    structlog.get_logger().warning("said again")
+    assert log.flush(10.0)
+    first, second = stream.getvalue().splitlines()
+    assert "said again" in second
+    if form == "json":
+        line = json.loads(first)
+        assert (line["level"], line["event"], line["count"]) == ("warning", "log lines dropped", 3)
+    else:
+        assert "[warning  ] log lines dropped" in first
+        assert "count=3" in first
+
+
+@pytest.mark.parametrize(
+    ("environment", "is_terminal", "is_coloured"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"NO_COLOR": "1"}, True, False),
+        ({"NO_COLOR": ""}, True, True),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, True, False),
+        ({"FORCE_COLOR": "1"}, False, True),
+        ({"TERM": "dumb"}, True, False),
+        ({"TERM": "dumb", "FORCE_COLOR": "1"}, True, True),
+    ],
+)
+def test_colours(
+    environment: dict[str, str], is_terminal: bool, is_coloured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    stream = StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: is_terminal)
+    assert log.is_coloured(stream) == is_coloured
+    assert not log.is_coloured(None)
+    monkeypatch.setattr("sys.stderr", stream)
+    log.start(Log())
+    structlog.get_logger().warning("said")
+    assert log.flush(10.0)
+    assert ("\x1b[" in stream.getvalue()) == is_coloured

@@ -63,11 +63,11 @@ def broker(
     files = {"certificate": tls_cert, "key": tls_key, "client_ca": tls_client_ca}
     tls = {name: str(file) for name, file in files.items() if file}
     own = merged_broker(settings.broker, listen, data, definitions, tls)
-    log.start(settings.log)
-    try:
-        trio.run(root.run_broker, own)
-    except root.Unavailable as error:
-        raise Failure(str(error)) from None
+    with log.started(settings.log):
+        try:
+            trio.run(root.run_broker, own)
+        except root.Unavailable as error:
+            raise Failure(str(error)) from None
 
 
 @app.command
@@ -88,9 +88,9 @@ def export(*, data: Path) -> None:
     from amqproxy import log
     from amqproxy.config import Log
 
-    log.start(Log(level="warning"))
-    try:
-        found = trio.run(root.export, data)
-    except root.Unavailable as error:
-        raise Failure(str(error)) from None
+    with log.started(Log(level="warning")):
+        try:
+            found = trio.run(root.export, data)
+        except root.Unavailable as error:
+            raise Failure(str(error)) from None
     sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")

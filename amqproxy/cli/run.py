@@ -60,9 +60,9 @@ def run(
         return merged(load(config) if config else Config(), listen, upstream, metrics, log_format, log_level)
 
     settings = read()
-    log.start(settings.log)
-    try:
-        render = renderer(json) if print_ or json or filter else None
-        trio.run(root.run, settings, render, read if config else None, wanted(filter))
-    except root.Unavailable as error:
-        raise Failure(str(error)) from None
+    render = renderer(json) if print_ or json or filter else None
+    with log.started(settings.log):
+        try:
+            trio.run(root.run, settings, render, read if config else None, wanted(filter))
+        except root.Unavailable as error:
+            raise Failure(str(error)) from None

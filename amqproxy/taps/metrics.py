@@ -81,6 +81,10 @@ class Metrics:
         """Show what `counts` has of each rule, by its name, whenever somebody asks."""
         self.registry.register(_Rules(counts))
 
+    def count_log(self, dropped: Callable[[], int]) -> None:
+        """Show how many lines of the log `dropped` says were lost, whenever somebody asks."""
+        self.registry.register(_Log(dropped))
+
 
 class RuleCounts(Protocol):
     """How often a rule did something, would have in shadow mode, and failed."""
@@ -118,6 +122,15 @@ class _Rules(Collector):
         yield hits
         yield shadow_hits
         yield errors
+
+
+class _Log(Collector):
+    def __init__(self, dropped: Callable[[], int]) -> None:
+        self._dropped = dropped
+
+    def collect(self) -> Iterator[Metric]:
+        text = "Lines of the log that standard error did not take."
+        yield CounterMetricFamily("amqproxy_log_lines_dropped", text, self._dropped())
 
 
 class _Traffic(Collector):

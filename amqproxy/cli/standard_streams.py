@@ -1,0 +1,59 @@
+"""Standard input, output and error: there in any case, and able to hold any text."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import sys
+from io import TextIOWrapper
+from pathlib import Path
+
+ESCAPING = "amqproxy.escaping"
+"""The handler of encoding errors that writes U+2192 as \\u2192, which is what JSON calls it too."""
+
+LINGER = 1.0
+"""Seconds that standard error may take to be told something."""
+
+
+def prepare() -> None:
+    """Open what our parent closed: else the first socket would be in its place, and be given the output.
+
+    What a terminal's encoding lacks is escaped from here on.
+    """
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # which takes the lowest number that is free
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
+    codecs.register_error(ESCAPING, _escaped)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors=ESCAPING)
+
+
+def say(text: str) -> None:
+    """One line on standard error; without it, where that takes none."""
+    from amqproxy.line_writer import LineWriter
+
+    writer = LineWriter(sys.stderr, "{} lines are missing".format)
+    for line in text.split("\n"):
+        writer.write(line)
+    writer.close(LINGER)
+
+
+def forget_output() -> None:
+    """Drop what is left of the output, so that Python does not trip over it once more at its exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end]
+    octets = text.encode("utf-16-be", "surrogatepass")
+    units = [octets[at : at + 2] for at in range(0, len(octets), 2)]
+    return "".join([f"\\u{unit.hex()}" for unit in units]), error.end

@@ -1,0 +1,177 @@
+"""Lines for a file, written by a thread of their own: a caller with a line to write never waits, and never fails.
+
+At the other end may be a full disk, a pipe that nobody reads, or a pipe whose reader is gone. Lines that it does not
+take are dropped and counted; once it takes some again, a line says how many are missing.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple, TextIO
+
+MOST_LINES = 10_000
+"""Lines that may wait."""
+
+MOST_BYTES = 4 * 1024 * 1024
+"""Bytes of lines that may wait."""
+
+LONGEST_LINE = 64 * 1024
+"""Bytes of one line; the rest of it is cut off."""
+
+PIECE = 64 * 1024
+"""Bytes handed to the system at a time."""
+
+CUT = b" [cut]\n"
+
+Notice = Callable[[int], str]
+"""Makes the line that says how many lines are missing at this place."""
+
+
+class _Entry(NamedTuple):
+    line: bytes
+    missing: int = 1
+    """Lines that are missing if this one is not written: of a notice, those it tells of."""
+    is_notice: bool = False
+
+
+class LineWriter:
+    """Writes lines to `stream`, in order, from a daemon thread that starts with the first line.
+
+    A stream without a descriptor, as tests have them, is written to by its own method. Without a stream, every line is
+    dropped.
+    """
+
+    def __init__(
+        self, stream: TextIO | None, notice: Notice, *, most_lines: int = MOST_LINES, most_bytes: int = MOST_BYTES
+    ) -> None:
+        self.dropped = 0
+        """Lines that were not written, since the beginning."""
+        self._write = _writing(stream)
+        self._encoding = getattr(stream, "encoding", None) or "utf-8"
+        self._notice = notice
+        self._most_lines = most_lines
+        self._most_bytes = most_bytes
+        self._changed = threading.Condition()  # its lock is reentrant: a finalizer may log while a line is added
+        self._waiting: deque[_Entry] = deque()
+        self._waiting_bytes = 0
+        self._refused = 0
+        """Lines for which there was no room since the last one that waits."""
+        self._is_writing = False
+        self._is_closed = False
+        self._thread: threading.Thread | None = None
+
+    def write(self, line: str) -> None:
+        """Write a line, which is given without its end, as soon as the lines before it are written."""
+        encoded = self._encoded(line)
+        with self._changed:
+            if self._is_closed or not self._has_room(len(encoded)):
+                self.dropped += 1
+                self._refused += 1
+                return
+            self._waiting.append(_Entry(encoded))
+            self._waiting_bytes += len(encoded)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="line-writer", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until all lines are written, `timeout` seconds at most; False when they are not."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._waiting and not self._is_writing, timeout)
+
+    def close(self, timeout: float) -> bool:
+        """The same, and take no more lines. A thread that is stuck is left to the end of the process."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        return self.flush(timeout)
+
+    def _has_room(self, size: int) -> bool:
+        return len(self._waiting) < self._most_lines and self._waiting_bytes + size <= self._most_bytes
+
+    def _encoded(self, line: str) -> bytes:
+        encoded = line[:LONGEST_LINE].encode(self._encoding, "backslashreplace") + b"\n"
+        if len(encoded) > LONGEST_LINE or len(line) > LONGEST_LINE:
+            whole = encoded[: LONGEST_LINE - len(CUT)].decode(self._encoding, "ignore")  # whole characters, that is
+            encoded = whole.encode(self._encoding) + CUT
+        return encoded
+
+    def _run(self) -> None:
+        lost = 0
+        """Lines that were not taken since one last was."""
+        is_torn = False
+        """Did the last write end in the middle of a line?"""
+        while True:
+            with self._changed:
+                self._is_writing = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._waiting or self._is_closed)
+                if not self._waiting:
+                    return
+                self._is_writing = True
+                entries, self._waiting, self._waiting_bytes = self._waiting, deque(), 0
+                refused, self._refused = self._refused, 0
+            if lost:
+                entries.appendleft(self._notice_of(lost))
+            if refused:
+                entries.append(self._notice_of(refused))
+            left, is_torn = self._written(entries, is_torn)
+            lost = sum(entry.missing for entry in left)
+            if left:
+                with self._changed:
+                    self.dropped += sum(not entry.is_notice for entry in left)
+
+    def _written(self, entries: deque[_Entry], is_torn: bool) -> tuple[deque[_Entry], bool]:
+        """Write the entries: those that could not be written, and whether the last that was is incomplete."""
+        octets = b"\n" * is_torn + b"".join([entry.line for entry in entries])
+        done = 0
+        try:
+            while done < len(octets):
+                done += self._write(octets[done : done + PIECE])
+        except (OSError, ValueError):
+            pass
+        if done:
+            is_torn = octets[done - 1 : done] != b"\n"
+            done -= len(octets) - sum(len(entry.line) for entry in entries)
+        while entries and len(entries[0].line) <= done:
+            done -= len(entries.popleft().line)
+        return entries, is_torn
+
+    def _notice_of(self, count: int) -> _Entry:
+        return _Entry(self._encoded(self._notice(count)), count, is_notice=True)
+
+
+def _writing(stream: TextIO | None) -> Callable[[bytes], int]:
+    """What writes bytes to a stream, and gives how many it took."""
+    if stream is None:
+        return _unwritten
+    try:
+        descriptor = stream.fileno()
+    except (OSError, ValueError):
+
+        def write_text(octets: bytes) -> int:
+            stream.write(octets.decode(stream.encoding or "utf-8", "replace"))
+            return len(octets)
+
+        return write_text
+
+    def write(octets: bytes) -> int:
+        """Not through the stream: a thread stuck in it would hold its lock at our exit."""
+        while True:
+            try:
+                return os.write(descriptor, octets)
+            except BlockingIOError:  # the descriptor was made so by another process that has it too
+                poll = select.poll()
+                poll.register(descriptor, select.POLLOUT)
+                poll.poll()
+
+    return write
+
+
+def _unwritten(octets: bytes) -> int:
+    raise OSError("there is no stream")

@@ -1,0 +1,106 @@
+"""Standard error that takes nothing: no client notices, and signals work as ever."""
+
+import fcntl
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pika
+import pytest
+
+from tests.cli.process import COMMAND, DEADLINE, connected
+from tests.real.ports import free_port
+
+CONNECTIONS = 100
+"""Each of them makes the proxy and the broker log some lines."""
+
+Stderr = Callable[[], AbstractContextManager[int | None]]
+
+
+@contextmanager
+def a_full_disk() -> Iterator[int]:
+    with Path("/dev/full").open("wb") as full:
+        yield full.fileno()
+
+
+@contextmanager
+def a_pipe_without_reader() -> Iterator[int]:
+    reading, writing = os.pipe()
+    os.close(reading)
+    yield writing
+    os.close(writing)
+
+
+@contextmanager
+def a_pipe_that_nobody_reads() -> Iterator[int]:
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+    os.write(writing, b"x" * 4096)
+    yield writing
+    os.close(writing)
+    os.close(reading)
+
+
+@contextmanager
+def nothing() -> Iterator[int | None]:
+    """Closed by our parent."""
+    yield None
+
+
+@pytest.mark.parametrize("stderr", [a_full_disk, a_pipe_without_reader, a_pipe_that_nobody_reads, nothing])
+@pytest.mark.parametrize("command", ["run", "broker"])
+def test_nobody_notices_that_the_log_cannot_be_written(command: str, stderr: Stderr) -> None:
+    port, metrics = free_port(), free_port()
+    arguments = [*COMMAND, command, "--listen", f"127.0.0.1:{port}", "--log-level", "debug"]
+    if command == "run":
+        arguments += ["--upstream", "broker", "--metrics", f"127.0.0.1:{metrics}"]
+    with stderr() as descriptor:
+        if descriptor is None:
+            arguments = ["sh", "-c", f"exec {' '.join(arguments)} 2>&-"]
+        process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=descriptor)
+        try:
+            beside = _eventually_connected(process, port)
+            channel = beside.channel()
+            channel.queue_declare("q")
+            for _ in range(CONNECTIONS):
+                with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE) as client:
+                    client.sendall(b"GET / HT")  # which is logged
+                channel.basic_publish("", "q", b"x")
+                while channel.basic_get("q", auto_ack=True)[2] is None:
+                    pass
+            if command == "run":
+                assert _dropped(metrics) >= (CONNECTIONS if stderr in (a_full_disk, a_pipe_without_reader) else 0)
+            beside.close()
+            process.send_signal(signal.SIGTERM)
+            assert process.communicate(timeout=DEADLINE)[0] == b""
+        finally:
+            process.kill()
+            process.wait()
+    assert process.returncode == 0
+
+
+def _eventually_connected(process: subprocess.Popen[bytes], port: int) -> pika.BlockingConnection:
+    """A client's connection, once the process, which has no way to say so, is up."""
+    deadline = time.monotonic() + DEADLINE
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=DEADLINE).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return connected(port)
+    pytest.fail(f"it does not come up: {process.poll()}")
+
+
+def _dropped(port: int) -> float:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=DEADLINE) as answer:
+        found = re.search(rb"^amqproxy_log_lines_dropped_total (\S+)", answer.read(), re.MULTILINE)
+    assert found is not None
+    return float(found[1])
