@@ -342,6 +342,7 @@ def parse(text: str, path: Path) -> Config:
             raise ConfigError(f"{path}: the name must end in .toml, .yaml or .yml, to tell which it is")
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigError(f"{path}: {error}") from None
+    _check_texts(data, "", path)
     try:
         config = msgspec.convert(data, Config)
     except msgspec.ValidationError as error:
@@ -349,6 +350,22 @@ def parse(text: str, path: Path) -> Config:
     if not config.listen:
         raise ConfigError(f"{path}: listen: at least one [[listen]] is needed")
     return config
+
+
+def _check_texts(data: Any, place: str, path: Path) -> None:
+    """`ConfigError` where a text could not be written anywhere: YAML lets halves of characters be spelt out."""
+    if isinstance(data, str):
+        try:
+            data.encode()
+        except UnicodeEncodeError:
+            raise ConfigError(f"{path}: {place.lstrip('.')}: holds what UTF-8 cannot") from None
+    elif isinstance(data, dict):
+        for key, each in data.items():
+            _check_texts(key, place, path)
+            _check_texts(each, f"{place}.{key}", path)
+    elif isinstance(data, (list, tuple)):
+        for number, each in enumerate(data):
+            _check_texts(each, f"{place}[{number}]", path)
 
 
 class _Loader(yaml.SafeLoader):

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from amqproxy.rules.code import fault
+
 MAX_OCTETS = 4 * 1024 * 1024
 """The largest file that is taken in: scripts and passwords are small."""
 
@@ -41,8 +43,8 @@ class ConfigResources:
         module, _, attribute = name.partition(":")
         try:
             found: Any = getattr(importlib.import_module(module), attribute, None)
-        except ImportError as error:
-            raise ValueError(f"{module} cannot be imported: {error}") from None
+        except BaseException as error:  # noqa: BLE001 - whatever it raises as it is run, SystemExit too
+            raise ValueError(f"{module} cannot be imported: {fault(error, module)}") from None
         if not callable(found):
             raise ValueError(f"{module} has no function `{attribute}`")
         return found  # type: ignore[no-any-return]

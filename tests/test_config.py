@@ -1,7 +1,9 @@
 """Config files: what is read, and how what is wrong is said, with its place and the remedy."""
 
+import math
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import msgspec
@@ -290,4 +292,52 @@ def test_the_control_socket_is_looked_for_beside_the_config(tmp_path: Path) -> N
     assert found.path == "/run/there"
     file.write_text("[control]\n")
     with pytest.raises(ConfigError, match="control: missing key `path`"):
+        load(file)
+
+
+LONG = "x" * 256
+
+
+@pytest.mark.parametrize(
+    ("keys", "key"),
+    [
+        ({"action": "mirror", "exchange": LONG}, "exchange: 256 bytes"),
+        ({"action": "mirror", "exchange": "e", "routing_key": LONG}, "routing_key: 256 bytes"),
+        ({"action": "mirror", "routing_key": {"prefix": LONG}}, "routing_key: 256 bytes"),
+        ({"action": "mirror", "exchange": "e", "headers": {"set": {LONG: 1}}}, ""),
+        ({"action": "rewrite", "exchange": LONG}, "256 bytes"),
+        ({"action": "rewrite", "queue": {"to": LONG + "{user}"}}, "256 bytes"),
+        ({"action": "rewrite", "queue": {"names": {"a": LONG}}}, "256 bytes"),
+        ({"action": "rewrite", "headers": {"rename": {"a": LONG}}}, "256 bytes"),
+        ({"action": "rewrite", "headers": {"set": {"a": 2**64}}}, ""),
+        ({"action": "rewrite", "headers": {"at_most": {"a": math.nan}}}, "nan"),
+        ({"action": "rewrite", "headers": {"at_most": {"a": 2**80}}}, ""),
+        ({"action": "refuse", "text": LONG}, "text: 256 bytes"),
+        ({"action": "refuse", "text": "{user}" + LONG}, "text: 256 bytes"),
+        ({"action": "refuse", "code": 70_000}, "code"),
+        ({"action": "refuse", "code": -1}, "code"),
+        ({"action": "acl", "lines": "deny anyone to publish", "text": LONG}, "text: 256 bytes"),
+        (
+            {"action": "limit", "of": "channels", "most": 1, "text": "x" * 250},
+            "text: 267 bytes, with `RESOURCE_ERROR - `",
+        ),
+        ({"action": "fault", "fault": {"kind": "return", "code": 70_000}}, "code"),
+        ({"action": "fault", "fault": {"kind": "return", "code": -1}}, "code"),
+        ({"action": "fault", "fault": {"kind": "return", "text": LONG}}, "256 bytes"),
+        ({"action": "fault", "fault": {"kind": "close", "code": 406, "text": LONG}}, "bytes"),
+        ({"action": "fault", "fault": {"kind": "block", "seconds": 1, "reason": LONG}}, "256 bytes"),
+    ],
+)
+def test_what_rules_would_send_must_fit(tmp_path: Path, keys: dict[str, Any], key: str) -> None:
+    file = tmp_path / "proxy.yaml"
+    file.write_text(yaml.safe_dump({"rules": [{"name": "odd", **keys}]}))
+    with pytest.raises(ConfigError, match="rules") as raised:
+        load(file)
+    assert key in str(raised.value)
+
+
+def test_texts_must_be_utf_8(tmp_path: Path) -> None:
+    file = tmp_path / "proxy.yaml"
+    file.write_text('rules: [{name: odd, action: refuse, text: "\\ud800"}]')
+    with pytest.raises(ConfigError, match=r"rules\[0\].text: holds what UTF-8 cannot"):
         load(file)

@@ -9,6 +9,17 @@ MAX_REPLY_TEXT = 255
 """Octets that a reply text can hold: it is a short string."""
 
 
+def cut_reply_text(text: str) -> str:
+    """The text, as much of it as a reply text can hold: dots, behind a whole character, end what is too long."""
+    octets = text.encode("utf-8", "surrogateescape")
+    if len(octets) <= MAX_REPLY_TEXT:
+        return text
+    end = MAX_REPLY_TEXT - 3
+    while end > MAX_REPLY_TEXT - 7 and octets[end] & 0xC0 == 0x80:  # in the middle of a character
+        end -= 1
+    return octets[:end].decode("utf-8", "surrogateescape") + "..."
+
+
 class Scope(StrEnum):
     """What an error closes: the one channel it happened on, or the whole connection."""
 
@@ -50,11 +61,7 @@ class ProtocolError(Exception):
     @property
     def reply_text(self) -> str:
         """The text for a close method: the name, then what happened; dots end what is too long."""
-        text = f"{self.name} - {self.text}" if self.text else self.name
-        octets = text.encode("utf-8", "surrogateescape")
-        if len(octets) > MAX_REPLY_TEXT:
-            octets = octets[: MAX_REPLY_TEXT - 3] + b"..."
-        return octets.decode("utf-8", "surrogateescape")
+        return cut_reply_text(f"{self.name} - {self.text}" if self.text else self.name)
 
     def __str__(self) -> str:
         place = "" if self.offset is None else f" at octet {self.offset}"

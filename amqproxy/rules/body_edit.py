@@ -132,10 +132,7 @@ class BodyEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         function: Callable[[bytes, Context], Any] | None = self.__dict__.get("function")
         if function is None:
             raise ValueError(f"{self.call} has not been loaded")
-        try:
-            new = function(body, context)
-        except Exception as error:
-            raise code.fault(error, self.__dict__["file"]) from error
+        new = code.called(function, self.__dict__["file"], body, context)
         if isinstance(new, str):
             return new.encode("utf-8", "surrogateescape")
         if not isinstance(new, (bytes, bytearray, memoryview)):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 import msgspec
@@ -31,6 +34,7 @@ class Case:
     """A rule in its `place` in the order, with what all sessions share of it."""
 
     __slots__ = (
+        "_doubtful",
         "_senders",
         "about_client",
         "about_method",
@@ -84,8 +88,32 @@ class Case:
         self.reads_unacked = rule.reads_unacked or any("channel.unacked" in each.reads for each in conditions)
         self.methods = frozenset.intersection(*[_methods(each) for each in wholes])
         self._senders = {each.match.sender for each in wholes} - {None}
+        self._doubtful: Case | None = None
         self.is_about_exchange = None if rule.match.exchange is None else predicate(rule.match.exchange)
         """Is it about an exchange of that name? None: it does not care."""
+
+    def asked_of(self, probe: Seen) -> Case | None:
+        """The case, if all holds that is known of the client now; None where it does not.
+
+        Where that cannot be told, since an expression fails on what the client has said, say, it is one that is asked
+        about every command, and fails on it: what nobody can tell is not let by.
+        """
+        try:
+            return self if all(each.holds(probe) for each in self.about_client) else None
+        except Exception:  # noqa: BLE001 - it is raised again for each command, and then counts
+            if self._doubtful is None:
+                self._doubtful = copy(self)
+                self._doubtful.about_the_rest = self.about_client + self.about_the_rest
+                self._doubtful.is_settled = self._doubtful.may_spare = False
+            return self._doubtful
+
+    @contextmanager
+    def counting_failures(self) -> Iterator[None]:
+        """Where there is no command to refuse, a rule that fails is only counted."""
+        try:
+            yield
+        except Exception:  # noqa: BLE001 - it may raise anything
+            self.counts.errors += 1
 
     def may_ask_about(self, sender: Peer, method: str) -> bool:
         """Can the rule hold of such a method, as far as its name and its sender tell?"""

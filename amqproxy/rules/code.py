@@ -44,8 +44,8 @@ def module(source: str, file: str) -> ModuleType:
         exec(compile(source, file, "exec", dont_inherit=True), made.__dict__)
     except SyntaxError as error:
         raise CodeError(f"{error.filename}:{error.lineno}: {error.msg}") from None
-    except Exception as error:
-        raise fault(error, file) from error
+    except BaseException as error:  # noqa: BLE001 - what it raises is its failure, SystemExit too
+        raise fault(error, file) from None
     return made
 
 
@@ -56,7 +56,19 @@ def fault(error: BaseException, file: str) -> CodeError:
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     place = f"{file}:{lines[-1]}" if lines else file
     outline = f"{place}: {type(error).__name__}"
-    return CodeError(f"{outline}: {error}" if str(error) else outline, outline)
+    try:
+        text = str(error)
+    except BaseException:  # noqa: BLE001 - a class of the script's own
+        text = ""
+    return CodeError(f"{outline}: {text}" if text else outline, outline)
+
+
+def called(hook: Callable[..., Any], file: str, *arguments: Any) -> Any:
+    """What a function of `file` returns. Whatever it raises, SystemExit and KeyboardInterrupt too, is a `CodeError`."""
+    try:
+        return hook(*arguments)
+    except BaseException as error:  # noqa: BLE001 - a script must not end more than its command
+        raise fault(error, file) from None
 
 
 def function(name: str, resources: Resources) -> tuple[Callable[..., Any], str]:

@@ -14,11 +14,12 @@ from amqproxy.amqp091.grammar import CLIENT, SERVER
 from amqproxy.amqp091.methods import BY_NAME, BasicCancel, BasicDeliver, ConnectionBlocked, ConnectionUnblocked
 from amqproxy.rules.match import HEARTBEAT as HEARTBEAT_NAME
 from amqproxy.rules.octet_faults import Count, Seconds
-from amqproxy.rules.overrun import reply_text
+from amqproxy.rules.reply_text import check_reply_text, reply_text
 from amqproxy.rules.seen import Seen
+from amqproxy.rules.short_string import check_short_string
 from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict
 
-Octet = Annotated[int, msgspec.Meta(ge=0, le=255)]
+ReplyCode = Annotated[int, msgspec.Meta(ge=200, le=999)]
 
 PUBLISH = frozenset({"basic.publish"})
 DELIVER = frozenset({"basic.deliver"})
@@ -64,10 +65,13 @@ class NackFault(CommandFault, frozen=True, tag="nack"):
 class ReturnFault(CommandFault, frozen=True, tag="return"):
     """A publish comes back, as if no queue had wanted it."""
 
-    code: int = 312
+    code: ReplyCode = 312
     text: str = "NO_ROUTE"
 
     methods = PUBLISH
+
+    def __post_init__(self) -> None:
+        check_reply_text(self.text)
 
     def happen(self, seen: Seen) -> Verdict:
         return Verdict(command=None, answer=Answer.RETURN, returned=(self.code, self.text))
@@ -129,11 +133,14 @@ class ReorderFault(CommandFault, frozen=True, tag="reorder"):
 class CloseFault(CommandFault, frozen=True, tag="close"):
     """The command goes no further, and the client's channel or connection is closed with this code and text."""
 
-    code: Annotated[int, msgspec.Meta(ge=200, le=999)]
+    code: ReplyCode
     scope: Scope = Scope.CHANNEL
     text: str = "fault injected by the proxy"
 
     methods = CLOSABLE
+
+    def __post_init__(self) -> None:
+        check_reply_text(self.text, self.code)
 
     def happen(self, seen: Seen) -> Verdict:
         scope = self.scope if seen.command.channel else Scope.CONNECTION
@@ -147,6 +154,9 @@ class BlockFault(CommandFault, frozen=True, tag="block"):
     reason: str = "fault injected by the proxy"
 
     methods = CLOSABLE - {"connection.open"}
+
+    def __post_init__(self) -> None:
+        check_short_string(self.reason, "reason")
 
     def happen(self, seen: Seen) -> Verdict:
         if not seen.client.announced("connection.blocked"):

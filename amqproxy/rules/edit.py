@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
@@ -16,6 +17,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Field, Table
 from amqproxy.rules.pattern import Predicate, predicate
 from amqproxy.rules.seen import Seen
+from amqproxy.rules.short_string import check_short_string
 from amqproxy.rules.template import Template, as_text
 from amqproxy.rules.verdict import Stage
 
@@ -46,6 +48,11 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
                 raise ValueError(f"`{name}`: {error}") from None
             except (ValueError, OverflowError, struct.error):
                 raise ValueError(f"`{name}`: {value!r} does not fit any type of a field table") from None
+        for name in self.rename.values():
+            check_short_string(name)
+        for bound in [*self.at_most.values(), *self.at_least.values()]:
+            if not math.isfinite(bound) or not -(2**63) <= bound < 2**63:
+                raise ValueError(f"{bound} does not bound any number of a field table")
         for name in self.default:
             if name in self.set:
                 raise ValueError(f"`{name}` is set, whatever was there: it needs no default")

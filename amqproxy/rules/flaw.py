@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.grammar import SENDERS
+from amqproxy.amqp091.methods import BY_NAME, Method
+from amqproxy.amqp091.wire import Table
 from amqproxy.rules.filters import compiled
 from amqproxy.rules.match import HEARTBEAT
 from amqproxy.rules.names import NAMES, Source
-from amqproxy.rules.rule import Rule
+from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.script import Script
+from amqproxy.rules.seen import Client, Seen
+from amqproxy.rules.sendable import Unsendable, check_verdict
 
 
 def check(rules: Iterable[Rule]) -> None:
@@ -54,3 +60,29 @@ def _check_one(rule: Rule) -> None:
     sender = rule.match.sender
     if sender is not None and not any(name == HEARTBEAT or sender in SENDERS[name] for name in possible):
         raise ValueError(f".match.sender: the {sender} sends none of the methods that are matched")
+    if not isinstance(rule, Script):  # whose functions are there for commands that were sent
+        _check_what_is_sent(rule, possible)
+
+
+def _check_what_is_sent(rule: Rule, methods: Iterable[str]) -> None:
+    """Have the rule decide about a specimen of each method, and try to encode what it would send."""
+    for name in sorted(set(methods) & BY_NAME.keys()):
+        for sender in SENDERS[name]:
+            command = Command(0 if name.startswith("connection.") else 1, _specimen(BY_NAME[name]))
+            seen = Seen(sender=sender, command=command, client=Client())
+            try:
+                verdict = rule.decide(seen, Memory(rule.begin(), rule.begin_session()))
+            except Exception:  # noqa: BLE001 - it may want more than a specimen has
+                continue
+            try:
+                check_verdict(verdict, command)
+            except Unsendable as error:
+                raise ValueError(f": what it makes of a {name} cannot be sent: {error}") from None
+
+
+_SPECIMENS = {"b": False, "s": "", "u": "", "S": b"", "F": Table()}
+"""Of each wire type, a value; 1 of all numbers."""
+
+
+def _specimen(method: type[Method]) -> Method:
+    return method(*[_SPECIMENS.get(letter, 1) for letter in method.layout.decode()])

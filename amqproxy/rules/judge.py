@@ -22,6 +22,7 @@ from amqproxy.rules.filters import compiled
 from amqproxy.rules.known import MAX_OCTETS, Known, Spared, acts, likeness
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import ChannelFacts, Client, Seen
+from amqproxy.rules.sendable import Unsendable, check_verdict
 from amqproxy.rules.table import Row, Table
 from amqproxy.rules.verdict import Close, Impairment, Stage, Verdict
 
@@ -106,7 +107,8 @@ class Judge:
         its vhost, and before the command that says so is judged."""
         self.client = client
         probe = Seen(sender=CLIENT, command=_NOTHING, client=client)
-        cases = tuple([case for case in self.ruleset.cases if all(each.holds(probe) for each in case.about_client)])
+        asked = [case.asked_of(probe) for case in self.ruleset.cases]
+        cases = tuple([case for case in asked if case is not None])
         self._table = self.ruleset.table(cases, self._retired)
         self._cases = self._table.cases
         self._known: dict[Peer, dict[bytes, Known]] = {CLIENT: {}, SERVER: {}}
@@ -299,6 +301,7 @@ class Judge:
             for case in row.restoring:
                 seen = _after(seen, verdict)
                 restored = case.rule.restore(seen, self._memory(case))
+                check_verdict(restored, seen.command)
                 if restored.command is None or not _is_repeatable(restored, seen.command):
                     return None
                 verdict = verdict.then(restored)
@@ -323,9 +326,8 @@ class Judge:
                 decided = self._decided(case, seen)
             except Exception as error:  # noqa: BLE001 - a rule may raise anything, and must then refuse
                 case.counts.errors += 1
-                if case.is_shadow:
-                    continue
-                return verdict.then(_failed(case.rule, seen, error))
+                verdict = verdict.then(_failed(case, seen, error))
+                continue
             if decided is None:
                 continue
             if case.is_shadow:
@@ -345,6 +347,7 @@ class Judge:
         if case.is_shadow:
             marks = (f"{case.rule.name} (shadow)",) if does_act else ()
             return Verdict(command=seen.command, marks=marks)
+        check_verdict(decided, seen.command)
         if case.last_place >= 0 and decided.command is not None:
             return msgspec.structs.replace(decided, is_final=False)  # it ends the list, and not the rules
         if does_act:
@@ -359,11 +362,11 @@ class Judge:
             seen = _after(seen, verdict)
             try:
                 restored = case.rule.restore(seen, self._memory(case))
+                check_verdict(restored, seen.command)
             except Exception as error:  # noqa: BLE001 - as above
                 case.counts.errors += 1
-                if case.is_shadow:
-                    continue
-                return verdict.then(_failed(case.rule, seen, error))
+                verdict = verdict.then(_failed(case, seen, error))
+                continue
             if not case.is_shadow:
                 verdict = verdict.then(restored)
         return verdict
@@ -402,13 +405,15 @@ class Judge:
     def channel_closed(self, number: int) -> None:
         """The channel is no more on the client's leg."""
         for case, memory in self._memories.items():
-            case.rule.channel_closed(number, memory)
+            with case.counting_failures():
+                case.rule.channel_closed(number, memory)
 
     def session_over(self) -> None:
         """The session is no more; to be told once."""
         memories, self._memories = self._memories, {}
         for case, memory in memories.items():
-            case.rule.session_over(memory)
+            with case.counting_failures():
+                case.rule.session_over(memory)
 
     def moved(self, ruleset: RuleSet) -> Judge:
         """The judge of the same session by the rules of a new config, in whose stead this one is no longer used.
@@ -495,18 +500,25 @@ def _is_repeatable(verdict: Verdict, command: Command) -> bool:
     return verdict.command is None or verdict.command is command or verdict.command.header is None
 
 
-def _failed(rule: Rule, seen: Seen, error: Exception) -> Verdict:
-    """A rule that raises refuses the command. What it raised is not told in full, since it may hold what is secret."""
+def _failed(case: Case, seen: Seen, error: Exception) -> Verdict:
+    """A rule that raises refuses the command, unless it fails open or only counts what it would do.
+
+    What it raised is not told in full, since it may hold what is secret.
+    """
+    rule = case.rule
+    logged = (("error", _account(rule, error)),)
+    if case.is_shadow or rule.fails_open:
+        return Verdict(command=seen.command, shown=seen.shown, logged=logged)
     scope = Scope.CHANNEL if seen.command.channel else Scope.CONNECTION
     close = Close(scope, INTERNAL_ERROR, f"INTERNAL_ERROR - rule '{rule.name}' failed")
-    return Verdict(
-        command=None, close=close, marks=(rule.name,), logged=(("error", _account(rule, error)),), is_final=True
-    )
+    return Verdict(command=None, close=close, marks=(rule.name,), logged=logged, is_final=True)
 
 
 def _account(rule: Rule, error: Exception) -> str:
     if isinstance(error, CodeError):
         return f"rule '{rule.name}' failed: {error.outline}"
+    if isinstance(error, Unsendable):
+        return f"rule '{rule.name}' failed: {error}"
     place, following = "", error.__traceback__
     while following is not None:
         code = following.tb_frame.f_code

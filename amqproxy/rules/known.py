@@ -25,6 +25,8 @@ def likeness(frame: Frame) -> bytes:
     payload = frame.payload
     index = frame.index
     if index in _TAGGED:
+        if len(payload) < 5:
+            return payload  # cut off within its arguments: whoever decodes it will say so
         start = 4 if index != _TAG_SECOND else 5 + payload[4]
         return payload[:start] + payload[start + 8 :]
     return payload

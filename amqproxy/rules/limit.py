@@ -16,6 +16,7 @@ from amqproxy.rules.message_size import MessageSize
 from amqproxy.rules.pace import PACED, Pace
 from amqproxy.rules.prefetch import Prefetch, Unacked
 from amqproxy.rules.quantity import octets
+from amqproxy.rules.reply_text import check_reply_text
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage, Verdict
@@ -87,6 +88,8 @@ class Limit(Rule, frozen=True, tag="limit"):
             raise ValueError(f".match: a limit of {self.of} is about {', '.join(sorted(self.methods))}")
         if self.of in ("prefetch", "unacked") and not 1 <= self._most <= MAX_PREFETCH:
             raise ValueError(f".most: a prefetch is from 1 to {MAX_PREFETCH}")
+        if self.text is not None:
+            check_reply_text(self.text, self._measure.code)
 
     @property
     def methods(self) -> frozenset[str]:

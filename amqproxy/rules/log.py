@@ -21,6 +21,7 @@ class Log(Rule, frozen=True, tag="log"):
     level: Literal["debug", "info", "warning", "error"] = "info"
 
     renames = False
+    fails_open = True
 
     def __post_init__(self) -> None:
         _ = self._template

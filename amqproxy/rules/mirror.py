@@ -14,6 +14,7 @@ from amqproxy.rules.edit import Edit
 from amqproxy.rules.renaming import Renaming
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import Seen
+from amqproxy.rules.short_string import check_short_string
 from amqproxy.rules.verdict import Mirrored, Stage, Verdict
 
 _COPIES = frozenset({"CC", "BCC"})
@@ -35,6 +36,7 @@ class Mirror(Rule, frozen=True, tag="mirror"):
     keeps_reply_to: bool = False
 
     renames = False
+    fails_open = True
 
     def __post_init__(self) -> None:
         if self.upstream is None and self.exchange is None and self.routing_key is None:
@@ -42,6 +44,10 @@ class Mirror(Rule, frozen=True, tag="mirror"):
         matched = self.match.methods
         if not matched & self.methods:
             raise ValueError(f"only basic.publish is mirrored, and not {', '.join(sorted(matched)[:3])}")
+        for key in ("exchange", "routing_key"):
+            name = getattr(self, key)
+            if isinstance(name, str):
+                check_short_string(name, key)
 
     @property
     def methods(self) -> frozenset[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from amqproxy.amqp091.errors import BY_CODE, MAX_REPLY_TEXT, Scope
+from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.grammar import CLIENT
+from amqproxy.rules.reply_text import reply_text
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Answer, Close, Verdict
 
@@ -14,11 +15,3 @@ def overrun(seen: Seen, code: int, text: str, *, may_nack: bool = True) -> Verdi
         return Verdict(command=None, answer=Answer.NACK)
     scope = Scope.CHANNEL if seen.command.channel else Scope.CONNECTION
     return Verdict(command=None, close=Close(scope, code, reply_text(code, text), CLIENT))
-
-
-def reply_text(code: int, text: str) -> str:
-    """The text with the name of its reply code in front, where that has one; cut to what a close can hold."""
-    error = BY_CODE.get(code)
-    if error is not None:
-        return error(text).reply_text
-    return text.encode("utf-8", "surrogateescape")[:MAX_REPLY_TEXT].decode("utf-8", "ignore")

@@ -10,7 +10,7 @@ import msgspec
 from amqproxy.amqp091.errors import BY_CODE, AccessRefused, NoRoute, NotAllowed, Scope
 from amqproxy.amqp091.grammar import ANSWERS, CLIENT, SENDERS, SERVER, Peer
 from amqproxy.amqp091.methods import Method
-from amqproxy.rules.reply_text import cut
+from amqproxy.rules.reply_text import check_reply_text, cut
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.template import Template
@@ -76,7 +76,8 @@ class Refuse(Rule, frozen=True, tag="refuse"):
         matched = self.match.methods
         if not matched & self.methods:
             raise ValueError(f"{', '.join(sorted(matched)[:3])} cannot be refused")
-        _ = self._template
+        if self._template is not None:
+            check_reply_text(self._template.literal)
 
     @property
     def methods(self) -> frozenset[str]:

@@ -9,12 +9,11 @@ from typing import Any
 
 import msgspec
 
+from amqproxy.amqp091.wire import MAX_SHORT_STRING
 from amqproxy.rules.pattern import Patterns, Predicate, exact, predicate, regular_expression, sound
 from amqproxy.rules.seen import Seen
+from amqproxy.rules.short_string import check_short_string, check_short_template, fits
 from amqproxy.rules.template import Template
-
-MAX_NAME = 255
-"""Octets of a name: it is a short string."""
 
 MAX_NAMES = 10_000
 """How many names a rule remembers for a session, for the way back; the oldest is forgotten first."""
@@ -95,6 +94,10 @@ class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         for template in (self._to, self._prefix, self._suffix):
             if template is not None and not template.is_of_client:
                 raise ValueError(f"`{template.text}`: a name may depend on the client, and on nothing else")
+            if template is not None:
+                check_short_template(template)
+        for new in self.names.values():
+            check_short_string(new)
         if self._expression is not None and self.to is not None:
             check_groups(self._expression, self.to)
         _ = self._selects
@@ -115,8 +118,8 @@ class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         if self._selects is not None and not self._selects(name):
             return name
         new = self._replaced(name, seen) if self._to is not None else self._refitted(name, seen)
-        if not _fits(new):
-            raise ValueError(f"a name has at most {MAX_NAME} octets, and `{name}` would have more")
+        if not fits(new):
+            raise ValueError(f"a name has at most {MAX_SHORT_STRING} bytes, and `{name}` would have more")
         return new
 
     def old(self, new: str, seen: Seen, literal: str | None = None) -> str:
@@ -135,7 +138,7 @@ class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         if len(new) < len(prefix) + len(suffix) or not (new.startswith(prefix) and new.endswith(suffix)):
             return new
         old = self.strip_prefix + new[len(prefix) : len(new) - len(suffix)] + self.strip_suffix
-        return old if _fits(old) and self.new(old, seen) == new else new
+        return old if fits(old) and self.new(old, seen) == new else new
 
     def _replaced(self, name: str, seen: Seen) -> str:
         assert self._to is not None
@@ -205,8 +208,3 @@ def check_groups(expression: Any, text: str) -> None:
     for place, following in pairwise(text):
         if place == "\\" and following.isdecimal() and int(following) > expression.groups:
             raise ValueError(f"`{text}` wants group {following} of an expression that has {expression.groups}")
-
-
-def _fits(name: str) -> bool:
-    """Is it short enough for a name?"""
-    return len(name) <= MAX_NAME // 4 or len(name.encode("utf-8", "surrogateescape")) <= MAX_NAME

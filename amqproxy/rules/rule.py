@@ -65,6 +65,11 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         return True
 
     @property
+    def fails_open(self) -> bool:
+        """Does a command pass on which the rule fails? So it is with those that only look; all others refuse it."""
+        return False
+
+    @property
     def reads_unacked(self) -> bool:
         """Does it read `ChannelFacts.unacked`? That is counted only where a rule, or the `when` of one, does."""
         return False

@@ -13,6 +13,7 @@ from amqproxy.rules.resources import Resources
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.scripting import Context
 from amqproxy.rules.seen import Seen
+from amqproxy.rules.sendable import Unsendable, check_types
 from amqproxy.rules.verdict import Stage, Verdict
 
 _STAGES = {"method": Stage.METHOD, "header": Stage.HEADER, "body": Stage.BODY}
@@ -51,10 +52,7 @@ class Script(Rule, frozen=True, tag="script"):
         by_method = {code.HOOKS[name]: hook for name, hook in hooks.items() if name in code.HOOKS}
         rule.__dict__.update(hooks_of_file=hooks, hooks_by_method=by_method, shared_by_all={})
         if code.LOAD in hooks:
-            try:
-                hooks[code.LOAD](Context(self.name, shared=rule.__dict__["shared_by_all"]))
-            except Exception as error:
-                raise code.fault(error, self.file) from error
+            code.called(hooks[code.LOAD], self.file, Context(self.name, shared=rule.__dict__["shared_by_all"]))
         return rule
 
     def continues(self, old: Rule) -> bool:
@@ -74,14 +72,15 @@ class Script(Rule, frozen=True, tag="script"):
         hook = self.__dict__["hooks_by_method"].get(seen.command.method.name) or hooks.get(code.ANY)
         if hook is None:
             return Verdict(command=seen.command)
-        try:
-            verdict = hook(seen.command, Context(self.name, seen, memory.shared, memory.own))
-        except Exception as error:
-            raise code.fault(error, self.file) from error
+        verdict = code.called(hook, self.file, seen.command, Context(self.name, seen, memory.shared, memory.own))
         if verdict is None:
             return Verdict(command=seen.command)
+        line = hook.__code__.co_firstlineno
         if not isinstance(verdict, Verdict):
-            line = hook.__code__.co_firstlineno
             kind = type(verdict).__name__
             raise code.CodeError(f"{self.file}:{line}: `{hook.__name__}` returned a {kind}, not a Verdict or None")
+        try:
+            check_types(verdict)
+        except Unsendable as error:
+            raise code.CodeError(f"{self.file}:{line}: `{hook.__name__}`: {error}") from None
         return verdict

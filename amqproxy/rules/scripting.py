@@ -27,6 +27,7 @@ from amqproxy.amqp091.grammar import Peer
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
+from amqproxy.rules.reply_text import reply_text
 from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Answer, Close, Insertion, Verdict
 from amqproxy.rules.withholding import withheld
@@ -145,9 +146,8 @@ def drop(command: Command, answer: Answer = Answer.ACK) -> Verdict:
 def refuse(text: str = "", code: int = AccessRefused.code, scope: Scope | None = None) -> Verdict:
     """The command's channel is closed, or its connection where the code asks for that, or `scope` does."""
     error = BY_CODE.get(code)
-    name = error.name if error is not None else "ERROR"
     usual = error.usual_scope if error is not None else Scope.CHANNEL
-    reply = error(text).reply_text if error is not None else f"{name} - {text}"
+    reply = reply_text(code, text if error is not None else f"ERROR - {text}")
     return Verdict(command=None, close=Close(scope or usual, code, reply), is_final=True)
 
 

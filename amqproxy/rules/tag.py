@@ -19,6 +19,7 @@ class Tag(Rule, frozen=True, tag="tag"):
     tags: Annotated[tuple[TagName, ...], msgspec.Meta(min_length=1)]
 
     renames = False
+    fails_open = True
 
     @property
     def is_constant(self) -> bool:

@@ -87,6 +87,11 @@ class Template:
         return [piece for piece in self.pieces if isinstance(piece, Place)]
 
     @property
+    def literal(self) -> str:
+        """What it says whatever fills its places."""
+        return "".join([piece for piece in self.pieces if isinstance(piece, str)])
+
+    @property
     def needs(self) -> Stage:
         """How much of a command must have come to fill it."""
         return max([place.name.stage for place in self.places], default=Stage.METHOD)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.rules.allow import Allow
 from amqproxy.rules.flaw import check
 from amqproxy.rules.match import Match, Sizes
-from amqproxy.rules.rule import Rule
+from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.seen import Seen
+from amqproxy.rules.verdict import Verdict
 
 
 class AtStart(Rule, frozen=True, tag="at-start"):
@@ -16,6 +19,12 @@ class AtStart(Rule, frozen=True, tag="at-start"):
 
 class Publishes(Rule, frozen=True, tag="publishes"):
     methods = frozenset({"basic.publish"})
+
+
+class Publishing(Rule, frozen=True, tag="publishing"):
+    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+        changed = BasicPublish(exchange="x" * 256)
+        return Verdict(command=seen.command.altered(changed))
 
 
 @pytest.mark.parametrize(
@@ -40,6 +49,10 @@ class Publishes(Rule, frozen=True, tag="publishes"):
         (
             [AtStart(name="a", match=Match(method="basic.publish"))],
             ".rules[0]: it acts on whole connections, which have no method",
+        ),
+        (
+            [Publishing(name="a", match=Match(method="basic.publish"))],
+            ".rules[0]: what it makes of a basic.publish cannot be sent: basic.publish cannot be encoded",
         ),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import ProtocolError, Scope
-from amqproxy.amqp091.frames import HEADER, HEARTBEAT_FRAME, Allowance, Frame, encode_frame, encode_method
+from amqproxy.amqp091.frames import HEADER, HEARTBEAT_FRAME, METHOD, Allowance, Frame, encode_frame, encode_method
 from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
 from amqproxy.amqp091.methods import BasicConsume, BasicDeliver, BasicPublish, Method, QueueDeclare
 from amqproxy.amqp091.properties import ContentHeader, Properties
@@ -416,3 +416,57 @@ def test_what_is_remembered_of_a_method_does_not_hold_its_frame() -> None:
     before = sys.getrefcount(frame)
     judged(judge, said)
     assert sys.getrefcount(frame) == before
+
+
+def test_a_delivery_that_is_cut_off_is_its_senders_fault() -> None:
+    judge = RuleSet([EverySecond(name="count", match=Match(method="basic.deliver"))]).judge(GUEST)
+    payload = BasicDeliver("tag", 1, False, "a", "b").encode()
+    for size in range(4, len(payload)):
+        frame = Frame(encode_frame(METHOD, 1, payload[:size]))
+        with pytest.raises(ProtocolError) as raised:
+            judge.stage(SERVER, frame, ChannelFacts(number=1))
+        assert raised.value.code in (501, 502)
+
+
+class RaisingOpen(Raising, frozen=True, tag="raising-open"):
+    fails_open = True
+
+
+def test_a_rule_that_only_looks_fails_open() -> None:
+    rules = RuleSet([RaisingOpen(name="look"), Rename(name="rename", to="b")])
+    said = command(BasicPublish(exchange="a"))
+    verdict = judged(rules.judge(GUEST), said)
+    assert verdict.close is None
+    assert verdict.command is not None
+    assert verdict.command.method.exchange == "b"
+    assert rules.counts()["look"].errors == 1
+    assert [level for level, _ in verdict.logged] == ["error"]
+
+
+def test_an_expression_that_fails_on_what_the_client_says_refuses_its_commands() -> None:
+    rules = RuleSet([Allow(name="odd", when="client.properties.product > 3"), Rename(name="rename", to="b")])
+    judge = rules.judge(GUEST)
+    for _ in range(2):
+        verdict = judged(judge, command(BasicPublish(exchange="a")))
+        assert verdict.close is not None
+        assert verdict.close.code == 541
+    assert rules.counts()["odd"].errors == 2
+    judge.know(msgspec.structs.replace(GUEST, properties={"product": 4}))
+    assert judged(judge, command(BasicPublish(exchange="a"))).close is None
+
+
+class Clumsy(EverySecond, frozen=True, tag="clumsy"):
+    def channel_closed(self, number: int, memory: Memory) -> None:
+        raise LookupError
+
+    def session_over(self, memory: Memory) -> None:
+        raise LookupError
+
+
+def test_a_rule_that_fails_as_something_ends_is_counted() -> None:
+    rules = RuleSet([Clumsy(name="clumsy"), EverySecond(name="count")])
+    judge = rules.judge(GUEST)
+    judged(judge, command(BasicPublish()))
+    judge.channel_closed(1)
+    judge.session_over()
+    assert rules.counts()["clumsy"].errors == 2

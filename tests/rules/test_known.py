@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from amqproxy.amqp091.errors import Scope
-from amqproxy.amqp091.frames import Frame, encode_method
+from amqproxy.amqp091.frames import METHOD, Frame, encode_frame, encode_method
 from amqproxy.amqp091.grammar import CLIENT
 from amqproxy.amqp091.methods import (
     BasicAck,
@@ -49,6 +49,12 @@ def like(method: Method) -> bytes:
 )
 def test_all_counts_but_a_delivery_tag(one: Method, other: Method, are_alike: bool) -> None:
     assert (like(one) == like(other)) is are_alike
+
+
+def test_a_delivery_that_is_cut_off_is_like_itself() -> None:
+    payload = BasicDeliver("tag", 1, False, "a", "b").encode()
+    for size in range(4, 9):
+        assert likeness(Frame(encode_frame(METHOD, 7, payload[:size]))) == payload[:size]
 
 
 @given(methods, methods)

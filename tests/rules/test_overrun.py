@@ -8,7 +8,8 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.grammar import CLIENT
 from amqproxy.amqp091.methods import BasicPublish, ChannelOpen, ConnectionOpen, Method
-from amqproxy.rules.overrun import overrun, reply_text
+from amqproxy.rules.overrun import overrun
+from amqproxy.rules.reply_text import reply_text
 from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Answer, Close, Verdict
 
@@ -42,5 +43,5 @@ def test_some_limits_close_all_the_same() -> None:
 def test_reply_texts() -> None:
     assert reply_text(406, "no") == "PRECONDITION_FAILED - no"
     assert reply_text(999, "no") == "no"
-    assert len(reply_text(999, "é" * 300).encode()) == 254
-    assert len(reply_text(406, "é" * 300).encode("utf-8", "surrogateescape")) <= 255
+    assert reply_text(999, "é" * 300) == "é" * 126 + "..."
+    assert len(reply_text(406, "é" * 300).encode()) <= 255

