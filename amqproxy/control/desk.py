@@ -99,7 +99,7 @@ class Desk:
         ]
 
     def _session(self, session: Session) -> Answer:
-        client, connection = session.known, session.client.connection
+        client, connection = session.shown, session.client.connection
         crossing = session.crossing
         return {
             "session": session.number,

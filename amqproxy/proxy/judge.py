@@ -49,6 +49,10 @@ class Judge(Protocol):
         """Are heartbeats to be staged too?"""
 
     @property
+    def shown_client(self) -> Client:
+        """What is known of the client, as people may see it."""
+
+    @property
     def reads_unacked(self) -> bool:
         """Is `ChannelFacts.unacked` to be counted?"""
 

@@ -122,6 +122,11 @@ class Session:
         return msgspec.structs.replace(known, vhost=connection.virtual_host)
 
     @property
+    def shown(self) -> Client:
+        """The same, as redactions leave it: for people to see."""
+        return self.known if self._crossing is None else self._crossing.judge.shown_client
+
+    @property
     def state(self) -> State:
         """Where the client's leg is in its life."""
         return self.client.connection.state

@@ -17,25 +17,35 @@ def introduced(client: Client, method: Method) -> Client:
     match method:
         case ConnectionStartOk():
             properties = plain(method.client_properties)
-            return msgspec.structs.replace(client, user=user_of(method), properties=properties)
+            user = user_of(method, client.tls_subject)
+            return msgspec.structs.replace(client, user=user, properties=properties)
         case ConnectionOpen():
             return msgspec.structs.replace(client, vhost=method.virtual_host)
         case _:
             return client
 
 
-def user_of(start: ConnectionStartOk) -> str:
-    """The name that a client logs in with by PLAIN or AMQPLAIN; "" where it says none that we can read."""
+def user_of(start: ConnectionStartOk, tls_subject: str = "") -> str:
+    """The name that a client logs in with by PLAIN or AMQPLAIN, as RabbitMQ reads it; "" where it says none.
+
+    With EXTERNAL, the client is whom its certificate names, whatever its response says: anybody could say that.
+    """
     if start.mechanism == "PLAIN":
         parts = start.response.split(b"\0")
         return parts[1].decode("utf-8", "surrogateescape") if len(parts) == 3 else ""
     if start.mechanism == "AMQPLAIN":
         try:
-            name = Table.from_octets(start.response).get("LOGIN")
+            return text_of_login(Table.from_octets(start.response).get("LOGIN")) or ""
         except ProtocolError:
             return ""
-        return name if isinstance(name, str) else ""
-    return ""
+    return tls_subject if start.mechanism == "EXTERNAL" else ""
+
+
+def text_of_login(value: Any) -> str | None:
+    """An entry of AMQPLAIN's table as text. RabbitMQ takes octets for one, too; None where it is neither."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    return value if isinstance(value, str) else None
 
 
 def plain(value: Any) -> Any:

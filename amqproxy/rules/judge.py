@@ -15,11 +15,14 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.frames import HEARTBEAT, Allowance, Frame
 from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
-from amqproxy.amqp091.methods import ConnectionOpenOk
+from amqproxy.amqp091.methods import ConnectionOpen, ConnectionOpenOk, ConnectionStartOk, Method
+from amqproxy.amqp091.wire import Table as FieldTable
 from amqproxy.rules.case import Case, Counts
 from amqproxy.rules.code import CodeError
 from amqproxy.rules.filters import compiled
+from amqproxy.rules.introduction import introduced
 from amqproxy.rules.known import MAX_OCTETS, Known, Spared, acts, likeness
+from amqproxy.rules.redact import Redact
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.sendable import Unsendable, check_verdict
@@ -106,6 +109,7 @@ class Judge:
         """Take what is known of the client now. To be told as soon as the client has said its user, its properties or
         its vhost, and before the command that says so is judged."""
         self.client = client
+        self._shown_client: Client | None = None
         probe = Seen(sender=CLIENT, command=_NOTHING, client=client)
         asked = [case.asked_of(probe) for case in self.ruleset.cases]
         cases = tuple([case for case in asked if case is not None])
@@ -340,7 +344,8 @@ class Judge:
 
     def _decided(self, case: Case, seen: Seen) -> Verdict | None:
         """What a rule that holds makes of a command; None where it lets it be. What it raises, it raises."""
-        decided = case.rule.decide(seen, self._memory(case))
+        given = self._covered(seen) if case.rule.shows else seen
+        decided = case.rule.decide(given, self._memory(case))
         does_act = acts(decided, seen.command)
         if not does_act and not decided.is_final:
             return None
@@ -353,6 +358,43 @@ class Judge:
         if does_act:
             return msgspec.structs.replace(decided, marks=(*decided.marks, case.rule.name))
         return decided
+
+    # --- what may be shown
+
+    @property
+    def shown_client(self) -> Client:
+        """What is known of the client, as redactions leave it."""
+        if self._shown_client is None:
+            client = self.client
+            try:
+                start = self._shown(ConnectionStartOk(client_properties=FieldTable(client.properties)))
+                opened = self._shown(ConnectionOpen(client.vhost))
+                shown = introduced(introduced(client, start), opened)
+                properties, vhost = shown.properties, shown.vhost
+            except Exception:  # noqa: BLE001 - what cannot be covered is not shown
+                properties, vhost = {}, ""
+            self._shown_client = msgspec.structs.replace(client, properties=properties, vhost=vhost)
+        return self._shown_client
+
+    def _shown(self, method: Method) -> Method:
+        covered = self._covered_command(Seen(sender=CLIENT, command=Command(0, method), client=self.client))
+        found: Method = covered.method
+        return found
+
+    def _covered(self, seen: Seen) -> Seen:
+        """The same, as redactions leave it, wherever they stand."""
+        if not any(isinstance(case.rule, Redact) for case in self._cases):
+            return seen
+        return msgspec.structs.replace(seen, shown=self._covered_command(seen), client=self.shown_client)
+
+    def _covered_command(self, seen: Seen) -> Command:
+        row = self._row(seen)
+        for case in () if row is None else row.asked:
+            is_about = isinstance(case.rule, Redact) and not case.is_shadow
+            if is_about and case.holds_of_method(seen) and case.holds_of_the_rest(seen):
+                verdict = case.rule.decide(seen, self._memory(case))
+                seen = msgspec.structs.replace(seen, shown=verdict.shown)
+        return seen.command if seen.shown is None else seen.shown
 
     def _restored(self, row: Row, seen: Seen, verdict: Verdict) -> Verdict:
         """The verdict, with the names in its command given back that rules have changed in the other direction."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Literal
 
+from msgspec.structs import replace
+
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.template import Template
@@ -15,13 +17,17 @@ MAX_TEXT = 4096
 
 
 class Log(Rule, frozen=True, tag="log"):
-    """Log a text, in which places stand for what the command says, `{rule}` among them."""
+    """Log a text, in which places stand for what the command says, `{rule}` among them.
+
+    What a `redact` covers is covered here too, whether that rule stands before this one or behind it.
+    """
 
     text: str = "{sender} {method}"
     level: Literal["debug", "info", "warning", "error"] = "info"
 
     renames = False
     fails_open = True
+    shows = True
 
     def __post_init__(self) -> None:
         _ = self._template
@@ -35,7 +41,7 @@ class Log(Rule, frozen=True, tag="log"):
         return Template(self.text, {"rule": self.name})
 
     def decide(self, seen: Seen, memory: Memory) -> Verdict:
-        text = self._template.fill(seen)
+        text = self._template.fill(seen if seen.shown is None else replace(seen, command=seen.shown))
         if len(text) > MAX_TEXT:
             text = text[: MAX_TEXT - 1] + "…"
         return Verdict(command=seen.command, logged=((self.level, text),))

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.methods import ConnectionStartOk
 from amqproxy.amqp091.wire import Field, Table
+from amqproxy.rules.introduction import text_of_login
 from amqproxy.rules.secret import Secret
 
 _PLAIN, _AMQPLAIN = "PLAIN", "AMQPLAIN"
@@ -43,12 +44,13 @@ def _amqplain(response: bytes, rename: Callable[[str], str], password: Secret | 
         table = Table.from_octets(response)
     except ProtocolError:
         return None
-    if not isinstance(table.get("LOGIN"), str) or not isinstance(table.get("PASSWORD"), str):
+    if text_of_login(table.get("LOGIN")) is None or text_of_login(table.get("PASSWORD")) is None:
         return None
     fields = []
     for field in table.fields:
-        if field.name == "LOGIN" and isinstance(field.value, str):
-            fields.append(Field("LOGIN", field.type, rename(field.value)))
+        name = text_of_login(field.value) if field.name == "LOGIN" else None
+        if name is not None:
+            fields.append(Field("LOGIN", "S", rename(name)))
         elif field.name == "PASSWORD" and password is not None:
             fields.append(Field("PASSWORD", "S", password.reveal()))
         else:

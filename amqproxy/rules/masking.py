@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -10,7 +12,7 @@ import msgspec
 import msgspec.structs
 
 from amqproxy.amqp091.properties import Properties
-from amqproxy.amqp091.wire import Field, Table
+from amqproxy.amqp091.wire import Array, Field, Table
 from amqproxy.rules.edit import PROPERTIES
 from amqproxy.rules.pattern import Predicate
 
@@ -24,7 +26,7 @@ MAX_MASK = 32
 def masked_table(table: Table, is_secret: Predicate, mask: str) -> Table:
     """The table with the mask in place of secret entries, whatever their types; the very same, if it has none.
 
-    Tables within it are searched too.
+    Tables within it are searched too, and those in arrays.
     """
     fields = [_masked_field(field, is_secret, mask) for field in table.fields]
     return table if tuple(fields) == table.fields else Table(fields)
@@ -33,9 +35,18 @@ def masked_table(table: Table, is_secret: Predicate, mask: str) -> Table:
 def _masked_field(field: Field, is_secret: Predicate, mask: str) -> Field:
     if is_secret(field.name):
         return Field(field.name, "S", mask)
-    if isinstance(field.value, Table):
-        return field._replace(value=masked_table(field.value, is_secret, mask))
-    return field
+    value = _masked_within(field.value, is_secret, mask)
+    return field if value is field.value else field._replace(value=value)
+
+
+def _masked_within(value: Any, is_secret: Predicate, mask: str) -> Any:
+    """The value with its secret entries masked, where it has any."""
+    if isinstance(value, Table):
+        return masked_table(value, is_secret, mask)
+    if isinstance(value, Array):
+        items = [item._replace(value=_masked_within(item.value, is_secret, mask)) for item in value.items]
+        return value if tuple(items) == tuple(value.items) else Array(items)
+    return value
 
 
 def masked_properties(properties: Properties, is_secret: Predicate, mask: str) -> Properties:
@@ -69,7 +80,69 @@ def masked_json(body: bytes, pointers: Sequence[tuple[str, ...]], mask: str) -> 
         if not steps:
             return _encode(mask)
         found |= _mask(document, steps, mask)
-    return _encode(document) if found else body
+    return _encode(document) if found or _has_twins(body, pointers) else body
+
+
+def _has_twins(body: bytes, pointers: Sequence[tuple[str, ...]]) -> bool:
+    """May a secret stand under a name that its object has twice? Of those, only the last is in the document."""
+    if not any(_may_hold(body, steps) for steps in pointers):
+        return False
+    twins = False
+
+    def noted(pairs: list[tuple[str, Any]]) -> None:
+        nonlocal twins
+        twins = twins or len(pairs) != len({name for name, _ in pairs})
+
+    try:
+        json.loads(body, object_pairs_hook=noted)
+    except (ValueError, RecursionError):
+        return True  # what the other reader took is shown as that one has it
+    return twins
+
+
+def _may_hold(body: bytes, steps: Sequence[str]) -> bool:
+    """Does the last name on the way stand in the body? One with escapes may be any."""
+    return steps[-1] == "*" or b"\\" in body or steps[-1].encode() in body
+
+
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_PAIR = re.compile("([\ud800-\udbff])([\udc00-\udfff])")
+_LONE = re.compile("[\ud800-\udfff]")
+
+
+def masked_text(text: str, expressions: Sequence[Any], mask: str) -> str:
+    """The text with the mask in place of what the expressions match, also where it is written with JSON's escapes."""
+    masked = _substituted(text, expressions, mask)
+    if "\\" not in masked:
+        return masked
+    readable = unescaped(masked)
+    found = readable if readable == masked else _substituted(readable, expressions, mask)
+    return masked if found == readable else found
+
+
+def _substituted(text: str, expressions: Sequence[Any], mask: str) -> str:
+    replacement = mask.replace("\\", "\\\\")
+    for expression in expressions:
+        text = expression.sub(replacement, text)
+    return text
+
+
+def unescaped(text: str) -> str:
+    """JSON without those escapes that need not be there: `\\u0041` and `\\/`. It means what it meant."""
+    return _LONE.sub("\ufffd", _PAIR.sub(_joined, _ESCAPE.sub(_plain_character, text)))
+
+
+def _plain_character(escape: re.Match[str]) -> str:
+    if escape[1] is None:
+        return "/" if escape[2] == "/" else escape[0]
+    character = chr(int(escape[1], 16))
+    if character in '"\\':
+        return f"\\{character}"
+    return escape[0] if character < " " else character
+
+
+def _joined(pair: re.Match[str]) -> str:
+    return (pair[1] + pair[2]).encode("utf-16", "surrogatepass").decode("utf-16")
 
 
 def _mask(value: Any, steps: Sequence[str], mask: str) -> bool:

@@ -1,7 +1,7 @@
 """Which texts are meant: globs, regular expressions, topic patterns, and exact words.
 
     orders.*            a glob: `*` is any run of characters, `?` any one; all others are themselves
-    regex:o[a-z]+       a regular expression that the whole text must match, in RE2's syntax
+    regex:o[a-z]+       a regular expression that the whole text must match, line breaks included, in RE2's syntax
     topic:orders.*.#    as a topic exchange matches: `*` is one word, `#` any number
     is:orders.*         exactly this, stars and all
     !…                  any of these, negated
@@ -65,7 +65,7 @@ def _one(pattern: str) -> Predicate:
         return word.__eq__
     kind, _, rest = pattern.partition(":")
     if kind == "regex":
-        return _whole(regular_expression(rest))
+        return _whole(whole_expression(rest))
     if kind == "topic":
         return topic(rest)
     return glob(pattern)
@@ -87,8 +87,13 @@ def glob(pattern: str) -> Predicate:
     return lambda text: match(text) is not None
 
 
+def whole_expression(pattern: str) -> Any:
+    """The expression of a `regex:` pattern, whose dot takes line breaks too: nobody gets past it with one in a name."""
+    return regular_expression(pattern, dot_takes_all=True)
+
+
 @lru_cache(maxsize=1024)
-def regular_expression(pattern: str) -> Any:
+def regular_expression(pattern: str, *, dot_takes_all: bool = False) -> Any:
     """The compiled expression, with the methods of Python's own; it takes time linear in the text, whatever the text.
 
     `ValueError` when it is none. RE2 has no backreferences, and no looking ahead or behind. It wants text that UTF-8
@@ -97,6 +102,7 @@ def regular_expression(pattern: str) -> Any:
     import re2
 
     options = re2.Options()
+    options.dot_nl = dot_takes_all
     options.log_errors = False
     options.max_mem = _MEMORY
     try:

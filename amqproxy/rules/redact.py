@@ -10,7 +10,7 @@ import msgspec.structs
 
 from amqproxy.amqp091.methods import BY_NAME
 from amqproxy.rules.edit import PROPERTIES
-from amqproxy.rules.masking import MAX_MASK, masked_json, masked_properties, masked_table, pointer
+from amqproxy.rules.masking import MAX_MASK, masked_json, masked_properties, masked_table, masked_text, pointer
 from amqproxy.rules.name_places import MESSAGES
 from amqproxy.rules.pattern import Predicate, predicate, regular_expression, sound
 from amqproxy.rules.rule import Memory, Rule
@@ -157,8 +157,5 @@ class Redact(Rule, frozen=True, tag="redact"):
             text = body.decode("utf-8", "surrogateescape")
             if sound(text) != text:
                 return self.mask.encode()  # what cannot be searched is not shown
-            replacement = self.mask.replace("\\", "\\\\")
-            for expression in self._expressions:
-                text = expression.sub(replacement, text)
-            body = text.encode()
+            body = masked_text(text, self._expressions, self.mask).encode()
         return body

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from amqproxy.amqp091.wire import MAX_SHORT_STRING
-from amqproxy.rules.pattern import Patterns, Predicate, exact, predicate, regular_expression, sound
+from amqproxy.rules.pattern import Patterns, Predicate, exact, predicate, sound, whole_expression
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.short_string import check_short_string, check_short_template, fits
 from amqproxy.rules.template import Template
@@ -169,7 +169,7 @@ class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     def _expression(self) -> Any:
         """The regular expression whose groups `to` may use."""
         if isinstance(self.source, str) and self.source.startswith("regex:"):
-            return regular_expression(self.source.removeprefix("regex:"))
+            return whole_expression(self.source.removeprefix("regex:"))
         return None
 
     @cached_property

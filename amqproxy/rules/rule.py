@@ -70,6 +70,11 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         return False
 
     @property
+    def shows(self) -> bool:
+        """Does it show people what the command and the client say? Then it is given both as redactions leave them."""
+        return False
+
+    @property
     def reads_unacked(self) -> bool:
         """Does it read `ChannelFacts.unacked`? That is counted only where a rule, or the `when` of one, does."""
         return False

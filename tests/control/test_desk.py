@@ -60,6 +60,17 @@ async def test_rules_and_sessions(autojump_clock: MockClock) -> None:
         ]
 
 
+async def test_sessions_show_what_redactions_leave() -> None:
+    redact = 'name = "redact"\naction = "redact"\narguments = ["product"]\nfields = ["virtual_host"]'
+    async with opened(redact) as house:
+        crossing = house.session.crossing
+        crossing.client = msgspec.structs.replace(crossing.client, properties={"product": "s3cret", "platform": "x"})
+        crossing.judge.know(crossing.client)
+        [entry] = house.desk.answer(Sessions())["sessions"]
+        assert (entry["product"], entry["vhost"], entry["user"]) == ("***", "***", "guest")
+        assert crossing.client.properties["product"] == "s3cret"
+
+
 async def test_what_is_delayed_is_not_held() -> None:
     limit = 'name = "slow"\naction = "limit"\nof = "messages"\nrate = 0.05\nburst = 1'
     async with opened(limit) as house:

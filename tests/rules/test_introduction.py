@@ -34,12 +34,22 @@ AMQPLAIN = b"\x05LOGINS\0\0\0\x06orders\x08PASSWORDS\0\0\0\x06secret"
         ("AMQPLAIN", b"\x05LOGINI\0\0\0\x06", ""),
         ("AMQPLAIN", b"\x08PASSWORDS\0\0\0\x06secret", ""),
         ("AMQPLAIN", b"", ""),
+        ("AMQPLAIN", b"\x05LOGINx\0\0\0\x06orders\x08PASSWORDS\0\0\0\x06secret", "orders"),
+        ("AMQPLAIN", AMQPLAIN + b"\x05LOGINS\0\0\0\x03ops", "orders"),  # RabbitMQ takes the first
         ("EXTERNAL", b"\0orders\0secret", ""),
         ("plain", b"\0orders\0secret", ""),
     ],
 )
 def test_who_logs_in(mechanism: str, response: bytes, user: str) -> None:
     assert user_of(ConnectionStartOk(mechanism=mechanism, response=response)) == user
+
+
+def test_by_certificate_the_user_is_whom_it_names_whatever_the_response_says() -> None:
+    start = ConnectionStartOk(mechanism="EXTERNAL", response=b"ops")
+    assert introduced(Client(tls_subject="CN=orders,O=acme"), start).user == "CN=orders,O=acme"
+    assert introduced(Client(), start).user == ""
+    said = ConnectionStartOk(mechanism="PLAIN", response=b"\0orders\0secret")
+    assert introduced(Client(tls_subject="CN=ops"), said).user == "orders"
 
 
 @given(st.sampled_from(["PLAIN", "AMQPLAIN", "EXTERNAL"]), st.binary(max_size=40))

@@ -13,12 +13,14 @@ from amqproxy.amqp091.methods import (
     QueueDeclare,
 )
 from amqproxy.amqp091.properties import Properties
+from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.log import MAX_TEXT
 from amqproxy.rules.names import SECRETS
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage, Verdict
 from amqproxy.taps import record
-from tests.rules.scene import decided, rule, said
+from tests.rules.scene import GUEST, decided, rule, said
+from tests.rules.test_judge import command, judged
 
 
 @pytest.mark.parametrize(
@@ -58,3 +60,15 @@ def test_how_much_it_needs(text: str, needs: Stage) -> None:
 def test_what_makes_no_sense_is_not_loaded(text: str) -> None:
     with pytest.raises(msgspec.ValidationError):
         rule('action = "log"\n' + text)
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+def test_a_line_shows_only_what_redactions_leave(is_before: bool) -> None:
+    log = rule('action = "log"\nname = "log"\ntext = "{routing_key} {client.properties.product} {user}"')
+    redact = rule('action = "redact"\nname = "redact"\nfields = ["routing_key"]\narguments = ["product"]')
+    judge = RuleSet([redact, log] if is_before else [log, redact]).judge(GUEST)
+    verdict = judged(judge, command(BasicPublish(exchange="e", routing_key="s3cret")))
+    assert verdict.logged == (("info", "*** *** guest"),)
+    assert verdict.command is not None
+    assert verdict.command.method.routing_key == "s3cret"
+    assert judge.shown_client.properties == GUEST.properties | {"product": "***"}

@@ -10,6 +10,8 @@ from amqproxy.rules.login import rewritten
 from amqproxy.rules.secret import Secret
 
 AMQPLAIN = Table([Field("LOGIN", "S", "app"), Field("x", "B", 1), Field("PASSWORD", "S", "app-pw")]).octets
+OCTETS = Table([Field("LOGIN", "x", b"app"), Field("PASSWORD", "x", b"app-pw")]).octets
+"""Which RabbitMQ takes as well."""
 NEW_AMQPLAIN = Table([Field("LOGIN", "S", "P-app"), Field("x", "B", 1), Field("PASSWORD", "S", "s3cret")]).octets
 
 
@@ -26,6 +28,7 @@ NEW_AMQPLAIN = Table([Field("LOGIN", "S", "P-app"), Field("x", "B", 1), Field("P
         ("PLAIN", b"app", None, True, ("PLAIN", b"app")),
         ("PLAIN", b"app", "proxy", True, ("PLAIN", b"\0proxy\0s3cret")),
         ("PLAIN", b"\0a\0b\0c", "proxy", False, ("PLAIN", b"\0a\0b\0c")),
+        ("AMQPLAIN", OCTETS, None, True, ("AMQPLAIN", Table({"LOGIN": "P-app", "PASSWORD": "s3cret"}).octets)),
         ("AMQPLAIN", b"\x05LOGINS", None, True, ("AMQPLAIN", b"\x05LOGINS")),
         ("AMQPLAIN", b"", "proxy", True, ("PLAIN", b"\0proxy\0s3cret")),
         ("AMQPLAIN", Table({"LOGIN": 1, "PASSWORD": "x"}).octets, "p", True, ("PLAIN", b"\0p\0s3cret")),

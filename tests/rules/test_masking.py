@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -10,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
-from amqproxy.amqp091.wire import Field, Table
-from amqproxy.rules.masking import masked_json, masked_properties, masked_table, pointer
-from amqproxy.rules.pattern import predicate
+from amqproxy.amqp091.wire import Array, Field, Item, Table
+from amqproxy.rules.masking import masked_json, masked_properties, masked_table, masked_text, pointer, unescaped
+from amqproxy.rules.pattern import predicate, regular_expression
 from tests.amqp091 import strategies
 
 
@@ -22,6 +23,9 @@ def test_tables() -> None:
             Field("token", "I", 5),
             Field("n", "B", 1),
             Field("in", "F", Table({"token": {"a": 1}, "m": 2})),
+            Field(
+                "many", "A", Array([Item("F", Table({"token": 1})), Item("A", Array([Item("F", Table({"token": 2}))]))])
+            ),
             Field("token", "S", "x"),
         ]
     )
@@ -29,6 +33,11 @@ def test_tables() -> None:
         Field("token", "S", "***"),
         Field("n", "B", 1),
         Field("in", "F", Table({"token": "***", "m": 2})),
+        Field(
+            "many",
+            "A",
+            Array([Item("F", Table({"token": "***"})), Item("A", Array([Item("F", Table({"token": "***"}))]))]),
+        ),
         Field("token", "S", "***"),
     )
 
@@ -85,3 +94,51 @@ def test_what_is_not_pointed_at_stays(document: Any) -> None:
     body = msgspec.json.encode({"kept": document, "secret": document})
     masked = msgspec.json.decode(masked_json(body, [("secret",)], "*"))
     assert masked == msgspec.json.decode(msgspec.json.encode({"kept": document, "secret": "*"}))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"card": "4111", "card": 1}',
+        b'{"a": {"card": "4111"}, "a": {}}',
+        b'{"a": [{"\\u0063ard": "4111"}], "a": [1]}',
+    ],
+)
+def test_what_stands_under_a_name_that_comes_twice_is_not_shown(body: bytes) -> None:
+    pointers = [pointer("/card"), pointer("/a/card"), pointer("/a/*/card")]
+    assert b"4111" not in masked_json(body, pointers, "***")
+
+
+def test_a_body_without_secrets_stays_as_it_is_written() -> None:
+    body = b'{"a": 1, "card-number": [1.50, "\\u0041"]}'
+    assert masked_json(body, [pointer("/card")], "***") is body
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (r'{"card": "4111"}', '{"card": "***"}'),
+        (r'{"card": "\u003411\u0031"}', '{"card": "***"}'),
+        (r'{"card": "4\u00311\u0031", "b": "\u0022\n\\\u0034"}', '{"card": "***", "b": "\\"\\n\\\\4"}'),
+        (r'{"b": "\u0041", "a\/b": 1}', r'{"b": "\u0041", "a\/b": 1}'),
+        (r'{"path": "key\/41"}', '{"path": "***"}'),
+        (
+            r'{"lone": "\ud83d", "pair": "\ud83d\ude00", "c": "4\u003111"}',
+            '{"lone": "\ufffd", "pair": "\U0001f600", "c": "***"}',
+        ),
+    ],
+)
+def test_secrets_that_are_written_with_escapes(text: str, expected: str) -> None:
+    expressions = [regular_expression("4111"), regular_expression("key/[0-9]+")]
+    assert masked_text(text, expressions, "***") == expected
+
+
+json_texts = st.recursive(
+    st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5
+)
+
+
+@given(json_texts, st.booleans())
+def test_without_escapes_json_means_what_it_meant(value: Any, is_ascii: bool) -> None:
+    text = json.dumps(value, ensure_ascii=is_ascii)
+    assert json.loads(unescaped(text)) == value
