@@ -10,7 +10,6 @@ from amqproxy.broker.broker import Broker
 from amqproxy.broker.link import CLOSING_TIME, Link
 from amqproxy.broker.outbox import Outbox
 from amqproxy.broker.time_of_day import current_time
-from amqproxy.log import logger
 from amqproxy.sockets.transport import Broken, Transport
 
 MOST_UNSENT = 32 * 1024 * 1024
@@ -26,6 +25,7 @@ class Attendant:
 
     __slots__ = (
         "_broker",
+        "_has_failed",
         "_is_listed",
         "_is_sending",
         "_may_read",
@@ -54,6 +54,7 @@ class Attendant:
         self._nursery = nursery
         self._scope = trio.CancelScope()
         self._may_read = trio.Event()
+        self._has_failed = False
         self._is_listed = False
         self._is_sending = False
         self.is_ended = trio.Event()
@@ -96,8 +97,8 @@ class Attendant:
         self._outbox.hold()
         try:
             self.link.feed(data, now)
-        except Exception:  # noqa: BLE001
-            self._fail()
+        except Exception as error:  # noqa: BLE001
+            self._fail(error)
         self._outbox.flush(now)
 
     def _is_disk_behind(self) -> bool:
@@ -143,8 +144,8 @@ class Attendant:
                 link.sent(now)
         except Broken:
             self._scope.cancel()
-        except Exception:  # noqa: BLE001
-            self._fail()
+        except Exception as error:  # noqa: BLE001
+            self._fail(error)
 
     async def _send(self, octets: bytes | memoryview) -> None:
         """Send all there is, and what comes meanwhile; the end too, if the link is over."""
@@ -160,8 +161,8 @@ class Attendant:
                 await self._end()
         except Broken:
             self._scope.cancel()
-        except Exception:  # noqa: BLE001
-            self._fail()
+        except Exception as error:  # noqa: BLE001
+            self._fail(error)
         self._is_sending = link.is_over
         if link.waiting:
             self._wake()
@@ -180,14 +181,14 @@ class Attendant:
         self._outbox.hold()
         try:
             self.link.lose(now)
-        except Exception:  # noqa: BLE001
-            self._fail()
+        except Exception as error:  # noqa: BLE001
+            self._fail(error)
         self._outbox.flush(now)
 
-    def _fail(self) -> None:
-        """An exception of our own, which is being handled, ends this connection and is nobody else's trouble."""
-        logger().exception("connection failed", client=self.link.name)
-        try:
-            self.link.fail(current_time())
-        except Exception:  # noqa: BLE001
+    def _fail(self, error: Exception) -> None:
+        """An exception of our own ends this connection and is nobody else's trouble; a second one without a word."""
+        self._broker.events.fail("connection failed", error, client=self.link.name)
+        if self._has_failed:
             self._scope.cancel()
+        self._has_failed = True
+        self.link.give_up(current_time())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from amqproxy.amqp091.errors import PreconditionFailed
@@ -115,8 +115,8 @@ class Broker:
         vhost = self.vhosts.pop(name, None)
         if vhost is None:
             return False
-        for link in [link for link in self.links if link.vhost is vhost]:
-            link.close(f"vhost '{name}' is deleted", now)
+        links = [link for link in self.links if link.vhost is vhost]
+        self._for_each(links, lambda link: link.close(f"vhost '{name}' is deleted", now), now)
         for queue in list(vhost.queues.values()):
             vhost.remove_queue(queue)
         for user in self.users.values():
@@ -141,8 +141,8 @@ class Broker:
         user = self.users.pop(name, None)
         if user is None:
             return False
-        for link in [link for link in self.links if link.user is user]:
-            link.close(f"user '{name}' is deleted", now)
+        links = [link for link in self.links if link.is_of(user)]
+        self._for_each(links, lambda link: link.close(f"user '{name}' is deleted", now), now)
         self.events.report("user.deleted", "", user)
         return True
 
@@ -196,9 +196,17 @@ class Broker:
     def close_connections(self, reason: str, now: float, vhost: str | None = None) -> int:
         """Close all connections, or those to a virtual host, with 320 and a reason; how many there were."""
         links = [link for link in self.links if vhost is None or (link.vhost is not None and link.vhost.name == vhost)]
-        for link in links:
-            link.close(reason, now)
+        self._for_each(links, lambda link: link.close(reason, now), now)
         return len(links)
+
+    def _for_each(self, links: Iterable[Link], act: Callable[[Link], None], now: float) -> None:
+        """Do something with each of these; one with which that fails is closed with 541, and the others have theirs."""
+        for link in links:
+            try:
+                act(link)
+            except Exception as error:  # noqa: BLE001
+                self.events.fail("connection failed", error, client=link.name)
+                link.give_up(now)
 
     def measure(self, now: float, *, memory: int | None = None, disk_free: int | None = None) -> None:
         """Hold the octets in use, and those free on the disk, against the limits."""
@@ -227,8 +235,7 @@ class Broker:
         else:
             self.alarms.remove(resource)
         self.events.report("alarm.set" if is_on else "alarm.cleared", "", resource)
-        for link in list(self.links):
-            link.alarms_changed(now)
+        self._for_each(list(self.links), lambda link: link.alarms_changed(now), now)
 
     def _paging_failed(self, has_failed: bool, now: float) -> None:
         self.set_alarm("disk", has_failed, now, cause="paging")
@@ -258,14 +265,16 @@ class Broker:
 
     def tick(self, now: float) -> None:
         """Do what is due: let messages and queues expire, send heartbeats, hang up on the silent."""
-        for link in self.timed_links.take(now):
-            link.tick(now)
+        contained = self.events.contained
+        self._for_each(self.timed_links.take(now), lambda link: link.tick(now), now)
         if self._overdue is not None and self._overdue.is_due(now):
             self._end_overdue(self._overdue, now)
-        for vhost in self.vhosts.values():
-            vhost.tick(now)
+        for vhost in list(self.vhosts.values()):
+            with contained("a virtual host's tick failed", vhost=vhost.name):
+                vhost.tick(now)
         if self.paging.is_due:
-            self.paging.work(now)
+            with contained("paging failed"):
+                self.paging.work(now)
 
     def _end_overdue(self, overdue: Overdue, now: float) -> None:
         text = (
@@ -275,7 +284,7 @@ class Broker:
         channels = [channel for link in self.links for channel in link.channels.values()]
         for channel in overdue.find(channels, now):
             error = PreconditionFailed(text.format(channel.number, overdue.timeout * 1000))
-            channel.link.end_channel(channel, error, now)
+            self._for_each([channel.link], lambda link: link.end_channel(channel, error, now), now)  # noqa: B023
 
 
 def limit(limits: Mapping[str, int], name: str) -> int | None:

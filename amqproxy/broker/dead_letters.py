@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from amqproxy.broker.queue import Queue
 
 _by_name = attrgetter("name")
+
+MAX_COUNT = 2**63 - 1
+"""How far x-death counts."""
 
 
 def dead_lettered(queue: Queue, message: Message, reason: str, now: float) -> Message:
@@ -50,35 +53,74 @@ def _is_cycle(name: str, deaths: list[Table]) -> bool:
 
 def _deaths(fields: Iterable[Field]) -> list[Table]:
     """The entries of x-death, the newest first."""
+    return [item.value for item in _items(fields) if isinstance(item.value, Table)]
+
+
+def _items(fields: Iterable[Field]) -> Sequence[Item]:
+    """What is in x-death."""
     value = next((field.value for field in fields if field.name == "x-death"), None)
-    return [item.value for item in value.items if isinstance(item.value, Table)] if isinstance(value, Array) else []
+    return value.items if isinstance(value, Array) else ()
 
 
 def _with_death(fields: list[Field], queue: Queue, message: Message, reason: str, now: float) -> list[Field]:
-    """Headers with this death counted: in front, and as one with those of the same queue and reason before it.
-
-    Of these the first is told in full, and the others only by their count.
-    """
+    """Headers with this death counted: in front, and as one with that of the same queue and reason before it."""
     is_first = not any(field.name == "x-death" for field in fields)
-    mine: list[Table] = []
-    others: list[Table] = []
-    for each in _deaths(fields):
-        is_mine = each.get("queue") == queue.name and each.get("reason") == reason
-        (mine if is_mine else others).append(each)
-    if mine:
-        counts = [each.get("count", 1) for each in mine]
-        count = sum(each for each in counts if isinstance(each, int)) + 1
-        older = [field for field in mine[0].fields if field.name != "count"]
-        death = sorted([*older, Field("count", "l", count)], key=_by_name)
+    older: Table | None = None
+    others: list[Item] = []
+    for item in _merged(_items(fields)):
+        if older is None and _kind(item) == (queue.name, reason):
+            older = item.value
+        else:
+            others.append(item)
+    if older is not None:
+        known = [field for field in older.fields if field.name != "count"]
+        death = [*known, Field("count", "l", _next_count(older.get("count", 0)))]
     else:
         death = [Field("count", "l", 1), *_death(fields, queue, message, reason, now)]
-    deaths = Array([Item("F", Table(death)), *(Item("F", each) for each in others)])
+    if any(field.name == "x-death" and isinstance(field.value, Array) for field in fields):
+        death.sort(key=_by_name)
+    deaths = Array([Item("F", Table(death)), *others])
     new = {"x-death": Field("x-death", "A", deaths)}
     if is_first:
         new["x-first-death-exchange"] = Field("x-first-death-exchange", "S", message.exchange)
         new["x-first-death-queue"] = Field("x-first-death-queue", "S", queue.name)
         new["x-first-death-reason"] = Field("x-first-death-reason", "S", reason)
     return sorted([*new.values(), *(field for field in fields if field.name not in new)], key=_by_name)
+
+
+def _merged(items: Sequence[Item]) -> Sequence[Item]:
+    """Deaths by queue and reason, as RabbitMQ merges them: where there are several, the first of each kind is kept, in
+    the reverse of their order, and gets the number of its kind for a count if it has none. What is no death stays.
+    """
+    if len(items) < 2:
+        return items
+    kinds: dict[Any, list[Item]] = {}
+    for item in items:
+        kinds.setdefault(_kind(item), []).append(item)
+    return [_counted(like[0], len(like)) for like in reversed(kinds.values())]
+
+
+def _kind(item: Item) -> Any:
+    """What makes two deaths one."""
+    if not isinstance(item.value, Table):
+        return id(item)
+    queue, reason = item.value.get("queue"), item.value.get("reason")
+    return (queue, reason) if _is_text(queue) and _is_text(reason) else (repr(queue), repr(reason), None)
+
+
+def _is_text(value: object) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _counted(item: Item, count: int) -> Item:
+    if not isinstance(item.value, Table) or "count" in item.value:
+        return item
+    return Item("F", Table(sorted([Field("count", "l", count), *item.value.fields], key=_by_name)))
+
+
+def _next_count(count: object) -> int:
+    """One more, as far as a count goes. What a client wrote may be no number, and says nothing then."""
+    return min(max(count, -MAX_COUNT), MAX_COUNT - 1) + 1 if isinstance(count, int) else 1
 
 
 def _death(fields: list[Field], queue: Queue, message: Message, reason: str, now: float) -> list[Field]:

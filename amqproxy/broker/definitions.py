@@ -52,7 +52,7 @@ def load(broker: Broker, definitions: Entry, now: float, vhost: str | None = Non
                 left_out.append(f"{place}: {error.text}")
             except ProtocolError as error:
                 raise DefinitionError(f"{place}: {error.text}") from None
-            except (TypeError, ValueError, AttributeError) as error:
+            except Exception as error:  # noqa: BLE001 - whatever else an entry that cannot be leads to
                 raise DefinitionError(f"{place}: {error}") from None
     return left_out
 

@@ -71,18 +71,33 @@ class Deliveries:
         if not consumer.no_ack:
             self.unacked.add(self._last_tag, entry)
         message = entry.message
-        self.output.deliver(
-            self.number,
-            consumer.head,
-            self._last_tag,
-            entry.is_redelivered,
-            message.exchange,
-            message.routing_key,
-            entry.header,
-            message.body,
-        )
+        try:
+            self.output.deliver(
+                self.number,
+                consumer.head,
+                self._last_tag,
+                entry.is_redelivered,
+                message.exchange,
+                message.routing_key,
+                entry.header,
+                message.body,
+            )
+        except Exception as error:  # noqa: BLE001
+            self._cannot_deliver(entry, error)
+            return
         if self.events.observers or self.vhost.is_traced:
             self._delivered(entry, now)
+
+    def _cannot_deliver(self, entry: Entry, error: Exception) -> None:
+        """A delivery cannot be written, as with a routing key that a dead letter got and no short string holds.
+
+        That costs its receiver's connection, as with RabbitMQ, and not whoever published it or gave it back. It ends
+        by itself, and not in the middle of this: then what it holds is requeued.
+        """
+        link = self.channel.link
+        self.events.fail("delivery failed", error, queue=str(entry.queue), client=link.name)
+        self.global_prefetch = 0
+        link.fail_soon()
 
     def answer(self, queue: Queue, entry: Entry, now: float, *, no_ack: bool) -> None:
         """Send the message that a basic.get took out of a queue."""
@@ -96,7 +111,11 @@ class Deliveries:
         got = BasicGetOk(
             self._last_tag, entry.is_redelivered, message.exchange, message.routing_key, queue.message_count
         )
-        self.channel.link.say(self.number, got)
+        try:
+            self.channel.link.say(self.number, got)
+        except Exception as error:  # noqa: BLE001
+            self._cannot_deliver(entry, error)
+            return
         self.output.content(self.number, entry.header, message.body)
         if self.events.observers or self.vhost.is_traced:
             self._delivered(entry, now)
@@ -112,8 +131,9 @@ class Deliveries:
         """Tell whoever watches. Of what the firehose brings nothing is traced."""
         vhost, message, queue = self.vhost, entry.message, entry.queue
         if vhost.is_traced and message.exchange != firehose.EXCHANGE:
-            trace = firehose.traced_delivery(message, self.channel.place, queue.name, entry.is_redelivered)
-            vhost.publish(vhost.exchanges[firehose.EXCHANGE], trace, now)
+            with vhost.events.contained("tracing failed", vhost=vhost.name):
+                trace = firehose.traced_delivery(message, self.channel.place, queue.name, entry.is_redelivered)
+                vhost.publish(vhost.exchanges[firehose.EXCHANGE], trace, now)
         if vhost.events.observers:
             details = {"queue": queue, "channel": self.channel, "tag": self._last_tag}
             vhost.events.report("message.delivered", vhost.name, message, **details)
@@ -209,13 +229,17 @@ class Deliveries:
         ending = dict.fromkeys(self.consumers.values())
         self.consumers = {}
         last = [each for each in ending if each.queue.auto_delete and ending.keys() >= each.queue.consumers.keys()]
+        contained = self.events.contained
         for consumer in last:
-            self.end(consumer, now)
             del ending[consumer]
+            with contained("a consumer's end failed", queue=str(consumer.queue)):
+                self.end(consumer, now)
         for queue, mine in by_queue(self.unacked.take_all()):
-            queue.give_back(mine, now)
+            with contained("requeueing failed", queue=str(queue)):
+                queue.give_back(mine, now)
         for consumer in ending:
-            self.end(consumer, now)
+            with contained("a consumer's end failed", queue=str(consumer.queue)):
+                self.end(consumer, now)
 
 
 def by_queue(entries: list[Entry]) -> Iterable[tuple[Queue, list[Entry]]]:

@@ -3,3 +3,5 @@
 cdef class Events:
     cdef public list observers
     cdef public list keepers
+    cdef public object on_failure
+    cdef public long long failures

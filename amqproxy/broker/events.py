@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 
@@ -23,14 +24,18 @@ Observer = Callable[[Event], None]
 class Events:
     """Who listens. Where nobody does, an event costs one look at `observers`: ask that before calling `report`.
 
-    `keepers` want to hear of definitions only: for these, ask `is_kept`.
+    `keepers` want to hear of definitions only: for these, ask `is_kept`. `on_failure` is called with each failure that
+    the model contains, as `supervision.report` is: what happened, the exception, and the fields of one log line.
+    `failures` counts them.
     """
 
-    __slots__ = ("keepers", "observers")
+    __slots__ = ("failures", "keepers", "observers", "on_failure")
 
     def __init__(self) -> None:
         self.observers: list[Observer] = []
         self.keepers: list[Observer] = []
+        self.on_failure: Callable[..., None] = lambda event, failure, **fields: None
+        self.failures = 0
 
     @property
     def is_kept(self) -> bool:
@@ -38,9 +43,24 @@ class Events:
         return bool(self.observers or self.keepers)
 
     def report(self, name: str, vhost: str, subject: Any, **details: Any) -> None:
-        """Tell everybody. An observer must not raise."""
+        """Tell everybody; an observer that raises is its own trouble."""
         event = Event(name, vhost, subject, details)
-        for observer in self.observers:
-            observer(event)
-        for keeper in self.keepers:
-            keeper(event)
+        for observer in (*self.observers, *self.keepers):
+            try:
+                observer(event)
+            except Exception as error:  # noqa: BLE001
+                self.fail("observer failed", error, of=name)
+
+    @contextmanager
+    def contained(self, event: str, **fields: Any) -> Iterator[None]:
+        """Let an exception raised inside cost what is done inside, and one line in the log: the model's own door."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001
+            self.fail(event, error, **fields)
+
+    def fail(self, event: str, failure: Exception, **fields: Any) -> None:
+        """Report a failure that is contained."""
+        self.failures += 1
+        with suppress(Exception):  # a log that fails is nobody's trouble
+            self.on_failure(event, failure, **fields)

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from amqproxy.broker.durable import Durable
+from amqproxy.broker.events import Events
 from amqproxy.broker.message import Message
 
 NEVER = float("inf")
@@ -307,15 +308,22 @@ class Kept(NamedTuple):
 class Journal:
     """Everything durable, as it happens. `wake` is called when there is something to take, and `gather` when it is.
 
+    `events` hears of failures of those that wait.
     `epoch` is what the model's clock has to be given to become the wall's. `rows` counts the messages that ever came,
     `spared` those that were done with before a batch had them. Messages that come now are a part of `pledge`.
     `octets` wait to be taken, and `is_full` says that these and those on their way to the disk are MAX_PENDING or more.
     """
 
     def __init__(
-        self, *, epoch: float = 0.0, wake: Callable[[], None] = lambda: None, max_pending: int = MAX_PENDING
+        self,
+        *,
+        epoch: float = 0.0,
+        wake: Callable[[], None] = lambda: None,
+        max_pending: int = MAX_PENDING,
+        events: Events | None = None,
     ) -> None:
         self.epoch = epoch
+        self.events = events or Events()
         self.max_pending = max_pending
         self.octets = 0
         self.rows = 0
@@ -515,7 +523,8 @@ class Journal:
         due = [call for number, call in self._waiting if number <= batch.number]
         self._waiting = [each for each in self._waiting if each[0] > batch.number]
         for call in due:
-            call()
+            with self.events.contained("what waited for the disk failed"):
+                call()
 
     def when_committed(self, call: Callable[[], None]) -> None:
         """Call, once, when all that has been noted so far is on the disk, which is urgent: now, if it is."""

@@ -85,7 +85,7 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[Remembrance]:
         broker.set_alarm("disk", True, current_time(), cause="store")
 
     # Not at once: a batch is to have all that this turn of the loop brings.
-    journal = Journal(wake=partial(token.run_sync_soon, write, idempotent=True))
+    journal = Journal(wake=partial(token.run_sync_soon, write, idempotent=True), events=broker.events)
     store = await trio.to_thread.run_sync(
         partial(
             Store,

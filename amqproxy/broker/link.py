@@ -103,6 +103,7 @@ class Link:
         self._is_loopback = is_loopback
         self._wake = wake
         self._is_deaf = False
+        self._has_failed = False
         self._fault: ProtocolError | None = None
         self._unread: list[Frame] = []
         self._greeting = b""
@@ -120,6 +121,10 @@ class Link:
         """Who has logged in."""
         assert self._user is not None
         return self._user
+
+    def is_of(self, user: User) -> bool:
+        """Has this user logged in?"""
+        return self._user is user
 
     # --- octets
 
@@ -381,6 +386,10 @@ class Link:
         """Do what is due: hang up on a client that takes too long or has fallen silent, or send a heartbeat."""
         if self.is_over:
             return
+        if self._has_failed:
+            self._has_failed = False
+            self._close(InternalError(""), now)
+            return
         connection = self.connection
         is_silent = connection.state is State.OPEN and not self.is_blocked and connection.is_silent(CLIENT, now)
         if is_silent or (self._ends_at is not None and self._ends_at <= now):
@@ -411,6 +420,19 @@ class Link:
     def fail(self, now: float) -> None:
         """Close the connection with 541: the broker is at fault."""
         self._close(InternalError("the broker failed; its log says how"), now)
+
+    def give_up(self, now: float) -> None:
+        """The same, also where not even that can be done any more: then only the socket is closed."""
+        try:
+            self.fail(now)
+        except Exception as error:  # noqa: BLE001
+            self.broker.events.fail("connection failed", error, client=self.name)
+            self._end()
+
+    def fail_soon(self) -> None:
+        """Close the connection with 541 at the next tick: what has failed did so in the middle of something else."""
+        self._has_failed = True
+        self.broker.timed_links.set(self, 0.0)
 
     def end_channel(self, channel: ServerChannel, error: ProtocolError, now: float) -> None:
         """Close one channel, with no method at fault."""
@@ -472,10 +494,13 @@ class Link:
 
     def _lose_channels(self, now: float) -> None:
         self.output.has_room = False  # what one channel gives back is not for another
+        contained = self.broker.events.contained
         for number in list(self.channels):
-            self._close_channel(number, now)
+            with contained("a channel's end failed", client=self.name, channel=number):
+                self._close_channel(number, now)
         queues, self.exclusive_queues = self.exclusive_queues, {}
         for queue in queues:
             queue_owner = self.vhost
             assert queue_owner is not None
-            queue_owner.remove_queue(queue)
+            with contained("an exclusive queue's end failed", client=self.name, queue=queue.name):
+                queue_owner.remove_queue(queue)

@@ -39,6 +39,8 @@ class _Publisher:
             try:
                 text = self._render(logger, method, dict(event))
                 self._broker.log(event.get("level", method), text, current_time())
+            except Exception as error:  # noqa: BLE001 - whoever logs something is not at fault
+                self._broker.events.fail("log line not published", error)
             finally:
                 self._is_publishing = False
         return event

@@ -7,6 +7,7 @@ from typing import Protocol
 import trio
 
 from amqproxy.broker.time_of_day import current_time
+from amqproxy.supervision import contained
 
 
 class Sender(Protocol):
@@ -43,7 +44,8 @@ class Outbox:
         self._is_held = True
         senders, self._senders = self._senders, []
         for sender in senders:
-            sender.send(now)
+            with contained("sending failed"):
+                sender.send(now)
         self._is_held = False
         if self._senders:
             self._something.set()

@@ -253,11 +253,13 @@ class Publishes:
         if journal is not None and self.is_confirming:
             journal.pledge = self._pledge
         queue: Queue
-        for queue in queues:
-            if not queue.publish(message, now):
-                is_taken = False
-        if journal is not None:
-            journal.pledge = None
+        try:
+            for queue in queues:
+                if not queue.publish(message, now):
+                    is_taken = False
+        finally:
+            if journal is not None:
+                journal.pledge = None
         message.forget_properties()
         if self.is_confirming:
             self._to_confirm(is_taken)
@@ -290,10 +292,11 @@ class Publishes:
         """Tell whoever watches."""
         vhost = self.vhost
         if vhost.is_traced:
-            # The default exchange finds each name, whether a queue has it or not.
-            names = [queue.name for queue in queues] if exchange.name else [message.routing_key, *message.more_keys]
-            trace = firehose.traced_publish(message, self.channel.place, names)
-            vhost.publish(vhost.exchanges[firehose.EXCHANGE], trace, now)
+            with vhost.events.contained("tracing failed", vhost=vhost.name):
+                # The default exchange finds each name, whether a queue has it or not.
+                names = [queue.name for queue in queues] if exchange.name else [message.routing_key, *message.more_keys]
+                trace = firehose.traced_publish(message, self.channel.place, names)
+                vhost.publish(vhost.exchanges[firehose.EXCHANGE], trace, now)
         if vhost.events.observers:
             vhost.events.report("message.published", vhost.name, message, exchange=exchange, queues=queues)
 
@@ -317,12 +320,20 @@ class Publishes:
             self._confirm_to(self._count)
 
     def _confirm_safe(self) -> None:
-        """Confirm what is safe, up to the first that is not."""
+        """Confirm what is safe, up to the first that is not.
+
+        The store calls this, or somebody who has used the last of it: a failure is only our own client's.
+        """
         last = 0
         while self._pledges and not self._pledges[0].left:
             last = self._pledges.popleft().last
-        if self.channel.is_open:
-            self._confirm_to(last)
+        link = self.channel.link
+        try:
+            if self.channel.is_open:
+                self._confirm_to(last)
+        except Exception as error:  # noqa: BLE001
+            self.vhost.events.fail("confirming failed", error, client=link.name)
+            link.fail_soon()
 
     def _confirm_to(self, last: int) -> None:
         if last > self._confirmed:

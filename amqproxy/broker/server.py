@@ -21,6 +21,7 @@ from amqproxy.config import join_address
 from amqproxy.log import logger
 from amqproxy.sockets.certificate import Naming, distinguished_name
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, plain_socket
+from amqproxy.supervision import contained, report
 
 MOST_READ = 512 * 1024
 """Octets taken from one client before the others have their turn: a few milliseconds of work."""
@@ -51,6 +52,7 @@ class Server:
         directory: Path | None = None,
     ) -> None:
         self.broker = broker
+        broker.events.on_failure = report
         self._most_connections = most_connections
         self._naming = naming
         self._outbox = Outbox()
@@ -112,7 +114,8 @@ class Server:
         )
         self._attendants.add(attendant)
         try:
-            await attendant.run()
+            with contained("connection failed", client=name):
+                await attendant.run()
         finally:
             self._attendants.remove(attendant)
 
@@ -138,31 +141,35 @@ class Server:
     async def _welcome(self, stream: trio.SocketStream, context: ssl.SSLContext | None) -> None:
         """Serve one client from its first octet to its last."""
         try:
-            try:
-                remote, local = stream.socket.getpeername()[:2], stream.socket.getsockname()[:2]
-            except OSError:  # it has gone already
-                await trio.aclose_forcefully(stream)
-                return
-            name = f"{join_address(*remote)} -> {join_address(*local)}"
-            is_loopback = _is_loopback(remote[0])
-            logger().debug("client connected", client=name)
-            if context is None:
-                await self.attend(_transport(plain_socket(stream)), is_loopback=is_loopback, name=name)
-                return
-            secured = trio.SSLStream(stream, context, server_side=True)
-            try:
-                with trio.fail_after(HANDSHAKE_TIME):
-                    await secured.do_handshake()
-            except (trio.BrokenResourceError, trio.TooSlowError) as error:
-                logger().warning("TLS handshake failed", client=name, reason=str(error.__cause__ or error) or "timeout")
-                await trio.aclose_forcefully(secured)
-                return
-            certificate = secured.getpeercert()
-            certificate_name = (self._naming(certificate) if certificate else None) or ""
-            transport = StreamTransport(secured)
-            await self.attend(transport, is_loopback=is_loopback, name=name, certificate_name=certificate_name)
+            with contained("connection failed"):
+                await self._serve(stream, context)
         finally:
             self._clients -= 1
+
+    async def _serve(self, stream: trio.SocketStream, context: ssl.SSLContext | None) -> None:
+        try:
+            remote, local = stream.socket.getpeername()[:2], stream.socket.getsockname()[:2]
+        except OSError:  # it has gone already
+            await trio.aclose_forcefully(stream)
+            return
+        name = f"{join_address(*remote)} -> {join_address(*local)}"
+        is_loopback = _is_loopback(remote[0])
+        logger().debug("client connected", client=name)
+        if context is None:
+            await self.attend(_transport(plain_socket(stream)), is_loopback=is_loopback, name=name)
+            return
+        secured = trio.SSLStream(stream, context, server_side=True)
+        try:
+            with trio.fail_after(HANDSHAKE_TIME):
+                await secured.do_handshake()
+        except (trio.BrokenResourceError, trio.TooSlowError) as error:
+            logger().warning("TLS handshake failed", client=name, reason=str(error.__cause__ or error) or "timeout")
+            await trio.aclose_forcefully(secured)
+            return
+        certificate = secured.getpeercert()
+        certificate_name = (self._naming(certificate) if certificate else None) or ""
+        transport = StreamTransport(secured)
+        await self.attend(transport, is_loopback=is_loopback, name=name, certificate_name=certificate_name)
 
 
 @asynccontextmanager

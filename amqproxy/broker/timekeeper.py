@@ -13,7 +13,7 @@ from amqproxy.broker.heap import give_back
 from amqproxy.broker.outbox import Outbox
 from amqproxy.broker.spill import Spill
 from amqproxy.broker.time_of_day import current_time, trio_time
-from amqproxy.log import logger
+from amqproxy.supervision import contained
 
 MEASURING_INTERVAL = 1.0
 """Seconds between two looks at memory and disk."""
@@ -45,13 +45,12 @@ class Timekeeper:
         while True:
             now = current_time()
             self._outbox.hold()
-            try:
-                if now >= next_look:
-                    next_look = now + MEASURING_INTERVAL
+            if now >= next_look:
+                next_look = now + MEASURING_INTERVAL
+                with contained("memory and disk not measured"):
                     self._measure(now)
+            with contained("what was due failed"):
                 self._broker.tick(now)
-            except Exception:  # noqa: BLE001
-                logger().exception("what was due failed")
             self._outbox.flush(now)
             self._earliest = trio_time(now) + LEAST_SLEEP
             due = trio_time(min(next_look, self._broker.next_deadline()))

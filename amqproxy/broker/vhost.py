@@ -79,6 +79,7 @@ class VirtualHost:
         self._bound: dict[Queue | Exchange, dict[tuple[Exchange, Binding], None]] = {}
         self.timed_queues: Schedule[Queue] = Schedule(sooner)
         self._dead: deque[tuple[Queue, Message, str]] = deque()
+        self._is_burying = False
         self.held = Held(name, sooner)
         self._keeper: Keeper | None = None
 
@@ -295,7 +296,8 @@ class VirtualHost:
         """Do what is due: let messages and queues expire, and messages go on that were held."""
         self.release(now)
         for queue in self.timed_queues.take(now):
-            queue.tick(now)
+            with self.events.contained("a queue's tick failed", vhost=self.name, queue=queue.name):
+                queue.tick(now)
 
     # --- bindings
 
@@ -417,8 +419,9 @@ class VirtualHost:
     def release(self, now: float) -> None:
         """Let the messages go on that have been held for long enough."""
         while self.held.next <= now:
-            exchange, message = self.held.take()
-            self.publish(exchange, released(message), now)
+            with self.events.contained("delayed message lost", vhost=self.name):
+                exchange, message = self.held.take()
+                self.publish(exchange, released(message), now)
 
     # --- policies
 
@@ -463,11 +466,17 @@ class VirtualHost:
         if queue.settings.dead_letter_exchange is None:
             return
         self._dead.append((queue, message, reason))
-        if len(self._dead) > 1:
+        if self._is_burying:
             return  # from within the loop below: a queue that was given a dead letter has let one go itself
-        while self._dead:
-            self._bury(*self._dead[0], now)
-            self._dead.popleft()
+        self._is_burying = True
+        try:
+            while self._dead:
+                queue, message, reason = self._dead.popleft()
+                # A letter that cannot be written costs itself, and neither those behind it nor whoever let it go.
+                with self.events.contained("dead letter lost", vhost=self.name, queue=queue.name, why=reason):
+                    self._bury(queue, message, reason, now)
+        finally:
+            self._is_burying = False
 
     def _bury(self, queue: Queue, message: Message, reason: str, now: float) -> None:
         exchange = self.exchanges.get(queue.settings.dead_letter_exchange or "")
@@ -475,7 +484,8 @@ class VirtualHost:
             return
         message = dead_lettered(queue, message, reason, now)
         for target in without_cycles(self.route(exchange, message, now), message, reason):
-            target.publish(message, now)
+            with self.events.contained("dead letter lost", vhost=self.name, queue=queue.name, target=target.name):
+                target.publish(message, now)
         message.forget_properties()
 
     # --- checking

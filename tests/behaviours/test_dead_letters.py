@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from amqproxy.amqp091.methods import BasicAck, QueueDelete, QueuePurge
-from tests.behaviours.client import Channel, Received, until
+from amqproxy.amqp091.methods import BasicAck, BasicConsume, BasicDeliver, BasicGet, QueueDelete, QueuePurge
+from tests.behaviours.client import Channel, Closed, Received, until
 from tests.behaviours.scene import Scene
 
 pytestmark = pytest.mark.real
@@ -285,6 +285,57 @@ def test_an_alternate_exchange_takes_letters_too(scene: Scene, ch: Channel, q: s
     queue = ch.declare(exclusive=True, arguments={"x-dead-letter-exchange": scene.x, "x-max-length": 0})
     ch.publish("", queue, b"x")
     until(lambda: ch.depth(q) == 1, "the letter")
+
+
+# ------------------------------------------------------------------------------------- what others have written there
+
+
+@pytest.mark.parametrize(
+    ("older", "counts"),
+    [
+        ([(None, "q")], [("q", 1)]),
+        ([(2, "q"), (3, "q")], [("q", 3)]),
+        ([(None, "q"), (None, "q")], [("q", 3)]),
+        ([(None, "q"), (None, "z")], [("q", 2), ("z", 1)]),
+        ([(None, "z")], [("q", 1), ("z", None)]),
+        ([(3, "q"), (None, "q"), (None, "z"), (5, "z")], [("q", 4), ("z", 2)]),
+        ([(1, "a"), (2, "b"), (7, "q"), (1, "c")], [("q", 8), ("c", 1), ("b", 2), ("a", 1)]),
+        ([(-5, "q")], [("q", -4)]),
+    ],
+)
+def test_deaths_are_merged(scene: Scene, older: list[tuple[Any, str]], counts: list[tuple[str, Any]]) -> None:
+    """By queue and reason: the first of each kind stays, in the reverse of their order, if there are several at all."""
+    m = Mortuary(scene)
+    name = {"q": m.queue}
+    deaths = [
+        {"queue": name.get(queue, queue), "reason": "rejected"} | ({} if count is None else {"count": count})
+        for count, queue in older
+    ]
+    letter = m.die(headers={"x-death": deaths})
+    found = [(each["queue"], each.get("count")) for each in letter.headers["x-death"]]
+    assert found == [(name.get(queue, queue), count) for queue, count in counts]
+
+
+@pytest.mark.parametrize("no_ack", [True, False])
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_a_letter_whose_key_nobody_can_be_sent(scene: Scene, no_ack: bool, is_asked: bool) -> None:
+    """It costs the connection of whoever is to get it, and nobody else's; without an ack it is gone then."""
+    exchange = scene.ch.exchange(scene.x, "fanout", auto_delete=True)
+    scene.ch.declare(scene.q2)
+    scene.stack.callback(lambda: scene.channel().call(QueueDelete(queue=scene.q2)))
+    scene.ch.bind(scene.q2, exchange)
+    arguments = {"x-dead-letter-exchange": exchange, "x-dead-letter-routing-key": "k" * 256}
+    queue = scene.ch.declare(exclusive=True, arguments=arguments)
+    scene.ch.publish("", queue)
+    received = scene.ch.get(queue, no_ack=False)
+    assert received
+    scene.ch.reject(received)
+    until(lambda: scene.ch.depth(scene.q2) == 1, "the letter")
+    receiver = scene.channel()
+    receiver.send(BasicGet(queue=scene.q2, no_ack=no_ack) if is_asked else BasicConsume(queue=scene.q2, no_ack=no_ack))
+    with pytest.raises(Closed, match=r"^connection 541 0\.0 INTERNAL_ERROR$"):
+        receiver.wait_for(BasicDeliver)
+    until(lambda: scene.ch.depth(scene.q2) == (0 if no_ack else 1), "the letter to come back, or not")
 
 
 # ---------------------------------------------------------------------------------------------------------- circles

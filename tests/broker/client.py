@@ -197,3 +197,12 @@ def connected(broker: Broker | None = None, **options: Any) -> Client:
     client = Client(broker or Broker()).open(**options)
     client.channel()
     return client
+
+
+def noted(broker: Broker) -> list[tuple[str, dict[str, Any]]]:
+    """The failures that the broker contains from here on: what happened, and the fields, `reason` among them."""
+    found: list[tuple[str, dict[str, Any]]] = []
+    broker.events.on_failure = lambda event, failure, **fields: found.append(
+        (event, {**fields, "reason": repr(failure)})
+    )
+    return found

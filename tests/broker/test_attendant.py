@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 import trio
 import trio.testing
-from structlog.testing import capture_logs
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import encode_method
@@ -32,7 +31,7 @@ from amqproxy.broker.link import CLOSING_TIME, Link
 from amqproxy.broker.outbox import Outbox
 from amqproxy.broker.output import HIGH_WATER
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport
-from tests.broker.client import Client
+from tests.broker.client import Client, noted
 
 OPENING = b"".join(
     [
@@ -226,10 +225,12 @@ async def test_what_goes_wrong_with_one_is_no_trouble_to_others(
     async with house() as home:
         one, _ = await home.client()
         other, _ = await home.client()
-        with capture_logs() as log:
-            await one.send_all(b"trip")
-            assert b"INTERNAL_ERROR - the broker failed" in await hush(one)
-        assert [event["event"] for event in log] == ["connection failed"]
+        failures = noted(home.broker)
+        await one.send_all(b"trip")
+        assert b"INTERNAL_ERROR - the broker failed" in await hush(one)
+        assert [(name, found["reason"]) for name, found in failures] == [
+            ("connection failed", "RuntimeError('on purpose')")
+        ]
         assert await quick_answer(other)
 
 

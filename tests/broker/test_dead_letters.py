@@ -6,10 +6,22 @@ from typing import Any
 
 import pytest
 
-from amqproxy.amqp091.methods import BasicAck, BasicGet, BasicNack, BasicReject, ConfirmSelect
+from amqproxy.amqp091.methods import (
+    BasicAck,
+    BasicConsume,
+    BasicGet,
+    BasicNack,
+    BasicReject,
+    ConfirmSelect,
+    ExchangeDeclare,
+)
 from amqproxy.amqp091.wire import Array, Field, Item, Table
+from amqproxy.broker import vhost as vhost_module
 from amqproxy.broker.dead_letters import dead_lettered, without_cycles
-from tests.broker.client import Client, connected
+from amqproxy.broker.message import Message
+from amqproxy.broker.policies import make_policy
+from amqproxy.broker.queue import Queue
+from tests.broker.client import Client, connected, noted
 from tests.broker.yard import Yard, message
 
 NOW = 1234.7
@@ -83,15 +95,41 @@ def test_further_deaths_are_counted_with_their_like_and_come_first() -> None:
     headers = dead(headers={"x-death": older}).properties.headers
     assert plain(headers["x-death"]) == [
         {"count": 3, "queue": "q", "reason": "rejected"},
-        {"count": 4, "queue": "other", "reason": "expired"},
         {"count": 1, "queue": "q", "reason": "maxlen"},
+        {"count": 4, "queue": "other", "reason": "expired"},
     ]
     assert "x-first-death-queue" not in headers
 
 
-def test_twins_from_elsewhere_are_counted_as_one() -> None:
-    headers = dead(headers={"x-death": [death(2, "q", "rejected"), death(3, "q", "rejected")]}).properties.headers
-    assert plain(headers["x-death"]) == [{"count": 6, "queue": "q", "reason": "rejected"}]
+@pytest.mark.parametrize(
+    ("older", "counts"),
+    [
+        ([(None, "q")], [("q", 1)]),
+        ([(2, "q"), (3, "q")], [("q", 3)]),
+        ([(None, "q"), (None, "q")], [("q", 3)]),
+        ([(None, "q"), (None, "z")], [("q", 2), ("z", 1)]),
+        ([(None, "z")], [("q", 1), ("z", None)]),
+        ([(3, "q"), (None, "q"), (None, "z"), (5, "z")], [("q", 4), ("z", 2)]),
+        ([(1, "a"), (2, "b"), (7, "q"), (1, "c")], [("q", 8), ("c", 1), ("b", 2), ("a", 1)]),
+        ([(-5, "q")], [("q", -4)]),
+        ([(2**63 - 1, "q")], [("q", 2**63 - 1)]),
+        ([("many", "q")], [("q", 1)]),
+    ],
+)
+def test_deaths_from_elsewhere_are_merged(older: list[tuple[Any, str]], counts: list[tuple[str, Any]]) -> None:
+    """As RabbitMQ does it, but for the last two: there its count begins anew at the lowest number, and it crashes."""
+    deaths = [
+        Item("F", Table(({} if count is None else {"count": count}) | {"queue": queue, "reason": "rejected"}))
+        for count, queue in older
+    ]
+    found = plain(dead(headers={"x-death": deaths}).properties.headers["x-death"])
+    assert [(each["queue"], each.get("count")) for each in found] == counts
+
+
+def test_what_is_no_death_stays_among_them() -> None:
+    odd = [Item("S", "text"), Item("F", Table({"foo": 1})), Item("F", Table({"queue": 5, "reason": Table()}))]
+    found = plain(dead(headers={"x-death": odd}).properties.headers["x-death"])
+    assert found[1:] == [{"count": 1, "queue": 5, "reason": {}}, {"count": 1, "foo": 1}, "text"]
 
 
 def test_what_is_no_list_of_deaths_is_replaced() -> None:
@@ -203,8 +241,6 @@ def test_a_long_chain_is_no_deep_recursion(client: Client) -> None:
 
 
 def test_policy(client: Client) -> None:
-    from amqproxy.broker.policies import make_policy
-
     client.declare("grave")
     client.declare("a")
     policy = make_policy("p", "^a$", {"dead-letter-exchange": "", "dead-letter-routing-key": "grave", "max-length": 1})
@@ -228,6 +264,82 @@ def test_to_a_queue_that_refuses(client: Client) -> None:
     client.ask(ConfirmSelect())
     assert client.publish("", "a") == BasicAck.name
     assert client.depth("full") == 0
+
+
+def letters_to_come(client: Client, key: str) -> None:
+    """Queue `a` lets its messages go to queue `grave`, under this key."""
+    client.declare("grave")
+    client.ask(ExchangeDeclare(exchange="dlx", type="fanout"))
+    client.bind("grave", "dlx")
+    client.declare("a", arguments={"x-dead-letter-exchange": "dlx", "x-dead-letter-routing-key": key})
+
+
+def test_a_letter_that_cannot_be_delivered_costs_its_receivers_connection(client: Client) -> None:
+    """And neither the one that rejected it nor the next letter, and it stays where it is."""
+    letters_to_come(client, "k" * 256)
+    receiver, getter = connected(client.broker), connected(client.broker)
+    receiver.ask(BasicConsume(queue="grave"))
+    client.publish("", "a", b"1")
+    assert client.answers(BasicGet(queue="a"), BasicReject(1, False)) == ""
+    client.broker.tick(client.now)
+    assert receiver.told() == "connection 541 0.0 INTERNAL_ERROR"
+    assert client.depth("grave") == 1
+    getter.say(1, BasicGet(queue="grave"))
+    client.broker.tick(client.now)
+    assert getter.told() == "connection 541 0.0 INTERNAL_ERROR"
+    assert client.depth("grave") == 1
+    client.publish("", "a", b"2")
+    assert client.answers(BasicGet(queue="a"), BasicReject(2, False)) == ""
+    assert client.depth("grave") == 2
+    assert client.broker.events.failures == 2
+
+
+def test_a_letter_that_a_publish_lets_go_costs_its_receivers_connection(client: Client) -> None:
+    letters_to_come(client, "k" * 256)
+    vhost = client.broker.vhosts["/"]
+    vhost.set_policy(make_policy("p", "^a$", {"max-length": 0}), client.now)
+    receiver = connected(client.broker)
+    receiver.ask(BasicConsume(queue="grave"))
+    client.ask(ConfirmSelect())
+    assert client.publish("", "a") == BasicAck.name
+    client.broker.tick(client.now)
+    assert receiver.told() == "connection 541 0.0 INTERNAL_ERROR"
+    assert client.depth("grave") == 1
+
+
+def test_a_letter_that_cannot_be_made_costs_itself(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is reported, and those behind it go their way."""
+    letters_to_come(client, "k")
+    made = vhost_module.dead_lettered
+
+    def fails(queue: Queue, message: Message, reason: str, now: float) -> Message:
+        if message.body == b"1":
+            raise RuntimeError("on purpose")
+        return made(queue, message, reason, now)
+
+    monkeypatch.setattr(vhost_module, "dead_lettered", fails)
+    failures = noted(client.broker)
+    for body in (b"1", b"2"):
+        client.publish("", "a", body)
+    client.answers(BasicGet(queue="a"), BasicGet(queue="a"))
+    assert client.answers(BasicNack(0, True, False)) == ""
+    assert client.depth("grave") == 1
+    client.publish("", "a", b"3")
+    assert client.answers(BasicGet(queue="a"), BasicReject(3, False)) == ""
+    assert client.depth("grave") == 2
+    assert [(event, fields["queue"], fields["why"]) for event, fields in failures] == [
+        ("dead letter lost", "a", "rejected")
+    ]
+
+
+def test_a_count_without_a_next_is_no_end_of_dead_letters(client: Client) -> None:
+    letters_to_come(client, "k")
+    full = Table({"count": 2**63 - 1, "queue": "a", "reason": "rejected"})
+    client.publish("", "a", headers={"x-death": Array([Item("F", full)])})
+    client.publish("", "a")
+    assert client.answers(BasicGet(queue="a"), BasicGet(queue="a"), BasicNack(0, True, False)) == ""
+    assert deaths(client, "grave") == [("a", "rejected", 2**63 - 1)]
+    assert deaths(client, "grave") == [("a", "rejected", 1)]
 
 
 def test_many_at_once(client: Client) -> None:

@@ -13,10 +13,10 @@ from amqproxy.amqp091.methods import (
     QueueUnbind,
 )
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.events import Event
+from amqproxy.broker.events import Event, Events
 from amqproxy.broker.policies import make_policy
 from amqproxy.broker.users import User
-from tests.broker.client import connected
+from tests.broker.client import connected, noted
 
 
 def test_what_happens() -> None:
@@ -146,3 +146,33 @@ def test_policies() -> None:
     vhost.clear_policy("p", 0.0)
     vhost.clear_policy("p", 0.0)
     assert [(event.name, event.subject.name) for event in events] == [("policy.set", "p"), ("policy.cleared", "p")]
+
+
+def test_an_observer_that_fails_is_its_own_trouble() -> None:
+    """The others hear of it all the same, what happens goes on, and the failure is reported once each time."""
+    broker = Broker()
+    failures = noted(broker)
+    heard: list[str] = []
+
+    def fails(event: Event) -> None:
+        raise RuntimeError(event.name)
+
+    broker.events.observers += [fails, lambda event: heard.append(event.name)]
+    broker.events.keepers += [fails, lambda event: heard.append(event.name)]
+    client = connected(broker)
+    heard.clear()
+    failures.clear()
+    client.declare("q")
+    assert heard == 2 * ["queue.created"]
+    assert failures == 2 * [("observer failed", {"of": "queue.created", "reason": "RuntimeError('queue.created')"})]
+
+
+def test_a_failure_that_cannot_be_reported_is_counted() -> None:
+    def fails(event: str, failure: Exception, **fields: object) -> None:
+        raise OSError("the log's disk is full")
+
+    events = Events()
+    events.on_failure = fails
+    with events.contained("it failed"):
+        raise RuntimeError("on purpose")
+    assert events.failures == 1

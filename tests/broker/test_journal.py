@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 
 from amqproxy.broker.durable import DurableQueue, key
+from amqproxy.broker.events import Events
 from amqproxy.broker.journal import (
     EMBEDDED,
     MAX_LANES,
@@ -415,3 +416,19 @@ def test_waiting_for_the_disk_alone_is_urgent_and_waiting_for_safety_is_not() ->
     journal.committed(journal.take())
     assert not journal.is_urgent
     assert woken == ["woken", "woken", "committed"]
+
+
+def test_one_that_waits_and_fails_keeps_nobody_else_from_hearing() -> None:
+    events = Events()
+    journal = Journal(events=events)
+    lane = journal.lane(HERE)
+    lane.enqueued(1, message())
+    heard: list[int] = []
+
+    def fails() -> None:
+        raise RuntimeError("on purpose")
+
+    for call in (lambda: heard.append(1), fails, lambda: heard.append(2)):
+        journal.when_committed(call)
+    journal.committed(journal.take())
+    assert (heard, events.failures) == ([1, 2], 1)

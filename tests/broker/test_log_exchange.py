@@ -80,6 +80,22 @@ async def test_what_publishing_logs_is_not_published() -> None:
     assert len(list(vhost.queues["log"])) == 1
 
 
+async def test_a_line_that_cannot_be_published_is_written_all_the_same(
+    written: StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = Broker(log_exchange=True)
+    listening(broker, "#")
+
+    def fails(*arguments: object) -> None:
+        raise RuntimeError("on purpose")
+
+    monkeypatch.setattr(broker.vhosts["/"], "route", fails)
+    with log_published(broker):
+        structlog.get_logger().info("one")
+    assert "one" in written.getvalue()
+    assert broker.events.failures == 1
+
+
 @pytest.mark.parametrize("is_there", [True, False])
 async def test_as_it_is_configured(is_there: bool) -> None:
     async with configured(Settings(log_exchange=is_there)) as server:

@@ -2,6 +2,7 @@
 
 import trio
 import trio.testing
+from structlog.testing import capture_logs
 
 from amqproxy.broker.outbox import Outbox
 
@@ -65,3 +66,19 @@ async def test_who_has_more_waits_for_the_next_turn() -> None:
         await trio.testing.wait_all_tasks_blocked()
         assert (len(long.sent), len(short.sent)) == (3, 1)
         nursery.cancel_scope.cancel()
+
+
+async def test_one_that_fails_keeps_nobody_else_from_sending() -> None:
+    class Failing(Scribe):
+        def send(self, now: float) -> None:
+            raise RuntimeError("on purpose")
+
+    outbox = Outbox()
+    scribe = Scribe(outbox)
+    outbox.hold()
+    outbox.add(Failing(outbox))
+    outbox.add(scribe)
+    with capture_logs() as log:
+        outbox.flush(5.0)
+    assert scribe.sent == [5.0]
+    assert [each["event"] for each in log if each["log_level"] == "error"] == ["sending failed"]

@@ -1,0 +1,139 @@
+"""What the broker does with all its connections, and queues: what fails with one of them is not the others'."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from amqproxy.amqp091.methods import BasicGet, BasicPublish
+from amqproxy.amqp091.wire import Table
+from amqproxy.broker.backlog import NEVER, Entry
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.link import Link
+from amqproxy.broker.queue import Queue
+from amqproxy.broker.users import User
+from tests.broker.client import Client, connected, noted
+from tests.broker.yard import Yard, message
+
+
+def fails(*arguments: object, **options: object) -> Any:
+    raise RuntimeError("on purpose")
+
+
+class FailingLink(Link):
+    """Whatever the broker wants of it, it fails."""
+
+    tick = close = alarms_changed = fails
+
+    def is_of(self, user: User) -> bool:
+        return True
+
+
+class FailingQueue(Queue):
+    tick = give_back = fails
+
+
+def failing_link(broker: Broker) -> FailingLink:
+    return FailingLink(broker, is_loopback=True, wake=lambda: None)
+
+
+def hear_of_an_alarm(broker: Broker) -> None:
+    broker.set_alarm("memory", True, 0.0)
+    broker.set_alarm("memory", False, 0.0)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda broker: broker.close_connections("bye", 0.0),
+        lambda broker: broker.delete_user("guest", 0.0),
+        hear_of_an_alarm,
+    ],
+)
+def test_what_all_connections_hear_they_hear_though_one_fails(act: Callable[[Broker], object]) -> None:
+    """That one is over, and the failure is reported once for each time."""
+    broker = Broker()
+    failing, client = failing_link(broker), connected(broker)
+    failures = noted(broker)
+    if act is hear_of_an_alarm:
+        client.declare("q")
+        broker.set_alarm("disk", True, 0.0)
+        client.say(1, BasicPublish(routing_key="q"), b"x")
+        broker.set_alarm("disk", False, 0.0)
+        assert client.told() == "connection.blocked · connection.unblocked"
+        act(broker)
+        assert client.depth("q") == 1
+    else:
+        act(broker)
+        assert client.told().startswith("connection 320")
+    assert failing.is_over
+    assert {event for event, _ in failures} == {"connection failed"}
+
+
+def test_deleting_a_user_passes_over_who_has_not_logged_in() -> None:
+    broker = Broker()
+    Client(broker)
+    client = connected(broker)
+    assert broker.delete_user("guest", 0.0)
+    assert client.told().startswith("connection 320")
+
+
+def test_a_connection_whose_tick_fails_is_over_and_the_others_have_theirs() -> None:
+    broker = Broker()
+    failing = failing_link(broker)
+    client = Client(broker).open(heartbeat=10)
+    broker.timed_links.set(failing, 0.0)
+    failures = noted(broker)
+    broker.tick(client.now + 6)
+    client.receive()
+    assert client.heartbeats == 1
+    assert failing.is_over
+    assert [event for event, _ in failures] == ["connection failed"]
+
+
+def test_a_queue_whose_tick_fails_keeps_no_other_from_its_own() -> None:
+    broker = Broker()
+    client = connected(broker)
+    for name in ("a", "b"):
+        client.declare(name, arguments={"x-message-ttl": 100})
+        client.publish("", name)
+    vhost = broker.vhosts["/"]
+    vhost.timed_queues.set(FailingQueue("failing", vhost, arguments=Table()), 0.0)
+    failures = noted(broker)
+    broker.tick(client.now + 1)
+    assert [client.depth(name) for name in ("a", "b")] == [0, 0]
+    assert [(event, fields["queue"]) for event, fields in failures] == [("a queue's tick failed", "failing")]
+
+
+def test_a_virtual_host_whose_tick_fails_keeps_no_other_from_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker()
+    client = connected(broker)
+    client.declare("a", arguments={"x-message-ttl": 100})
+    client.publish("", "a")
+    other = broker.add_vhost("other")
+    broker.vhosts = {"other": other, "/": broker.vhosts["/"]}
+    monkeypatch.setattr(other, "held", None)
+    failures = noted(broker)
+    broker.tick(client.now + 1)
+    assert client.depth("a") == 0
+    assert [(event, fields["vhost"]) for event, fields in failures] == [("a virtual host's tick failed", "other")]
+
+
+def test_what_a_client_held_goes_back_to_each_queue_though_one_of_them_fails() -> None:
+    broker = Broker()
+    client, watcher = connected(broker), connected(broker)
+    client.channel(2)
+    for queue, channel in (("a", 1), ("b", 2)):
+        client.declare(queue)
+        client.publish("", queue)
+        client.say(channel, BasicGet(queue=queue))
+        client.receive()
+    client.declare("mine", exclusive=True)
+    failing = FailingQueue("failing", Yard(), arguments=Table())
+    client.link.channels[1].deliveries.unacked.add(2, Entry(failing, message(), 1, NEVER))
+    client.link.lose(client.now)
+    assert (watcher.depth("a"), watcher.depth("b")) == (1, 1)
+    assert "mine" not in broker.vhosts["/"].queues
+    assert broker.events.failures == 1
