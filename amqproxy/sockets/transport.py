@@ -11,6 +11,7 @@ import socket
 import ssl
 import struct
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol
 
 import trio
@@ -31,6 +32,10 @@ TURN = 8
 
 _AT_ONCE = struct.pack("ii", 1, 0)
 """A socket that does not linger when it is closed: it sends a reset."""
+
+
+GONE = (trio.BrokenResourceError, trio.ClosedResourceError, ssl.SSLError, OSError)
+"""What a trio stream raises when its peer is gone, or when another task has closed it in the meantime."""
 
 
 class Broken(Exception):
@@ -210,7 +215,8 @@ class SocketTransport:
 
     async def reset(self) -> None:
         if self._socket.fileno() >= 0:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+            with suppress(OSError):
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
         await self.aclose()
 
 
@@ -245,7 +251,7 @@ class StreamTransport:
         self.is_listening = True
         try:
             data = bytes(await self._stream.receive_some(MOST_READ))
-        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+        except GONE as error:
             if isinstance(error.__cause__, ssl.SSLEOFError):
                 return b""  # closed without TLS's own farewell, as many do
             raise Broken(_reason(error.__cause__ or error)) from None
@@ -260,7 +266,7 @@ class StreamTransport:
             self._is_torn = True
             try:
                 await self._stream.send_all(data)
-            except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            except GONE as error:
                 raise Broken(_reason(error.__cause__ or error)) from None
             self._is_torn = False
 
@@ -272,15 +278,20 @@ class StreamTransport:
 
     async def send_eof(self) -> None:
         async with self._lock:
-            await self._stream.aclose()
+            try:
+                await self._stream.aclose()
+            except GONE as error:
+                raise Broken(_reason(error.__cause__ or error)) from None
 
     async def aclose(self) -> None:
-        await trio.aclose_forcefully(self._stream)
+        with suppress(*GONE):
+            await trio.aclose_forcefully(self._stream)
 
     async def reset(self) -> None:
         below = self._stream.transport_stream if isinstance(self._stream, trio.SSLStream) else self._stream
         if isinstance(below, trio.SocketStream) and below.socket.fileno() >= 0:
-            below.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+            with suppress(OSError):
+                below.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
         await self.aclose()
 
 

@@ -1,6 +1,7 @@
 """Octets over a plain socket and over a trio stream: what holds for both, and what each has of its own."""
 
 import socket
+import ssl
 import struct
 from collections.abc import Callable
 from contextlib import suppress
@@ -105,6 +106,45 @@ async def test_a_peer_that_is_gone(pair: Pair) -> None:
     with pytest.raises(Broken):
         await ours.send(b"x")
     await ours.aclose()
+
+
+# ------------------------------------------------------------------------------------------------ a stream
+
+
+class Gone(trio.abc.Stream):
+    """A stream of which every method finds out that it is over."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        raise self._error
+
+    async def wait_send_all_might_not_block(self) -> None:
+        raise self._error
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        raise self._error
+
+    async def aclose(self) -> None:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [trio.BrokenResourceError(), trio.ClosedResourceError("this socket was closed"), ssl.SSLError("bad"), OSError()],
+)
+async def test_a_stream_that_is_over_is_broken_whatever_is_asked_of_it(error: BaseException) -> None:
+    """As TLS is where the client has closed it, or another task has in the meantime."""
+    transport = StreamTransport(Gone(error))
+    with pytest.raises(Broken):
+        await transport.receive()
+    with pytest.raises(Broken):
+        await transport.send(b"x")
+    with pytest.raises(Broken):
+        await transport.send_eof()
+    await transport.aclose()
+    await transport.reset()
 
 
 # ------------------------------------------------------------------------------------------- a plain socket
