@@ -76,7 +76,13 @@ class ServerTLS(Strict, frozen=True):
     key: str
     """The certificate's key, without a password."""
     client_ca: str | None = None
-    """With it, clients must show a certificate that this authority signed."""
+    """With it, clients are asked for a certificate that this authority signed."""
+    client_certificate: Literal["required", "optional"] = "required"
+    """Whether clients without one are turned away where there is a `client_ca`; RabbitMQ's fail_if_no_peer_cert."""
+
+    def __post_init__(self) -> None:
+        if self.client_certificate == "optional" and not self.client_ca:
+            raise ValueError("an optional client_certificate needs the client_ca that has signed it")
 
 
 class ClientTLS(Strict, frozen=True):
@@ -177,6 +183,8 @@ class Limits(Strict, frozen=True):
     """Client connections at a time; more are closed at once."""
     connect_timeout: Seconds = 10.0
     """For the upstream to accept, TLS included."""
+    tls_handshake_timeout: Seconds = 5.0
+    """For a client to finish the TLS handshake."""
     handshake_timeout: Seconds = 15.0
     """From a client's connecting to connection.open-ok."""
     close_timeout: Seconds = 5.0

@@ -196,6 +196,8 @@ class Session:
         """What came after the header; None when the client is not to be served. Section 4.2.2."""
         octets = b""
         protocol = None
+        if not await self._finish_tls_handshake():
+            return None
         while protocol is None:
             reason = ""
             try:
@@ -220,6 +222,23 @@ class Session:
         self._account.finish(End("proxy", 0, f"the client speaks {protocol}, not AMQP {NAME}"))
         await self.client.turn_away(self._limits.close_timeout)
         return None
+
+    async def _finish_tls_handshake(self) -> bool:
+        """Let a TLS client finish its handshake, in a time of its own; False when it has not."""
+        transport = self.client.transport
+        if not isinstance(transport, StreamTransport):
+            return True
+        timeout = self._limits.tls_handshake_timeout
+        try:
+            with trio.fail_after(timeout):
+                await transport.handshake()
+        except trio.TooSlowError:
+            self._account.finish(End("proxy", 0, f"no TLS handshake within {timeout:g} s"))
+            return False
+        except Broken as error:
+            self._account.finish(End("client", 0, f"TLS handshake failed: {error}"))
+            return False
+        return True
 
     async def _carry(self, source: Leg, target: Leg, data: bytes = b"") -> None:
         """One direction, from its first frame to its end, and what that end means for the session."""

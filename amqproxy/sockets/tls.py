@@ -14,10 +14,12 @@ def server_context(tls: ServerTLS) -> ssl.SSLContext:
     """For a listener. `ConfigError` when a file cannot be read or does not fit."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.sni_callback = _hear_name
+    context.num_tickets = 0  # Java's NIO client never gets over a ticket after the handshake; RabbitMQ sends none
     _load_certificate(context, tls.certificate, tls.key)
     if tls.client_ca:
         _load_authority(context, tls.client_ca)
-        context.verify_mode = ssl.CERT_REQUIRED
+        is_required = tls.client_certificate == "required"
+        context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
     return context
 
 

@@ -232,6 +232,14 @@ class StreamTransport:
         self._lock = trio.Lock()
         self._is_torn = False
 
+    async def handshake(self) -> None:
+        """Finish the TLS handshake, if it is TLS and has not. `Broken` when it fails."""
+        if isinstance(self._stream, trio.SSLStream):
+            try:
+                await self._stream.do_handshake()
+            except GONE as error:
+                raise Broken(_reason(error.__cause__ or error)) from None
+
     @property
     def tls_subject(self) -> str:
         """The subject of the peer's certificate, as RFC 4514 writes it; "" without one, or before the handshake."""

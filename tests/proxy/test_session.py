@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 import structlog
@@ -15,7 +16,7 @@ from amqproxy.amqp091.errors import ProtocolError, Scope
 from amqproxy.amqp091.frames import Frame
 from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Table
-from amqproxy.config import Limits
+from amqproxy.config import Limits, ServerTLS
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rules.allow import Allow
 from amqproxy.rules.hold import Hold
@@ -24,11 +25,13 @@ from amqproxy.rules.log import Log
 from amqproxy.rules.match import Match
 from amqproxy.rules.refuse import Refuse
 from amqproxy.rules.verdict import Close, Verdict
+from amqproxy.sockets.tls import server_context
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport
 from amqproxy.taps.tap import Watched
 from tests.proxy import stage as staging
 from tests.proxy.stage import HANDSHAKE, OPEN, staged
 from tests.proxy.words import method, octets
+from tests.sockets.test_tls import Files
 
 LIMITS = Limits(close_timeout=5.0, handshake_timeout=15.0)
 PUBLISH = "1: basic.publish, 1: header 5, 1: body 5"
@@ -233,6 +236,27 @@ async def test_a_stranger_who_stays_is_hung_up_on(autojump_clock: MockClock) -> 
         stage.client.say(b"nonsense")
         await stage.is_over.wait()
         assert trio.current_time() == pytest.approx(5.0)
+
+
+async def test_a_tls_client_that_does_not_shake_hands(
+    log: list[structlog.typing.EventDict], autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    files = Files(tmp_path)
+    context = server_context(ServerTLS(certificate=files.server, key=files.server_key))
+
+    def over_tls(end: socket.socket) -> Transport:
+        stream = trio.SocketStream(trio.socket.from_stdlib_socket(end))
+        return StreamTransport(trio.SSLStream(stream, context, server_side=True))
+
+    async with staged(transport=over_tls, limits=LIMITS) as stage:
+        stage.client.say(b"\x16\x03")
+        await stage.is_over.wait()
+        assert trio.current_time() == pytest.approx(5.0)
+        assert log[-1]["reason"] == "no TLS handshake within 5 s"
+    async with staged(transport=over_tls, limits=LIMITS) as stage:
+        stage.client.say(octets("header"))
+        await stage.is_over.wait()
+        assert log[-1]["reason"].startswith("TLS handshake failed: ")
 
 
 async def test_a_header_octet_by_octet() -> None:

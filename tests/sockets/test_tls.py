@@ -29,6 +29,9 @@ class Files:
         server, client = authority.issue_cert("localhost"), authority.issue_cert("client@example")
         self.server = self._write(directory / "server.pem", *server.cert_chain_pems)
         self.server_key = self._write(directory / "server.key", server.private_key_pem)
+        stranger = trustme.CA().issue_cert("client@example")
+        self.stranger = self._write(directory / "stranger.pem", *stranger.cert_chain_pems)
+        self.stranger_key = self._write(directory / "stranger.key", stranger.private_key_pem)
         self.client = self._write(directory / "client.pem", *client.cert_chain_pems)
         self.client_key = self._write(directory / "client.key", client.private_key_pem)
 
@@ -87,6 +90,40 @@ async def test_a_client_must_show_a_certificate_where_that_is_asked(files: Files
         await talk(server, client_context(ClientTLS(ca=files.ca)))
     known = ClientTLS(ca=files.ca, certificate=files.client, key=files.client_key)
     assert await talk(server, client_context(known)) == b"hello"
+
+
+async def test_a_client_may_show_a_certificate_where_that_is_optional(files: Files) -> None:
+    config = ServerTLS(
+        certificate=files.server, key=files.server_key, client_ca=files.ca, client_certificate="optional"
+    )
+    assert await talk(server_context(config), client_context(ClientTLS(ca=files.ca))) == b"hello"
+    known = ClientTLS(ca=files.ca, certificate=files.client, key=files.client_key)
+    assert await talk(server_context(config), client_context(known)) == b"hello"
+    stranger = ClientTLS(ca=files.ca, certificate=files.stranger, key=files.stranger_key)
+    with pytest.RaisesGroup(pytest.RaisesExc(Broken, match="(?i)certificate"), flatten_subgroups=True):
+        await talk(server_context(config), client_context(stranger))
+
+
+def test_an_optional_certificate_without_an_authority() -> None:
+    with pytest.raises(ValueError, match="needs the client_ca"):
+        ServerTLS(certificate="a.pem", key="a.key", client_certificate="optional")
+
+
+async def test_no_session_tickets_are_sent(files: Files) -> None:
+    """Java's NIO client does not expect any octets between the handshake and connection.start."""
+    server = server_context(ServerTLS(certificate=files.server, key=files.server_key))
+    ends = [trio.SocketStream(trio.socket.from_stdlib_socket(end)) for end in connected(tcp=True)]
+    ours = StreamTransport(trio.SSLStream(ends[0], server, server_side=True))
+    inner = trio.SSLStream(ends[1], client_context(ClientTLS(ca=files.ca)), server_hostname="localhost")
+    theirs = StreamTransport(inner)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ours.send, b"hello")
+        with trio.fail_after(5):
+            assert await theirs.receive() == b"hello"
+    assert inner.version() == "TLSv1.3"
+    assert not inner.session.has_ticket
+    for end in (ours, theirs):
+        await end.aclose()
 
 
 def test_files_that_are_not_there_or_do_not_fit(files: Files, tmp_path: Path) -> None:
