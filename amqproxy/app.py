@@ -31,6 +31,7 @@ from amqproxy.config import Broker, Config, ConfigError, Listener, Upstream, joi
 from amqproxy.control.desk import Desk
 from amqproxy.control.service import Occupied, Service, opened
 from amqproxy.log import dropped, logger
+from amqproxy.proxy.copy_drops import DropReason
 from amqproxy.proxy.copyist import Login
 from amqproxy.proxy.listener import Server, listen
 from amqproxy.proxy.mirrors import Mirrors
@@ -242,7 +243,14 @@ def _mirrors(config: Config, dial: Callable[[], Awaitable[Transport]], metrics: 
         dials[name] = Dialer(each, config.limits.connect_timeout)
         password = text.rstrip("\r\n")
         logins[name] = Login(ConnectionStartOk(response=f"\0{each.user}\0{password}".encode()), each.vhost)
-    return Mirrors(dials, logins, config.limits.mirror_backlog, metrics.copies_dropped.inc)
+
+    for reason in DropReason:  # so that each is there, with 0, before the first is dropped
+        metrics.copies_dropped.labels(str(reason))
+
+    def count(reason: DropReason, copies: int) -> None:
+        metrics.copies_dropped.labels(str(reason)).inc(copies)
+
+    return Mirrors(dials, logins, config.limits.mirror_backlog, config.limits.mirror_memory, count)
 
 
 async def _obey(signals: AsyncIterator[int], drain: trio.Event, scope: trio.CancelScope) -> None:

@@ -198,7 +198,9 @@ class Limits(Strict, frozen=True):
     print_backlog: Count = 10_000
     """Records waiting to be printed; more are dropped, and counted."""
     mirror_backlog: Count = 10_000
-    """Copies waiting to be sent to a broker; more are dropped, and counted."""
+    """Copies waiting to be sent to a broker with one login; more are dropped, and counted."""
+    mirror_memory: Count = 134_217_728
+    """Bytes of all copies waiting to be sent; no login's may be more than what is left free, the rest is dropped."""
 
 
 class BrokerLimits(Strict, frozen=True):

@@ -6,21 +6,28 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import trio
 
+from amqproxy.proxy.copy_drops import CopyDrops, DropReason
 from amqproxy.proxy.copyist import Copyist, Login
+from amqproxy.proxy.memory import Memory
 from amqproxy.rules.verdict import Mirrored
 from amqproxy.sockets.transport import Transport
+from amqproxy.supervision import contained
 
 Dial = Callable[[], Awaitable[Transport]]
 
 MAX_COPYISTS = 64
-"""Brokers and logins at a time; copies for more are dropped."""
+"""Brokers and logins at a time; for one more, the one that has had nothing to send for the longest time is retired."""
+
+Key = tuple[str | None, bytes, str]
+"""The upstream's name, the login, and the virtual host."""
 
 
 class Mirrors:
     """Takes copies for the sessions' own upstream, whose dial goes by None, and for others by their names.
 
     `logins` are those of the named ones, who enter the client's virtual host where theirs is "". To its own upstream, a
-    copy goes as the client itself. `run` must be running.
+    copy goes as the client itself. For each login at most `backlog` copies wait, for all of them `memory` bytes. `run`
+    must be running.
     """
 
     def __init__(
@@ -28,18 +35,21 @@ class Mirrors:
         dials: Mapping[str | None, Dial],
         logins: Mapping[str, Login],
         backlog: int,
-        dropped: Callable[[int], None],
+        memory: int,
+        dropped: Callable[[DropReason, int], None],
     ) -> None:
         self._dials = dials
         self._logins = logins
         self._backlog = backlog
-        self._dropped = dropped
-        self._copyists: dict[tuple[str | None, bytes, str], Copyist] = {}
+        self._memory = Memory(memory)
+        self._drops = CopyDrops(dropped)
+        self._copyists: dict[Key, Copyist] = {}
         self._nursery: trio.Nursery | None = None
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Send copies, until cancelled."""
         async with trio.open_nursery() as self._nursery:
+            self._nursery.start_soon(self._drops.run)
             task_status.started()
             await trio.sleep_forever()
 
@@ -48,7 +58,7 @@ class Mirrors:
         name = copy.upstream
         dial = self._dials.get(name)
         if dial is None or self._nursery is None:
-            self._dropped(1)
+            self._drops.add(name, DropReason.UPSTREAM, "there is no such upstream" if dial is None else "not running")
             return
         login = client
         if name is not None:
@@ -56,10 +66,29 @@ class Mirrors:
             login = login if login.vhost else login._replace(vhost=client.vhost)
         key = (name, login.start.response, login.vhost)
         copyist = self._copyists.get(key)
-        if copyist is None:
-            if len(self._copyists) >= MAX_COPYISTS:
-                self._dropped(1)
+        if copyist is None or copyist.is_retired:
+            if not self._make_room():
+                self._drops.add(name, DropReason.LOGINS, f"copies are waiting for {MAX_COPYISTS} logins already")
                 return
-            copyist = self._copyists[key] = Copyist(dial, login, self._backlog, self._dropped)
-            self._nursery.start_soon(copyist.run)
+            copyist = Copyist(dial, login, self._backlog, self._memory, self._drops, name)
+            self._copyists[key] = copyist
+            self._nursery.start_soon(self._serve, key, copyist)
         copyist.put(copy.command)
+
+    def _make_room(self) -> bool:
+        """Make room for one more login; False when all of those that there are have something to send."""
+        if len(self._copyists) < MAX_COPYISTS:
+            return True
+        idle = [(copyist.used_at, key) for key, copyist in self._copyists.items() if copyist.is_idle]
+        if not idle:
+            return False
+        _, key = min(idle, key=lambda each: each[0])
+        self._copyists.pop(key).retire()
+        return True
+
+    async def _serve(self, key: Key, copyist: Copyist) -> None:
+        """Have a copyist send until it is retired."""
+        with contained("mirror failed", upstream=key[0]):
+            await copyist.run()
+        if self._copyists.get(key) is copyist:
+            del self._copyists[key]

@@ -26,6 +26,7 @@ from amqproxy.amqp091.methods import ConnectionOpenOk, ConnectionTuneOk, Method
 from amqproxy.amqp091.protocol_header import HEADER, NAME, recognise
 from amqproxy.config import Limits
 from amqproxy.proxy.account import Account, End
+from amqproxy.proxy.copy_drops import DropReason
 from amqproxy.proxy.copyist import Login
 from amqproxy.proxy.crossing import STATEFUL, Crossing, Fault, Refusal
 from amqproxy.proxy.drain import Drain
@@ -456,10 +457,13 @@ class Session:
         """Have a copy sent by somebody who may take his time."""
         connection = self.legs[SERVER].connection
         if self._mirrors is None or connection.client is None:
-            self._metrics.copies_dropped.inc()
+            self._drop_copy()
             return
-        with self._account.contained("copy not made", lambda _: self._metrics.copies_dropped.inc()):
+        with self._account.contained("copy not made", self._drop_copy):
             self._mirrors.put(copy, Login(connection.client, connection.virtual_host))
+
+    def _drop_copy(self, _: Exception | None = None) -> None:
+        self._metrics.copies_dropped.labels(str(DropReason.UPSTREAM)).inc()
 
     async def _answer(self, crossing: Crossing, source: Leg) -> None:
         """Send what is to be said to whom we have just heard; and wait while too much of what it said waits."""

@@ -73,7 +73,10 @@ class Metrics:
             "amqproxy_records_dropped", "Records that a tap was too slow for.", ["tap"], registry=new
         )
         self.copies_dropped = Counter(
-            "amqproxy_copies_dropped", "Copies of publishes that rules made and nobody could take.", registry=new
+            "amqproxy_copies_dropped",
+            "Copies of publishes that rules made and nobody could take, by the reason.",
+            ["reason"],
+            registry=new,
         )
         self.registry.register(_Traffic(self.tallies, self.latency))
 

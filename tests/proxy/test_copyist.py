@@ -30,7 +30,19 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import HEADER
-from amqproxy.proxy.copyist import FIRST_PAUSE, HANDSHAKE_TIMEOUT, LAST_PAUSE, Copyist, Login
+from amqproxy.amqp091.wire import Table
+from amqproxy.proxy.copy_drops import CopyDrops, DropReason
+from amqproxy.proxy.copyist import (
+    BATCH_SIZE,
+    FIRST_PAUSE,
+    HANDSHAKE_TIMEOUT,
+    IDLE_TIMEOUT,
+    LAST_PAUSE,
+    SEND_TIMEOUT,
+    Copyist,
+    Login,
+)
+from amqproxy.proxy.memory import Memory
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.sockets.transport import Broken, Transport
 
@@ -77,6 +89,11 @@ class Wire:
             found += await self.heard.receive()
         assert found == octets, [frame.method for frame in every_frame(found, 0)]
 
+    async def listens(self) -> None:
+        """Hear whatever is said, until cancelled."""
+        while True:
+            await self.heard.receive()
+
     async def says(self, method: Method, channel: int = 0) -> None:
         await self.say.send(encode_method(channel, method))
 
@@ -95,18 +112,28 @@ class Wire:
 class Exchange:
     """A copyist, the wires that it dialled, and when; what it dropped."""
 
-    def __init__(self, backlog: int) -> None:
+    def __init__(self, backlog: int, memory: int) -> None:
         self.wires: list[Wire] = []
         self.dialled: list[float] = []
         self.dropped: list[int] = []
+        self.reasons: list[DropReason] = []
         self.is_away = False
+        self.failure: Exception | None = None
         self._dialled, self._next = trio.open_memory_channel[Wire](100)
-        self.copyist = Copyist(self._dial, Login(START_OK, "shop"), backlog, self.dropped.append)
+        self.memory = Memory(memory)
+        drops = CopyDrops(self._note_drop)
+        self.copyist = Copyist(self._dial, Login(START_OK, "shop"), backlog, self.memory, drops)
+
+    def _note_drop(self, reason: DropReason, count: int) -> None:
+        self.dropped.append(count)
+        self.reasons.append(reason)
 
     async def _dial(self) -> Transport:
         self.dialled.append(trio.current_time())
         if self.is_away:
             raise Unreachable("refused", "nobody there")
+        if self.failure is not None:
+            raise self.failure
         wire = Wire()
         self.wires.append(wire)
         await self._dialled.send(wire)
@@ -117,17 +144,18 @@ class Exchange:
 
 
 @asynccontextmanager
-async def exchange(backlog: int = 100) -> AsyncIterator[Exchange]:
-    found = Exchange(backlog)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(found.copyist.run)
-        yield found
-        nursery.cancel_scope.cancel()
+async def exchange(backlog: int = 100, memory: int = 1 << 30) -> AsyncIterator[Exchange]:
+    found = Exchange(backlog, memory)
+    with trio.fail_after(100_000):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(found.copyist.run)
+            yield found
+            nursery.cancel_scope.cancel()
 
 
 async def test_it_connects_when_there_is_something_to_send(autojump_clock: MockClock) -> None:
     async with exchange() as found:
-        await trio.sleep(100)
+        await trio.sleep(IDLE_TIMEOUT - 1)
         assert found.dialled == []
         found.copyist.put(copy(b"one"))
         found.copyist.put(copy(b"two"))
@@ -136,7 +164,7 @@ async def test_it_connects_when_there_is_something_to_send(autojump_clock: MockC
         await wire.hears(sent(b"one", b"two"))
         found.copyist.put(copy(b"three"))
         await wire.hears(sent(b"three"))
-        await trio.sleep(1000)
+        await trio.sleep(IDLE_TIMEOUT - 1)
         assert (len(found.dialled), found.dropped, wire.is_closed) == (1, [], False)
     assert wire.is_closed
 
@@ -145,12 +173,12 @@ async def test_heartbeats_where_there_is_nothing_to_send(autojump_clock: MockClo
     async with exchange() as found:
         found.copyist.put(copy(b"one"))
         wire = await found.wire()
-        await wire.shakes_hands(heartbeat=60)
+        await wire.shakes_hands(heartbeat=20)
         await wire.hears(sent(b"one"))
         start = trio.current_time()
         await wire.hears(HEARTBEAT_FRAME)
         await wire.hears(HEARTBEAT_FRAME)
-        assert trio.current_time() - start == pytest.approx(60.0)
+        assert trio.current_time() - start == pytest.approx(20.0)
 
 
 async def test_no_more_wait_than_may(autojump_clock: MockClock) -> None:
@@ -259,3 +287,136 @@ async def test_what_could_not_be_sent_is_counted(autojump_clock: MockClock) -> N
             found.copyist.put(copy(b"lost"))
         await trio.sleep(0.1)
         assert sum(found.dropped) == 3
+
+
+async def test_a_broker_that_stops_reading_is_given_up(
+    autojump_clock: MockClock, log: list[structlog.typing.EventDict]
+) -> None:
+    async with exchange() as found:
+        found.copyist.put(copy(b"one"))
+        wire = await found.wire()
+        await wire.shakes_hands()
+        found.copyist.put(copy(b"two"))
+        await trio.sleep(SEND_TIMEOUT + 0.1)  # and nobody hears anything
+        assert (sum(found.dropped), found.reasons, wire.is_closed) == (2, [DropReason.CONNECTION], True)
+        assert log[0]["reason"] == "the broker has read nothing for 30 s"
+        assert found.memory.used == 0
+
+
+async def test_a_broker_that_falls_silent_is_given_up(
+    autojump_clock: MockClock, log: list[structlog.typing.EventDict]
+) -> None:
+    async with exchange() as found:
+        found.copyist.put(copy(b"one"))
+        wire = await found.wire()
+        await wire.shakes_hands(heartbeat=5)
+        await wire.hears(sent(b"one"))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wire.listens)
+            await trio.sleep(11)
+            nursery.cancel_scope.cancel()
+        assert wire.is_closed
+        assert log[0]["reason"] == "the broker has sent nothing for 10 s"
+
+
+async def test_a_connection_without_copies_is_closed_in_good_order(autojump_clock: MockClock) -> None:
+    async with exchange() as found:
+        found.copyist.put(copy(b"one"))
+        wire = await found.wire()
+        await wire.shakes_hands()
+        await wire.hears(sent(b"one"))
+        await trio.sleep(IDLE_TIMEOUT - 1)
+        assert not found.copyist.is_retired
+        found.copyist.put(copy(b"two"))
+        await wire.hears(sent(b"two"))
+        await trio.sleep(IDLE_TIMEOUT - 1)
+        assert not found.copyist.is_retired
+        await trio.sleep(1.1)
+        assert found.copyist.is_retired
+        await wire.hears(encode_method(0, ConnectionClose(200, "nothing to send", 0, 0)))
+        await wire.says(ConnectionCloseOk())
+        await trio.sleep(0.1)
+        assert (wire.is_closed, found.dropped) == (True, [])
+
+
+async def test_a_broker_that_does_not_answer_our_close(autojump_clock: MockClock) -> None:
+    async with exchange() as found:
+        found.copyist.put(copy(b"one"))
+        wire = await found.wire()
+        await wire.shakes_hands()
+        await wire.hears(sent(b"one"))
+        found.copyist.retire()
+        await trio.sleep(5)
+        assert wire.is_closed
+
+
+async def test_a_copy_that_cannot_be_encoded_costs_no_other(
+    autojump_clock: MockClock, log: list[structlog.typing.EventDict]
+) -> None:
+    async with exchange() as found:
+        found.copyist.put(copy(b"one"))
+        for _ in range(3):
+            found.copyist.put(Command(9, BasicPublish(exchange="x" * 256, routing_key="k"), Properties(), b"lost"))
+            found.copyist.put(Command(9, BasicPublish(), Properties(priority=700), b"lost"))
+        found.copyist.put(copy(b"two"))
+        wire = await found.wire()
+        await wire.shakes_hands()
+        await wire.hears(sent(b"one", b"two"))
+        assert found.reasons == [DropReason.INVALID] * 6
+        assert [event["event"] for event in log] == ["copies dropped"]
+
+
+async def test_a_header_that_does_not_fit_a_frame_costs_one_copy(autojump_clock: MockClock) -> None:
+    async with exchange() as found:
+        large = Properties(headers=Table({f"{number}": "x" * 1000 for number in range(132)}))
+        found.copyist.put(Command(9, BasicPublish(), large, b"lost"))
+        found.copyist.put(copy(b"one"))
+        wire = await found.wire()
+        await wire.shakes_hands()
+        await wire.hears(sent(b"one"))
+        assert found.reasons == [DropReason.INVALID]
+
+
+async def test_bytes_that_wait_are_bounded(autojump_clock: MockClock) -> None:
+    async with exchange(memory=100_000) as found:
+        other = Exchange(100, 1)
+        other.copyist = Copyist(found._dial, Login(START_OK, "other"), 100, found.memory, CopyDrops(other._note_drop))
+        for _ in range(10):
+            found.copyist.put(copy(bytes(10_000)))
+        assert found.reasons == [DropReason.MEMORY] * 6
+        other.copyist.put(copy(bytes(10_000)))  # those who come later find room
+        assert found.memory.used < 60_000
+        assert other.dropped == []
+        wire = await found.wire()
+        await wire.shakes_hands()
+        await wire.hears(sent(*[bytes(10_000)] * 4))
+        await trio.sleep(0.1)
+        assert found.memory.used < 12_000
+
+
+async def test_a_large_copy_is_written_in_pieces_and_not_mixed_with_others(autojump_clock: MockClock) -> None:
+    async with exchange() as found:
+        large = bytes(3 * BATCH_SIZE)
+        found.copyist.put(copy(large))
+        wire = await found.wire()
+        await wire.shakes_hands()
+        await trio.sleep(0.1)
+        await wire.says(NOT_FOUND, 1)  # while nothing of it was heard
+        await trio.sleep(0.1)
+        reopened = encode_method(1, ChannelCloseOk()) + encode_method(1, ChannelOpen())
+        await wire.hears(sent(large) + reopened)
+
+
+async def test_what_nobody_has_foreseen_is_contained(
+    autojump_clock: MockClock, log: list[structlog.typing.EventDict]
+) -> None:
+    async with exchange() as found:
+        found.failure = RuntimeError("nobody has foreseen this")
+        found.copyist.put(copy(b"lost"))
+        await trio.sleep(FIRST_PAUSE + 0.1)
+        assert (found.dropped, log[0]["event"], log[0]["log_level"]) == ([1], "mirror failed", "error")
+        found.failure = None
+        found.copyist.put(copy(b"one"))
+        wire = await found.wire()
+        await wire.shakes_hands()
+        await wire.hears(sent(b"one"))

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import structlog
 import trio
 
 from amqproxy.amqp091.commands import Command
@@ -10,9 +11,11 @@ from amqproxy.amqp091.methods import BasicPublish, ConnectionStartOk
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.broker import Broker
+from amqproxy.broker.permissions import Permission
 from amqproxy.broker.server import Server
-from amqproxy.proxy.copyist import Login
-from amqproxy.proxy.mirrors import Mirrors
+from amqproxy.proxy.copy_drops import DropReason
+from amqproxy.proxy.copyist import IDLE_TIMEOUT, Login
+from amqproxy.proxy.mirrors import MAX_COPYISTS, Mirrors
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rules.verdict import Mirrored
 from amqproxy.sockets.transport import SocketTransport, Transport
@@ -26,11 +29,13 @@ class Desk:
     def __init__(self) -> None:
         self.broker = Broker()
         self.dropped = 0
+        self.reasons: list[DropReason] = []
         self.is_away = False
         self.dialled = 0
 
-    def drop(self, count: int) -> None:
+    def drop(self, reason: DropReason, count: int) -> None:
         self.dropped += count
+        self.reasons.append(reason)
 
     def queue(self, name: str) -> list[bytes]:
         return [message.body for message in self.broker.vhosts["/"].queues[name]]
@@ -41,7 +46,7 @@ class Desk:
 
 
 @asynccontextmanager
-async def mirrors(backlog: int = 100) -> AsyncIterator[tuple[Mirrors, Desk]]:
+async def mirrors(backlog: int = 100, timeout: float = 20) -> AsyncIterator[tuple[Mirrors, Desk]]:
     desk = Desk()
     server = Server(desk.broker)
 
@@ -51,10 +56,12 @@ async def mirrors(backlog: int = 100) -> AsyncIterator[tuple[Mirrors, Desk]]:
             raise Unreachable("refused", "nobody there")
         return SocketTransport(server.open())
 
-    with trio.fail_after(20):
+    with trio.fail_after(timeout):
         async with trio.open_nursery() as nursery:
             await nursery.start(server.run)
-            found = Mirrors({None: dial, "other": dial}, {"other": GUEST._replace(vhost="")}, backlog, desk.drop)
+            found = Mirrors(
+                {None: dial, "other": dial}, {"other": GUEST._replace(vhost="")}, backlog, 1 << 30, desk.drop
+            )
             await nursery.start(found.run)
             for name in ("copies", "others"):
                 desk.broker.vhosts["/"].declare_queue(
@@ -120,3 +127,70 @@ async def test_an_upstream_that_nobody_knows() -> None:
     async with mirrors() as (found, desk):
         found.put(copy(b"lost", upstream="unknown"), GUEST)
         assert desk.dropped == 1
+
+
+def tenant(number: int) -> Login:
+    """A login of its own: guest, on another virtual host."""
+    return GUEST._replace(vhost=f"v{number}")
+
+
+async def test_one_login_more_retires_the_one_that_has_been_idle_longest() -> None:
+    async with mirrors() as (found, desk):
+        for number in range(MAX_COPYISTS + 2):
+            desk.broker.add_vhost(f"v{number}")
+            desk.broker.users["guest"].permit(f"v{number}", Permission("", ".*", ""))
+            desk.broker.vhosts[f"v{number}"].declare_queue(
+                "copies", None, durable=False, exclusive=False, auto_delete=False, arguments=Table(), now=0.0
+            )
+
+        async def has(number: int, count: int) -> None:
+            while len(list(desk.broker.vhosts[f"v{number}"].queues["copies"])) < count:  # noqa: ASYNC110
+                await trio.sleep(0.01)
+
+        for number in range(MAX_COPYISTS):
+            found.put(copy(b"x"), tenant(number))
+        for number in range(MAX_COPYISTS):
+            await has(number, 1)
+        found.put(copy(b"x"), tenant(0))
+        await has(0, 2)
+        found.put(copy(b"x"), tenant(MAX_COPYISTS))  # instead of 1
+        await has(MAX_COPYISTS, 1)
+        found.put(copy(b"x"), tenant(0))
+        await has(0, 3)
+        assert (desk.dropped, desk.dialled) == (0, MAX_COPYISTS + 1)
+        found.put(copy(b"x"), tenant(1))
+        await has(1, 2)
+        assert (desk.dropped, desk.dialled) == (0, MAX_COPYISTS + 2)
+        while len(desk.broker.links) > MAX_COPYISTS:  # noqa: ASYNC110
+            await trio.sleep(0.01)
+
+
+async def test_logins_that_all_have_something_to_send_are_not_retired(
+    log: list[structlog.typing.EventDict],
+) -> None:
+    async with mirrors() as (found, desk):
+        for number in range(MAX_COPYISTS + 3):
+            found.put(copy(b"x"), tenant(number))
+        assert desk.reasons == [DropReason.LOGINS] * 3
+        assert [event["event"] for event in log] == ["copies dropped"]
+
+
+async def test_no_connection_is_kept_for_nobody(autojump_clock: trio.testing.MockClock) -> None:
+    async with mirrors(timeout=1000) as (found, desk):
+        found.put(copy(b"x"), GUEST)
+        await desk.has("copies", 1)
+        assert len(desk.broker.links) == 1
+        with trio.move_on_after(IDLE_TIMEOUT + 1):
+            await trio.sleep_forever()
+        assert len(desk.broker.links) == 0
+        found.put(copy(b"y"), GUEST)
+        await desk.has("copies", 2)
+        assert (desk.dropped, desk.dialled) == (0, 2)
+
+
+async def test_a_copy_that_cannot_be_made_is_nobodys_trouble() -> None:
+    async with mirrors() as (found, desk):
+        found.put(copy(b"lost", exchange="x" * 300), GUEST)
+        found.put(copy(b"found"), GUEST)
+        await desk.has("copies", 1)
+        assert desk.reasons == [DropReason.INVALID]

@@ -1,0 +1,70 @@
+"""Copies of publishes that could not be sent: counted by their reason, and logged, but not a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+
+import trio
+
+from amqproxy.log import logger
+
+LOG_INTERVAL = 10.0
+"""Seconds between two log lines with the same reason about the same upstream."""
+
+
+class DropReason(StrEnum):
+    """Why a copy is dropped: the label of `amqproxy_copies_dropped_total`."""
+
+    BACKLOG = "backlog"
+    """`limits.mirror_backlog` copies wait for this login already."""
+    MEMORY = "memory"
+    """`limits.mirror_memory` leaves no room for it."""
+    LOGINS = "logins"
+    """Copies are waiting for as many logins as there may be at a time."""
+    CONNECTION = "connection"
+    """The mirror's broker could not be reached, or was lost."""
+    REJECTED = "rejected"
+    """The mirror's broker closed the channel because of it."""
+    INVALID = "invalid"
+    """It cannot be encoded, or has a header that does not fit a frame."""
+    UPSTREAM = "upstream"
+    """There is no such upstream, or nobody to send to it."""
+
+
+class CopyDrops:
+    """Counts dropped copies: `count` is called with the reason, and with how many."""
+
+    def __init__(self, count: Callable[[DropReason, int], None]) -> None:
+        self._count = count
+        self._unlogged: dict[tuple[str, DropReason], tuple[int, str]] = {}
+        self._logged_at: dict[tuple[str, DropReason], float] = {}
+
+    def add(self, upstream: str | None, reason: DropReason, detail: str, copies: int = 1) -> None:
+        """Count dropped copies; log them now, or with those of the next seconds."""
+        if not copies:
+            return
+        self.count(reason, copies)
+        key = (upstream or "", reason)
+        before, _ = self._unlogged.get(key, (0, ""))
+        self._unlogged[key] = (before + copies, detail)
+        if trio.current_time() >= self._logged_at.get(key, -LOG_INTERVAL) + LOG_INTERVAL:
+            self._flush(key)
+
+    def count(self, reason: DropReason, copies: int) -> None:
+        """Count dropped copies of which there is a log line already."""
+        if copies:
+            self._count(reason, copies)
+
+    async def run(self) -> None:
+        """Log what `add` has put off, until cancelled."""
+        while True:
+            await trio.sleep(LOG_INTERVAL)
+            for key in list(self._unlogged):
+                self._flush(key)
+
+    def _flush(self, key: tuple[str, DropReason]) -> None:
+        upstream, reason = key
+        copies, detail = self._unlogged.pop(key)
+        self._logged_at[key] = trio.current_time()
+        logger().warning("copies dropped", copies=copies, upstream=upstream or None, reason=str(reason), detail=detail)

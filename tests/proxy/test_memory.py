@@ -1,0 +1,39 @@
+from amqproxy.proxy.memory import Memory, Share
+
+
+def test_no_owner_keeps_more_than_is_left_for_the_others() -> None:
+    memory = Memory(1000)
+    first, second, third = Share(memory), Share(memory), Share(memory)
+    assert first.has_room(500)
+    assert not first.has_room(501)
+    first.add(500)
+    assert not first.has_room(1)
+    assert second.has_room(250)
+    second.add(250)
+    assert third.has_room(125)
+    assert (memory.used, memory.free) == (750, 250)
+
+
+def test_an_owner_has_a_bound_of_its_own() -> None:
+    memory = Memory(1000, 100)
+    share = Share(memory)
+    assert share.has_room(100)
+    assert not share.has_room(101)
+
+
+def test_who_keeps_too_much_is_over_until_enough_is_gone() -> None:
+    memory = Memory(1000)
+    share = Share(memory)
+    share.add(700)
+    assert share.is_over
+    share.remove(200)
+    assert not share.is_over
+    share.clear()
+    assert (share.used, memory.used) == (0, 0)
+
+
+def test_who_keeps_nothing_is_never_over() -> None:
+    memory = Memory(1000)
+    Share(memory).add(5000)
+    assert memory.free == 0
+    assert not Share(memory).is_over
