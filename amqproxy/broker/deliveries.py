@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from amqproxy.amqp091.frames import Frame
-from amqproxy.amqp091.methods import BasicAck, BasicCancel, BasicGetOk, BasicNack, BasicReject
+from amqproxy.amqp091.methods import BasicAck, BasicGetOk, BasicNack, BasicReject
 from amqproxy.broker import firehose
 from amqproxy.broker.backlog import Entry
 from amqproxy.broker.consumer import Consumer
@@ -70,6 +70,8 @@ class Deliveries:
         self._last_tag += 1
         if not consumer.no_ack:
             self.unacked.add(self._last_tag, entry)
+            if self.global_prefetch != _UNLIMITED:
+                self._has_had_its_turn(consumer)
         message = entry.message
         try:
             self.output.deliver(
@@ -98,6 +100,13 @@ class Deliveries:
         self.events.fail("delivery failed", error, queue=str(entry.queue), client=link.name)
         self.global_prefetch = 0
         link.fail_soon()
+
+    def _has_had_its_turn(self, consumer: Consumer) -> None:
+        """Where all consumers share one prefetch, the one that was sent a message stands behind the others."""
+        consumers = self.consumers
+        if len(consumers) > 1 and consumers.get(consumer.tag) is consumer:
+            del consumers[consumer.tag]
+            consumers[consumer.tag] = consumer
 
     def answer(self, queue: Queue, entry: Entry, now: float, *, no_ack: bool) -> None:
         """Send the message that a basic.get took out of a queue."""
@@ -143,8 +152,7 @@ class Deliveries:
         self.consumers.pop(consumer.tag, None)
         if self.events.observers:
             self.events.report("consumer.deleted", self.vhost.name, consumer)
-        if self.channel.link.takes_cancel:
-            self.channel.link.say(self.number, BasicCancel(consumer.tag, True))
+        self.channel.link.notify_cancelled(self.number, consumer.tag)
 
     # --- what is settled
 
@@ -193,10 +201,13 @@ class Deliveries:
         self.apply(self.unacked.take_all(), REQUEUE, now)
 
     def pump(self, now: float) -> None:
-        """Let the consumers be sent what waits for them."""
+        """Let the consumers be sent what waits for them, those first that were sent something longest ago."""
+        queues: dict[Queue, None] = {}
         for consumer in list(self.consumers.values()):
-            if consumer.is_blocked:
-                consumer.queue.wake(consumer, now)
+            if consumer.is_blocked and consumer.queue.rejoin(consumer):
+                queues[consumer.queue] = None
+        for queue in queues:
+            queue.pump(now)
 
     # --- transactions
 

@@ -7,6 +7,8 @@ channel's own, to which others may publish through the default exchange for as l
 from __future__ import annotations
 
 import secrets
+import struct
+from base64 import b64encode
 
 import msgspec
 
@@ -16,9 +18,15 @@ NAME = "amq.rabbitmq.reply-to"
 PREFIX = NAME + "."
 
 
+_PROCESS = struct.Struct(">BBBH14sIII")
+"""A process as Erlang writes it: RabbitMQ's name of who is to have the answers."""
+
+
 def new_name() -> str:
-    """The name of one channel's consumer; nobody can guess it."""
-    return PREFIX + secrets.token_urlsafe(24)
+    """The name of one channel's consumer, in RabbitMQ's shape; nobody can guess it."""
+    number = secrets.randbits(27)
+    process = _PROCESS.pack(131, ord("X"), ord("v"), 14, b"reply@%08d" % (number % 10**8), number, 0, 0)
+    return f"{PREFIX}{b64encode(process).decode()}.{b64encode(secrets.token_bytes(16)).decode()}"
 
 
 def is_reply_name(name: str) -> bool:

@@ -48,13 +48,15 @@ class Owner(NamedTuple):
 class Pledge:
     """Messages that somebody is to be told of when all of them are safe: on the disk, or done with before that.
 
-    `left` counts those that are not; `call` is called when none is. `last` is whatever its owner wants it to be.
+    `left` counts those that are not; `call` is called when none is. `acks` and `last` are for its owner: how many
+    publishes are then to be acked, and the last one's number.
     """
 
-    __slots__ = ("call", "last", "left")
+    __slots__ = ("acks", "call", "last", "left")
 
     def __init__(self) -> None:
         self.left = 0
+        self.acks = 0
         self.last = 0
         self.call: Callable[[], None] | None = None
 

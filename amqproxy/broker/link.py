@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from amqproxy.amqp091.connection import Connection
@@ -12,6 +13,7 @@ from amqproxy.amqp091.frames import EVERY_METHOD, HEARTBEAT_FRAME, METHOD, Frame
 from amqproxy.amqp091.grammar import CLIENT, CONNECTION_CLOSING, SERVER, State
 from amqproxy.amqp091.methods import (
     BasicAck,
+    BasicCancel,
     BasicNack,
     BasicPublish,
     BasicReject,
@@ -108,6 +110,7 @@ class Link:
         self._unread: list[Frame] = []
         self._greeting = b""
         self._confirming: list[Publishes] = []
+        self._held_notices: list[tuple[int, str]] | None = None
         self._ends_at: float | None = None
         self._reader = self.connection.readers[CLIENT]
         self._reader.want(EVERY_METHOD, content=True)
@@ -236,6 +239,26 @@ class Link:
         if self.output.sent():
             for channel in list(self.channels.values()):
                 channel.deliveries.pump(now)
+
+    def notify_cancelled(self, channel: int, consumer_tag: str) -> None:
+        """Tell the client that a consumer's queue is gone, if it can take that."""
+        if not self.takes_cancel:
+            return
+        if self._held_notices is None:
+            self.say(channel, BasicCancel(consumer_tag, True))
+        else:
+            self._held_notices.append((channel, consumer_tag))
+
+    @contextmanager
+    def notices_held(self) -> Iterator[None]:
+        """Whatever consumers end meanwhile, let the client know afterwards."""
+        self._held_notices = []
+        try:
+            yield
+        finally:
+            notices, self._held_notices = self._held_notices, None
+            for channel, consumer_tag in notices:
+                self.say(channel, BasicCancel(consumer_tag, True))
 
     def to_confirm(self, publishes: Publishes) -> None:
         """Confirm these once all that came with them is done."""

@@ -40,7 +40,10 @@ cdef class Publishes:
     cdef object _pledges
     cdef bint _is_to_confirm
     cdef unsigned long long _count
-    cdef unsigned long long _confirmed
+    cdef bint _waits_for_disk
+    cdef unsigned long long _acks
+    cdef unsigned long long _last_ack
+    cdef list _rejected
     cdef bytes _method
     cdef Way _way
     cdef object _publish
@@ -61,4 +64,6 @@ cdef class Publishes:
     cdef Way _find_way(self)
     cdef Message _with_properties_checked(self, Way way, Frame frame, bytes body)
     cdef _enqueue(self, bint is_mandatory, Message message, object queues, double now)
+    cdef _enqueue_nowhere(self, bint is_mandatory, Message message)
     cdef _to_confirm(self, bint is_taken)
+    cdef _settle(self, int method_id, unsigned long long tag, int bits)

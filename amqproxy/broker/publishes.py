@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 from typing import TYPE_CHECKING
 
 from amqproxy.amqp091.errors import AccessRefused, NotImplementedByServer, PreconditionFailed
-from amqproxy.amqp091.frames import BODY, METHOD, Frame
+from amqproxy.amqp091.frames import BODY, FRAME_END, METHOD, Frame
 from amqproxy.amqp091.methods import BasicAck, BasicNack, BasicPublish, BasicReturn
 from amqproxy.amqp091.properties import NO_PROPERTIES
 from amqproxy.broker import direct_reply_to, firehose, permissions, publishing
@@ -28,6 +29,13 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
 
 Queues = tuple[Queue, ...]
+
+SETTLEMENT = struct.Struct(">BHIHHQBB")
+"""A frame with a basic.ack or a basic.nack."""
+
+ACK, NACK = BasicAck.method_id, BasicNack.method_id
+MULTIPLE, REQUEUE = 1, 2
+"""The bits of either; a publisher's nack has `REQUEUE` set, as RabbitMQ sends it."""
 
 MAX_WAYS = 256
 """Ways remembered for one channel; beyond, all are forgotten and found again."""
@@ -87,8 +95,11 @@ class Publishes:
         self._pledge = Pledge()
         self._pledges: deque[Pledge] = deque()
         self._is_to_confirm = False
+        self._waits_for_disk = False
         self._count = 0
-        self._confirmed = 0
+        self._acks = 0
+        self._last_ack = 0
+        self._rejected: list[tuple[int, int, int]] = []
         self._method = b""
         self._way: Way | None = None
         self._publish: BasicPublish | None = None
@@ -176,6 +187,7 @@ class Publishes:
             if vhost.held.so_far != held:
                 if self._journal is not None and self._journal.rows != noted:
                     self._pledge.left += 1  # until it is on the disk
+                    self._waits_for_disk = not queues
                 is_mandatory = False  # nobody can know yet
             elif not message.more_keys:
                 way.queues = vhost.remembered_route(way.exchange, way.routing_key)
@@ -246,8 +258,9 @@ class Publishes:
     def _enqueue(self, is_mandatory: cython.bint, message: Message, queues: Queues, now: float) -> None:
         """Give a message to its queues; return it, and confirm it, where that was asked for."""
         self._count += 1
-        if is_mandatory and not queues:
-            self._return(message)
+        if not queues:
+            self._enqueue_nowhere(is_mandatory, message)
+            return
         is_taken = True
         journal = self._journal
         if journal is not None and self.is_confirming:
@@ -264,16 +277,32 @@ class Publishes:
         if self.is_confirming:
             self._to_confirm(is_taken)
 
-    def _to_confirm(self, is_taken: cython.bint) -> None:
-        if is_taken:
-            if not self._is_to_confirm:
-                self._is_to_confirm = True
-                self.channel.link.to_confirm(self)
+    def _enqueue_nowhere(self, is_mandatory: cython.bint, message: Message) -> None:
+        """Return a message that no queue is to have, where that was asked for, and confirm it.
+
+        It is confirmed by itself, before the next method is handled, and ahead of those that wait for a confirm.
+        """
+        if is_mandatory:
+            self._return(message)
+        message.forget_properties()
+        waits_for_disk, self._waits_for_disk = self._waits_for_disk, False
+        if not self.is_confirming:
             return
-        if not (self._pledge.left or self._pledges):
-            self._confirm_to(self._count - 1)
-            self._confirmed = self._count
-        self.channel.link.say(self.number, BasicNack(self._count, False, False))
+        if waits_for_disk:  # a delayed message
+            self._to_confirm(True)
+        else:
+            self._settle(ACK, self._count, 0)
+
+    def _to_confirm(self, is_taken: cython.bint) -> None:
+        """Settle the last publish at the end of this turn: with an ack, or with a nack."""
+        if is_taken:
+            self._acks += 1
+            self._last_ack = self._count
+        else:
+            self._rejected.append((self._count, self._acks, self._last_ack))
+        if not self._is_to_confirm:
+            self._is_to_confirm = True
+            self.channel.link.to_confirm(self)
 
     def _return(self, message: Message) -> None:
         self.channel.link.say(self.number, BasicReturn(312, "NO_ROUTE", message.exchange, message.routing_key))
@@ -305,41 +334,65 @@ class Publishes:
     def select_confirms(self) -> None:
         if not self.is_confirming:
             self.is_confirming = True
-            self._count = self._confirmed = 0
+            self._count = 0
 
     def confirm(self) -> None:
-        """Confirm all that was published and is not confirmed yet, as soon as what is to be kept is safe."""
+        """Settle all that was published in this turn; what is to be kept is acked as soon as it is safe."""
         self._is_to_confirm = False
+        acks, last = self._acks, self._last_ack
+        self._acks = 0
         pledge = self._pledge
         if self._journal is not None and (pledge.left or self._pledges):
-            pledge.last = self._count
+            for tag, _, _ in self._rejected:
+                self._settle(NACK, tag, REQUEUE)
+            self._rejected = []
+            if acks:
+                pledge.last, pledge.acks = last, acks
+                self._pledges.append(pledge)
+                self._journal.when_safe(pledge, self._confirm_safe)
             self._pledge = Pledge()
-            self._pledges.append(pledge)
-            self._journal.when_safe(pledge, self._confirm_safe)
-        else:
-            self._confirm_to(self._count)
+            return
+        if self._rejected:
+            acks = self._settle_in_order(acks)
+        if acks:
+            self._settle(ACK, last, MULTIPLE if acks > 1 else 0)
+
+    def _settle_in_order(self, acks: int) -> int:
+        """Send the nacks of this turn, and the acks that come before one: how many acks are left.
+
+        Nothing older waits, so that one frame settles each run of the same outcome.
+        """
+        rejected, self._rejected = self._rejected, []
+        sent = 0
+        for place, (tag, before, last) in enumerate(rejected):
+            if before > sent:
+                self._settle(ACK, last, MULTIPLE if before - sent > 1 else 0)
+                sent = before
+            is_last_of_run = place + 1 == len(rejected) or rejected[place + 1][1] > sent
+            if is_last_of_run:
+                self._settle(NACK, tag, MULTIPLE | REQUEUE)
+        return acks - sent
 
     def _confirm_safe(self) -> None:
         """Confirm what is safe, up to the first that is not.
 
         The store calls this, or somebody who has used the last of it: a failure is only our own client's.
         """
-        last = 0
+        last = acks = 0
         while self._pledges and not self._pledges[0].left:
-            last = self._pledges.popleft().last
+            pledge = self._pledges.popleft()
+            last = pledge.last
+            acks += pledge.acks
         link = self.channel.link
         try:
-            if self.channel.is_open:
-                self._confirm_to(last)
+            if acks and self.channel.is_open:
+                self._settle(ACK, last, MULTIPLE if acks > 1 else 0)
         except Exception as error:  # noqa: BLE001
             self.vhost.events.fail("confirming failed", error, client=link.name)
             link.fail_soon()
 
-    def _confirm_to(self, last: int) -> None:
-        if last > self._confirmed:
-            multiple = last - self._confirmed > 1
-            self._confirmed = last
-            self.channel.link.say(self.number, BasicAck(last, multiple))
+    def _settle(self, method_id: int, tag: int, bits: int) -> None:
+        self.output.put(SETTLEMENT.pack(METHOD, self.number, 13, 60, method_id, tag, bits, FRAME_END))
 
     def commit(self, now: float) -> None:
         pending, self._pending = self._pending, []

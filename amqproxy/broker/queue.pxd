@@ -10,6 +10,7 @@ from amqproxy.broker.consumer cimport Consumer
 from amqproxy.broker.turns cimport Turns
 
 cdef double _NEVER
+cdef long long _UNLIMITED
 cdef int _FLAGS, _HAS_EXPIRATION, _HAS_PRIORITY
 
 

@@ -31,6 +31,7 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
 
 _NEVER = NEVER  # these as C sees them
+_UNLIMITED = UNLIMITED
 _FLAGS = FLAGS
 _HAS_EXPIRATION = HAS_EXPIRATION
 _HAS_PRIORITY = HAS_PRIORITY
@@ -60,6 +61,8 @@ class Queue:
     """
 
     type: ClassVar[str] = "classic"
+    _successor_waits: ClassVar[bool] = True
+    """Does the next single active consumer wait for what the one that was cancelled has not settled?"""
     __slots__ = (
         "_count",
         "_exclusive",
@@ -306,6 +309,7 @@ class Queue:
 
     def _settle_down(self, now: float) -> None:
         """After messages came back: drop what is too much and what is over, and hand out the rest."""
+        self._turns.wait_no_more()
         if self._is_dropping:
             self._drop_surplus(now)
         if self._is_timed:
@@ -320,8 +324,8 @@ class Queue:
         if consumer is not None:
             consumer.unacked -= 1
             consumer.deliveries.held -= 1
-            if consumer.is_blocked and consumer.is_ready():
-                self._turns.add(consumer)
+            if consumer.is_blocked and consumer.is_ready() and consumer.deliveries.global_prefetch == _UNLIMITED:
+                self._turns.add(consumer)  # with a global prefetch, its channel says whose turn it is
 
     # --- who takes from it
 
@@ -342,6 +346,7 @@ class Queue:
         if consumer.exclusive:
             self._exclusive = consumer
         self._turns.add(consumer)
+        self._turns.wait_no_more()
         self._used_at = now
 
     def unsubscribe(self, consumer: Consumer, now: float) -> None:
@@ -351,6 +356,8 @@ class Queue:
         if consumer is self._exclusive:
             self._exclusive = None
         self._turns.remove(consumer)
+        if not self._count or not self._successor_waits:
+            self._turns.wait_no_more()
         self._used_at = now
         if not self.consumers and self.auto_delete:
             self._owner.became_unused(self)
@@ -358,11 +365,12 @@ class Queue:
             self.pump(now)
             self._look_ahead()
 
-    def wake(self, consumer: Consumer, now: float) -> None:
-        """A consumer may be able to take again."""
-        if consumer.is_blocked and consumer.is_ready():
-            self._turns.add(consumer)
-            self.pump(now)
+    def rejoin(self, consumer: Consumer) -> bool:
+        """A consumer that was blocked may be able to take again. If so, the next `pump` counts it in."""
+        if not consumer.is_ready():
+            return False
+        self._turns.add(consumer)
+        return True
 
     def pump(self, now: float) -> None:
         """Hand out what is ready, for as long as somebody takes it."""

@@ -142,6 +142,7 @@ class KeptReturnsFirst(KeptBacklog):
 
 class Quorum(Queue):
     type: ClassVar[str] = "quorum"
+    _successor_waits: ClassVar[bool] = False
     __slots__ = ("_is_full",)
     _lanes: list[tuple[int, ReturnsFirst | KeptReturnsFirst]]  # type: ignore[assignment]
 

@@ -273,8 +273,9 @@ class ServerChannel:
             self._reply(method, QueueDeleteOk(0))
             return
         self._check(CONFIGURE, "queue", name)
-        count = self.vhost.delete_queue(name, self.link, if_unused=method.if_unused, if_empty=method.if_empty)
-        self._reply(method, QueueDeleteOk(count))
+        with self.link.notices_held():  # the answer comes before basic.cancel
+            count = self.vhost.delete_queue(name, self.link, if_unused=method.if_unused, if_empty=method.if_empty)
+            self._reply(method, QueueDeleteOk(count))
 
     def _basic_qos(self, method: BasicQos, now: float) -> None:
         if method.prefetch_size:

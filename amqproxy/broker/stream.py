@@ -38,10 +38,14 @@ class Segment:
 
 
 class Stream(Queue):
-    """Reading takes nothing away. Whole segments go, from the oldest, when a new one begins and the limits say so."""
+    """Reading takes nothing away. Whole segments go, from the oldest, when a new one begins and the limits say so.
+
+    As in RabbitMQ, what came together is a chunk, and a consumer that may be sent any of it is sent all of it: so it
+    can hold more than its prefetch.
+    """
 
     type: ClassVar[str] = "stream"
-    __slots__ = ("_log", "_places", "_segments", "_writer")
+    __slots__ = ("_chunks", "_log", "_places", "_segments", "_writer")
 
     def __init__(self, name: str, owner: Owner, *, keeper: Keeper | None = None, **options: Any) -> None:
         self._writer = keeper.journal if keeper is not None else None
@@ -49,6 +53,7 @@ class Stream(Queue):
         self._log = StreamLog(lane, keeper.fetch if keeper is not None else None)
         self._segments = [Segment(self._log.first, lane.octets if lane is not None else 0)]
         self._places: dict[Consumer, int] = {}
+        self._chunks: dict[Consumer, float] = {}
         super().__init__(name, owner, keeper=None, **options)
         self.octets = self._segments[0].octets
 
@@ -156,6 +161,7 @@ class Stream(Queue):
     def discard(self) -> None:
         self._log.discard()
         self._places.clear()
+        self._chunks.clear()
 
     # --- settling: it gives room for more, and that is all
 
@@ -166,7 +172,7 @@ class Stream(Queue):
             if entry.consumer is not None:
                 consumers[entry.consumer] = None
         for consumer in consumers:
-            self.wake(consumer, now)
+            self._wake(consumer, now)
 
     def reject(self, entries: Iterable[Entry], now: float) -> None:
         self.give_back(entries, now)
@@ -202,30 +208,42 @@ class Stream(Queue):
     def unsubscribe(self, consumer: Consumer, now: float) -> None:
         self.consumers.pop(consumer, None)
         self._places.pop(consumer, None)
+        self._chunks.pop(consumer, None)
         consumer.is_blocked = False
         if not self._places:
             self._log.forget_what_was_read()
 
-    def wake(self, consumer: Consumer, now: float) -> None:
-        if consumer in self._places:
-            consumer.is_blocked = False
-            self._feed(consumer, now)
+    def rejoin(self, consumer: Consumer) -> bool:
+        return consumer in self._places
 
     def pump(self, now: float) -> None:
         for consumer in list(self._places):
-            self.wake(consumer, now)
+            self._wake(consumer, now)
+
+    def _wake(self, consumer: Consumer, now: float) -> None:
+        """Feed a consumer that may be able to take again."""
+        if consumer in self._places:
+            consumer.is_blocked = False
+            self._feed(consumer, now)
 
     def _feed(self, consumer: Consumer, now: float) -> None:
         """Send a consumer what comes next for it, as far as it can take that."""
         log = self._log
         offset = max(self._places[consumer], log.first)
+        chunk = self._chunks.get(consumer)
         run: Run | None = None
         while offset < log.next:
-            if not consumer.is_ready():
+            if not consumer.deliveries.takes(consumer):
                 consumer.is_blocked = True
                 break
             if run is None or offset >= run.end:
                 run = log.run(offset, max(consumer.prefetch - consumer.unacked, LEAST_READ))
+            time = run.times[offset - run.first]
+            if time != chunk:
+                if not consumer.is_ready():
+                    consumer.is_blocked = True
+                    break
+                self._chunks[consumer] = chunk = time
             entry = Entry(self, run.messages[offset - run.first], offset, NEVER)
             entry.header = header_with(entry.message, Field("x-stream-offset", "l", offset))
             offset += 1

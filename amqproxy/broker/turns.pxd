@@ -8,13 +8,16 @@ cdef class Turns:
 
     cpdef add(self, Consumer consumer)
     cpdef remove(self, Consumer consumer)
+    cpdef wait_no_more(self)
     cpdef Consumer next(self)
 
 
 cdef class SingleTurn(Turns):
     cdef public Consumer active
+    cdef Consumer _predecessor
     cdef dict _waiting
 
     cpdef add(self, Consumer consumer)
     cpdef remove(self, Consumer consumer)
+    cpdef wait_no_more(self)
     cpdef Consumer next(self)

@@ -40,6 +40,9 @@ class Turns:
                 line.remove(consumer)
         consumer.is_blocked = False
 
+    def wait_no_more(self) -> None:
+        """Let the next one have its turn, whatever another has not settled yet."""
+
     def next(self) -> Consumer | None:
         """Who is to be handed the next message; it goes to the end of its line."""
         lines = self._lines
@@ -58,13 +61,18 @@ class Turns:
 
 
 class SingleTurn(Turns):
-    """One consumer gets everything; when it goes, the next by priority, then by age. x-single-active-consumer."""
+    """One consumer gets everything; when it goes, the next by priority, then by age. x-single-active-consumer.
 
-    __slots__ = ("_waiting", "active")
+    As in RabbitMQ, where a consumer goes that has not settled all it was handed, the next one waits: until all of it is
+    settled, or the queue has a reason of its own to go on (`wait_no_more`). So what comes back is handed out in order.
+    """
+
+    __slots__ = ("_predecessor", "_waiting", "active")
 
     def __init__(self) -> None:
         super().__init__()
         self.active: Consumer | None = None
+        self._predecessor: Consumer | None = None
         self._waiting: dict[Consumer, None] = {}
 
     def add(self, consumer: Consumer) -> None:
@@ -78,11 +86,19 @@ class SingleTurn(Turns):
         consumer.is_blocked = False
         self._waiting.pop(consumer, None)
         if consumer is self.active:
+            self._predecessor = consumer
             self.active = max(self._waiting, key=attrgetter("priority"), default=None)
             if self.active is not None:
                 del self._waiting[self.active]
 
+    def wait_no_more(self) -> None:
+        self._predecessor = None
+
     def next(self) -> Consumer | None:
+        if self._predecessor is not None:
+            if self._predecessor.unacked:
+                return None
+            self._predecessor = None
         active = self.active
         if active is None or active.is_ready():
             return active

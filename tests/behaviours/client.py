@@ -10,7 +10,8 @@ import socket
 import struct
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 from amqproxy.amqp091.methods import (
@@ -134,6 +135,7 @@ class Client:
         self.inboxes: dict[int, deque[Received]] = {}
         self.partial: dict[int, tuple[Any, ContentHeader | None, list[bytes]]] = {}
         self.octets = bytearray()
+        self.unsent: bytearray | None = None
         self.closed: Closed | None = None
         self.zero = Channel(self, 0)
         self.server_properties: dict[str, Any] = {}
@@ -211,6 +213,17 @@ class Client:
     # --- octets
 
     def send_octets(self, octets: bytes) -> None:
+        if self.unsent is None:
+            self.stream.sendall(octets)
+        else:
+            self.unsent += octets
+
+    @contextmanager
+    def one_write(self) -> Iterator[None]:
+        """All that is sent meanwhile leaves together at the end: the broker has it in one read."""
+        self.unsent = bytearray()
+        yield
+        octets, self.unsent = self.unsent, None
         self.stream.sendall(octets)
 
     def write(self, channel: int, method: Method) -> None:

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from amqproxy.amqp091.methods import BasicAck, BasicNack, BasicReturn, ConfirmSelect, QueueDelete
+from amqproxy.amqp091.methods import (
+    BasicAck,
+    BasicNack,
+    BasicReturn,
+    ConfirmSelect,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueueDelete,
+)
 from tests.behaviours.client import Channel
 from tests.behaviours.scene import Scene
 
@@ -49,6 +57,39 @@ def test_what_goes_nowhere_is_confirmed(scene: Scene, ch: Channel) -> None:
     ch.confirms()
     ch.publish("", scene.q)
     ch.expect(BasicAck, delivery_tag=1)
+
+
+def test_what_goes_nowhere_is_confirmed_one_by_one(scene: Scene, ch: Channel) -> None:
+    ch.confirms()
+    with ch.client.one_write():
+        ch.publish("", scene.q)
+        ch.publish("", scene.q)
+    ch.expect(BasicAck, delivery_tag=1, multiple=False)
+    ch.expect(BasicAck, delivery_tag=2, multiple=False)
+
+
+@pytest.mark.parametrize("mandatory", [False, True])
+def test_and_before_the_next_method_is_answered(ch: Channel, q: str, mandatory: bool) -> None:
+    ch.confirms()
+    with ch.client.one_write():
+        ch.publish("", f"not {q}", mandatory=mandatory)
+        ch.send(QueueDeclare(queue=q, passive=True))
+    if mandatory:
+        ch.expect(BasicReturn)
+    ch.expect(BasicAck, delivery_tag=1, multiple=False)
+    ch.expect(QueueDeclareOk)
+
+
+def test_and_ahead_of_what_waits_for_its_confirm(scene: Scene, ch: Channel) -> None:
+    queue = ch.declare(scene.q, durable=True)
+    ch.confirms()
+    with ch.client.one_write():
+        ch.publish("", queue, delivery_mode=2)
+        ch.publish("", f"not {queue}", mandatory=True)
+    ch.expect(BasicReturn)
+    ch.expect(BasicAck, delivery_tag=2, multiple=False)
+    ch.expect(BasicAck, delivery_tag=1, multiple=False)
+    ch.call(QueueDelete(queue=queue))
 
 
 def test_a_return_comes_before_its_ack(scene: Scene, ch: Channel) -> None:
@@ -156,6 +197,14 @@ def test_a_full_queue(ch: Channel, overflow: str, outcome: str) -> None:
     ch.publish("", queue)
     assert ch.outcome() == outcome
     assert ch.depth(queue) == 1
+
+
+def test_a_nack_is_multiple_and_requeue(ch: Channel) -> None:
+    """Requeue means nothing to a publisher; it is what RabbitMQ's own default for the field comes to."""
+    queue = full(ch, "reject-publish")
+    ch.confirms()
+    ch.publish("", queue)
+    ch.expect(BasicNack, delivery_tag=1, multiple=True, requeue=True)
 
 
 def test_one_full_queue_of_two_is_a_nack(scene: Scene, ch: Channel) -> None:

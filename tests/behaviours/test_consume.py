@@ -11,6 +11,7 @@ from amqproxy.amqp091.methods import (
     BasicConsumeOk,
     BasicDeliver,
     QueueDelete,
+    QueueDeleteOk,
 )
 from tests.behaviours.client import CAPABILITIES, Channel, until
 from tests.behaviours.scene import Scene
@@ -126,6 +127,13 @@ def test_the_broker_tells_when_the_queue_is_gone(scene: Scene, ch: Channel, q: s
     beside.consume(q, "c")
     ch.call(QueueDelete(queue=q))
     beside.expect(BasicCancel, consumer_tag="c", no_wait=True)
+
+
+def test_whoever_deletes_the_queue_is_answered_first(ch: Channel, q: str) -> None:
+    ch.consume(q, "c")
+    ch.send(QueueDelete(queue=q))
+    ch.expect(QueueDeleteOk)
+    ch.expect(BasicCancel, consumer_tag="c", no_wait=True)
 
 
 def test_the_broker_tells_every_consumer(scene: Scene, ch: Channel, q: str) -> None:
@@ -308,6 +316,19 @@ def test_lower_priority_takes_what_the_higher_cannot(ch: Channel, q: str) -> Non
     assert [each.method.consumer_tag for each in ch.deliveries(2)] == ["high", "low"]
 
 
+def test_a_channel_with_one_prefetch_for_all_lets_them_take_turns(ch: Channel, q: str) -> None:
+    fill(ch, q, 7)
+    ch.qos(1, global_=True)
+    for tag in "ABC":
+        ch.consume(q, tag)
+    tags = ""
+    for _ in range(7):
+        received = ch.expect(BasicDeliver)
+        tags += received.method.consumer_tag
+        ch.ack(received)
+    assert tags == "AABCABC"
+
+
 # ---------------------------------------------------------------------------------------------- single active consumer
 
 
@@ -335,16 +356,17 @@ def test_the_next_becomes_active_when_the_first_is_cancelled(ch: Channel) -> Non
     assert [each.method.consumer_tag for each in ch.deliveries(2)] == ["b", "b"]
 
 
-@pytest.mark.unsupported_on_rabbitmq("the queue stalls, and its process crashes at the next publish")
-def test_the_next_becomes_active_while_messages_wait(ch: Channel) -> None:
+@pytest.mark.unsupported_on_rabbitmq("the queue stalls for good, and its process crashes at the next publish")
+def test_the_next_one_goes_on_once_all_of_that_is_acknowledged(ch: Channel) -> None:
     queue = single(ch)
     ch.qos(1)
     for tag in "abc":
         ch.consume(queue, tag)
     fill(ch, queue, 3)
-    ch.expect(BasicDeliver, consumer_tag="a")
-    ch.expect_nothing(queue)
+    received = ch.expect(BasicDeliver, consumer_tag="a")
     ch.cancel("a")
+    ch.expect_nothing(queue)
+    ch.ack(received)
     ch.expect(BasicDeliver, consumer_tag="b")
     ch.expect_nothing(queue)
 
@@ -368,3 +390,38 @@ def test_the_next_becomes_active_when_the_connection_of_the_first_is_gone(scene:
     other.client.abandon()
     ch.expect(BasicDeliver, consumer_tag="b", redelivered=True)
     until(lambda: ch.peek(queue).consumer_count == 1, "the consumer to be gone")
+
+
+def handed_over(scene: Scene, ch: Channel, queue: str) -> Channel:
+    """The channel of the next consumer: the active one has been cancelled, and has not settled two of four messages."""
+    other = scene.beside()
+    fill(ch, queue, 4)
+    ch.qos(2)
+    ch.consume(queue, "first")
+    other.consume(queue, "second")
+    assert ch.bodies(2) == [b"0", b"1"]
+    ch.cancel("first")
+    return other
+
+
+def test_the_next_one_waits_for_what_the_one_before_it_holds(scene: Scene, ch: Channel) -> None:
+    queue = single(ch)
+    other = handed_over(scene, ch, queue)
+    other.expect_nothing(queue)
+    ch.nack(1, requeue=True)
+    assert other.bodies(3) == [b"0", b"2", b"3"]
+
+
+def test_what_comes_back_comes_first(scene: Scene) -> None:
+    ch = scene.beside()
+    queue = single(ch)
+    other = handed_over(scene, ch, queue)
+    ch.close()
+    assert other.bodies(4) == [b"0", b"1", b"2", b"3"]
+
+
+def test_a_further_consumer_ends_the_wait(scene: Scene, ch: Channel) -> None:
+    queue = single(ch)
+    other = handed_over(scene, ch, queue)
+    scene.beside().consume(queue, "third")
+    assert other.bodies(2) == [b"2", b"3"]

@@ -162,6 +162,20 @@ def test_single_active_consumer(scene: Scene, ch: Channel) -> None:
     beside.expect(BasicDeliver, consumer_tag="b")
 
 
+def test_the_next_single_active_consumer_does_not_wait(scene: Scene, ch: Channel) -> None:
+    """As it does for a classic queue."""
+    queue = make(scene, x_single_active_consumer=True)
+    beside = scene.beside()
+    publish(ch, queue, *(b"%d" % number for number in range(4)))
+    beside.qos(2)
+    beside.consume(queue, "a")
+    assert beside.bodies(2) == [b"0", b"1"]
+    other = scene.beside()
+    other.consume(queue, "b")
+    beside.cancel("a")
+    assert other.bodies(2) == [b"2", b"3"]
+
+
 def test_purge(ch: Channel, quorum: str) -> None:
     publish(ch, quorum, b"1", b"2")
     assert ch.call(QueuePurge(queue=quorum)).message_count == 2

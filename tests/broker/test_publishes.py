@@ -5,8 +5,20 @@ from __future__ import annotations
 import pytest
 
 from amqproxy.amqp091.frames import encode_frame, encode_method
-from amqproxy.amqp091.methods import BasicPublish, ExchangeDeclare, ExchangeDelete, QueueDelete, QueueUnbind
+from amqproxy.amqp091.methods import (
+    BasicAck,
+    BasicNack,
+    BasicPublish,
+    ConfirmSelect,
+    ExchangeDeclare,
+    ExchangeDelete,
+    QueueDelete,
+    QueueUnbind,
+)
 from amqproxy.amqp091.properties import ContentHeader, Properties
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.journal import Journal
+from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.permissions import Permission, TopicPermission
 from amqproxy.broker.publishes import MAX_WAYS
 from tests.broker.client import Client, connected
@@ -94,3 +106,103 @@ def test_more_ways_than_are_remembered(client: Client) -> None:
         client.publish("amq.topic", f"way.{number % (MAX_WAYS + 1)}")
     assert client.publish("amq.topic", "k") == ""
     assert (client.depth("a"), client.depth("b")) == (2, 2 * MAX_WAYS)
+
+
+# ------------------------------------------------------------------------------------------------------- confirms
+
+
+class Confirming:
+    """A client in confirm mode, with a queue that takes everything (`q`), one that is full (`full`), and none else.
+
+    With a journal, `q` is durable, and what it is given is safe once `commit` is called.
+    """
+
+    def __init__(self, *, is_kept: bool = False) -> None:
+        broker = Broker()
+        self.journal = Journal()
+        if is_kept:
+            broker.keep(Keeper(self.journal, lambda lane, position, limit: []))
+        self.client = client = connected(broker)
+        client.declare("q", durable=True)
+        client.declare("full", arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
+        if is_kept:
+            self.commit()
+        client.ask(ConfirmSelect())
+
+    def publish(self, *queues: str, mandatory: bool = False) -> str:
+        """Publish to these, all in one read; what came then, as in `ack 1`, `nack 3…` where it is multiple."""
+        octets = b""
+        for queue in queues:
+            octets += encode_method(1, BasicPublish(routing_key=queue, mandatory=mandatory))
+            octets += encode_frame(2, 1, ContentHeader(0, Properties(delivery_mode=2)).encode())
+        self.client.feed(octets)
+        return self.told()
+
+    def told(self) -> str:
+        said = []
+        for each in self.client.receive():
+            method = each.method
+            word = method.name.removeprefix("basic.")
+            if isinstance(method, BasicNack):
+                assert method.requeue
+            if isinstance(method, (BasicAck, BasicNack)):
+                word += f" {method.delivery_tag}{'…' * method.multiple}"
+            said.append(word)
+        return " · ".join(said)
+
+    def commit(self) -> None:
+        self.journal.committed(self.journal.take())
+
+
+@pytest.mark.parametrize(
+    ("queues", "expected"),
+    [
+        ("q", "ack 1"),
+        ("q q q", "ack 3…"),
+        ("nil", "ack 1"),
+        ("nil nil", "ack 1 · ack 2"),
+        ("q nil", "ack 2 · ack 1"),
+        ("q q nil q", "ack 3 · ack 4…"),
+        ("full", "nack 1…"),
+        ("full full full", "nack 3…"),
+        ("full nil full", "ack 2 · nack 3…"),
+        ("q full", "ack 1 · nack 2…"),
+        ("full q", "nack 1… · ack 2"),
+        ("q q full full nil q full q q", "ack 5 · ack 2… · nack 4… · ack 6 · nack 7… · ack 9…"),
+    ],
+)
+def test_each_publish_is_settled_once(queues: str, expected: str) -> None:
+    assert Confirming().publish(*queues.split()) == expected
+
+
+def test_a_message_that_is_returned_is_confirmed_at_once() -> None:
+    assert Confirming().publish("q", "nil", "nil", mandatory=True) == "return · ack 2 · return · ack 3 · ack 1"
+
+
+@pytest.mark.parametrize(
+    ("queues", "at_once", "once_safe"),
+    [
+        ("q", "", "ack 1"),
+        ("q nil q", "ack 2", "ack 3…"),
+        ("q full nil q full", "ack 3 · nack 2 · nack 5", "ack 4…"),
+        ("full nil", "ack 2 · nack 1…", ""),
+    ],
+)
+def test_what_waits_for_the_disk_holds_up_nothing_else(queues: str, at_once: str, once_safe: str) -> None:
+    confirming = Confirming(is_kept=True)
+    assert confirming.publish(*queues.split()) == at_once
+    confirming.commit()
+    assert confirming.told() == once_safe
+
+
+def test_acks_that_wait_for_the_disk_stay_in_their_order() -> None:
+    confirming = Confirming(is_kept=True)
+    assert confirming.publish("q") == ""
+    batch = confirming.journal.take()
+    assert confirming.publish("full", "q", "nil") == "ack 4 · nack 2"
+    assert confirming.publish("full") == "nack 5"
+    confirming.journal.committed(batch)
+    assert confirming.told() == "ack 1"
+    confirming.commit()
+    assert confirming.told() == "ack 3"
+    assert confirming.publish("full") == "nack 6…"

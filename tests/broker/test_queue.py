@@ -113,9 +113,10 @@ def test_no_room_on_the_way(yard: Yard) -> None:
     yard.publish(queue, *"123")
     assert (a.bodies, b.bodies, queue.message_count) == (["1"], [], 2)
     b.room = 1
-    queue.wake(b.consumer, yard.now)
+    assert queue.rejoin(b.consumer)
+    queue.pump(yard.now)
     assert b.bodies == ["2"]
-    queue.wake(a.consumer, yard.now)
+    assert not queue.rejoin(a.consumer)
     assert (a.bodies, queue.message_count) == (["1"], 1)
 
 
@@ -138,17 +139,51 @@ def test_a_requeued_message_goes_to_whoever_is_next(yard: Yard) -> None:
     assert b.entries[0].is_redelivered
 
 
-def test_single_active(yard: Yard) -> None:
-    """It hands over when it is cancelled, whatever it still holds."""
-    queue = yard.queue(single_active_consumer=True)
-    a, b = yard.consumer(queue, prefetch=1), yard.consumer(queue)
-    yard.publish(queue, *"12")
-    assert (a.bodies, b.bodies) == (["1"], [])
+def single_active(yard: Yard, *, kind: str = "classic") -> tuple[Queue, Taker, Taker]:
+    """A queue whose active consumer is gone with two messages that it has not settled, the next consumer, and both."""
+    queue = yard.queue(kind, single_active_consumer=True)
+    a, b = yard.consumer(queue, prefetch=2), yard.consumer(queue)
+    yard.publish(queue, *"1234")
+    assert (a.bodies, b.bodies) == (["1", "2"], [])
     assert queue.active_consumer is a.consumer
     a.cancel()
+    assert queue.active_consumer is b.consumer
+    return queue, a, b
+
+
+def test_a_single_active_consumer_waits_for_what_the_one_before_it_holds(yard: Yard) -> None:
+    queue, a, b = single_active(yard)
+    yard.publish(queue, "5")
+    a.ack(0)
+    assert b.bodies == []
+    a.ack(1)
+    assert b.bodies == ["3", "4", "5"]
+
+
+def test_what_comes_back_is_handed_out_in_its_order(yard: Yard) -> None:
+    _, a, b = single_active(yard)
+    a.requeue(0, 1)
+    assert b.bodies == ["1", "2", "3", "4"]
+
+
+def test_a_further_consumer_ends_the_wait(yard: Yard) -> None:
+    queue, _, b = single_active(yard)
+    yard.consumer(queue)
+    assert b.bodies == ["3", "4"]
+
+
+def test_an_empty_queue_has_nothing_to_wait_for(yard: Yard) -> None:
+    queue = yard.queue(single_active_consumer=True)
+    a, b = yard.consumer(queue), yard.consumer(queue)
+    yard.publish(queue, "1")
+    a.cancel()
+    yard.publish(queue, "2")
     assert (a.bodies, b.bodies) == (["1"], ["2"])
-    a.requeue(0)
-    assert b.bodies == ["2", "1"]
+
+
+def test_a_quorum_queue_hands_over_at_once(yard: Yard) -> None:
+    _, _, b = single_active(yard, kind="quorum")
+    assert b.bodies == ["3", "4"]
 
 
 @pytest.mark.parametrize(

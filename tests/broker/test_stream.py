@@ -23,8 +23,15 @@ def yard() -> Yard:
 def stream(yard: Yard, count: int = 0, **arguments: Any) -> Stream:
     queue = yard.queue("stream", **arguments)
     assert isinstance(queue, Stream)
-    yard.publish(queue, *map(str, range(count)))
+    one_by_one(yard, queue, *map(str, range(count)))
     return queue
+
+
+def one_by_one(yard: Yard, queue: Stream, *bodies: str) -> None:
+    """Publish messages that do not come together, and so are no chunk."""
+    for body in bodies:
+        yard.publish(queue, body)
+        yard.now += 0.001
 
 
 def reader(yard: Yard, queue: Stream, offset: Any = None, prefetch: int = 100, **options: Any) -> Taker:
@@ -112,13 +119,50 @@ def test_acks_give_room(yard: Yard) -> None:
     assert (len(taker.bodies), queue.unacked) == (5, 1)
 
 
+def test_what_came_together_is_sent_together(yard: Yard) -> None:
+    """As RabbitMQ sends its chunks: the prefetch says when the next one may begin."""
+    queue = stream(yard, 1)
+    yard.publish(queue, *"abc")
+    yard.now += 1
+    yard.publish(queue, *"de")
+    taker = reader(yard, queue, "first", prefetch=2)
+    assert "".join(taker.bodies) == "0abc"
+    taker.ack(0, 1)
+    assert "".join(taker.bodies) == "0abc"
+    taker.ack(2)
+    assert "".join(taker.bodies) == "0abcde"
+
+
+def test_a_chunk_that_is_still_coming(yard: Yard) -> None:
+    queue = stream(yard)
+    taker = reader(yard, queue, prefetch=2)
+    yard.publish(queue, *"abc")
+    assert "".join(taker.bodies) == "abc"
+    yard.now += 1
+    yard.publish(queue, *"de")
+    assert "".join(taker.bodies) == "abc"
+    taker.ack(0, 1)
+    assert "".join(taker.bodies) == "abcde"
+
+
+def test_a_chunk_for_which_there_is_no_room(yard: Yard) -> None:
+    queue = stream(yard)
+    yard.publish(queue, *"abc")
+    taker = reader(yard, queue, "first", prefetch=1, room=2)
+    assert "".join(taker.bodies) == "ab"
+    taker.room = 3
+    queue.pump(yard.now)
+    assert "".join(taker.bodies) == "abc"
+
+
 def test_no_room_on_the_way(yard: Yard) -> None:
     queue = stream(yard, 3)
     taker = reader(yard, queue, "first", room=1)
     assert taker.bodies == ["0"]
     assert taker.consumer.is_blocked
     taker.room = 3
-    queue.wake(taker.consumer, yard.now)
+    assert queue.rejoin(taker.consumer)
+    queue.pump(yard.now)
     assert taker.bodies == ["0", "1", "2"]
 
 
@@ -156,7 +200,7 @@ def test_a_reader_that_is_left_behind_goes_on_at_the_oldest(yard: Yard) -> None:
     queue = stream(yard, 3, max_length_bytes=1, stream_max_segment_size_bytes=1)
     taker = reader(yard, queue, "first", prefetch=1)
     assert taker.bodies == ["1"]
-    yard.publish(queue, *"345")
+    one_by_one(yard, queue, *"345")
     taker.ack(0)
     assert taker.bodies == ["1", "4"]
 

@@ -11,6 +11,7 @@ from amqproxy.broker.consumer import Consumer
 from amqproxy.broker.deliveries import Deliveries
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message
+from amqproxy.broker.prefetch import UNLIMITED
 from amqproxy.broker.queue import Queue
 from amqproxy.broker.queue_types import TYPES
 
@@ -90,6 +91,7 @@ class Taker(Deliveries):
 
     def __init__(self, queue: Queue, prefetch: int, room: int, yard: Yard, **options: Any) -> None:
         self.held = 0
+        self.global_prefetch = UNLIMITED
         self.room = room
         self.yard = yard
         self.entries: list[Entry] = []
