@@ -27,7 +27,7 @@ from amqproxy.broker.configured import configured
 from amqproxy.broker.keeping import kept
 from amqproxy.broker.server import Server as BrokerServer
 from amqproxy.broker.store import NAME, StoreError
-from amqproxy.config import Broker, Config, ConfigError, Listener, Upstream, join_address, split_address
+from amqproxy.config import Broker, Config, ConfigError, Limits, Listener, Upstream, join_address, split_address
 from amqproxy.control.desk import Desk
 from amqproxy.control.service import Occupied, Service, opened
 from amqproxy.log import dropped, logger
@@ -84,7 +84,7 @@ async def run(
     """
     metrics = Metrics()
     metrics.count_log(dropped)
-    printing = _Printing(render, config.limits.print_backlog, metrics) if render else None
+    printing = _Printing(render, config.limits, metrics) if render else None
     log = logger()
     drain = trio.Event()
     is_done = False
@@ -108,7 +108,7 @@ async def run(
             dial,
             config.limits,
             metrics,
-            _tap(printing, wanted),
+            _tap(printing, wanted, config.limits),
             rules=RuleSet(config.rules),
             upstream=upstream,
             mirrors=mirrors,
@@ -326,17 +326,17 @@ def _metrics_endpoint(config: Config, metrics: Metrics) -> Iterator[None]:
         yield
 
 
-def _tap(printing: _Printing | None, wanted: Filter | None) -> Tap | None:
+def _tap(printing: _Printing | None, wanted: Filter | None, limits: Limits) -> Tap | None:
     if printing is None:
         return None
-    return printing.printer if wanted is None else Selection(printing.printer, wanted)
+    return printing.printer if wanted is None else Selection(printing.printer, wanted, limits.print_memory)
 
 
 class _Printing:
     """Carries a `Printer`'s records to standard output, in a thread: a pager must not stop the proxy."""
 
-    def __init__(self, render: Callable[[Record], str], backlog: int, metrics: Metrics) -> None:
-        self.printer = Printer(backlog, metrics, self._wake)
+    def __init__(self, render: Callable[[Record], str], limits: Limits, metrics: Metrics) -> None:
+        self.printer = Printer(limits.print_backlog, limits.print_memory, metrics, self._wake)
         self.is_unheard = False
         self._render = render
         self._something = trio.Event()

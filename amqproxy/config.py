@@ -197,6 +197,8 @@ class Limits(Strict, frozen=True):
     """The largest frame taken, also where the peers have agreed on more, or on no limit."""
     print_backlog: Count = 10_000
     """Records waiting to be printed; more are dropped, and counted."""
+    print_memory: Count = 67_108_864
+    """Bytes of records waiting to be printed, and of messages kept until `--filter` can tell; more are dropped."""
     mirror_backlog: Count = 10_000
     """Copies waiting to be sent to a broker with one login; more are dropped, and counted."""
     mirror_memory: Count = 134_217_728

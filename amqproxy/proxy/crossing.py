@@ -169,6 +169,8 @@ class Crossing:
         self._passing: list[tuple[Passing, Passes]] = []
         self.current: tuple[Peer, int] | None = None
         self.is_watching_more = False
+        self.newly_watched: set[int] = set()
+        """The channels of which all frames are wanted since the frames at hand were read."""
         self.counts_unacked = False
         self.readers = {peer: connections[peer].readers[peer] for peer in Peer}
         self.ask_for_frames()
@@ -207,8 +209,17 @@ class Crossing:
         if reader.spending:
             self._settle_up(reader)
         coming = deque(frames)
+        self.is_watching_more = False
+        self.newly_watched.clear()
+        handed_over: dict[int, Frame] | None = None
         while coming and not self.is_over:
             frame = coming.popleft()
+            if (
+                handed_over is not None
+                and frame.offset not in handed_over
+                and not self._is_wanted_after_all(sender, frame)
+            ):
+                continue
             self.current = (sender, frame.channel)
             try:
                 if self._passes_in_place(sender, frame):
@@ -233,8 +244,9 @@ class Crossing:
                 raise
             finally:
                 self.current = None
-            if self.is_watching_more:
-                coming = self._looked_over(sender, coming, kept_from)
+            if self.is_watching_more and handed_over is None:
+                handed_over = {each.offset: each for each in coming}
+                coming = self._looked_over(sender, handed_over, kept_from)
         if not self.is_over and kept_from < reader.offset:
             output.append(reader.between(kept_from, reader.offset))
         while self._unsure:
@@ -456,24 +468,30 @@ class Crossing:
             if reader.unseen:
                 reader.unseen.clear()
 
-    def _looked_over(self, sender: Peer, coming: deque[Frame], offset: int) -> deque[Frame]:
-        """What is still to come of a chunk, with all that is said on channels which are watched since."""
-        self.is_watching_more = False
+    def _looked_over(self, sender: Peer, handed_over: Mapping[int, Frame], offset: int) -> deque[Frame]:
+        """All frames that are still to come of a chunk, from `offset` on, also those that were not handed over.
+
+        To be asked once a chunk: whichever channels are watched since, what is said on them is there.
+        """
         reader = self.readers[sender]
         octets = bytes(reader.taken[offset - reader.taken_from :])
-        handed_over = {frame.offset: frame for frame in coming}
-        watched = {strait.number for strait in self.straits.values() if strait.is_watched}
         contents = {number: lane.contents for number, lane in reader.lanes.items()}
-        looked_over: deque[Frame] = deque()
-        for frame in every_frame(octets, offset, contents):
-            if frame.offset in handed_over:
-                looked_over.append(handed_over[frame.offset])
-            elif frame.channel in watched:
-                looked_over.append(frame)
-                passes = reader.unseen.get(frame.payload) if frame.kind == METHOD and reader.unseen else None
-                if passes is not None:
-                    passes.take_back()
-        return looked_over
+        return deque([handed_over.get(frame.offset, frame) for frame in every_frame(octets, offset, contents)])
+
+    def note_newly_watched(self, number: int) -> None:
+        """From the frame under way on, all frames of its channel are wanted."""
+        self.is_watching_more = True
+        self.newly_watched.add(number)
+
+    def _is_wanted_after_all(self, sender: Peer, frame: Frame) -> bool:
+        """Is a frame that was not handed over on a channel that is watched since?"""
+        if frame.channel not in self.newly_watched:
+            return False
+        unseen = self.readers[sender].unseen
+        passes = unseen.get(frame.payload) if frame.kind == METHOD and unseen else None
+        if passes is not None:
+            passes.take_back()
+        return True
 
     def _counts(self, sender: Peer, frame: Frame) -> bool:
         """Do the legs have to see the frame?"""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize
 
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import Frame
 from amqproxy.amqp091.grammar import Peer
+from amqproxy.proxy.memory import Memory, Share
 from amqproxy.rules.filters import Filter
 from amqproxy.rules.seen import Client
 from amqproxy.rules.sieve import Sieve
@@ -16,11 +17,15 @@ from amqproxy.taps.tap import Tap, Watched
 
 
 class Selection:
-    """Shows `tap` the commands for which `wanted` holds, and every violation."""
+    """Shows `tap` the commands for which `wanted` holds, and every violation.
 
-    def __init__(self, tap: Tap, wanted: Filter) -> None:
+    Messages that are not complete yet take at most `memory` bytes; one for which there is no room is shown.
+    """
+
+    def __init__(self, tap: Tap, wanted: Filter, memory: int) -> None:
         self._tap = tap
         self._wanted = wanted
+        self._memory = Memory(memory)
         self._sieves: WeakKeyDictionary[Watched, Sieve] = WeakKeyDictionary()
 
     def saw_protocol_header(self, session: Watched, octets: bytes) -> None:
@@ -30,7 +35,9 @@ class Selection:
         sieve = self._sieves.get(session)
         if sieve is None:
             client = Client.named(session.number, session.name)
-            sieve = self._sieves[session] = Sieve(self._wanted, client)
+            share = Share(self._memory)
+            sieve = self._sieves[session] = Sieve(self._wanted, client, share)
+            finalize(sieve, share.clear)
         passed = sieve.sift(sender, list(frames), time.time())
         if passed:
             self._tap.saw_frames(session, sender, passed)

@@ -691,7 +691,8 @@ class Strait:
             lane = reader.lanes.get(self.number)
             if lane is not None and not lane.is_watched:
                 lane.is_watched = True
-                self._crossing.is_watching_more |= self._crossing.current == (peer, self.number)
+                if self._crossing.current == (peer, self.number):
+                    self._crossing.note_newly_watched(self.number)
 
 
 def _has_closed(peer: Peer, channel: Channel | None) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from amqproxy.amqp091.commands import MAX_BODY, Command
+from typing import Protocol
+
+from amqproxy.amqp091.commands import MAX_BODY, MAX_FRAMES, Command
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import HEADER, HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.grammar import CLIENT, Peer
@@ -12,18 +14,52 @@ from amqproxy.rules.introduction import introduced
 from amqproxy.rules.seen import Client, Seen
 from amqproxy.rules.verdict import Stage
 
+FRAME_COST = 256
+"""Bytes that a frame costs besides its own, about."""
+
+
+class Room(Protocol):
+    """Where the bytes of messages that are not complete yet are kept."""
+
+    def has_room(self, size: int) -> bool: ...
+
+    def add(self, size: int) -> None: ...
+
+    def remove(self, size: int) -> None: ...
+
+
+class _Held:
+    """A message under way: its frames so far, what they cost, and the bytes of body that are still to come."""
+
+    __slots__ = ("cost", "frames", "remaining")
+
+    def __init__(self, method: Frame) -> None:
+        self.frames = [method]
+        self.cost = method.length() + FRAME_COST
+        self.remaining = -1
+
+    def add(self, frame: Frame) -> None:
+        self.frames.append(frame)
+        self.cost += frame.length() + FRAME_COST
+        if frame.kind == HEADER:
+            self.remaining = frame.body_size
+        else:
+            self.remaining -= frame.size
+
 
 class Sieve:
     """Sifts what both peers of a connection say, from its beginning.
 
-    A message comes when as much of it has come as the filter asks about; the order within a channel stays.
+    A message comes when as much of it has come as the filter asks about; the order within a channel stays. Where there
+    is no `room` to wait for that, it is let by: somebody should see it.
     """
 
-    def __init__(self, chosen: Filter, client: Client) -> None:
+    def __init__(self, chosen: Filter, client: Client, room: Room | None = None) -> None:
         self._filter = chosen
         self._stage = chosen.condition.stage
         self._client = client
-        self._held: dict[tuple[Peer, int], list[Frame]] = {}
+        self._room = room
+        self._held: dict[tuple[Peer, int], _Held] = {}
         self._passes: dict[tuple[Peer, int], bool] = {}
 
     def sift(self, sender: Peer, frames: list[Frame], time: float) -> list[Frame]:
@@ -38,26 +74,44 @@ class Sieve:
         if frame.kind == METHOD:
             self._learn(sender, frame)
             carries_content = BY_INDEX[frame.index].carries_content
-            self._held.pop(place, None)
-            if carries_content and self._stage > Stage.METHOD:
-                self._held[place] = [frame]
+            self._take(place)
+            if carries_content and self._stage > Stage.METHOD and self._hold(place, _Held(frame)):
                 return []
-            self._passes[place] = passes = self._holds(sender, [frame], time)
+            passes = carries_content and self._stage > Stage.METHOD  # for want of room
+            self._passes[place] = passes = passes or self._holds(sender, [frame], time)
             return [frame] if passes else []
         if frame.kind == HEARTBEAT:
             return [frame] if self._holds(sender, [frame], time) else []
-        held = self._held.get(place)
+        held = self._take(place)
         if held is None:
             return [frame] if self._passes.get(place) else []
-        held.append(frame)
-        is_enough = self._stage is Stage.HEADER or Command.received(held).is_complete
-        if frame.kind == HEADER and frame.body_size > MAX_BODY:
-            is_enough = True
-        if not is_enough:
+        held.add(frame)
+        is_too_much = frame.kind == HEADER and frame.body_size > MAX_BODY and self._stage is Stage.BODY
+        is_too_much = is_too_much or len(held.frames) > MAX_FRAMES
+        if self._stage is Stage.HEADER or held.remaining <= 0:
+            passes = self._holds(sender, held.frames, time)
+        elif is_too_much or not self._hold(place, held):
+            passes = True
+        else:
             return []
-        del self._held[place]
-        self._passes[place] = passes = self._holds(sender, held, time)
-        return held if passes else []
+        self._passes[place] = passes
+        return held.frames if passes else []
+
+    def _hold(self, place: tuple[Peer, int], held: _Held) -> bool:
+        """Keep a message until more of it has come; False where there is no room for it."""
+        if self._room is not None:
+            if not self._room.has_room(held.cost):
+                return False
+            self._room.add(held.cost)
+        self._held[place] = held
+        return True
+
+    def _take(self, place: tuple[Peer, int]) -> _Held | None:
+        """The message under way in a place, which is kept no longer."""
+        held = self._held.pop(place, None)
+        if held is not None and self._room is not None:
+            self._room.remove(held.cost)
+        return held
 
     def _learn(self, sender: Peer, frame: Frame) -> None:
         if sender is CLIENT and frame.channel == 0:

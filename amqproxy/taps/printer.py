@@ -4,34 +4,44 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from collections.abc import Callable, Sequence
 from typing import TypedDict
 
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frames import Frame
+from amqproxy.amqp091.frames import BODY, Frame
 from amqproxy.amqp091.grammar import CLIENT, Peer
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.record import Record, record_error, record_frame, record_protocol_header
 from amqproxy.taps.tap import Watched
 
+RECORD_COST = 1024
+"""Bytes that a record takes, about, besides what it says."""
+
+DECODED_FACTOR = 4
+"""How many times the bytes of a method or header its decoded form takes, about."""
+
 
 class Printer:
     """A tap that makes records of what sessions relay, and hands them out in batches.
 
-    `backlog` bounds the records that wait. `wake` is called when there is something to take.
+    `backlog` bounds the records that wait, `memory` the bytes that they and those that were taken last may take. `wake`
+    is called when there is something to take.
     """
 
-    def __init__(self, backlog: int, metrics: Metrics, wake: Callable[[], None]) -> None:
+    def __init__(self, backlog: int, memory: int, metrics: Metrics, wake: Callable[[], None]) -> None:
         self._backlog = backlog
+        self._memory = memory
+        self._waiting_size = 0
+        self._taken_size = 0
         self._metrics = metrics
         self._wake = wake
         self._waiting: deque[Record] = deque()
         self._dropped = 0
 
     def take(self) -> deque[Record]:
-        """The records that wait."""
+        """The records that wait. Those that were taken before are taken to be printed by now."""
         records, self._waiting = self._waiting, deque()
+        self._taken_size, self._waiting_size = self._waiting_size, 0
         return records
 
     def take_dropped(self) -> int:
@@ -40,23 +50,41 @@ class Printer:
         return dropped
 
     def saw_protocol_header(self, session: Watched, octets: bytes) -> None:
-        self._add(1, (record_protocol_header(octets, sender=CLIENT, **_where(session)),))
+        if self._has_room(RECORD_COST):
+            self._add(record_protocol_header(octets, sender=CLIENT, **_where(session)), RECORD_COST)
+        self._wake()
 
     def saw_frames(self, session: Watched, sender: Peer, frames: Sequence[Frame]) -> None:
         where = _where(session)
-        self._add(len(frames), (record_frame(frame, sender=sender, **where) for frame in frames))
+        for made, frame in enumerate(frames):
+            cost = _cost(frame)
+            if not self._has_room(cost, len(frames) - made):
+                break  # the rest is not even made
+            self._add(record_frame(frame, sender=sender, **where), cost)
+        self._wake()
 
     def saw_violation(self, session: Watched, sender: Peer, error: ProtocolError) -> None:
-        self._add(1, (record_error(error, sender=sender, **_where(session)),))
-
-    def _add(self, count: int, records: Iterable[Record]) -> None:
-        """Keep as many of the `count` records as there is room for; the rest is not even made."""
-        room = self._backlog - len(self._waiting)
-        self._waiting.extend(islice(records, room))
-        if count > room:
-            self._dropped += count - room
-            self._metrics.records_dropped.labels("print").inc(count - room)
+        if self._has_room(RECORD_COST):
+            self._add(record_error(error, sender=sender, **_where(session)), RECORD_COST)
         self._wake()
+
+    def _has_room(self, cost: int, count: int = 1) -> bool:
+        """Is there room for one more record? Else `count` are dropped."""
+        used = self._waiting_size + self._taken_size
+        if len(self._waiting) < self._backlog and used + cost <= self._memory:
+            return True
+        self._dropped += count
+        self._metrics.records_dropped.labels("print").inc(count)
+        return False
+
+    def _add(self, record: Record, cost: int) -> None:
+        self._waiting.append(record)
+        self._waiting_size += cost
+
+
+def _cost(frame: Frame) -> int:
+    """The bytes that the record of a frame takes, about."""
+    return RECORD_COST if frame.kind == BODY else RECORD_COST + DECODED_FACTOR * frame.size
 
 
 class _Where(TypedDict):

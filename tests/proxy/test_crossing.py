@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import ResourceError, Scope
+from amqproxy.amqp091.frames import every_frame
 from amqproxy.amqp091.grammar import CLIENT, SERVER
 from amqproxy.amqp091.methods import (
     BasicCancel,
@@ -1295,3 +1296,39 @@ def test_what_we_have_settled_ourselves_is_not_the_clients_to_take_back():
         lambda seen: Verdict(command=None, answer=Answer.REQUEUE),
         "basic.deliver",
     )
+
+
+# --- work is in proportion to what was said
+
+
+@pytest.fixture
+def frames_made(monkeypatch):
+    """How many frames a crossing has made of octets so far, in a list of one."""
+    made = [0]
+
+    def counting(*arguments):
+        frames = every_frame(*arguments)
+        made[0] += len(frames)
+        return frames
+
+    monkeypatch.setattr("amqproxy.proxy.crossing.every_frame", counting)
+    return made
+
+
+def test_frames_are_looked_over_once_however_many_channels_begin_to_differ(frames_made):
+    made = []
+    for channels in (50, 200):
+        judge = ScriptedJudge(lambda seen: Verdict(command=None, answer=Answer.NACK), ["basic.publish"], Stage.METHOD)
+        water = opened(judge)
+        numbers = range(3, channels + 3)
+        for number in numbers:
+            for line in ("channel.open", "confirm.select"):
+                water.say(*read(f">> {number} {line}"))
+                water.say(*read(f"<< {number} {line}-ok"))
+        lines = [f">> {number} {line}" for number in numbers for line in ("basic.publish", "header 0")]
+        frames_made[0] = 0
+        heard = water.say(CLIENT, b"".join([read(line)[1] for line in lines]))
+        assert heard[CLIENT] == b"".join([read(f"<= {number} basic.nack delivery_tag=1")[1] for number in numbers])
+        assert heard[SERVER] == b""
+        made.append(frames_made[0])
+    assert made[1] < 5 * made[0]

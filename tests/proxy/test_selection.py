@@ -8,7 +8,7 @@ from tests.proxy.test_session import Audience
 
 async def test_a_tap_is_shown_what_is_wanted() -> None:
     audience = Audience()
-    selection = Selection(audience, Filter("method == 'basic.publish' && size == 5"))
+    selection = Selection(audience, Filter("method == 'basic.publish' && size == 5"), 1 << 20)
     async with staged(OPEN, tap=selection) as stage:
         await stage.play("""
             >> 1: basic.publish, 1: header 5, 1: body 5

@@ -1,6 +1,8 @@
 """What a filter lets by of a connection."""
 
-from amqproxy.amqp091.frames import every_frame
+import pytest
+
+from amqproxy.amqp091.frames import BODY, Frame, encode_frame, every_frame
 from amqproxy.amqp091.grammar import CLIENT
 from amqproxy.rules.filters import Filter
 from amqproxy.rules.seen import Client
@@ -52,3 +54,83 @@ def test_by_who_the_client_is():
     (line,) = read(login)
     (frame,) = every_frame(line.octets, 0)
     assert sieve.sift(CLIENT, [frame], 0.0) == [frame]
+
+
+class CountedRoom:
+    """Has room for so many bytes, and counts what is asked of it."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+        self.most = 0
+
+    def has_room(self, size: int) -> bool:
+        return self.used + size <= self.limit
+
+    def add(self, size: int) -> None:
+        self.used += size
+        self.most = max(self.most, self.used)
+
+    def remove(self, size: int) -> None:
+        self.used -= size
+
+
+def published(size: int) -> list[Frame]:
+    """A publish up to its header."""
+    lines = read(f">> 1 basic.publish routing_key=a\n>> 1 header {size}")
+    return [frame for line in lines for frame in every_frame(line.octets, 0)]
+
+
+class _CountedFrame:
+    """Stands for a body frame, and counts how often it is looked at."""
+
+    looks = 0
+
+    def __init__(self, payload: bytes) -> None:
+        self._frame = Frame(encode_frame(BODY, 1, payload))
+
+    def __getattr__(self, name: str) -> object:
+        _CountedFrame.looks += 1
+        return getattr(self._frame, name)
+
+
+@pytest.mark.parametrize("payload", [b"", b"x"])
+def test_each_frame_of_a_message_is_looked_at_so_many_times_only(payload: bytes) -> None:
+    looks = []
+    for count in (100, 1000):
+        _CountedFrame.looks = 0
+        sieve = Sieve(Filter("body == 'abc'"), Client(session=1))
+        sieve.sift(CLIENT, published(2000), 0.0)
+        for _ in range(count):
+            assert sieve.sift(CLIENT, [_CountedFrame(payload)], 0.0) == []  # type: ignore[list-item]
+        looks.append(_CountedFrame.looks)
+    assert looks[1] == 10 * looks[0]
+
+
+def test_a_message_for_which_there_is_no_room_is_let_by() -> None:
+    room = CountedRoom(10_000)
+    sieve = Sieve(Filter("body == 'abc'"), Client(session=1), room)
+    body = Frame(encode_frame(BODY, 1, bytes(1000)))
+    said = [*published(100_000), *[body] * 100]
+    passed = [frame for frame in said for frame in sieve.sift(CLIENT, [frame], 0.0)]
+    assert passed == said
+    assert 5000 < room.most <= 10_000
+    assert room.used == 0
+
+
+def test_what_is_cut_short_is_kept_no_longer() -> None:
+    room = CountedRoom(10_000)
+    sieve = Sieve(Filter("body == 'abc'"), Client(session=1), room)
+    sieve.sift(CLIENT, published(5), 0.0)
+    assert room.used > 0
+    sieve.sift(CLIENT, published(5)[:1], 0.0)
+    assert 0 < room.used < 500
+    (close,) = read(">> 1 channel.close reply_code=200")
+    sieve.sift(CLIENT, every_frame(close.octets, 0), 0.0)
+    assert room.used == 0
+
+
+def test_a_message_without_room_for_its_method_is_let_by() -> None:
+    sieve = Sieve(Filter("body == 'abc'"), Client(session=1), CountedRoom(0))
+    said = [*published(3), Frame(encode_frame(BODY, 1, b"xyz"))]
+    assert sieve.sift(CLIENT, said, 0.0) == said

@@ -3,9 +3,12 @@
 from dataclasses import dataclass
 
 from amqproxy.amqp091.errors import FrameError
-from amqproxy.amqp091.frames import Frame
+from amqproxy.amqp091.frames import HEADER as HEADER_FRAME
+from amqproxy.amqp091.frames import Frame, encode_frame
 from amqproxy.amqp091.grammar import CLIENT, SERVER
+from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.protocol_header import HEADER
+from amqproxy.amqp091.wire import Table
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.printer import Printer
 from tests.proxy.words import method
@@ -33,7 +36,7 @@ def dropped(metrics: Metrics) -> float:
 
 def test_records_in_order() -> None:
     bell = Bell()
-    printer = Printer(100, Metrics(), bell)
+    printer = Printer(100, 1 << 20, Metrics(), bell)
     printer.saw_protocol_header(Session(), HEADER)
     printer.saw_frames(Session(), SERVER, FRAMES)
     printer.saw_violation(Session(), CLIENT, FrameError("too large", offset=9))
@@ -54,7 +57,7 @@ def test_records_in_order() -> None:
 
 def test_what_there_is_no_room_for_is_counted() -> None:
     metrics = Metrics()
-    printer = Printer(4, metrics, Bell())
+    printer = Printer(4, 1 << 20, metrics, Bell())
     for _ in range(3):
         printer.saw_frames(Session(), CLIENT, FRAMES)
     printer.saw_protocol_header(Session(), HEADER)
@@ -66,3 +69,19 @@ def test_what_there_is_no_room_for_is_counted() -> None:
     records, lost = printer.take(), printer.take_dropped()
     assert (len(records), lost) == (3, 0)
     assert dropped(metrics) == 7
+
+
+def test_bytes_that_wait_are_bounded_too() -> None:
+    metrics = Metrics()
+    printer = Printer(1000, 100_000, metrics, Bell())
+    large = Frame(
+        encode_frame(HEADER_FRAME, 1, ContentHeader(0, Properties(headers=Table({"x": "y" * 5000}))).encode())
+    )
+    printer.saw_frames(Session(), CLIENT, [large] * 20)
+    count = len(printer.take())
+    assert 3 < count < 10
+    assert dropped(metrics) == 20 - count
+    printer.saw_frames(Session(), CLIENT, [large] * 20)  # while those are being written
+    assert len(printer.take()) == 0
+    printer.saw_frames(Session(), CLIENT, [large] * 20)  # they are written by now
+    assert len(printer.take()) == count
