@@ -7,6 +7,12 @@ HEADER = b"AMQP\x00\x00\x09\x01"
 
 NAME = "0-9-1"
 
+LIKE_0_9_1 = frozenset({NAME, "0-9"})
+"""The protocols, as `recognise` names them, whose clients RabbitMQ takes and goes on with in 0-9-1.
+
+With those of 0-8 it really speaks 0-8: other numbers and arguments in frames of the same shape.
+"""
+
 _VERSIONS = {
     b"\x00\x00\x09\x01": NAME,
     b"\x01\x01\x08\x00": "0-8",

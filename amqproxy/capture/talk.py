@@ -16,7 +16,7 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import BODY, METHOD, Frame, Tally
 from amqproxy.amqp091.grammar import CLIENT, SENDERS
 from amqproxy.amqp091.methods import BY_INDEX, BY_NAME
-from amqproxy.amqp091.protocol_header import HEADER, NAME, recognise
+from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, NAME, recognise
 from amqproxy.capture.boundary import IMPOSSIBLE, PROOF_OCTETS, UNSURE, frame_at
 from amqproxy.capture.endpoints import Endpoint
 from amqproxy.capture.events import Ending, Opened
@@ -225,6 +225,10 @@ class Talk:
         if protocol == NAME:
             side.first = octets[_HEADER_OCTETS:]
             self._read(direction, ts_ns, True, passed)
+        elif protocol in LIKE_0_9_1:  # RabbitMQ goes on in 0-9-1; another broker may ask for another header
+            side.first = octets[_HEADER_OCTETS:]
+            if side.first:
+                self._decide(direction, ts_ns, passed)
         else:
             side.stranger = protocol
             side.count(ts_ns, len(octets) - _HEADER_OCTETS)

@@ -23,13 +23,14 @@ from amqproxy.amqp091.errors import ConnectionForced, InternalError, ProtocolErr
 from amqproxy.amqp091.frames import EVERY_METHOD, METHOD, Frame
 from amqproxy.amqp091.grammar import CLIENT, CONNECTION_CLOSING, SERVER, Peer, State
 from amqproxy.amqp091.methods import ConnectionOpenOk, ConnectionTuneOk, Method
-from amqproxy.amqp091.protocol_header import HEADER, NAME, recognise
+from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, NAME, recognise
 from amqproxy.config import Limits
 from amqproxy.proxy.account import Account, End
 from amqproxy.proxy.copy_drops import DropReason
 from amqproxy.proxy.copyist import Login
 from amqproxy.proxy.crossing import STATEFUL, Crossing, Fault, Refusal
 from amqproxy.proxy.drain import Drain
+from amqproxy.proxy.handshake import PacedHandshake
 from amqproxy.proxy.impaired import Impaired
 from amqproxy.proxy.leg import TAKES_CLOSE, Leg
 from amqproxy.proxy.mirrors import Mirrors
@@ -100,6 +101,7 @@ class Session:
         self._on_hold = on_hold
         self._known = client or Client(session=number)
         self._crossing: Crossing | None = None
+        self._handshake: PacedHandshake | None = None
         self._timer: trio.CancelScope | None = None
         self._room: dict[Peer, trio.Event] = {}
         self._going = 2
@@ -168,9 +170,10 @@ class Session:
         self._scope.cancel()
 
     async def _serve(self) -> None:
-        rest = await self._receive_protocol_header()
-        if rest is None:
+        octets = await self._receive_protocol_header()
+        if octets is None:
             return
+        header, rest = octets[:HEADER_SIZE], octets[HEADER_SIZE:]
         try:
             transport = await self._dial()
         except Unreachable as error:
@@ -187,14 +190,15 @@ class Session:
                 if self._rules is not None and self._rules.rules:
                     self._begin_crossing(self._rules)
                 with suppress(Broken):  # its own direction will say what happened
-                    await upstream.transport.send(HEADER)
+                    await upstream.transport.send(header)
+                self._handshake = PacedHandshake(self.client, self._limits.initial_frame_max, rest)
                 self._nursery.start_soon(self._carry, upstream, self.client)
-                await self._carry(self.client, upstream, rest)
+                await self._carry(self.client, upstream)
         finally:
             self._nursery = None
 
     async def _receive_protocol_header(self) -> bytes | None:
-        """What came after the header; None when the client is not to be served. Section 4.2.2."""
+        """The header, and what came with it; None when the client is not to be served. Section 4.2.2."""
         octets = b""
         protocol = None
         if not await self._finish_tls_handshake():
@@ -217,8 +221,8 @@ class Session:
         if isinstance(transport, StreamTransport):
             subject, name = transport.tls_subject, transport.tls_server_name
             self._known = msgspec.structs.replace(self._known, tls_subject=subject, sni=name)
-        if protocol == NAME:
-            return octets[HEADER_SIZE:]
+        if protocol in LIKE_0_9_1:
+            return octets
         self._metrics.refused.labels("protocol").inc()
         self._account.finish(End("proxy", 0, f"the client speaks {protocol}, not AMQP {NAME}"))
         await self.client.turn_away(self._limits.close_timeout)
@@ -241,14 +245,14 @@ class Session:
             return False
         return True
 
-    async def _carry(self, source: Leg, target: Leg, data: bytes = b"") -> None:
+    async def _carry(self, source: Leg, target: Leg) -> None:
         """One direction, from its first frame to its end, and what that end means for the session."""
         assert self._nursery is not None
         scope = self._nursery.cancel_scope
         try:
             reason = "closed without connection.close"
             try:
-                ending = await self._relay(source, target, data)
+                ending = await self._relay(source, target)
                 if ending is Ending.DEAF:
                     await self._outlast(target, source)
             except Refusal as refusal:
@@ -265,6 +269,8 @@ class Session:
                 return
             except Broken as error:
                 ending, reason = Ending.EOF, str(error)
+            if self._handshake is not None and source.peer is SERVER:
+                self._handshake.end()
             if self._asked is not None:
                 if source.peer is CLIENT:
                     if self._crossing is not None:  # what it had said before is still the broker's to hear
@@ -305,13 +311,14 @@ class Session:
 
     # --- the data path
 
-    async def _relay(self, source: Leg, target: Leg, data: bytes) -> Ending:
+    async def _relay(self, source: Leg, target: Leg) -> Ending:
         """Pass frames on until there are no more. `Broken` when the source is gone, `ProtocolError`
         when it sent what it may not: what it sent before that has then been passed on.
         """
         reader = source.reader
         observe = self._metrics.latency.observe
-        data = data or await source.transport.receive()
+        handshake = self._handshake if source.peer is CLIENT else None
+        data = await (handshake or source.transport).receive()
         while data:
             received = time.perf_counter()
             frames = reader.feed(data)
@@ -332,7 +339,12 @@ class Session:
             if self._asked is not None and await self._is_answered():
                 return Ending.OVER
             observe(time.perf_counter() - received)
-            data = await source.transport.receive()
+            if handshake is None:
+                data = await source.transport.receive()
+                continue
+            data = await handshake.receive()
+            if handshake.is_over:
+                handshake = self._handshake = None
         return Ending.EOF
 
     def _follow(self, source: Leg, target: Leg, frames: list[Frame]) -> tuple[bytes | memoryview, ProtocolError | None]:
@@ -526,6 +538,8 @@ class Session:
 
     def _heed(self, sender: Peer, method: Method) -> None:
         """Do what follows from a method for the session itself."""
+        if self._handshake is not None and sender is SERVER:
+            self._handshake.note_answer()
         if isinstance(method, ConnectionTuneOk):
             for leg in self.legs.values():  # none takes a frame above our own limit, whatever they agreed on
                 agreed = leg.connection.frame_max or self._limits.frame_max

@@ -40,12 +40,12 @@ def frames_told(records: list[Record]) -> list[tuple[object, ...]]:
 
 
 def frames_expected(path: Path, records: list[Record]) -> list[tuple[object, ...]]:
-    """The frames of 0-9-1 in tshark's view: it reads 0-8 and 0-9 as such, too, and whatever answers them."""
+    """The frames of 0-9-1 in tshark's view: it reads 0-8 as such, too, and whatever answers it."""
     clients = {record.stream: record.connection.split("-")[0].rpartition(":")[2] for record in records}
     strangers = {
         record.stream
         for record in records
-        if record.type == "protocol-header" and record.sender == "client" and record.protocol != "0-9-1"
+        if record.type == "protocol-header" and record.sender == "client" and record.protocol not in ("0-9-1", "0-9")
     }
     frames: list[tuple[object, ...]] = []
     for row in shared_captures.rows(path):

@@ -136,17 +136,37 @@ def test_a_server_that_answers_no_frames_broke_the_protocol() -> None:
 # ----------------------------------------------------------------------------------------------- other protocols
 
 
-@pytest.mark.parametrize(
-    ("header", "protocol"), [(OLD, "0-9"), (ANCIENT, "0-8"), (ONE, "1.0"), (SASL, "1.0 (SASL)"), (TEN, "0-10")]
-)
+@pytest.mark.parametrize(("header", "protocol"), [(ANCIENT, "0-8"), (ONE, "1.0"), (SASL, "1.0 (SASL)"), (TEN, "0-10")])
 def test_other_versions_are_named_and_never_read_as_frames(header: bytes, protocol: str) -> None:
-    """0-8 and 0-9 have frames of the same shape, and other methods in them."""
+    """0-8 has frames of the same shape, and other methods in them."""
     found = told((">", header), ("<", TUNE + OPEN), (">", OPEN), ("<", ACK), *ENDS)
     reason = f"{protocol} is not decoded"
     assert found == [
         ("client", protocol, "header"),
         ("client", protocol, reason, 8, len(OPEN)),
         ("server", protocol, reason, 0, len(TUNE + OPEN + ACK)),
+    ]
+
+
+@pytest.mark.parametrize("cut", range(len(OLD + OPEN)))
+def test_what_follows_a_header_of_0_9_is_read(cut: int) -> None:
+    said = OLD + OPEN
+    found = told((">", said[:cut]), (">", said[cut:]), ("<", TUNE), (">", ACK), *ENDS)
+    assert ("client", "0-9", "header") in found
+    assert [each for each in found if each[0] == "client"] == [
+        ("client", "0-9", "header"),
+        ("client", OPEN),
+        ("client", ACK),
+    ]
+    assert ("server", TUNE) in found
+
+
+def test_a_client_of_0_9_that_is_asked_for_another_header_is_read_too() -> None:
+    assert told((">", OLD), ("<", HEADER), (">", HEADER + OPEN), *ENDS) == [
+        ("client", "0-9", "header"),
+        ("server", "0-9-1", "header"),
+        ("client", "0-9-1", "header"),
+        ("client", OPEN),
     ]
 
 
@@ -306,8 +326,8 @@ def test_a_gap_is_told_with_what_it_cut() -> None:
         ("server", TUNE),
         ("server", "0-9-1", "octets are missing from the capture", len(TUNE), 50),
     ]
-    assert told((">", OLD), (">", 10), (">", b"x"), (">", Ending.END))[1:] == [
-        ("client", "0-9", "0-9 is not decoded", 8, 11)
+    assert told((">", ANCIENT), (">", 10), (">", b"x"), (">", Ending.END))[1:] == [
+        ("client", "0-8", "0-8 is not decoded", 8, 11)
     ]
 
 

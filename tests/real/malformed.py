@@ -370,9 +370,8 @@ MALFORMED = [
 
 
 BETTER = {
-    # RabbitMQ still takes these two and speaks 0-9-1.
+    # With these, RabbitMQ speaks 0-8.
     "AMQP 0-8": "header",
-    "AMQP 0-9": "header",
     # RabbitMQ's reader crashes, and the client is left to guess.
     "method: unknown class 99": "503",
     "method: unknown class 99 on channel 0": "503",
