@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gc
-import os
 import random
-import select
 import signal
 import socket
 import ssl
@@ -31,6 +29,7 @@ from amqproxy.config import Broker, Config, ConfigError, Limits, Listener, Upstr
 from amqproxy.control.desk import Desk
 from amqproxy.control.service import Occupied, Service, opened
 from amqproxy.log import dropped, logger
+from amqproxy.printing import Printing
 from amqproxy.proxy.copy_drops import DropReason
 from amqproxy.proxy.copyist import Login
 from amqproxy.proxy.listener import Server, listen
@@ -40,12 +39,11 @@ from amqproxy.proxy.upstream import Dialer
 from amqproxy.resources import ConfigResources
 from amqproxy.rules.filters import Filter
 from amqproxy.rules.judge import RuleSet
-from amqproxy.sockets.tls import server_context
+from amqproxy.sockets.tls import renew, server_context
 from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.supervision import contained, describe
 from amqproxy.taps import endpoint
 from amqproxy.taps.metrics import Metrics, RuleCounts
-from amqproxy.taps.printer import Printer
 from amqproxy.taps.record import Record
 from amqproxy.taps.tap import Tap
 
@@ -58,11 +56,11 @@ COLLECT_AFTER = (10_000, 10, 5)
 SWITCH_INTERVAL = 0.0005
 """Seconds that the broker may keep the interpreter from the thread that writes to the disk."""
 
-PATIENCE = 1.0
-"""Seconds that the last records may take to be printed."""
 
-TELLING_INTERVAL = 10.0
-"""Seconds between two words about records that could not be printed."""
+ENDING = (signal.SIGTERM, signal.SIGINT)
+"""The signals that end the program. Until it listens, they do so at once, as Python and the system have it."""
+
+Listeners = list[tuple[trio.SocketListener, ssl.SSLContext | None]]
 
 
 class Unavailable(Exception):
@@ -74,36 +72,43 @@ async def run(
     render: Callable[[Record], str] | None = None,
     reread: Callable[[], Config] | None = None,
     wanted: Filter | None = None,
+    *,
+    ends_with_reader: bool = False,
 ) -> None:
     """Run the proxy until SIGTERM or SIGINT, then drain it. On SIGHUP, take the rules that `reread` finds.
 
     With `render`, every record is printed on standard output as that makes it, or only those that
-    are `wanted`; when whoever reads it goes away, that drains the proxy too, and is raised as
-    `BrokenPipeError`. A second signal ends it at once, with `KeyboardInterrupt`. `ConfigError` when a
-    file of the config is not right, `Unavailable` when an address cannot be had.
+    are `wanted`. When the reader of standard output goes away, printing ends; with `ends_with_reader`, that drains the
+    proxy too, and is raised as `BrokenPipeError`. A second signal ends it at once, with `KeyboardInterrupt`, and one
+    that comes before it listens ends the process. `ConfigError` when a file of the config is not right, `Unavailable`
+    when an address cannot be had.
     """
     metrics = Metrics()
     metrics.count_log(dropped)
-    printing = _Printing(render, config.limits, metrics) if render else None
+    printing = Printing(render, config.limits, metrics) if render else None
     log = logger()
     drain = trio.Event()
     is_done = False
+
+    def end_printing() -> None:
+        log.warning("printing ended", reason="the reader of standard output is gone")
+        if ends_with_reader:
+            drain.set()
+
     async with AsyncExitStack() as stack:
-        stack.enter_context(_metrics_endpoint(config, metrics))
-        signals = stack.enter_context(trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT))
         hangups = stack.enter_context(trio.open_signal_receiver(signal.SIGHUP))
+        stack.enter_context(_metrics_endpoint(config, metrics))
         control = stack.enter_context(_control_socket(config))
         listeners = await _listeners(config.listen, stack)
-        broker = None
+        broker: BrokerServer | None = None
+        own_listeners: Listeners = []
         if config.upstream == "broker":
-            broker = await stack.enter_async_context(_broker(config.broker))
+            broker, own_listeners = await stack.enter_async_context(_broker(config.broker))
         dial = _dialer(config, broker)
-        upstream = config.upstream if isinstance(config.upstream, str) else config.upstream.address
-        for opened, context in listeners:
-            log.info("listening", address=_address(opened), tls=context is not None, upstream=upstream)
         mirrors = _mirrors(config, dial, metrics)
         if config.seed is not None:
             random.seed(config.seed)
+        upstream = config.upstream if isinstance(config.upstream, str) else config.upstream.address
         server = Server(
             dial,
             config.limits,
@@ -114,9 +119,17 @@ async def run(
             mirrors=mirrors,
         )
         metrics.count_rules(lambda: _rule_counts(server))
+        signals = stack.enter_context(trio.open_signal_receiver(*ENDING))
+        _announce(own_listeners, data=config.broker.data)
+        _announce(listeners, upstream=upstream)
+
+        def reload() -> None:
+            reload_rules(server, reread)
+            _renew_certificates([*listeners, *own_listeners])
+
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_obey, signals, drain, nursery.cancel_scope)
-            nursery.start_soon(_reload_rules, hangups, server, reread)
+            nursery.start_soon(_at_hangup, hangups, reload)
             if control:
                 service = Service(
                     Desk(server, lambda: reload_rules(server, reread), now=trio.current_time, time=time.time)
@@ -125,7 +138,7 @@ async def run(
                 nursery.start_soon(service.run, control)
             await nursery.start(mirrors.run)
             if printing:
-                nursery.start_soon(printing.run, drain)
+                nursery.start_soon(printing.run, end_printing)
                 nursery.start_soon(printing.tell)
             await server.serve(listeners, drain)
             if broker:
@@ -137,15 +150,16 @@ async def run(
     log.info("stopped")
     if not is_done:
         raise KeyboardInterrupt
-    if printing and printing.is_unheard:
+    if printing and printing.is_unheard and ends_with_reader:
         raise BrokenPipeError
 
 
 async def run_broker(config: Broker) -> None:
-    """Run the broker alone until SIGTERM or SIGINT; then close its connections, and return.
+    """Run the broker alone until SIGTERM or SIGINT; then close its connections, and return. On SIGHUP, read the
+    certificates again.
 
-    A second signal ends it at once, with `KeyboardInterrupt`. `ConfigError` when a file of the config is not right,
-    `Unavailable` when an address or the data cannot be had.
+    A second signal ends it at once, with `KeyboardInterrupt`, and one that comes before it listens ends the process.
+    `ConfigError` when a file of the config is not right, `Unavailable` when an address or the data cannot be had.
     """
     if not config.listen:
         config = msgspec.structs.replace(config, listen=(Listener(address=BROKER_ADDRESS),))
@@ -153,13 +167,16 @@ async def run_broker(config: Broker) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL)
     drain = trio.Event()
     is_done = False
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async with _broker(config) as server, trio.open_nursery() as nursery:
-            nursery.start_soon(_obey, signals, drain, nursery.cancel_scope)
-            await drain.wait()
-            await server.close(config.limits.close_timeout)
-            is_done = True
-            nursery.cancel_scope.cancel()
+    with trio.open_signal_receiver(signal.SIGHUP) as hangups:
+        async with _broker(config) as (server, listeners), trio.open_nursery() as nursery:
+            with trio.open_signal_receiver(*ENDING) as signals:
+                _announce(listeners, data=config.data)
+                nursery.start_soon(_obey, signals, drain, nursery.cancel_scope)
+                nursery.start_soon(_at_hangup, hangups, lambda: _renew_certificates(listeners))
+                await drain.wait()
+                await server.close(config.limits.close_timeout)
+                is_done = True
+                nursery.cancel_scope.cancel()
     logger().info("stopped")
     if not is_done:
         raise KeyboardInterrupt
@@ -182,8 +199,8 @@ async def export(data: Path) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def _broker(config: Broker) -> AsyncIterator[BrokerServer]:
-    """The integrated broker, with listeners where the config has them."""
+async def _broker(config: Broker) -> AsyncIterator[tuple[BrokerServer, Listeners]]:
+    """The integrated broker, and its listeners where the config has them."""
     async with AsyncExitStack() as stack:
         listeners = await _listeners(config.listen, stack)
         try:
@@ -192,14 +209,10 @@ async def _broker(config: Broker) -> AsyncIterator[BrokerServer]:
             raise Unavailable(str(error)) from None
         for opened, context in listeners:
             server.listen(opened, context)
-            address = _address(opened)
-            logger().info("listening", address=address, tls=context is not None, data=config.data)
-        yield server
+        yield server, listeners
 
 
-async def _listeners(
-    listeners: Iterable[Listener], stack: AsyncExitStack
-) -> list[tuple[trio.SocketListener, ssl.SSLContext | None]]:
+async def _listeners(listeners: Iterable[Listener], stack: AsyncExitStack) -> Listeners:
     """All of them, open until `stack` is left. `ConfigError` or `Unavailable` where one cannot be."""
     contexts = [(listener, server_context(listener.tls) if listener.tls else None) for listener in listeners]
     found = []
@@ -214,8 +227,26 @@ async def _listeners(
     return found
 
 
-def _address(listener: trio.SocketListener) -> str:
-    return join_address(*listener.socket.getsockname()[:2])
+def _announce(listeners: Listeners, **fields: Any) -> None:
+    """Log where we listen: from here on, signals drain."""
+    for listener, context in listeners:
+        address = join_address(*listener.socket.getsockname()[:2])
+        logger().info("listening", address=address, tls=context is not None, **fields)
+
+
+def _renew_certificates(listeners: Listeners) -> None:
+    """Read the TLS files of listeners again, for the connections to come; a bad one changes nothing."""
+    contexts = list({id(context): context for _, context in listeners if context is not None}.values())
+    renewed = 0
+    for context in contexts:
+        try:
+            renew(context)
+        except ConfigError as error:
+            logger().error("certificate not reloaded", reason=str(error))
+        else:
+            renewed += 1
+    if renewed:
+        logger().info("certificates reloaded", listeners=renewed)
 
 
 def _dialer(config: Config, broker: BrokerServer | None) -> Callable[[], Awaitable[Transport]]:
@@ -261,10 +292,12 @@ async def _obey(signals: AsyncIterator[int], drain: trio.Event, scope: trio.Canc
         drain.set()
 
 
-async def _reload_rules(hangups: AsyncIterator[int], server: Server, reread: Callable[[], Config] | None) -> None:
-    """At each SIGHUP, let all sessions go by the rules that the config has now; a bad config changes nothing."""
+async def _at_hangup(hangups: AsyncIterator[int], reload: Callable[[], None]) -> None:
+    """At each SIGHUP, read again what can be; what fails changes nothing."""
     async for _ in hangups:
-        reload_rules(server, reread)
+        logger().info("reloading", reason="SIGHUP")
+        with contained("reload failed"):
+            reload()
 
 
 def reload_rules(server: Server, reread: Callable[[], Config] | None) -> str:
@@ -326,77 +359,7 @@ def _metrics_endpoint(config: Config, metrics: Metrics) -> Iterator[None]:
         yield
 
 
-def _tap(printing: _Printing | None, wanted: Filter | None, limits: Limits) -> Tap | None:
+def _tap(printing: Printing | None, wanted: Filter | None, limits: Limits) -> Tap | None:
     if printing is None:
         return None
     return printing.printer if wanted is None else Selection(printing.printer, wanted, limits.print_memory)
-
-
-class _Printing:
-    """Carries a `Printer`'s records to standard output, in a thread: a pager must not stop the proxy."""
-
-    def __init__(self, render: Callable[[Record], str], limits: Limits, metrics: Metrics) -> None:
-        self.printer = Printer(limits.print_backlog, limits.print_memory, metrics, self._wake)
-        self.is_unheard = False
-        self._render = render
-        self._something = trio.Event()
-        self._lock = trio.Lock()
-        self._unwritten = 0
-        self._reason = ""
-
-    def _wake(self) -> None:
-        self._something.set()
-
-    async def run(self, drain: trio.Event) -> None:
-        """Print until cancelled; a reader who has gone away ends the proxy, quietly."""
-        while not self.is_unheard:
-            await self._something.wait()
-            self._something = trio.Event()
-            with contained("records not printed"):
-                await self._flush()
-        drain.set()
-
-    async def tell(self) -> None:
-        """Say now and then how many records were not printed, also while nobody reads at all; until cancelled."""
-        while True:
-            await trio.sleep(TELLING_INTERVAL)
-            with contained("records not counted"):
-                self._tell()
-
-    def _tell(self) -> None:
-        count, reason = self.printer.take_dropped() + self._unwritten, self._reason or "whoever reads them is too slow"
-        self._unwritten, self._reason = 0, ""
-        if count:
-            logger().warning("records not printed", count=count, reason=reason)
-
-    async def finish(self) -> None:
-        """Print what waits, unless the reader has stopped reading."""
-        with contained("records not printed"), trio.move_on_after(PATIENCE):
-            await self._flush()
-        with contained("records not counted"):
-            self._tell()
-
-    async def _flush(self) -> None:
-        async with self._lock:
-            records = self.printer.take()
-            if self.is_unheard:
-                return
-            try:
-                # A write that blocks cannot be cancelled; its thread is left to the end of the process.
-                await trio.to_thread.run_sync(_print, self._render, records, abandon_on_cancel=True)
-            except BrokenPipeError:
-                self.is_unheard = True
-            except OSError as error:  # a full disk, say: what it does not take is lost, and no client's trouble
-                self._unwritten += len(records)
-                self._reason = error.strerror or str(error)
-
-
-def _print(render: Callable[[Record], str], records: Iterable[Record]) -> None:
-    """Write to the descriptor itself: a thread stuck in `sys.stdout` would hold its lock at our exit."""
-    octets = "".join([f"{render(record)}\n" for record in records]).encode("utf-8", "backslashreplace")
-    output = sys.stdout.fileno()
-    while octets:
-        try:
-            octets = octets[os.write(output, octets) :]
-        except BlockingIOError:  # whoever gave us the descriptor made it so
-            select.select([], [output], [])

@@ -22,6 +22,7 @@ from amqproxy.amqp091.errors import Scope
 from amqproxy.config import Config, ConfigError, Control, Limits, Listener, Metrics, ServerTLS, Upstream
 from amqproxy.control.counterpart import Counterpart
 from amqproxy.control.request import Wrong
+from amqproxy.printing import TELLING_INTERVAL, Printing
 from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.match import Match
 from amqproxy.rules.refuse import Refuse
@@ -217,11 +218,11 @@ async def test_what_could_not_be_printed_is_told_now_and_then(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(trio.to_thread, "run_sync", full)
-    printing = app._Printing(str, 2, Prometheus())
+    printing = Printing(str, Limits(print_backlog=2), Prometheus())
     session = SimpleNamespace(number=1, name="a-b")
     with capture_logs() as log:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(printing.run, trio.Event())
+            nursery.start_soon(printing.run, lambda: None)
             nursery.start_soon(printing.tell)
             for _ in range(100):
                 printing.printer.saw_protocol_header(session, b"AMQP")
@@ -244,16 +245,16 @@ async def test_what_nobody_reads_is_told_of(
         await trio.sleep_forever()
 
     monkeypatch.setattr(trio.to_thread, "run_sync", stuck)
-    printing = app._Printing(str, 2, Prometheus())
+    printing = Printing(str, Limits(print_backlog=2), Prometheus())
     session = SimpleNamespace(number=1, name="a-b")
     with capture_logs() as log:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(printing.run, trio.Event())
+            nursery.start_soon(printing.run, lambda: None)
             nursery.start_soon(printing.tell)
             for _ in range(10):
                 printing.printer.saw_protocol_header(session, b"AMQP")
                 await trio.testing.wait_all_tasks_blocked()
-            await trio.sleep(2.5 * app.TELLING_INTERVAL)
+            await trio.sleep(2.5 * TELLING_INTERVAL)
             nursery.cancel_scope.cancel()
     assert [(event["event"], event["count"]) for event in log] == [("records not printed", 7)]
 

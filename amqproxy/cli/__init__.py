@@ -11,6 +11,17 @@ rules. A `Failure` (`failure`) of theirs ends in a line on standard error and an
 Imports: every other package.
 """
 
-from amqproxy.cli.exit import main
+import sys
+
+
+def main() -> None:
+    """Run the command that the arguments name, and exit. Ctrl-C works from the start, while imports take their time."""
+    try:
+        from amqproxy.cli.exit import main as run
+
+        run()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
 
 __all__ = ["main"]

@@ -29,6 +29,10 @@ def _exit_code() -> int:
         return failure.code
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BaseExceptionGroup as group:
+        if group.split(KeyboardInterrupt)[1] is not None:
+            raise
+        return INTERRUPTED  # while a part of the program was starting
     except BrokenPipeError:
         forget_output()
         return UNHEARD

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from amqproxy.cli.failure import Failure
+from amqproxy.cli.failure import MISUSED, Failure
 from amqproxy.cli.printing import renderer, wanted
 
 
@@ -19,6 +20,7 @@ def run(
     print_: Annotated[bool, Parameter(name="--print", negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
     filter: str | None = None,
+    exit_on_closed_output: Annotated[bool, Parameter(negative="")] = False,
     log_format: Literal["text", "json"] | None = None,
     log_level: Literal["debug", "info", "warning", "error"] | None = None,
     config: Path | None = None,
@@ -26,7 +28,7 @@ def run(
     """Stand between clients and a broker until SIGTERM or Ctrl-C, and then drain.
 
     Flags go before what the config file says. TLS, limits, rules and several listeners are in the file only. On SIGHUP
-    the file's rules are read again.
+    the file's rules and the listeners' certificates are read again.
 
     Parameters
     ----------
@@ -39,9 +41,11 @@ def run(
     print_
         Print each frame that passes on standard output, as it passes.
     json
-        With --print: one JSON object a line for each frame, as `decode --json` does.
+        As --print, but one JSON object a line for each frame, as `decode --json` does.
     filter
-        With --print: a CEL expression, as rules have them: only the commands for which it holds. See docs/rules.md.
+        With --print or --json: a CEL expression, as rules have them: only the commands for which it holds.
+    exit_on_closed_output
+        With --print: drain and exit, with 141, when the reader of standard output goes away. Else only printing ends.
     log_format
         How the log on standard error is written [text].
     log_level
@@ -56,13 +60,27 @@ def run(
     from amqproxy.cli.flags import merged
     from amqproxy.config import Config, load
 
+    if filter is not None and not (print_ or json):
+        raise Failure("run: --filter says what is printed: it needs --print or --json", MISUSED)
+    if exit_on_closed_output and not (print_ or json):
+        raise Failure("run: --exit-on-closed-output needs --print or --json", MISUSED)
+
     def read() -> Config:
         return merged(load(config) if config else Config(), listen, upstream, metrics, log_format, log_level)
 
     settings = read()
-    render = renderer(json) if print_ or json or filter else None
+    render = renderer(json) if print_ or json else None
     with log.started(settings.log):
         try:
-            trio.run(root.run, settings, render, read if config else None, wanted(filter))
+            trio.run(
+                partial(
+                    root.run,
+                    settings,
+                    render,
+                    read if config else None,
+                    wanted(filter),
+                    ends_with_reader=exit_on_closed_output,
+                )
+            )
         except root.Unavailable as error:
             raise Failure(str(error)) from None

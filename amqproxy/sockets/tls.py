@@ -11,7 +11,7 @@ from amqproxy.config import ClientTLS, ConfigError, ServerTLS
 
 
 def server_context(tls: ServerTLS) -> ssl.SSLContext:
-    """For a listener. `ConfigError` when a file cannot be read or does not fit."""
+    """For a listener. `ConfigError` when a file cannot be read or does not fit. `renew` reads them again."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.sni_callback = _hear_name
     context.num_tickets = 0  # Java's NIO client never gets over a ticket after the handshake; RabbitMQ sends none
@@ -20,14 +20,28 @@ def server_context(tls: ServerTLS) -> ssl.SSLContext:
         _load_authority(context, tls.client_ca)
         is_required = tls.client_certificate == "required"
         context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
+    _files[context] = tls
     return context
 
 
+def renew(context: ssl.SSLContext) -> None:
+    """Read the files of a `server_context` again, for the handshakes to come. `ConfigError`, and no change, when they
+    are not right."""
+    _renewed[context] = server_context(_files[context])
+
+
+_files: WeakKeyDictionary[ssl.SSLContext, ServerTLS] = WeakKeyDictionary()
+_renewed: WeakKeyDictionary[ssl.SSLContext, ssl.SSLContext] = WeakKeyDictionary()
+"""What stands in for a context since its files were read again."""
 _asked: WeakKeyDictionary[ssl.SSLObject, str] = WeakKeyDictionary()
 
 
 def _hear_name(connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+    """Called in each handshake, whether the client asks for a name or not."""
     _asked[connection] = name or ""
+    renewed = _renewed.get(context)
+    if renewed is not None:
+        connection.context = renewed
 
 
 def asked_name(stream: trio.SSLStream[trio.SocketStream]) -> str:

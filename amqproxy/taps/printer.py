@@ -37,6 +37,13 @@ class Printer:
         self._wake = wake
         self._waiting: deque[Record] = deque()
         self._dropped = 0
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Make no more records: nobody reads them."""
+        self._is_closed = True
+        self._waiting.clear()
+        self._waiting_size = self._taken_size = 0
 
     def take(self) -> deque[Record]:
         """The records that wait. Those that were taken before are taken to be printed by now."""
@@ -70,6 +77,8 @@ class Printer:
 
     def _has_room(self, cost: int, count: int = 1) -> bool:
         """Is there room for one more record? Else `count` are dropped."""
+        if self._is_closed:
+            return False
         used = self._waiting_size + self._taken_size
         if len(self._waiting) < self._backlog and used + cost <= self._memory:
             return True

@@ -1,6 +1,9 @@
 """`amqproxy broker`: what it is told, how it ends, and what it keeps."""
 
+import os
 import signal
+import socket
+import ssl
 import subprocess
 from pathlib import Path
 
@@ -8,6 +11,7 @@ import msgspec
 import pika
 import pika.exceptions
 import pytest
+import trustme
 
 from amqproxy.cli.failure import FAILED, INTERRUPTED, MISUSED
 from tests.cli.outcome import Amqproxy
@@ -97,3 +101,63 @@ def test_the_brokers_data_is_one_process_own(tmp_path: Path) -> None:
         process.communicate(timeout=DEADLINE)
     assert (done.returncode, done.stdout) == (FAILED, "")
     assert "is in use by another process" in done.stderr
+
+
+def test_a_hangup_reads_the_certificates_again(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "server.pem", tmp_path / "server.key"
+    authority = trustme.CA()
+
+    def renew() -> None:
+        made = authority.issue_cert("localhost")
+        made.private_key_pem.write_to_path(key)
+        certificate.write_bytes(b"".join(each.bytes() for each in made.cert_chain_pems))
+
+    def shown() -> bytes:
+        context = ssl.create_default_context()
+        authority.configure_trust(context)
+        with (
+            socket.create_connection(("127.0.0.1", port), timeout=DEADLINE) as plain,
+            context.wrap_socket(plain, server_hostname="localhost") as secured,
+        ):
+            found = secured.getpeercert(binary_form=True)
+            assert found is not None
+            return found
+
+    renew()
+    with start(
+        *("broker", "--listen", "127.0.0.1:0", "--tls-cert", str(certificate), "--tls-key", str(key))
+    ) as process:
+        port = port_in(until(process, "listening"))
+        first = shown()
+        assert shown() == first
+        renew()
+        process.send_signal(signal.SIGHUP)
+        until(process, "certificates reloaded")
+        second = shown()
+        assert second != first
+        certificate.write_text("no certificate")
+        process.send_signal(signal.SIGHUP)
+        assert str(certificate) in until(process, "certificate not reloaded")
+        assert shown() == second
+        process.terminate()
+        process.communicate(timeout=DEADLINE)
+    assert process.returncode == 0
+
+
+def test_a_hangup_ends_no_broker(tmp_path: Path) -> None:
+    """Neither while it starts, nor later."""
+    file = tmp_path / "definitions.json"
+    os.mkfifo(file)
+    with start("broker", "--listen", "127.0.0.1:0", "--definitions", str(file)) as process:
+        with file.open("w") as definitions:  # which it reads
+            process.send_signal(signal.SIGHUP)
+            definitions.write("{}")
+        port = port_in(until(process, "listening"))
+        until(process, "reloading")
+        connected(port).close()
+        process.send_signal(signal.SIGHUP)
+        until(process, "reloading")
+        connected(port).close()
+        process.terminate()
+        process.communicate(timeout=DEADLINE)
+    assert process.returncode == 0

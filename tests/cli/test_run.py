@@ -1,7 +1,9 @@
 """`amqproxy run`: how it begins, drains and ends."""
 
+import os
 import signal
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -9,10 +11,23 @@ from amqproxy.cli.failure import FAILED, INTERRUPTED, MISUSED, UNHEARD
 from tests.cli.outcome import Amqproxy
 from tests.cli.process import BROKERS, DEADLINE, opened, port_in, start, until
 
+HEARTBEAT = b"\x08\0\0\0\0\0\0\xce"
+
 
 def test_help_names_every_flag(amqproxy: Amqproxy) -> None:
     out = amqproxy("run", "--help").out
-    for flag in ("listen", "upstream", "metrics", "print", "json", "log-format", "log-level", "config"):
+    for flag in (
+        "listen",
+        "upstream",
+        "metrics",
+        "print",
+        "json",
+        "filter",
+        "exit-on-closed-output",
+        "log-format",
+        "log-level",
+        "config",
+    ):
         assert f"--{flag}" in out
 
 
@@ -59,12 +74,15 @@ def test_a_second_signal_ends_it_at_once() -> None:
     assert process.returncode == INTERRUPTED
 
 
-def test_printing_until_the_reader_goes_away() -> None:
-    """Its going away drains the proxy, without a word about it on standard error."""
+@pytest.mark.parametrize("ends", [True, False])
+def test_printing_until_the_reader_goes_away(ends: bool) -> None:
+    """Printing ends with one line in the log; only where that is asked for, the proxy drains."""
+    options = ["--exit-on-closed-output"] if ends else []
     with (
         socket.create_server(("127.0.0.1", 0)) as broker,
         start(
-            *("run", "--print", "--listen", "127.0.0.1:0"), *("--upstream", f"127.0.0.1:{broker.getsockname()[1]}")
+            *("run", "--print", "--listen", "127.0.0.1:0", *options),
+            *("--upstream", f"127.0.0.1:{broker.getsockname()[1]}"),
         ) as process,
     ):
         assert process.stdout is not None
@@ -76,14 +94,31 @@ def test_printing_until_the_reader_goes_away() -> None:
             assert "connection.open-ok" in lines[-1]
             process.stdout.close()
             client.sendall(b"\x08\0\0\0\0\0\0\xce")
+            assert "the reader of standard output is gone" in until(process, "printing ended")
+            if not ends:
+                client.sendall(HEARTBEAT * 100)
+                assert len(BROKERS[-1].recv(101 * len(HEARTBEAT), socket.MSG_WAITALL)) == 101 * len(HEARTBEAT)
+                opened(port, broker).close()
+                process.send_signal(signal.SIGTERM)
             until(process, "draining")
             client.sendall(b"\1\0\0\0\0\0\4\0\x0a\0\x33\xce")
-            BROKERS[-1].close()
+            for each in BROKERS:
+                each.close()
         assert process.stderr is not None
         rest = process.stderr.read()
-        assert process.wait(DEADLINE) == UNHEARD
+        assert process.wait(DEADLINE) == (UNHEARD if ends else 0)
     assert "Traceback" not in rest
     assert "Broken" not in rest
+    assert "printing" not in rest
+
+
+@pytest.mark.parametrize("flags", [["--filter", "size > 1"], ["--exit-on-closed-output"]])
+def test_flags_of_printing_need_it(flags: list[str], amqproxy: Amqproxy) -> None:
+    code, out, err = amqproxy("run", "--listen", "127.0.0.1:0", *flags)
+    assert (code, out) == (MISUSED, "")
+    assert err.count("\n") == 1
+    assert flags[0] in err
+    assert "needs --print or --json" in err
 
 
 def test_a_reader_that_stops_reading_does_not_keep_it_from_ending() -> None:
@@ -104,3 +139,45 @@ def test_a_reader_that_stops_reading_does_not_keep_it_from_ending() -> None:
             assert process.stderr is not None
             process.stderr.read()
             assert process.wait(DEADLINE) == 0
+
+
+def test_signals_work_while_the_upstream_cannot_be_reached() -> None:
+    """The client's session waits for an upstream that accepts nobody."""
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=0) as broker,
+        start(*("run", "--listen", "127.0.0.1:0"), *("--upstream", f"127.0.0.1:{broker.getsockname()[1]}")) as process,
+    ):
+        port = port_in(until(process, "listening"))
+        address = broker.getsockname()
+        fillers = [_connecting(address) for _ in range(8)]  # they fill the line of those who wait to be accepted
+        with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE) as client:
+            client.sendall(b"AMQP\0\0\x09\1")
+            process.send_signal(signal.SIGTERM)
+            _, err = process.communicate(timeout=DEADLINE)
+        for each in fillers:
+            each.close()
+    assert process.returncode == 0
+    assert "stopped" in err
+
+
+def _connecting(address: tuple[str, int]) -> socket.socket:
+    made = socket.socket()
+    made.setblocking(False)
+    made.connect_ex(address)
+    return made
+
+
+@pytest.mark.parametrize("command", [["run", "--config"], ["broker", "--definitions"]])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, INTERRUPTED)])
+def test_a_signal_ends_it_while_it_starts(
+    command: list[str], number: signal.Signals, code: int, tmp_path: Path
+) -> None:
+    """What it reads first never comes."""
+    file = tmp_path / "some.yaml"
+    os.mkfifo(file)
+    with start(*command, str(file)) as process:
+        writing = file.open("w")  # which comes back once it reads
+        process.send_signal(number)
+        _, err = process.communicate(timeout=DEADLINE)
+        writing.close()
+    assert (process.returncode, err) == (code, "")

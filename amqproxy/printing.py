@@ -1,0 +1,114 @@
+"""Records on standard output, in a thread: a pager must not stop the proxy, and its end must not end it."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from collections.abc import Callable, Iterable
+
+import trio
+
+from amqproxy.config import Limits
+from amqproxy.log import logger
+from amqproxy.supervision import contained, report
+from amqproxy.taps.metrics import Metrics
+from amqproxy.taps.printer import Printer
+from amqproxy.taps.record import Record
+
+PATIENCE = 1.0
+"""Seconds that the last records may take to be printed."""
+
+TELLING_INTERVAL = 10.0
+"""Seconds between two lines of the log about records that could not be printed."""
+
+Render = Callable[[Record], str]
+
+
+class Printing:
+    """Carries a `Printer`'s records to standard output, each as the line that `render` makes of it.
+
+    `is_unheard` once the reader of standard output is gone: after that nothing is printed any more.
+    """
+
+    def __init__(self, render: Render, limits: Limits, metrics: Metrics) -> None:
+        self.printer = Printer(limits.print_backlog, limits.print_memory, metrics, self._wake)
+        self.is_unheard = False
+        self._render = render
+        self._something = trio.Event()
+        self._lock = trio.Lock()
+        self._unwritten = 0
+        self._reason = ""
+
+    def _wake(self) -> None:
+        self._something.set()
+
+    async def run(self, ended: Callable[[], None]) -> None:
+        """Print until cancelled, or until the reader is gone; then call `ended`."""
+        while not self.is_unheard:
+            await self._something.wait()
+            self._something = trio.Event()
+            with contained("records not printed"):
+                await self._flush()
+        ended()
+
+    async def tell(self) -> None:
+        """Log now and then how many records were not printed, also while nobody reads at all; until cancelled."""
+        while True:
+            await trio.sleep(TELLING_INTERVAL)
+            with contained("records not counted"):
+                self._tell()
+
+    def _tell(self) -> None:
+        count, reason = self.printer.take_dropped() + self._unwritten, self._reason or "whoever reads them is too slow"
+        self._unwritten, self._reason = 0, ""
+        if count:
+            logger().warning("records not printed", count=count, reason=reason)
+
+    async def finish(self) -> None:
+        """Print what waits, unless the reader has stopped reading."""
+        with contained("records not printed"), trio.move_on_after(PATIENCE):
+            await self._flush()
+        with contained("records not counted"):
+            self._tell()
+
+    async def _flush(self) -> None:
+        async with self._lock:
+            records = self.printer.take()
+            if self.is_unheard:
+                return
+            try:
+                # A write that blocks cannot be cancelled; its thread is left to the end of the process.
+                failures = await trio.to_thread.run_sync(_print, self._render, records, abandon_on_cancel=True)
+            except BrokenPipeError:
+                self.is_unheard = True
+                self.printer.close()
+            except OSError as error:  # a full disk, say: what it does not take is lost, and no client's trouble
+                self._unwritten += len(records)
+                self._reason = error.strerror or str(error)
+            else:
+                if failures:
+                    report("records not printed", failures[0], count=len(failures))
+
+
+def _print(render: Render, records: Iterable[Record]) -> list[Exception]:
+    """Write the records' lines, but for those that cannot be made: what went wrong with each of these.
+
+    It writes to the descriptor itself: a thread stuck in `sys.stdout` would hold its lock at our exit.
+    """
+    lines, failures = [], []
+    for record in records:
+        try:
+            lines.append(f"{render(record)}\n")
+        except Exception as error:  # noqa: BLE001 - one record's failure is not the others'
+            failures.append(error)
+    octets = "".join(lines).encode(sys.stdout.encoding or "utf-8", sys.stdout.errors or "backslashreplace")
+    output = sys.stdout.fileno()
+    while octets:
+        try:
+            octets = octets[os.write(output, octets) :]
+        except BlockingIOError:  # whoever gave us the descriptor made it so
+            poll = select.poll()
+            poll.register(output, select.POLLOUT)
+            poll.poll()
+    return failures
