@@ -391,7 +391,7 @@ class Publishes:
             self.vhost.events.fail("confirming failed", error, client=link.name)
             link.fail_soon()
 
-    def _settle(self, method_id: int, tag: int, bits: int) -> None:
+    def _settle(self, method_id: cython.int, tag: cython.ulonglong, bits: cython.int) -> None:
         self.output.put(SETTLEMENT.pack(METHOD, self.number, 13, 60, method_id, tag, bits, FRAME_END))
 
     def commit(self, now: float) -> None:
