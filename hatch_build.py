@@ -8,6 +8,7 @@ In an editable install the compiled modules lie beside their sources; `python ha
 
 import os
 import sys
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,19 @@ def compile_modules(root: Path, into: Path) -> list[Path]:
     """Compile what is stale, and return every compiled module, as files under `into`."""
     from Cython.Build import cythonize
     from setuptools import Distribution, Extension
+    from setuptools.command.build_ext import build_ext
+
+    class BuildExtensions(build_ext):  # type: ignore[misc]
+        """Says which module is being compiled: all of them take a minute or two."""
+
+        def build_extension(self, extension: Extension) -> None:
+            built = Path(self.get_ext_fullpath(extension.name))
+            if not built.exists() or any(
+                Path(each).stat().st_mtime > built.stat().st_mtime for each in extension.sources
+            ):
+                place = self.extensions.index(extension) + 1
+                print(f"amqproxy: compiling {place} of {len(self.extensions)}: {extension.name}", file=sys.stderr)
+            super().build_extension(extension)
 
     sources = [source for source in COMPILED if (root / source).is_file()]
     before = Path.cwd()
@@ -87,10 +101,16 @@ def compile_modules(root: Path, into: Path) -> list[Path]:
             Extension(source.removesuffix(".py").replace("/", "."), [source], extra_compile_args=["-O3", "-g0"])
             for source in sources
         ]
+        print("amqproxy: bringing the compiled modules up to date", file=sys.stderr)
         extensions = cythonize(
-            extensions, build_dir="build", compiler_directives=DIRECTIVES, quiet=True, show_all_warnings=False
+            extensions,
+            build_dir="build",
+            compiler_directives=DIRECTIVES,
+            nthreads=os.cpu_count(),
+            quiet=True,
+            show_all_warnings=False,
         )
-        command = Distribution({"name": "amqproxy", "ext_modules": extensions}).get_command_obj("build_ext")
+        command = BuildExtensions(Distribution({"name": "amqproxy", "ext_modules": extensions}))
         command.build_lib = str(into)
         command.build_temp = "build"
         command.parallel = os.cpu_count()
@@ -104,8 +124,8 @@ def compile_modules(root: Path, into: Path) -> list[Path]:
 def _stay_pure(reason: str, into: Path) -> list[Path]:
     print(f"amqproxy: built without compiled modules ({' '.join(reason.split())})", file=sys.stderr)
     for source in COMPILED:  # what an earlier build left in place is not to be loaded
-        for leftover in (into / source).parent.glob(Path(source).stem + ".*.so"):
-            leftover.unlink()
+        for suffix in EXTENSION_SUFFIXES:  # of this interpreter: another one may keep its own
+            (into / source).with_suffix(suffix).unlink(missing_ok=True)
     return []
 
 

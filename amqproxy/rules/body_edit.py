@@ -117,6 +117,8 @@ class BodyEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             return _encode(self._patch.apply(document))
         except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException) as error:
             raise Unfit(f"the patch does not fit the body: {error}") from None
+        except RecursionError:  # newer Pythons decode deeper than they copy
+            raise Unfit("the body is no JSON that can be patched: it is nested too deeply") from None
 
     def _replaced(self, body: bytes) -> bytes:
         if not self.replace:

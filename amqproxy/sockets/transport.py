@@ -260,8 +260,8 @@ class StreamTransport:
         try:
             data = bytes(await self._stream.receive_some(MOST_READ))
         except GONE as error:
-            if isinstance(error.__cause__, ssl.SSLEOFError):
-                return b""  # closed without TLS's own farewell, as many do
+            if isinstance(error.__cause__, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
+                return b""  # closed without TLS's own farewell, as many do; or, in some Pythons, with it
             raise Broken(_reason(error.__cause__ or error)) from None
         self.is_listening = False
         self.received += len(data)

@@ -13,6 +13,8 @@ import pytest
 from amqproxy.broker.store import Store
 from tests.broker.crashing import OWNERS, UNIT, body
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

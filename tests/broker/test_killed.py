@@ -32,6 +32,8 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.wire import Table
 
+pytestmark = pytest.mark.slow
+
 QUEUE = "q"
 WINDOW = 200
 """Publishes that are not confirmed yet, at most."""

@@ -23,6 +23,8 @@ from amqproxy.broker.broker import Broker
 from amqproxy.broker.keeping import kept
 from amqproxy.broker.server import serve
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 LONGEST_DELAY = 300
 """Milliseconds for which the delayed exchange holds a message, at most."""

@@ -58,6 +58,8 @@ from tests.broker.players import CHANNELS, Heard, KeptPlayer, OwnPlayer, RealPla
 from tests.broker.reference import Ambiguous, Channel, Delivery, Exchange, Message, Reference, Refused
 from tests.real.rabbitmq import RabbitMQ
 
+pytestmark = pytest.mark.slow
+
 CONNECTIONS = 2
 QUEUES = ("q0", "q1", "q2", "q3")
 EXCHANGES = ("x0", "x1", "x2")

@@ -16,6 +16,8 @@ import pytest
 
 from tests.real.rabbitmq import RabbitMQ
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 DEADLINE = 60.0
 

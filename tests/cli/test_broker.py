@@ -17,6 +17,8 @@ from amqproxy.cli.failure import FAILED, INTERRUPTED, MISUSED
 from tests.cli.outcome import Amqproxy
 from tests.cli.process import COMMAND, DEADLINE, connected, port_in, start, until
 
+pytestmark = pytest.mark.slow
+
 SHUTDOWN = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
 
 

@@ -11,6 +11,8 @@ from amqproxy.cli.failure import FAILED, INTERRUPTED, MISUSED, UNHEARD
 from tests.cli.outcome import Amqproxy
 from tests.cli.process import BROKERS, DEADLINE, opened, port_in, start, until
 
+pytestmark = pytest.mark.slow
+
 HEARTBEAT = b"\x08\0\0\0\0\0\0\xce"
 
 

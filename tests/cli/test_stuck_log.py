@@ -18,6 +18,8 @@ import pytest
 from tests.cli.process import COMMAND, DEADLINE, connected
 from tests.real.ports import free_port
 
+pytestmark = pytest.mark.slow
+
 CONNECTIONS = 100
 """Each of them makes the proxy and the broker log some lines."""
 

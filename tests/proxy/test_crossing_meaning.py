@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -44,6 +45,8 @@ from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.proxy.reframing import method_frame
 from amqproxy.rules.verdict import Answer, Close, Hold, Insertion, Stage, Verdict
 from tests.proxy.crossing_transcript import ScriptedJudge, Water, opened
+
+pytestmark = pytest.mark.slow
 
 JUDGED = [
     "basic.publish",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -33,6 +34,8 @@ from amqproxy.proxy.judge import Passing
 from amqproxy.rules.known import Known, Spared
 from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict
 from tests.proxy.crossing_transcript import ScriptedJudge, Water, opened
+
+pytestmark = pytest.mark.slow
 
 JUDGED = [
     "basic.publish",

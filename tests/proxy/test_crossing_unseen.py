@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,8 @@ from amqproxy.rules.rule import Rule
 from amqproxy.rules.seen import ChannelFacts, Client
 from tests.proxy.crossing_transcript import PRELUDE, Water, read
 from tests.rules.scene import rule
+
+pytestmark = pytest.mark.slow
 
 
 class Strict(Judge):

@@ -3,6 +3,8 @@
 import importlib
 import os
 import shutil
+import sys
+from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
@@ -21,8 +23,9 @@ def missing(what: str, remedy: str) -> NoReturn:
 
 
 def require(program: str, *, package: str | None = None) -> str:
-    """The path of a program."""
-    path = shutil.which(program, path=os.pathsep.join([os.environ.get("PATH", os.defpath), *SYSTEM_DIRECTORIES]))
+    """The path of a program; what a Python package brings lies beside the interpreter."""
+    directories = [os.environ.get("PATH", os.defpath), *SYSTEM_DIRECTORIES, str(Path(sys.executable).parent)]
+    path = shutil.which(program, path=os.pathsep.join(directories))
     if path is None:
         missing(program, f"apt-get install {package or program}")
     return path

