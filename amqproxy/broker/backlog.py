@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import repeat
 from typing import TYPE_CHECKING
 
@@ -84,12 +84,14 @@ class Backlog:
     """First in, first out; what is put back goes to where it was, and what is too much for memory may be parked.
 
     What waits has its position by its place alone, and what was taken out came before all that never was: so nothing
-    is kept beside a waiting message, and a million of them cost little more than their octets.
+    is kept beside a waiting message, and a million of them cost little more than their octets. `on_lost` is called with
+    how many messages cannot be read any more, and the octets of their bodies.
     """
 
-    __slots__ = ("_expiries", "_fresh", "_parked", "_position", "_returned")
+    __slots__ = ("_expiries", "_fresh", "_parked", "_position", "_returned", "on_lost")
 
-    def __init__(self) -> None:
+    def __init__(self, on_lost: Callable[[int, int], None] = lambda messages, octets: None) -> None:
+        self.on_lost = on_lost
         self._fresh: deque[Message] = deque()
         self._expiries: deque[float] | None = None
         self._parked: Parked | None = None
@@ -122,8 +124,8 @@ class Backlog:
         self._position += 1
         return taken(queue, message, self._position, expires_at)
 
-    def take(self, queue: Queue) -> Entry:
-        """Take the first message out; there must be one."""
+    def take(self, queue: Queue) -> Entry | None:
+        """Take the first message out; there must be one. None where what is left cannot be read any more."""
         if self._returned:
             return heapq.heappop(self._returned)[1]
         if self._parked is not None:
@@ -196,7 +198,7 @@ class Backlog:
         return self.octets_away - before
 
     def _new_parked(self) -> Parked:
-        return Parked()
+        return Parked(lost=self._lost)
 
     def _lead(self, parked: Parked, rows: list[Stored]) -> None:
         """Let these be parked in memory, where they are before all that is put away."""
@@ -228,12 +230,16 @@ class Backlog:
         if not self._fresh:
             self._expiries = None
 
-    def _take_parked(self, queue: Queue) -> Entry:
+    def _lost(self, messages: int, octets: int, position: int | None) -> None:
+        """Some of what was parked cannot be read any more."""
+        self.on_lost(messages, octets)
+
+    def _take_parked(self, queue: Queue) -> Entry | None:
         assert self._parked is not None
-        row, _ = self._parked.take()
+        taken = self._parked.take()
         if not self._parked:
             self._parked = None
-        return Entry(queue, row.message, row.position, row.expires_at)
+        return None if taken is None else Entry(queue, taken[0].message, taken[0].position, taken[0].expires_at)
 
 
 def _flag(name: str) -> int:

@@ -15,10 +15,15 @@ from amqproxy.broker.exchange import Exchange
 from amqproxy.broker.journal import Lane, Owner
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message
+from amqproxy.broker.packing import DAMAGED
 from amqproxy.broker.parked import MESSAGE_COST
 
 READ_AHEAD = 256
 """Messages that are read back at once: what came together is due together, more often than not."""
+
+
+AGAIN_AFTER = 1.0
+"""Seconds until a message that cannot be read back is tried again."""
 
 
 class Hold:
@@ -93,11 +98,18 @@ class Held:
         """When the next one is due."""
         return self._heap[0][0] if self._heap else math.inf
 
-    def take(self) -> tuple[Exchange, Message]:
-        """Take out the next one; there must be one."""
+    def take(self, now: float = 0.0) -> tuple[Exchange, Message]:
+        """Take out the next one; there must be one. It is `DAMAGED` where the disk has lost it.
+
+        Where the disk cannot be read at all, the one is due again later, and the failure is raised.
+        """
         held = heapq.heappop(self._heap)[2]
+        try:
+            message = self._message(held)
+        except Exception:
+            self._push(now + AGAIN_AFTER, held)
+            raise
         self.octets_in_memory -= _cost(held)
-        message = self._message(held)
         if held.lane is not None:
             held.lane.settled(held.position, len(message.body), is_used=False)
         return held.exchange, message
@@ -106,7 +118,7 @@ class Held:
         """Let what is on the disk for good be there alone; how many octets of memory that gives back."""
         before = self.octets_in_memory
         for _, _, held in self._heap:
-            if held.lane is not None and held.batch <= held.lane.journal.last_committed:
+            if held.lane is not None and held.batch <= held.lane.journal.last_committed and not _is_refused(held):
                 self.octets_in_memory -= _cost(held)
                 held.message = None
         return before - self.octets_in_memory
@@ -125,7 +137,11 @@ class Held:
         if self._read[0] != lane or position not in self._read[1]:
             rows = self.keeper.fetch(lane, position, READ_AHEAD)
             self._read = lane, {row.position: row.message for row in rows}
-        return self._read[1][position]
+        return self._read[1].get(position, DAMAGED)
+
+
+def _is_refused(held: Hold) -> bool:
+    return held.lane is not None and held.position in held.lane.refused
 
 
 def _cost(held: Hold) -> int:

@@ -52,12 +52,14 @@ class Pledge:
     publishes are then to be acked, and the last one's number.
     """
 
-    __slots__ = ("acks", "call", "last", "left")
+    __slots__ = ("acks", "call", "is_refused", "last", "left")
 
     def __init__(self) -> None:
         self.left = 0
         self.acks = 0
         self.last = 0
+        self.is_refused = False
+        """Can one of them never be safe?"""
         self.call: Callable[[], None] | None = None
 
     def used(self) -> None:
@@ -127,10 +129,19 @@ class Batch(NamedTuple):
     lanes: list[State]
     delivery_counts: dict[int, Returned]
     durables: dict[str, Durable | None]
+    refused: list[Refusal]
+    """What cannot be written, whatever the disk does: the store's to fill, and empty until then."""
 
     @property
     def is_empty(self) -> bool:
         return not any(self[2:])
+
+
+class Refusal(NamedTuple):
+    """What of a batch can never be written: a message by its id, or a definition by its key."""
+
+    what: int | str
+    error: Exception
 
 
 class Lane:
@@ -154,6 +165,7 @@ class Lane:
         "number",
         "octets",
         "owner",
+        "refused",
     )
 
     def __init__(self, journal: Journal, owner: Owner, state: State) -> None:
@@ -166,6 +178,8 @@ class Lane:
         self._settled: list[int] = []
         self._counts: dict[int, Returned] = {}
         self._cleared: Cleared | None = None
+        self.refused: set[int] = set()
+        """Positions of messages that the store has refused: they are in memory alone."""
 
     def enqueued(self, position: int, message: Message, expires_at: float = NEVER) -> None:
         """A message waits at a position above all others; `expires_at` is in the model's seconds."""
@@ -226,6 +240,8 @@ class Lane:
                 row.pledge.used()
         if self._counts:
             self._counts.pop(id_, None)
+        if self.refused:
+            self.refused.discard(position)
         if journal.shared:
             journal.unshare(id_)
         if not self._is_noted:
@@ -499,6 +515,7 @@ class Journal:
             [],
             {},
             self._durables,
+            [],
         )
         for lane in self._noted:
             if self.lanes.get(lane.owner) is lane:
@@ -519,14 +536,32 @@ class Journal:
         return batch
 
     def committed(self, batch: Batch) -> None:
-        """A batch, and so all before it, is on the disk."""
+        """A batch, and so all before it, is on the disk, but for what the store has refused."""
         self._on_the_way -= batch.octets
+        if batch.refused:
+            self._refuse(batch)
         self.last_committed = batch.number
         due = [call for number, call in self._waiting if number <= batch.number]
         self._waiting = [each for each in self._waiting if each[0] > batch.number]
         for call in due:
             with self.events.contained("what waited for the disk failed"):
                 call()
+
+    def _refuse(self, batch: Batch) -> None:
+        """Some of a batch will never be written: whoever waits for it hears of that, and memory is where it stays."""
+        rows = {row.id: row for row in batch.rows}
+        lanes = {lane.number: lane for lane in self.lanes.values()}
+        for what, error in batch.refused:
+            place = str(what)
+            if isinstance(what, int):
+                pledge = rows[what].pledge
+                if pledge is not None:
+                    pledge.is_refused = True
+                lane = lanes.get(what >> POSITION_BITS)
+                if lane is not None:
+                    lane.refused.add(what & MAX_POSITION)
+                    place = f"{lane.owner.kind} {lane.owner.name} in {lane.owner.vhost}"
+            self.events.fail("cannot be stored", error, of=place.replace("\0", " "))
 
     def when_committed(self, call: Callable[[], None]) -> None:
         """Call, once, when all that has been noted so far is on the disk, which is urgent: now, if it is."""

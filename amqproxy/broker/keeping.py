@@ -12,13 +12,21 @@ import trio
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.gathering import Gathering
 from amqproxy.broker.heap import give_back
-from amqproxy.broker.journal import Batch, Journal
+from amqproxy.broker.journal import MAX_POSITION, POSITION_BITS, Batch, Journal
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.remembrance import Remembrance, restore
 from amqproxy.broker.spill import Spill
 from amqproxy.broker.store import Store
 from amqproxy.broker.time_of_day import current_time
 from amqproxy.log import logger
+from amqproxy.supervision import report
+
+
+def damaged(broker: Broker, id_: int, error: Exception) -> None:
+    """A message in the store cannot be read any more, and is passed over."""
+    lane, position = id_ >> POSITION_BITS, id_ & MAX_POSITION
+    broker.events.fail("stored message damaged", error, lane=lane, position=position)
+
 
 LULL = 0.002
 """Seconds without anything new after which a batch that gathers is written."""
@@ -92,8 +100,10 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[Remembrance]:
             directory,
             committed=lambda batch: token.run_sync_soon(written, batch),
             failed=lambda error: token.run_sync_soon(failed, error),
+            damaged=partial(damaged, broker),
         )
     )
+    broker.events.on_failure = report
     spill = broker.paging.place = Spill(directory)
     broker.paging.relieved = give_back
     try:

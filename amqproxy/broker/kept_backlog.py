@@ -5,6 +5,7 @@ After a restart they wait on the disk, and are read as they are wanted, so that 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from amqproxy.broker.backlog import Backlog, Entry
@@ -28,8 +29,13 @@ class KeptBacklog(Backlog):
     keeps_all = False
     """Are messages kept that are not persistent?"""
 
-    def __init__(self, lane: Lane, fetch: Fetch | None = None) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        lane: Lane,
+        fetch: Fetch | None = None,
+        on_lost: Callable[[int, int], None] = lambda messages, octets: None,
+    ) -> None:
+        super().__init__(on_lost)
         self._lane = lane
         self._fetch = fetch
         self._position = self._committed = lane.last
@@ -38,7 +44,7 @@ class KeptBacklog(Backlog):
         self._out: dict[int, int] = {}
         self._transient: set[int] = set()
         if fetch is not None and lane.messages:
-            self._parked = Parked(lane.number, fetch, lane.messages, lane.octets)
+            self._parked = Parked(lane.number, fetch, lane.messages, lane.octets, self._lost)
 
     def add(self, message: Message, expires_at: float) -> None:
         super().add(message, expires_at)
@@ -55,8 +61,10 @@ class KeptBacklog(Backlog):
             self._went_out(entry)
         return entry
 
-    def take(self, queue: Queue) -> Entry:
+    def take(self, queue: Queue) -> Entry | None:
         entry = super().take(queue)
+        if entry is None:
+            return None
         if entry.position in self._transient:
             self._transient.remove(entry.position)
         else:
@@ -87,11 +95,19 @@ class KeptBacklog(Backlog):
 
     # --- what is only on the disk
 
-    def _take_parked(self, queue: Queue) -> Entry:
+    def _lost(self, messages: int, octets: int, position: int | None) -> None:
+        if position is not None:
+            self._lane.settled(position, octets, is_used=False)
+        super()._lost(messages, octets, position)
+
+    def _take_parked(self, queue: Queue) -> Entry | None:
         assert self._parked is not None
-        row, is_kept = self._parked.take()
+        taken = self._parked.take()
         if not self._parked:
             self._parked = None
+        if taken is None:
+            return None
+        row, is_kept = taken
         entry = Entry(queue, row.message, row.position, row.expires_at)
         if is_kept:
             entry.delivery_count = row.delivery_count
@@ -116,7 +132,7 @@ class KeptBacklog(Backlog):
             self._committed, self._mark = self._mark[1], None
 
     def _new_parked(self) -> Parked:
-        return Parked(self._lane.number, self._fetch)
+        return Parked(self._lane.number, self._fetch, lost=self._lost)
 
     def _lead(self, parked: Parked, rows: list[Stored]) -> None:
         for row in rows:
@@ -126,10 +142,11 @@ class KeptBacklog(Backlog):
     def _put_away(self, parked: Parked, spill: Place, rows: list[Stored]) -> int:
         count = 0
         transient = []
+        refused = self._lane.refused
         for row in rows:
             if row.position in self._transient:
                 transient.append(row)
-            elif row.position > self._committed or self._fetch is None:
+            elif row.position > self._committed or self._fetch is None or row.position in refused:
                 break
             count += 1
         if transient:

@@ -8,12 +8,19 @@ from typing import NamedTuple
 from amqproxy.broker.message import Message
 
 _LENGTHS = struct.Struct(">HHIH")
+_WIDE_LENGTHS = struct.Struct(">HIIII")
+_WIDE = 0xFFFF
+"""In place of the exchange's length: lengths follow that have room for any text, as a dead letter's key."""
+
+DAMAGED = Message("", "", b"", b"")
+"""Stands for a stored message that cannot be read any more."""
 
 
 class Stored(NamedTuple):
     """A message in its place. `expires_at` is in seconds of the wall clock, infinite for never.
 
     `delivery_count` is how often it has come back, and `turn` which of those that wait again it is, 0 for none.
+    `size` is that of the body of one that is `DAMAGED`.
     """
 
     position: int
@@ -21,13 +28,18 @@ class Stored(NamedTuple):
     delivery_count: int
     message: Message
     turn: int = 0
+    size: int = 0
 
 
 def pack(message: Message) -> bytes:
     """A message as the disk has it: the lengths of exchange, key and header, how many more keys, then all of these."""
     exchange, key = encoded(message.exchange), encoded(message.routing_key)
     more_keys = message.more_keys
-    lengths = _LENGTHS.pack(len(exchange), len(key), len(message.header), len(more_keys))
+    sizes = len(exchange), len(key), len(message.header), len(more_keys)
+    if sizes[0] >= _WIDE or sizes[1] > _WIDE or sizes[3] > _WIDE:
+        lengths = _WIDE_LENGTHS.pack(_WIDE, *sizes)
+    else:
+        lengths = _LENGTHS.pack(*sizes)
     if not more_keys:
         return b"".join((lengths, exchange, key, message.header, message.body))
     keys = [encoded(each) for each in more_keys]
@@ -36,9 +48,14 @@ def pack(message: Message) -> bytes:
 
 
 def unpack(content: bytes) -> Message:
-    """The message that `pack` was given."""
+    """The message that `pack` was given. `ValueError` or `struct.error` where these are not its octets."""
     exchange, key, header, more = _LENGTHS.unpack_from(content)
     at = _LENGTHS.size
+    if exchange == _WIDE:
+        _, exchange, key, header, more = _WIDE_LENGTHS.unpack_from(content)
+        at = _WIDE_LENGTHS.size
+    if at + exchange + key + header + 4 * more > len(content):
+        raise ValueError("cut short")
     parts = []
     for length in (exchange, key, header):
         parts.append(content[at : at + length])

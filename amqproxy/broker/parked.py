@@ -6,15 +6,22 @@ The first few are in memory, and the rest is read as it is wanted, more at once 
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from amqproxy.broker.message import Message
-from amqproxy.broker.packing import Stored
+from amqproxy.broker.packing import DAMAGED, Stored
 
 if TYPE_CHECKING:
     from amqproxy.broker.spill import Block
+
+NEVER = float("inf")
+
+UNREADABLE = (OSError, ValueError, struct.error)
+"""How a block that cannot be read any more shows."""
 
 READ_AHEAD = 1024
 """Messages that are fetched at once, at most. The first time it is one, and then twice as many each time."""
@@ -24,6 +31,14 @@ MESSAGE_COST = 256
 
 Fetch = Callable[[int, int, int], Sequence[Stored]]
 """Messages of a lane by its number, from a position on, so many: at least one, if there is one."""
+
+
+Lost = Callable[[int, int, int | None], None]
+"""Called with how many messages are lost, the octets of their bodies, and the position of one, or None."""
+
+
+def _ignore(messages: int, octets: int, position: int | None) -> None:
+    """Nobody counts them."""
 
 
 class Place(Protocol):
@@ -38,7 +53,8 @@ class Parked:
     """Messages in the order of their positions; what is added comes behind all that is here.
 
     `lane` is the number of the lane that `fetch` reads, and `messages` and `octets` say what it holds from before.
-    `octets_away` is what not being in memory saves.
+    `octets_away` is what not being in memory saves. What cannot be read any more is passed over, and `lost` is called:
+    with how many messages, the octets of their bodies, and the position of one that the lane still has.
     """
 
     __slots__ = (
@@ -51,10 +67,14 @@ class Parked:
         "_next",
         "_reading",
         "_spilled",
+        "lost",
         "octets_away",
     )
 
-    def __init__(self, lane: int = 0, fetch: Fetch | None = None, messages: int = 0, octets: int = 0) -> None:
+    def __init__(
+        self, lane: int = 0, fetch: Fetch | None = None, messages: int = 0, octets: int = 0, lost: Lost = _ignore
+    ) -> None:
+        self.lost = lost
         self._lane = lane
         self._fetch = fetch
         self._count = self._left = messages
@@ -94,40 +114,64 @@ class Parked:
 
     @property
     def expires_at(self) -> float:
-        """When the time of the first is over; there must be one."""
-        return self.first.expires_at
+        """When the time of the first is over; never, where none can be read any more."""
+        first = self.first
+        return NEVER if first is None else first.expires_at
 
-    def take(self) -> tuple[Stored, bool]:
-        """Take the first out, and is it in the lane? There must be one."""
+    def take(self) -> tuple[Stored, bool] | None:
+        """Take the first out, and is it in the lane? None where none can be read any more."""
         row = self.first
+        if row is None:
+            return None
         self._count -= 1
         is_kept = bool(self._kept) and self._kept[0] is row
         (self._kept if is_kept else self._spilled).popleft()
         return row, is_kept
 
     @property
-    def first(self) -> Stored:
-        """The first, which stays; there must be one."""
-        if not self._kept and self._left:
+    def first(self) -> Stored | None:
+        """The first, which stays; None where none can be read any more. What is damaged before it is lost with this."""
+        while not self._kept and self._left:
             self._read_lane()
-        if not self._spilled and self._blocks:
-            spill, block = self._blocks[0]
-            self._spilled.extend(spill.read(block))
-            spill.drop(block)
-            self._blocks.popleft()
-            self.octets_away -= block.octets + block.messages * MESSAGE_COST
-        if not self._spilled or (self._kept and self._kept[0].position < self._spilled[0].position):
+        while not self._spilled and self._blocks:
+            self._read_block()
+        if not self._kept:
+            return self._spilled[0] if self._spilled else None
+        if not self._spilled or self._kept[0].position < self._spilled[0].position:
             return self._kept[0]
         return self._spilled[0]
 
     def _read_lane(self) -> None:
         assert self._fetch is not None
         rows = self._fetch(self._lane, self._next, min(self._reading, self._left))
-        self._kept.extend(rows)
+        if not rows:  # the lane has fewer than it said
+            messages, self._left = self._left, 0
+            self._count -= messages
+            self.octets_away = sum(block.octets + block.messages * MESSAGE_COST for _, block in self._blocks)
+            self.lost(messages, 0, None)
+            return
         self._left -= len(rows)
-        self.octets_away -= sum(len(row.message.body) + MESSAGE_COST for row in rows)
         self._next = rows[-1].position + 1
         self._reading = min(2 * self._reading, READ_AHEAD)
+        for row in rows:
+            size = row.size or len(row.message.body)
+            self.octets_away -= size + MESSAGE_COST
+            if row.message is DAMAGED:
+                self._count -= 1
+                self.lost(1, size, row.position)
+            else:
+                self._kept.append(row)
+
+    def _read_block(self) -> None:
+        spill, block = self._blocks.popleft()
+        self.octets_away -= block.octets + block.messages * MESSAGE_COST
+        try:
+            self._spilled.extend(spill.read(block))
+        except UNREADABLE:
+            self._count -= block.messages
+            self.lost(block.messages, block.octets, None)
+        finally:
+            spill.drop(block)
 
     def clear(self) -> None:
         """Drop everything; what the lane has is the caller's business."""
@@ -158,11 +202,14 @@ class Parked:
         left, position = self._left, self._next
         while left and self._fetch is not None:
             rows = self._fetch(self._lane, position, min(left, READ_AHEAD))
-            yield from rows
+            if not rows:
+                break
+            yield from (row for row in rows if row.message is not DAMAGED)
             left -= len(rows)
             position = rows[-1].position + 1
 
     def _all_spilled(self) -> Iterator[Stored]:
         yield from self._spilled
         for spill, block in self._blocks:
-            yield from spill.read(block)
+            with suppress(*UNREADABLE):
+                yield from spill.read(block)

@@ -263,7 +263,7 @@ class Publishes:
             return
         is_taken = True
         journal = self._journal
-        if journal is not None and self.is_confirming:
+        if journal is not None and (self.is_confirming or self.is_transactional):
             journal.pledge = self._pledge
         queue: Queue
         try:
@@ -379,14 +379,19 @@ class Publishes:
         The store calls this, or somebody who has used the last of it: a failure is only our own client's.
         """
         last = acks = 0
-        while self._pledges and not self._pledges[0].left:
+        is_refused = False
+        while self._pledges and not self._pledges[0].left and not is_refused:
             pledge = self._pledges.popleft()
-            last = pledge.last
-            acks += pledge.acks
+            is_refused = pledge.is_refused
+            if not is_refused:
+                last = pledge.last
+                acks += pledge.acks
         link = self.channel.link
         try:
             if acks and self.channel.is_open:
                 self._settle(ACK, last, MULTIPLE if acks > 1 else 0)
+            if is_refused:
+                link.fail_soon()
         except Exception as error:  # noqa: BLE001
             self.vhost.events.fail("confirming failed", error, client=link.name)
             link.fail_soon()
@@ -394,12 +399,15 @@ class Publishes:
     def _settle(self, method_id: cython.int, tag: cython.ulonglong, bits: cython.int) -> None:
         self.output.put(SETTLEMENT.pack(METHOD, self.number, 13, 60, method_id, tag, bits, FRAME_END))
 
-    def commit(self, now: float) -> None:
+    def commit(self, now: float) -> Pledge:
+        """Publish what the transaction has gathered; what of that is to be kept."""
         pending, self._pending = self._pending, []
         for is_mandatory, message, queues in pending:
             # By their names: what is deleted and made again gets them too, as with RabbitMQ.
             still_there = tuple(self.vhost.queues[queue.name] for queue in queues if queue.name in self.vhost.queues)
             self._enqueue(is_mandatory, message, still_there, now)
+        pledge, self._pledge = self._pledge, Pledge()
+        return pledge
 
     def roll_back(self) -> None:
         self._pending = []

@@ -51,6 +51,9 @@ class Owner(Protocol):
     def look_at(self, queue: Queue, when: float) -> None:
         """`Queue.tick` is to be called at that time."""
 
+    def failed(self, queue: Queue, event: str, failure: Exception, **fields: object) -> None:
+        """Something has failed that is the queue's own trouble, and not the caller's."""
+
 
 class Queue:
     """One classic queue; a subclass is another type.
@@ -137,8 +140,15 @@ class Queue:
 
     def _new_backlog(self, priority: int) -> Backlog:
         if self._keeper is None:
-            return Backlog()
-        return KeptBacklog(self._keeper.lane(self._owner.name, self.name, priority), self._keeper.fetch)
+            return Backlog(self._lost)
+        lane = self._keeper.lane(self._owner.name, self.name, priority)
+        return KeptBacklog(lane, self._keeper.fetch, self._lost)
+
+    def _lost(self, messages: int, octets: int) -> None:
+        """Some of what waits on the disk cannot be read any more: it costs itself, and not the queue."""
+        self._count -= messages
+        self.octets = max(0, self.octets - octets) if self._count else 0
+        self._owner.failed(self, "messages lost", LookupError("they cannot be read back"), count=messages)
 
     def apply(self, settings: Settings, now: float) -> None:
         """Let other settings hold; what is over a limit now goes at once."""
@@ -209,10 +219,11 @@ class Queue:
         self._used_at = now
         if self._is_timed:
             self.expire(now)
-        if not self._count:
-            return None
-        entry = self._take()
-        self._look_ahead()
+        entry: Entry | None = None
+        while self._count and entry is None:
+            entry = self._take()
+        if entry is not None:
+            self._look_ahead()
         return entry
 
     def purge(self) -> int:
@@ -224,12 +235,14 @@ class Queue:
         self._is_timed = False
         return count
 
-    def _take(self) -> Entry:
-        """The first ready message; there must be one."""
+    def _take(self) -> Entry | None:
+        """The first ready message; there must be one. None where it could not be read, and is lost."""
         lane: Backlog = self._lanes[0][1]
         if len(self._lanes) > 1:
             lane = self._first_lane()
         entry = lane.take(self)
+        if entry is None:
+            return None
         self._count -= 1
         self.octets -= len(entry.message.body)
         if not self._count:
@@ -386,7 +399,11 @@ class Queue:
                 consumer = self._turns.next()
                 if consumer is None:
                     break
-                self._hand_out(self._take(), consumer, now)
+                entry = self._take()
+                if entry is not None:
+                    self._hand_out(entry, consumer, now)
+        except Exception as error:  # noqa: BLE001 - whoever publishes or settles is not at fault
+            self._owner.failed(self, "handing out failed", error)
         finally:
             self._is_pumping = False
         if self._is_timed:
@@ -412,7 +429,9 @@ class Queue:
     def expire(self, now: float) -> None:
         """Let go of the messages at the head whose time is over. RabbitMQ looks at no others."""
         while self._count and self._head_expires_at() <= now:
-            self._let_go(self._take(), "expired", now)
+            entry = self._take()
+            if entry is not None:
+                self._let_go(entry, "expired", now)
 
     def tick(self, now: float) -> None:
         """Do what is due."""
@@ -453,7 +472,11 @@ class Queue:
     def _head_expires_at(self) -> float:
         for _, lane in self._lanes:
             if lane:
-                return lane.expires_at
+                try:
+                    return lane.expires_at
+                except Exception as error:  # noqa: BLE001 - the disk's trouble, and not the caller's
+                    self._owner.failed(self, "reading failed", error)
+                    break
         return NEVER
 
     def _expiry(self, message: Message, flags: int, now: float) -> float:
@@ -471,7 +494,9 @@ class Queue:
 
     def _drop_surplus(self, now: float) -> None:
         while self._count and (self._count > self._max_length or self.octets > self._max_octets):
-            self._let_go(self._take(), "maxlen", now)
+            entry = self._take()
+            if entry is not None:
+                self._let_go(entry, "maxlen", now)
 
     # --- what memory has no room for
 

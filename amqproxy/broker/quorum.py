@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from amqproxy.amqp091.errors import NotImplementedByServer, ResourceLocked
@@ -32,8 +32,8 @@ class ReturnsFirst(Backlog):
 
     __slots__ = ("_again", "_behind")
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, on_lost: Callable[[int, int], None] = lambda messages, octets: None) -> None:
+        super().__init__(on_lost)
         self._again: deque[Entry] = deque()
         self._behind: dict[int, Entry] = {}
 
@@ -53,11 +53,11 @@ class ReturnsFirst(Backlog):
         self.add(entry.message, entry.expires_at)
         self._behind[self._position + len(self._fresh)] = entry
 
-    def take(self, queue: Queue) -> Entry:
+    def take(self, queue: Queue) -> Entry | None:
         if self._again:
             return self._again.popleft()
         entry = super().take(queue)
-        return self._behind.pop(entry.position, entry) if self._behind else entry
+        return self._behind.pop(entry.position, entry) if self._behind and entry is not None else entry
 
     @property
     def expires_at(self) -> float:
@@ -76,8 +76,10 @@ class KeptReturnsFirst(KeptBacklog):
 
     keeps_all = True
 
-    def __init__(self, lane: Lane, fetch: Fetch) -> None:
-        super().__init__(lane, fetch)
+    def __init__(
+        self, lane: Lane, fetch: Fetch, on_lost: Callable[[int, int], None] = lambda messages, octets: None
+    ) -> None:
+        super().__init__(lane, fetch, on_lost)
         self._again: deque[Entry] = deque()
         self._behind: dict[int, Entry] = {}
         self._turn = 0
@@ -97,9 +99,13 @@ class KeptReturnsFirst(KeptBacklog):
         """
         back: list[tuple[int, Entry]] = []
         out: list[Entry] = []
-        while self._parked is not None and self._parked.first.position <= self._redelivered_to:
-            turn = self._parked.first.turn
+        while self._parked is not None:
+            first = self._parked.first
+            if first is None or first.position > self._redelivered_to:
+                break
+            turn = first.turn
             entry = self.take(queue)
+            assert entry is not None
             if turn:
                 back.append((turn, entry))
             else:
@@ -121,14 +127,14 @@ class KeptReturnsFirst(KeptBacklog):
         self._behind[entry.position] = entry
         self._lane.returned(entry.position, entry.delivery_count)
 
-    def take(self, queue: Queue) -> Entry:
+    def take(self, queue: Queue) -> Entry | None:
         if self._again:
-            entry = self._again.popleft()
-            self._went_out(entry)
-            self._lane.returned(entry.position, entry.delivery_count)
-            return entry
+            again = self._again.popleft()
+            self._went_out(again)
+            self._lane.returned(again.position, again.delivery_count)
+            return again
         entry = super().take(queue)
-        return self._behind.pop(entry.position, entry) if self._behind else entry
+        return self._behind.pop(entry.position, entry) if self._behind and entry is not None else entry
 
     @property
     def expires_at(self) -> float:
@@ -152,8 +158,9 @@ class Quorum(Queue):
 
     def _new_backlog(self, priority: int) -> ReturnsFirst | KeptReturnsFirst:
         if self._keeper is None:
-            return ReturnsFirst()
-        return KeptReturnsFirst(self._keeper.lane(self._owner.name, self.name, priority), self._keeper.fetch)
+            return ReturnsFirst(self._lost)
+        lane = self._keeper.lane(self._owner.name, self.name, priority)
+        return KeptReturnsFirst(lane, self._keeper.fetch, self._lost)
 
     def _follow(self, settings: Settings) -> None:
         if settings.overflow == "reject-publish-dlx":

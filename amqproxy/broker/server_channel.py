@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from amqproxy.amqp091.errors import (
@@ -61,6 +62,7 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker import direct_reply_to, firehose, permissions
 from amqproxy.broker.consumer import Consumer
 from amqproxy.broker.deliveries import Deliveries
+from amqproxy.broker.journal import Pledge
 from amqproxy.broker.message import Message
 from amqproxy.broker.output import short_string
 from amqproxy.broker.permissions import CONFIGURE, READ, WRITE
@@ -384,15 +386,17 @@ class ServerChannel:
 
     def _tx_commit(self, method: TxCommit, now: float) -> None:
         self._check_transactional()
-        self.publishes.commit(now)
+        pledge = self.publishes.commit(now)
         self.deliveries.commit(now)
         if self._journal is None:
             self._reply(method, TxCommitOk())
         else:
-            self._journal.when_committed(self._commit_kept)
+            self._journal.when_committed(partial(self._commit_kept, pledge))
 
-    def _commit_kept(self) -> None:
-        if self.is_open:
+    def _commit_kept(self, pledge: Pledge) -> None:
+        if pledge.is_refused:
+            self.link.fail_soon()
+        elif self.is_open:
             self.link.say(self.number, TxCommitOk())
 
     def _tx_rollback(self, method: TxRollback, now: float) -> None:

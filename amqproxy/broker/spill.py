@@ -84,7 +84,7 @@ class Spill:
     def _put(self, rows: Sequence[Stored]) -> Block:
         parts: list[bytes] = []
         octets = 0
-        for position, expires_at, delivery_count, message, _ in rows:
+        for position, expires_at, delivery_count, message, *_ in rows:
             content = pack(message)
             parts += (_ROW.pack(position, expires_at, delivery_count, len(content)), content)
             octets += len(message.body)
@@ -107,7 +107,14 @@ class Spill:
         return file
 
     def read(self, block: Block) -> list[Stored]:
-        """The messages of a block, which stay."""
+        """The messages of a block, which stay. What is wrong with one that cannot be read is logged, and raised."""
+        try:
+            return self._read(block)
+        except Exception as error:
+            logger().error("cannot page in", path=str(self.directory), reason=str(error), messages=block.messages)
+            raise
+
+    def _read(self, block: Block) -> list[Stored]:
         whole = b""
         while len(whole) < block.length:
             some = os.pread(block.file.descriptor, block.length - len(whole), block.at + len(whole))

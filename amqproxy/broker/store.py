@@ -2,7 +2,8 @@
 
 A batch is one transaction, and it is reported when the disk has it for good: after SIGKILL, or without power, all that
 was reported is found again, and nothing in halves. What cannot be written, because the disk is full or ails, is
-reported, kept and tried again.
+reported, kept and tried again. What can never be written is refused by itself, and the rest of its batch is written.
+A message that cannot be read any more is lost by itself, too.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import queue
 import sqlite3
 import struct
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -22,8 +23,19 @@ from typing import Any, NamedTuple
 import msgspec
 
 from amqproxy.broker import durable
-from amqproxy.broker.journal import MAX_LANES, MAX_POSITION, POSITION_BITS, Batch, Kept, Owner, State
-from amqproxy.broker.packing import Stored, decoded, encoded, pack, unpack
+from amqproxy.broker.journal import (
+    MAX_LANES,
+    MAX_POSITION,
+    NEVER,
+    POSITION_BITS,
+    Batch,
+    Kept,
+    Owner,
+    Refusal,
+    Row,
+    State,
+)
+from amqproxy.broker.packing import DAMAGED, Stored, decoded, encoded, pack, unpack
 
 FORMAT = 2
 """The version of the file. A newer one is not touched."""
@@ -49,6 +61,13 @@ SHRINK_PAGES = 256
 
 ROWS_AT_ONCE = (2048, 256, 32, 4, 1)
 """Rows in one statement. Each statement is one struggle with the interpreter's lock, so the fewer the better."""
+
+_SELECT = (
+    "select entry.id - ?1, coalesce(expires_at, 9e999), coalesce(count, 0), "
+    "coalesce(entry.content, body.content), coalesce(turn, 0), size from entry "
+    "left join body on body.number = entry.body left join delivery_count on delivery_count.id = entry.id"
+)
+_SELECT_IDS = "select id from entry where id between ?1 and ?2 order by id limit ?3"
 
 SCHEMA = """
 create table definition(key blob primary key, value blob not null) without rowid;
@@ -83,8 +102,9 @@ class Store:
     """The database in `directory`, which is made if it is not there, and which no other process may have open.
 
     `committed` is called, in the store's own thread, with each batch that the disk has, in their order; `failed` with
-    the reason whenever an attempt to write has failed. `max_octets` is how large the database may grow. Reading is for
-    the caller's thread, one at a time.
+    the reason whenever an attempt to write has failed. `damaged` is called with the id of each message that is found
+    to be unreadable, and why. `max_octets` is how large the database may grow. Reading is for the caller's thread, one
+    at a time.
     """
 
     def __init__(
@@ -93,6 +113,7 @@ class Store:
         *,
         committed: Callable[[Batch], None] = lambda batch: None,
         failed: Callable[[Exception], None] = lambda error: None,
+        damaged: Callable[[int, Exception], None] = lambda id_, error: None,
         retry_after: float = RETRY_AFTER,
         max_octets: int | None = None,
     ) -> None:
@@ -100,6 +121,7 @@ class Store:
         self.max_octets = max_octets
         self._committed = committed
         self._failed = failed
+        self._damaged = damaged
         self._retry_after = retry_after
         self._lock = _lock(directory)
         try:
@@ -204,27 +226,54 @@ class Store:
             execute(f"delete from body where number in ({orphans})")
 
     def fetch(self, lane: int, position: int, limit: int) -> list[Stored]:
-        """Messages of a lane from a position on: one at least, if there is one."""
+        """Messages of a lane from a position on: one at least, if there is one; `DAMAGED` where one is unreadable."""
         first = lane << POSITION_BITS
-        select = (
-            "select entry.id - ?1, coalesce(expires_at, 9e999), coalesce(count, 0), "
-            "coalesce(entry.content, body.content), coalesce(turn, 0) from entry "
-            "left join body on body.number = entry.body left join delivery_count on delivery_count.id = entry.id "
-            "where entry.id between ?2 and ?3 order by entry.id limit ?4"
-        )
+        edges = first, first + position, first + MAX_POSITION, limit
         found = []
         octets = 0
         try:
-            cursor = self._reader.execute(select, (first, first + position, first + MAX_POSITION, limit))
-            for at, expires_at, delivery_count, content, turn in cursor:
-                found.append(Stored(at, expires_at, delivery_count, unpack(content), turn))
-                octets += len(content)
+            cursor = self._reader.execute(
+                f"{_SELECT} where entry.id between ?2 and ?3 order by entry.id limit ?4", edges
+            )
+            for values in cursor:
+                found.append(self._stored(first, *values))
+                octets += found[-1].size or len(found[-1].message.body)
                 if octets >= FETCH_OCTETS:
                     break
             cursor.close()
-        except (sqlite3.Error, struct.error, TypeError) as error:
-            raise StoreError(f"{self.path} is damaged: {error}; {REMEDY}") from error
+        except sqlite3.Error as error:
+            if is_of_the_disk(error) and type(error) is not sqlite3.DatabaseError:
+                raise StoreError(f"{self.path} cannot be read: {error}; {ROOM_AND_RIGHTS}") from error
+            return self._fetch_each(edges)
         return found
+
+    def _fetch_each(self, edges: tuple[int, int, int, int]) -> list[Stored]:
+        """The same one by one, where a part of the file is damaged."""
+        first = edges[0]
+        try:
+            ids = self._reader.execute(_SELECT_IDS, edges[1:]).fetchall()
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path} is damaged: {error}; {REMEDY}") from error
+        found = []
+        for (id_,) in ids:
+            try:
+                values = self._reader.execute(f"{_SELECT} where entry.id = ?2", (first, id_)).fetchone()
+            except sqlite3.DatabaseError as error:
+                self._damaged(id_, error)
+                found.append(Stored(id_ - first, NEVER, 0, DAMAGED))
+            else:
+                found.append(self._stored(first, *values))
+        return found
+
+    def _stored(
+        self, first: int, at: int, expires_at: Any, delivery_count: Any, content: Any, turn: Any, size: Any
+    ) -> Stored:
+        try:
+            return Stored(at, float(expires_at), int(delivery_count), unpack(content), int(turn))
+        except (struct.error, TypeError, ValueError) as error:
+            self._damaged(first + at, error)
+            when = expires_at if isinstance(expires_at, float) else NEVER
+            return Stored(at, when, 0, DAMAGED, 0, size if isinstance(size, int) else 0)
 
     def times(self, lane: int) -> Iterator[tuple[int, float]]:
         """The positions of a lane's messages, and when each expires."""
@@ -259,18 +308,29 @@ class Store:
                 self._writer.executescript(f"pragma incremental_vacuum({SHRINK_PAGES})")
 
     def _write(self, batch: Batch) -> bool:
-        try:
-            if not batch.is_empty:
-                self._commit(batch)
-        except Exception as error:  # noqa: BLE001  a thread that ends would keep nothing any more, and nobody would know
-            with suppress(sqlite3.Error):
-                self._writer.rollback()
-            self._failed(error)
-            return False
+        """Write a batch, but for what can never be; False when that is the disk's fault, and worth another attempt."""
+        batch.refused.clear()
+        for parts in (All, Each):
+            try:
+                if not batch.is_empty:
+                    self._commit(batch, parts(self._writer, batch))
+            except Exception as error:  # noqa: BLE001  a thread that ends would keep nothing, and nobody would know
+                batch.refused.clear()
+                with suppress(sqlite3.Error):
+                    self._writer.rollback()
+                if is_of_the_disk(error):
+                    self._failed(error)
+                    return False
+                fault = error
+            else:
+                break
+        else:
+            batch.refused.extend(Refusal(row.id, fault) for row in batch.rows)
+            batch.refused.extend(Refusal(key, fault) for key in batch.durables)
         self._committed(batch)
         return True
 
-    def _commit(self, batch: Batch) -> None:
+    def _commit(self, batch: Batch, parts: All) -> None:
         execute = self._writer.execute
         if self.max_octets is not None:
             (page_size,) = execute("pragma page_size").fetchone()
@@ -287,20 +347,11 @@ class Store:
                 delete = f"delete from {table} where id between ? and ? and id not in (select value from json_each(?))"
                 execute(delete, (first, last, keep))
         for number, owner in batch.lanes_created.items():
-            names = encoded(owner.vhost), encoded(owner.name)
-            execute(
-                "insert or replace into lane values (?, ?, ?, ?, ?, 0, 0, 0, 0)",
-                (number, owner.kind, *names, owner.priority),
-            )
+            parts.create_lane(number, owner)
         if batch.bodies:
-            pairs = [(number, pack(message)) for number, message in batch.bodies.items()]
-            self._insert("body", 2, pairs)
+            parts.insert_bodies()
         if batch.rows:
-            rows = [
-                (id_, size, expires_at, shared, pack(message) if shared is None else None)
-                for id_, size, expires_at, shared, message, _ in batch.rows
-            ]
-            self._insert("entry", 5, rows)
+            parts.insert_rows()
         if batch.settled:
             self._delete_settled(batch.settled)
         if batch.bodies_dropped:
@@ -313,22 +364,10 @@ class Store:
                 (_json(batch.lanes),),
             )
         if batch.delivery_counts:
-            self._insert("delivery_count", 3, [(id_, *each) for id_, each in batch.delivery_counts.items()])
+            insert(self._writer, "delivery_count", 3, [(id_, *each) for id_, each in batch.delivery_counts.items()])
         for key, value in batch.durables.items():
-            if value is None:
-                execute("delete from definition where key = ?", (encoded(key),))
-            else:
-                execute("insert or replace into definition values (?, ?)", (encoded(key), durable.encode(value)))
+            parts.define(key, value)
         execute("commit")
-
-    def _insert(self, table: str, width: int, rows: list[Any]) -> None:
-        start = 0
-        marks = "(" + ", ".join("?" * width) + ")"
-        for size in ROWS_AT_ONCE:
-            while len(rows) - start >= size:
-                values = list(chain.from_iterable(rows[start : start + size]))
-                self._writer.execute(f"insert or replace into {table} values {', '.join([marks] * size)}", values)
-                start += size
 
     def _delete_settled(self, settled: list[int]) -> None:
         """What was first in is most often first out, so most ids come in runs."""
@@ -343,6 +382,96 @@ class Store:
         self._writer.execute(
             "delete from delivery_count where id in (select value from json_each(?))", (_json(settled),)
         )
+
+
+def insert(writer: sqlite3.Connection, table: str, width: int, rows: Sequence[Any]) -> None:
+    """Insert rows, many in a statement."""
+    start = 0
+    marks = "(" + ", ".join("?" * width) + ")"
+    for size in ROWS_AT_ONCE:
+        while len(rows) - start >= size:
+            values = list(chain.from_iterable(rows[start : start + size]))
+            writer.execute(f"insert or replace into {table} values {', '.join([marks] * size)}", values)
+            start += size
+
+
+class All:
+    """The parts of a batch that come from clients, written together: if one cannot be, none is."""
+
+    def __init__(self, writer: sqlite3.Connection, batch: Batch) -> None:
+        self.writer = writer
+        self.batch = batch
+
+    def create_lane(self, number: int, owner: Owner) -> None:
+        values = number, owner.kind, encoded(owner.vhost), encoded(owner.name), owner.priority
+        self.writer.execute("insert or replace into lane values (?, ?, ?, ?, ?, 0, 0, 0, 0)", values)
+
+    def insert_bodies(self) -> None:
+        insert(self.writer, "body", 2, [(number, pack(message)) for number, message in self.batch.bodies.items()])
+
+    def insert_rows(self) -> None:
+        insert(self.writer, "entry", 5, [values_of(row) for row in self.batch.rows])
+
+    def define(self, key: str, value: durable.Durable | None) -> None:
+        if value is None:
+            self.writer.execute("delete from definition where key = ?", (encoded(key),))
+        else:
+            values = encoded(key), durable.encode(value)
+            self.writer.execute("insert or replace into definition values (?, ?)", values)
+
+
+class Each(All):
+    """The same one by one: what cannot be written is refused, and nothing else. Slow, and for when `All` has failed."""
+
+    def create_lane(self, number: int, owner: Owner) -> None:
+        if (error := self._try(lambda: super(Each, self).create_lane(number, owner))) is not None:
+            lost = [row.id for row in self.batch.rows if row.id >> POSITION_BITS == number]
+            self.batch.refused.extend(Refusal(id_, error) for id_ in lost)
+
+    def insert_bodies(self) -> None:
+        self._bodies_refused: dict[int, Exception] = {}
+        for number, message in self.batch.bodies.items():
+            error = self._try(lambda: insert(self.writer, "body", 2, [(number, pack(message))]))  # noqa: B023
+            if error is not None:
+                self._bodies_refused[number] = error
+
+    def insert_rows(self) -> None:
+        lost = {refusal.what for refusal in self.batch.refused}
+        bodies = self._bodies_refused if self.batch.bodies else {}
+        for row in self.batch.rows:
+            if row.id in lost:
+                continue
+            error = bodies.get(row.shared) if row.shared is not None else None
+            error = error or self._try(lambda: insert(self.writer, "entry", 5, [values_of(row)]))  # noqa: B023
+            if error is not None:
+                self.batch.refused.append(Refusal(row.id, error))
+
+    def define(self, key: str, value: durable.Durable | None) -> None:
+        error = self._try(lambda: super(Each, self).define(key, value))
+        if error is not None:
+            self.batch.refused.append(Refusal(key, error))
+
+    def _try(self, write: Callable[[], None]) -> Exception | None:
+        """Write something, and what keeps it from ever being written. What the disk does is raised."""
+        try:
+            write()
+        except Exception as error:
+            if is_of_the_disk(error):
+                raise
+            return error
+        return None
+
+
+def values_of(row: Row) -> tuple[Any, ...]:
+    """A row as its table has it."""
+    id_, size, expires_at, shared, message, _ = row
+    return id_, size, expires_at, shared, pack(message) if shared is None else None
+
+
+def is_of_the_disk(error: Exception) -> bool:
+    """Is it the disk, or what the system has to spare, that does not take something, and may take it later?"""
+    # What SQLite finds damaged is its plain error, and what is wrong with values one of the others.
+    return isinstance(error, (sqlite3.OperationalError, OSError, MemoryError)) or type(error) is sqlite3.DatabaseError
 
 
 RUN = 256

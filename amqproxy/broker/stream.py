@@ -13,6 +13,7 @@ from amqproxy.broker.backlog import NEVER, Entry
 from amqproxy.broker.durable import DurableSegment
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message, header_with
+from amqproxy.broker.packing import DAMAGED
 from amqproxy.broker.parked import Place
 from amqproxy.broker.queue import Owner, Queue
 from amqproxy.broker.queue_arguments import Settings, interval
@@ -229,7 +230,13 @@ class Stream(Queue):
     def _feed(self, consumer: Consumer, now: float) -> None:
         """Send a consumer what comes next for it, as far as it can take that."""
         log = self._log
-        offset = max(self._places[consumer], log.first)
+        try:
+            self._feed_from(max(self._places[consumer], log.first), consumer, now)
+        except Exception as error:  # noqa: BLE001 - whoever publishes or settles is not at fault
+            self._owner.failed(self, "reading failed", error)
+
+    def _feed_from(self, offset: int, consumer: Consumer, now: float) -> None:
+        log = self._log
         chunk = self._chunks.get(consumer)
         run: Run | None = None
         while offset < log.next:
@@ -238,13 +245,17 @@ class Stream(Queue):
                 break
             if run is None or offset >= run.end:
                 run = log.run(offset, max(consumer.prefetch - consumer.unacked, LEAST_READ))
+            message = run.messages[offset - run.first]
+            if message is DAMAGED:
+                offset += 1
+                continue
             time = run.times[offset - run.first]
             if time != chunk:
                 if not consumer.is_ready():
                     consumer.is_blocked = True
                     break
                 self._chunks[consumer] = chunk = time
-            entry = Entry(self, run.messages[offset - run.first], offset, NEVER)
+            entry = Entry(self, message, offset, NEVER)
             entry.header = header_with(entry.message, Field("x-stream-offset", "l", offset))
             offset += 1
             self._places[consumer] = offset

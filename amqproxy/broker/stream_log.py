@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 from amqproxy.broker.journal import Lane
 from amqproxy.broker.message import Message
-from amqproxy.broker.packing import Stored
-from amqproxy.broker.parked import MESSAGE_COST, READ_AHEAD, Fetch, Place
+from amqproxy.broker.packing import DAMAGED, Stored
+from amqproxy.broker.parked import MESSAGE_COST, READ_AHEAD, UNREADABLE, Fetch, Place
 from amqproxy.broker.spill import Block
 
 RUN_MESSAGES = 1024
@@ -72,7 +72,7 @@ class StreamLog:
         offset = self.first
         while offset < self.next:
             run = self.run(offset)
-            yield from run.messages[offset - run.first :]
+            yield from (each for each in run.messages[offset - run.first :] if each is not DAMAGED)
             offset = run.end
 
     @property
@@ -151,7 +151,10 @@ class StreamLog:
         """Let go of what is on the disk for good, until no more than so many octets are left, or the newest run."""
         assert self._lane is not None
         committed = self._lane.journal.last_committed
+        refused = self._lane.refused
         while self._tail_octets > limit and len(self._tail) > 1 and self._tail[0].batch <= committed:
+            if refused and any(self._tail[0].first < position <= self._tail[0].end for position in refused):
+                break
             self._tail_octets -= self._tail.popleft().octets
 
     # --- reading
@@ -182,11 +185,28 @@ class StreamLog:
         if self._lane is None:
             block, spill = self._away[bisect_right(self._away, offset, key=lambda each: each[0].first) - 1]
             run = Run(block.first)
-            rows = spill.read(block)
+            try:
+                rows = spill.read(block)
+            except UNREADABLE:
+                self._fill(run, block.last + 1, 0.0)
+                return run
         else:
             assert self._fetch is not None
             run = Run(offset)
             rows = list(self._fetch(self._lane.number, offset + 1, min(most, READ_AHEAD)))
         for row in rows:
+            self._fill(run, row.position - self._shift, row.expires_at)
             run.add(row.message, row.expires_at)
+        if not run.messages:
+            self._fill(run, min(offset + most, self.next), self._last_time or 0.0)
         return run
+
+    @property
+    def _shift(self) -> int:
+        """What a row's position is beyond its offset."""
+        return 0 if self._lane is None else 1
+
+    def _fill(self, run: Run, end: int, time: float) -> None:
+        """What is missing is damaged, so that all else stays at its offset."""
+        while run.end < end:
+            run.add(DAMAGED, time)

@@ -26,6 +26,7 @@ from amqproxy.broker.held import Held
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.limits import VHOST_LIMITS, check_limits
 from amqproxy.broker.message import Message
+from amqproxy.broker.packing import DAMAGED
 from amqproxy.broker.policies import Effect, Policy, effect, effective_arguments
 from amqproxy.broker.queue import Queue
 from amqproxy.broker.queue_arguments import Settings, check_declare, queue_type
@@ -287,6 +288,9 @@ class VirtualHost:
     def look_at(self, queue: Queue, when: float) -> None:
         self.timed_queues.set(queue, when)
 
+    def failed(self, queue: Queue, event: str, failure: Exception, **fields: object) -> None:
+        self.events.fail(event, failure, vhost=self.name, queue=queue.name, **fields)
+
     @property
     def next_deadline(self) -> float:
         """When `tick` will next have something to do."""
@@ -420,8 +424,9 @@ class VirtualHost:
         """Let the messages go on that have been held for long enough."""
         while self.held.next <= now:
             with self.events.contained("delayed message lost", vhost=self.name):
-                exchange, message = self.held.take()
-                self.publish(exchange, released(message), now)
+                exchange, message = self.held.take(now)
+                if message is not DAMAGED:
+                    self.publish(exchange, released(message), now)
 
     # --- policies
 

@@ -71,6 +71,8 @@ class Memory:
     def __init__(self) -> None:
         self.rows: dict[Block, list[Stored]] = {}
         self.is_full = False
+        self.unreadable: set[int] = set()
+        """The first positions of blocks that cannot be read any more."""
 
     def put(self, rows: Sequence[Stored]) -> Block:
         if self.is_full:
@@ -81,6 +83,8 @@ class Memory:
         return block
 
     def read(self, block: Block) -> list[Stored]:
+        if block.first in self.unreadable:
+            raise OSError("unreadable")
         return self.rows[block]
 
     def drop(self, block: Block) -> None:

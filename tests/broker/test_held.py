@@ -8,10 +8,11 @@ import pytest
 
 from amqproxy.broker.exchange import Exchange
 from amqproxy.broker.exchanges.direct import Direct
-from amqproxy.broker.held import Held
+from amqproxy.broker.held import AGAIN_AFTER, Held
 from amqproxy.broker.journal import Owner
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message
+from amqproxy.broker.packing import DAMAGED, Stored
 from tests.broker.disk import Disk
 
 X = Direct("x", durable=True)
@@ -84,3 +85,34 @@ def test_it_goes_with_its_exchange(disk: Disk) -> None:
     found.hold(2, Direct("y"), message("b"))
     found.drop(X)
     assert (bodies(found), found.octets_in_memory) == ([(2, "b")], 257)
+
+
+def test_what_the_disk_has_lost_costs_itself(disk: Disk) -> None:
+    found = held(disk)
+    for when, body in ((1, "a"), (2, "b"), (3, "c")):
+        found.hold(when, X, message(body))
+    disk.again()
+    one, two, _ = sorted(disk.rows)
+    disk.rows[one] = disk.rows[one]._replace(message=DAMAGED)
+    found = held(disk, X)
+    del disk.rows[two]
+    assert [found.take()[1].body for _ in range(3)] == [b"", b"", b"c"]
+    disk.commit()
+    assert disk.rows == {}
+
+
+def test_what_cannot_be_read_now_is_due_again_later(disk: Disk) -> None:
+    def fails(*_: int) -> list[Stored]:
+        raise OSError("Input/output error")
+
+    found = held(disk)
+    found.hold(1, X, message("a"))
+    disk.again()
+    found = held(disk, X)
+    assert found.keeper is not None
+    found.keeper.fetch = fails
+    with pytest.raises(OSError, match="Input"):
+        found.take(5.0)
+    assert found.next == 5.0 + AGAIN_AFTER
+    found.keeper.fetch = disk.fetch
+    assert found.take(6.0)[1].body == b"a"

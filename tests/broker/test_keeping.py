@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
@@ -14,13 +15,16 @@ import pika
 import pika.exceptions
 import pytest
 import trio
+from structlog.testing import capture_logs
 
 from amqproxy.broker import keeping
+from amqproxy.broker import store as store_module
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.keeping import kept
+from amqproxy.broker.message import Message
 from amqproxy.broker.policies import make_policy
 from amqproxy.broker.server import serve
-from amqproxy.broker.store import Store
+from amqproxy.broker.store import NAME, Store
 
 ROOT = Path(__file__).parents[2]
 NOTHING = (None, None, None)
@@ -269,6 +273,78 @@ async def test_another_alarm_for_the_disk_stays(tmp_path: Path) -> None:
         with trio.fail_after(60):
             await is_written.wait()
         assert broker.alarms == {"disk"}
+
+
+async def test_a_message_that_can_never_be_stored_costs_its_publisher_its_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is never confirmed; whoever else publishes is, and what comes later is stored."""
+    pack = store_module.pack
+
+    def fails(message: Message) -> bytes:
+        if message.body == b"bad":
+            raise ValueError("on purpose")
+        return pack(message)
+
+    def publish(port: int) -> None:
+        with connected(port) as connection:
+            one = connected(port).channel()
+            channel = connection.channel()
+            channel.queue_declare("q", durable=True)
+            for each in (one, channel):
+                each.confirm_delivery()
+            with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
+                one.basic_publish("", "q", b"bad", PERSISTENT)
+            assert closed.value.reply_code == 541
+            for _ in range(3):
+                channel.basic_publish("", "q", b"good", PERSISTENT)
+
+    monkeypatch.setattr(store_module, "pack", fails)
+    with capture_logs() as log:
+        await with_broker(tmp_path, publish)
+    assert [(each["event"], each["of"]) for each in log if each["log_level"] == "error"] == [
+        ("cannot be stored", "queue q in /")
+    ]
+
+    def bodies(port: int) -> list[bytes]:
+        with connected(port) as connection:
+            channel = connection.channel()
+            return [body for _, _, body in iter(partial(channel.basic_get, "q", auto_ack=True), NOTHING)]
+
+    assert await with_broker(tmp_path, bodies) == 3 * [b"good"]
+
+
+async def test_a_transaction_that_can_never_be_stored_is_not_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(message: Message) -> bytes:
+        raise ValueError("on purpose")
+
+    def commit_it(port: int) -> None:
+        with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
+            commit(port)
+        assert closed.value.reply_code == 541
+
+    monkeypatch.setattr(store_module, "pack", fails)
+    await with_broker(tmp_path, commit_it)
+
+
+async def test_a_damaged_message_is_passed_over_and_logged(tmp_path: Path) -> None:
+    await with_broker(tmp_path, partial(declare_and_publish, arguments={}))
+    with sqlite3.connect(tmp_path / NAME) as connection:
+        connection.execute("update entry set content = x'00' where id & 0xffff in (6, 9)")
+    connection.close()
+    with capture_logs() as log:
+        got = await with_broker(tmp_path, get_all)
+    is_there = [number for number in range(6, 50) if number % 10 != 9 and number != 8]
+    assert [body for body, _ in got] == [*(b"%d" % number for number in is_there), b"new"]
+    lines = [(each["event"], each.get("position", each.get("queue"))) for each in log if each["log_level"] == "error"]
+    assert sorted(lines, key=str) == [
+        ("messages lost", "q"),
+        ("messages lost", "q"),
+        ("stored message damaged", 6),
+        ("stored message damaged", 9),
+    ]
 
 
 # --- by its command

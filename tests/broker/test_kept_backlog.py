@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 from amqproxy.amqp091.properties import Properties
 from amqproxy.broker import backlog as backlog_module
 from amqproxy.broker.backlog import Entry
+from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.kept_backlog import KeptBacklog
 from amqproxy.broker.message import Message
+from amqproxy.broker.packing import DAMAGED, Stored
 from tests.broker.disk import Disk, Memory
+from tests.broker.yard import Yard
 
 NEVER = float("inf")
 QUEUE: Any = None
@@ -186,3 +189,70 @@ def test_as_a_list_would_do(program: list[tuple[str, int]]) -> None:
     entries = [backlog.take(QUEUE) for _ in waiting]
     assert (backlog.octets_away, memory.rows) == (0, {})
     assert [entry.is_redelivered for entry in entries] == [number in seen for number, _ in waiting]
+
+
+@pytest.mark.parametrize("type_", ["classic", "quorum"])
+@pytest.mark.parametrize("damage", ["damaged", "missing", "all missing"])
+def test_what_the_disk_has_lost_costs_itself_and_not_its_queue(type_: str, damage: str) -> None:
+    """Whoever asks is handed the rest, the counts are right again, and the loss is reported."""
+    yard, disk = Yard(), Disk("v")
+    queue = yard.queue(type_, keeper=Keeper(disk.journal, disk.fetch))
+    yard.publish(queue, "a", "b", "c", delivery_mode=2)
+    disk.again()
+    ids = sorted(disk.rows)
+    if damage == "damaged":
+        disk.rows[ids[0]] = disk.rows[ids[0]]._replace(message=DAMAGED, size=1)
+    else:
+        for id_ in ids[: 1 if damage == "missing" else 3]:
+            del disk.rows[id_]
+    queue = yard.queue(type_, keeper=Keeper(disk.journal, disk.fetch))
+    queue.recovered(yard.now)
+    taker = yard.consumer(queue)
+    left = [] if damage == "all missing" else ["b", "c"]
+    assert taker.bodies == left
+    assert (queue.message_count, queue.octets) == (0, 0)
+    assert [(event, fields["count"]) for event, fields in yard.failures] == [
+        ("messages lost", 3 if damage == "all missing" else 1)
+    ]
+    yard.publish(queue, "d", delivery_mode=2)
+    assert taker.bodies == [*left, "d"]
+    taker.ack(*range(len(taker.entries)))
+    disk.commit()
+    assert disk.rows == {}
+
+
+def test_a_disk_that_cannot_be_read_costs_whoever_asks_and_nobody_else() -> None:
+    """And nothing is lost: it is handed out as soon as it can be read."""
+
+    def fails(*_: int) -> list[Stored]:
+        raise OSError("Input/output error")
+
+    yard, disk = Yard(), Disk("v")
+    yard.publish(yard.queue(keeper=Keeper(disk.journal, disk.fetch)), "-", "a", "b", delivery_mode=2)
+    disk.again()
+    queue = yard.queue(keeper=Keeper(disk.journal, disk.fetch))
+    lane = queue._lanes[0][1]
+    assert lane.take(queue) is not None
+    parked = lane._parked
+    assert parked is not None
+    parked._fetch = fails
+    taker = yard.consumer(queue)
+    yard.publish(queue, "c", delivery_mode=2)
+    assert taker.bodies == []
+    assert {event for event, _ in yard.failures} == {"handing out failed", "reading failed"}
+    with pytest.raises(OSError, match="Input"):
+        queue.get(yard.now)
+    parked._fetch = disk.fetch
+    queue.pump(yard.now)
+    assert taker.bodies == ["a", "b", "c"]
+
+
+def test_what_the_store_has_refused_stays_in_memory(disk: Disk) -> None:
+    backlog = KeptBacklog(disk.lane, disk.fetch)
+    for number in range(3000):
+        backlog.add(message(b"%04d" % number), NEVER)
+    disk.commit()
+    disk.lane.refused.add(1500)
+    del disk.rows[sorted(disk.rows)[1499]]
+    backlog.park(Memory(), 1 << 30)
+    assert taken(backlog) == [b"%04d" % number for number in range(3000)]

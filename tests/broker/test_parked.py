@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.broker.packing import Stored
+from amqproxy.broker.packing import DAMAGED, Stored
 from amqproxy.broker.parked import MESSAGE_COST, READ_AHEAD, Parked
 from tests.broker.disk import Memory
 from tests.broker.yard import message
@@ -39,9 +39,8 @@ class Lane:
 
 def taken(parked: Parked) -> list[tuple[int, bool]]:
     found = []
-    while len(parked):
-        stored, is_kept = parked.take()
-        found.append((stored.position, is_kept))
+    while (one := parked.take()) is not None:
+        found.append((one[0].position, one[1]))
     return found
 
 
@@ -102,6 +101,41 @@ def test_a_spill_that_is_full_takes_nothing() -> None:
     with pytest.raises(OSError, match="full"):
         parked.put_spilled(spill, [row(1)])
     assert (len(parked), parked.octets_away, [*parked]) == (0, 0, [])
+
+
+def test_what_cannot_be_read_any_more_is_passed_over_and_counted() -> None:
+    """In the lane by its position, and in the spill a block at a time."""
+    lost: list[tuple[int, int, int | None]] = []
+    lane, spill = Lane(), Memory()
+    parked = Parked(7, lane.fetch, lost=lambda *found: lost.append(found))
+    for position in (1, 2, 3):
+        lane.put(parked, position)
+    lane.rows[1] = Stored(2, NEVER, 0, DAMAGED, 0, 4)
+    parked.put_spilled(spill, [row(4), row(5)])
+    parked.put_spilled(spill, [row(6)])
+    spill.unreadable = {4}
+    assert len(parked) == 6
+    assert [each.body for each in parked] == [b"0001", b"0003", b"0006"]
+    assert taken(parked) == [(1, True), (3, True), (6, False)]
+    assert sorted(lost, key=str) == [(1, 4, 2), (2, 8, None)]
+    assert (len(parked), parked.octets_away, spill.rows) == (0, 0, {})
+
+
+def test_a_lane_that_has_fewer_than_it_said() -> None:
+    lost: list[tuple[int, int, int | None]] = []
+    lane, spill = Lane(), Memory()
+    parked = Parked(7, lane.fetch, 5, 50, lambda *found: lost.append(found))
+    lane.rows = [row(2)]
+    parked.put_spilled(spill, [row(9)])
+    assert taken(parked) == [(2, True), (9, False)]
+    assert lost == [(4, 0, None)]
+    assert (parked.take(), parked.first, parked.expires_at, len(parked), parked.octets_away) == (
+        None,
+        None,
+        NEVER,
+        0,
+        0,
+    )
 
 
 def test_cleared() -> None:

@@ -5,6 +5,7 @@ import os
 import queue
 import sqlite3
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amqproxy.broker import store as store_module
 from amqproxy.broker.durable import DurableQueue
-from amqproxy.broker.journal import EMBEDDED, MAX_LANES, POSITION_BITS, Batch, Journal, Lane, Owner
+from amqproxy.broker.journal import EMBEDDED, MAX_LANES, POSITION_BITS, Batch, Journal, Lane, Owner, Pledge
 from amqproxy.broker.message import Message
+from amqproxy.broker.packing import DAMAGED
 from amqproxy.broker.store import (
     FORMAT,
     LOCK_NAME,
@@ -41,7 +44,14 @@ class Kept:
         self.directory = directory
         self.done: queue.SimpleQueue[Batch] = queue.SimpleQueue()
         self.failures: queue.SimpleQueue[Exception] = queue.SimpleQueue()
-        self.store = Store(directory, committed=self.done.put, failed=self.failures.put, **options)
+        self.damaged: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self.store = Store(
+            directory,
+            committed=self.done.put,
+            failed=self.failures.put,
+            damaged=lambda id_, error: self.damaged.put(id_),
+            **options,
+        )
         self.journal = Journal()
         contents = self.store.load()
         self.durables = contents.durables
@@ -249,8 +259,8 @@ def corrupted(directory: Path, fault: str) -> None:
             connection.execute("insert into definition values (x'00', x'ff')")
         elif fault == "table":
             connection.execute("drop table lane")
-        elif fault == "content":
-            connection.execute("update entry set content = x'01'")
+        elif fault == "entries":
+            connection.execute("drop table entry")
     connection.close()
     if fault == "no database":
         (directory / NAME).write_bytes(b"rubbish" * 10_000)
@@ -264,7 +274,7 @@ def corrupted(directory: Path, fault: str) -> None:
         ("no database", f"{NAME} cannot be opened: file is not a database; {REMEDY}"),
         ("definition", f"{NAME} is damaged: .*; {REMEDY}"),
         ("table", f"{NAME} is damaged: no such table: lane; {REMEDY}"),
-        ("content", f"{NAME} is damaged: .*; {REMEDY}"),
+        ("entries", f"{NAME} is damaged: no such table: entry; {REMEDY}"),
     ],
 )
 def test_what_is_wrong_is_said(kept: Kept, fault: str, expected: str) -> None:
@@ -374,14 +384,178 @@ def test_times_are_told_without_the_messages(kept: Kept) -> None:
     assert list(kept.store.times(lane.number)) == [(2, float("inf")), (3, 7.0)]
 
 
-def test_what_nobody_thought_of_is_reported_and_tried_again_too(tmp_path: Path) -> None:
+def test_an_error_of_the_disk_is_waited_out_whatever_its_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = Kept(tmp_path, retry_after=0.01)
     lane = kept.journal.lane(HERE)
-    lane.enqueued(1, Message("x" * 100_000, "k", b"", b""))
-    kept.store.submit(kept.journal.take())
-    for _ in range(2):
-        assert "format" in str(kept.failures.get(timeout=TIMEOUT))
+    lane.enqueued(1, message())
+    insert = store_module.insert
+    errors: list[Exception] = [
+        sqlite3.OperationalError("disk I/O error"),
+        sqlite3.DatabaseError("database disk image is malformed"),
+        OSError(errno.EIO, "Input/output error"),
+        MemoryError("no room"),
+    ]
+
+    def fails(*arguments: Any) -> None:
+        if errors:
+            raise errors.pop()
+        insert(*arguments)
+
+    monkeypatch.setattr(store_module, "insert", fails)
+    kept.commit()
+    texts = [str(kept.failures.get(timeout=TIMEOUT)) for _ in range(4)]
+    assert texts == ["no room", "[Errno 5] Input/output error", "database disk image is malformed", "disk I/O error"]
+    assert kept.waiting(lane) == {1: b"body"}
     kept.store.close()
+
+
+# --- what can never be written, or read
+
+UNWRITABLE = "\ud800"
+"""A name that no octets stand for."""
+
+
+def refused(kept: Kept) -> list[Any]:
+    """What the store refuses of all that has gathered; the rest is on the disk then."""
+    batch = kept.journal.take()
+    kept.store.submit(batch)
+    kept.journal.committed(kept.done.get(timeout=TIMEOUT))
+    assert kept.failures.empty()
+    return [refusal.what for refusal in batch.refused]
+
+
+def test_what_can_never_be_written_is_refused_by_itself(kept: Kept) -> None:
+    """And not tried again; all else in its batch is written, and so is what comes later."""
+    lane = kept.journal.lane(HERE)
+    lane.enqueued(1, message(b"1"))
+    lane.enqueued(2, Message("x", UNWRITABLE, b"header", b"2"))
+    lane.enqueued(3, message(b"3"))
+    kept.journal.remember(DurableQueue(vhost="/", name=UNWRITABLE))
+    kept.journal.remember(DurableQueue(vhost="/", name="q"))
+    number = lane.number << POSITION_BITS
+    assert refused(kept) == [number + 2, DurableQueue(vhost="/", name=UNWRITABLE).key]
+    lane.enqueued(4, message(b"4"))
+    assert refused(kept) == []
+    assert kept.waiting(lane) == {1: b"1", 3: b"3", 4: b"4"}
+    assert [each.key for each in kept.reopened().durables] == [DurableQueue(vhost="/", name="q").key]
+
+
+def test_a_shared_body_that_can_never_be_written_is_refused_with_its_messages(kept: Kept) -> None:
+    lane, other = kept.journal.lane(HERE), kept.journal.lane(HERE._replace(name="other"))
+    long = Message("x", UNWRITABLE, b"header", LONG)
+    for each in (lane, other):
+        each.enqueued(1, long)
+        each.enqueued(2, message())
+    assert refused(kept) == [each.number << POSITION_BITS | 1 for each in (lane, other)]
+    assert kept.waiting(lane) == kept.waiting(other) == {2: b"body"}
+
+
+def test_a_lane_that_can_never_be_written_is_refused_with_its_messages(kept: Kept) -> None:
+    lane, other = kept.journal.lane(HERE._replace(name=UNWRITABLE)), kept.journal.lane(HERE)
+    for each in (lane, other):
+        each.enqueued(1, message())
+    assert refused(kept) == [lane.number << POSITION_BITS | 1]
+    assert kept.waiting(other) == {1: b"body"}
+
+
+def test_a_batch_that_fails_in_all_its_parts_is_refused_as_a_whole(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*arguments: Any) -> None:
+        raise RuntimeError("on purpose")
+
+    lane = kept.journal.lane(HERE)
+    lane.enqueued(1, message())
+    kept.journal.remember(DurableQueue(vhost="/", name="q"))
+    monkeypatch.setattr(kept.store, "_commit", fails)
+    assert refused(kept) == [lane.number << POSITION_BITS | 1, DurableQueue(vhost="/", name="q").key]
+    monkeypatch.undo()
+    lane.enqueued(2, message())
+    assert refused(kept) == []
+
+
+def test_whoever_waits_for_what_is_refused_hears_of_it(kept: Kept) -> None:
+    lane = kept.journal.lane(HERE)
+    heard: list[tuple[str, bool]] = []
+    pledges = {"good": Pledge(), "bad": Pledge()}
+    for position, (name, key) in enumerate((("good", "k"), ("bad", "k"), ("bad", UNWRITABLE)), 1):
+        kept.journal.pledge = pledges[name]
+        lane.enqueued(position, Message("x", key, b"", b""))
+
+    def hear(name: str) -> None:
+        heard.append((name, pledges[name].is_refused))
+
+    for name, pledge in pledges.items():
+        kept.journal.when_safe(pledge, partial(hear, name))
+    refused(kept)
+    assert heard == [("good", False), ("bad", True)]
+    assert (lane.refused, kept.journal.events.failures) == ({3}, 1)
+    lane.settled(3, 0)
+    assert lane.refused == set()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "update entry set content = x'01' where id = {}",
+        "update entry set content = null where id = {}",
+        "update entry set content = x'00ff00ff00000000ff00' where id = {}",
+        "update entry set content = 'text' where id = {}",
+        "update entry set expires_at = 'never' where id = {}",
+        "insert into delivery_count values ({}, x'00', 0)",
+    ],
+)
+def test_a_damaged_message_costs_itself(kept: Kept, damage: str) -> None:
+    lane = kept.journal.lane(HERE)
+    for position in (1, 2, 3):
+        lane.enqueued(position, message(b"%d" % position))
+    kept.commit()
+    id_ = lane.number << POSITION_BITS | 2
+    with sqlite3.connect(kept.directory / NAME) as connection:
+        connection.execute(damage.format(id_))
+    connection.close()
+    one, two, three = kept.store.fetch(lane.number, 0, 10)
+    assert (one.message.body, three.message.body) == (b"1", b"3")
+    assert (two.position, two.message, two.size) == (2, DAMAGED, 1)
+    assert kept.damaged.get_nowait() == id_
+
+
+def test_a_page_that_cannot_be_read_costs_what_is_on_it(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    lane = kept.journal.lane(HERE)
+    for position in (1, 2, 3):
+        lane.enqueued(position, message(b"%d" % position))
+    kept.commit()
+    id_ = lane.number << POSITION_BITS | 2
+
+    class Reader:
+        """Finds one row damaged."""
+
+        def __init__(self, reader: Any) -> None:
+            self.reader = reader
+
+        def execute(self, sql: str, values: Any) -> Any:
+            if "content" in sql and (values[1] == id_ or len(values) == 4):
+                raise sqlite3.DatabaseError("database disk image is malformed")
+            return self.reader.execute(sql, values)
+
+    monkeypatch.setattr(kept.store, "_reader", Reader(kept.store._reader))
+    found = kept.store.fetch(lane.number, 0, 10)
+    assert [each.position for each in found] == [1, 2, 3]
+    assert [each.message is DAMAGED for each in found] == [False, True, False]
+    assert kept.damaged.get_nowait() == id_
+
+
+def test_a_disk_that_cannot_be_read_now_costs_nothing(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Reader:
+        def execute(self, *_: Any) -> Any:
+            raise sqlite3.OperationalError("disk I/O error")
+
+    lane = kept.journal.lane(HERE)
+    lane.enqueued(1, message())
+    kept.commit()
+    with monkeypatch.context() as patch:
+        patch.setattr(kept.store, "_reader", Reader())
+        with pytest.raises(StoreError, match="cannot be read: disk I/O error"):
+            kept.store.fetch(lane.number, 0, 1)
+    assert kept.waiting(lane) == {1: b"body"}
 
 
 def test_a_store_closes_with_a_full_disk(tmp_path: Path) -> None:

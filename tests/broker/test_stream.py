@@ -10,6 +10,7 @@ from amqproxy.amqp091.errors import NotImplementedByServer, PreconditionFailed
 from amqproxy.amqp091.wire import Item
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message
+from amqproxy.broker.packing import DAMAGED, Stored
 from amqproxy.broker.stream import Stream
 from tests.broker.disk import Disk, Memory
 from tests.broker.yard import Taker, Yard
@@ -306,3 +307,51 @@ def test_what_memory_has_no_room_for(yard: Yard) -> None:
     assert queue.octets_in_memory < 0.3 * before
     queue.discard()
     assert memory.rows == {}
+
+
+@pytest.mark.parametrize("lost", [[0], [1, 2], [3], [0, 1, 2, 3]])
+@pytest.mark.parametrize("is_missing", [True, False])
+def test_what_the_disk_has_lost_costs_itself(yard: Yard, lost: list[int], is_missing: bool) -> None:
+    """All else stays at its offset."""
+    disk = Disk("v")
+    yard.publish(kept(disk), *"abcd")
+    disk.again()
+    for place in lost:
+        id_ = sorted(disk.rows)[place if not is_missing else place - lost.index(place)]
+        if is_missing:
+            del disk.rows[id_]
+        else:
+            disk.rows[id_] = disk.rows[id_]._replace(message=DAMAGED)
+    queue = kept(disk)
+    taker = reader(yard, queue, "first")
+    yard.publish(queue, "e")
+    expected = [(place, body) for place, body in enumerate("abcde") if place not in lost]
+    assert [(entry.position, entry.message.body.decode()) for entry in taker.entries] == expected
+    assert [each.body.decode() for each in queue] == [body for _, body in expected]
+
+
+def test_a_disk_that_cannot_be_read_costs_no_publisher(yard: Yard) -> None:
+    def fails(*_: int) -> list[Stored]:
+        raise OSError("Input/output error")
+
+    disk = Disk("v")
+    yard.publish(kept(disk), *"ab")
+    disk.again()
+    own = Yard()
+    queue = own.queue("stream", keeper=Keeper(disk.journal, disk.fetch))
+    queue._log._fetch = fails  # type: ignore[attr-defined]
+    queue._log._last_time = 1000.0  # type: ignore[attr-defined]
+    taker = reader(own, queue, 0)
+    assert own.publish(queue, "c") == [True]
+    assert {event for event, _ in own.failures} == {"reading failed"}
+    queue._log._fetch = disk.fetch  # type: ignore[attr-defined]
+    own.publish(queue, "d")
+    assert taker.bodies == ["a", "b", "c", "d"]
+
+
+def test_a_page_file_that_cannot_be_read_costs_what_is_in_it(yard: Yard) -> None:
+    queue, memory = stream(yard, 5000), Memory()
+    queue.park(memory, 1 << 30)
+    memory.unreadable = {next(iter(memory.rows)).first}
+    last = next(iter(memory.rows)).last
+    assert reader(yard, queue, "first", prefetch=5000).entries[0].position == last + 1

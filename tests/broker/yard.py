@@ -34,6 +34,7 @@ class Yard:
         """What queues have let go: bodies and reasons."""
         self.unused: list[str] = []
         self.looks: dict[Queue, float] = {}
+        self.failures: list[tuple[str, dict[str, object]]] = []
 
     def dead_letter(self, queue: Queue, message: Message, reason: str, now: float) -> None:
         self.dead.append((message.body.decode(), reason))
@@ -44,6 +45,9 @@ class Yard:
 
     def look_at(self, queue: Queue, when: float) -> None:
         self.looks[queue] = when
+
+    def failed(self, queue: Queue, event: str, failure: Exception, **fields: object) -> None:
+        self.failures.append((event, {**fields, "reason": repr(failure)}))
 
     def queue(
         self, type_: str = "classic", /, *, auto_delete: bool = False, keeper: Keeper | None = None, **arguments: Any
