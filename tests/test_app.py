@@ -185,6 +185,7 @@ async def test_rules_are_read_again_and_counted() -> None:
         (port,) = proxy.ports("metrics")
         text = await trio.to_thread.run_sync(scraped, f"http://127.0.0.1:{port}/metrics")
         assert 'amqproxy_rule_hits_total{rule="no"} 1.0' in text
+        assert 'amqproxy_rule_verdicts_total{rule="no",verdict="refused"} 1.0' in text
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(RuleSet, "counts", lambda rules: 1 / 0)
             text = await trio.to_thread.run_sync(scraped, f"http://127.0.0.1:{port}/metrics")

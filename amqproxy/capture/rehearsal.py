@@ -43,14 +43,13 @@ class Rehearsed(msgspec.Struct, frozen=True, kw_only=True):
     method: str
     rules: tuple[str, ...]
     what: tuple[str, ...]
+    tags: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         when = datetime.fromtimestamp(self.ts_ns / 1e9, tz=UTC).strftime("%H:%M:%S.%f")
         arrow = ">" if self.sender == "client" else "<"
-        rules = ", ".join(self.rules)
-        return (
-            f"{when} #{self.stream} {arrow} {self.channel} {self.method}: {'; '.join(self.what) or 'marked'}  [{rules}]"
-        )
+        what, rules = "; ".join(self.what) or "allowed", ", ".join(self.rules)
+        return f"{when} #{self.stream} {arrow} {self.channel} {self.method}: {what}  [{rules}]"
 
 
 class Rehearsal:
@@ -139,6 +138,7 @@ class _Part:
             method=name,
             rules=verdict.marks,
             what=what,
+            tags=verdict.tags,
         )
 
     def _learn(self, sender: Peer, number: int, method: Method) -> None:

@@ -94,6 +94,8 @@ class Desk:
                 "hits": counts[rule.name].hits,
                 "shadow_hits": counts[rule.name].shadow_hits,
                 "errors": counts[rule.name].errors,
+                "verdicts": counts[rule.name].verdicts,
+                "last_failure": counts[rule.name].last_failure,
             }
             for rule in self._house.rules.rules
         ]
@@ -194,7 +196,7 @@ def _refused(
     rule = Refuse(name=waiting.hold.name, way=way, code=code, text=literal)
     verdict = rule.decide(seen, Memory(None, None))
     assert verdict.command is None
-    return msgspec.structs.replace(verdict, marks=waiting.verdict.marks)
+    return msgspec.structs.replace(verdict, marks=waiting.verdict.marks, tags=waiting.verdict.tags)
 
 
 def _listed(name: str, entries: list[Any]) -> Answer:

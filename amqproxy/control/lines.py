@@ -17,7 +17,12 @@ def rules(entries: Iterable[Entry]) -> Iterator[str]:
         shadow = ", in shadow" if entry["mode"] == "shadow" else ""
         errors = f", failed {entry['errors']} times" if entry["errors"] else ""
         hits = entry["shadow_hits"] if entry["mode"] == "shadow" else entry["hits"]
-        yield f"{value_text(entry['name'])}  {entry['action']}{shadow}: {hits} hits{errors}"
+        counted = entry.get("verdicts", {}).items()
+        verdicts = [f"{count} {verdict}" for verdict, count in counted if verdict not in ("shadow", "failed")]
+        named = f" ({', '.join(verdicts)})" if verdicts else ""
+        yield f"{value_text(entry['name'])}  {entry['action']}{shadow}: {hits} hits{named}{errors}"
+        if entry.get("last_failure"):
+            yield f"    last: {value_text(entry['last_failure'])}"
 
 
 def sessions(entries: Iterable[Entry]) -> Iterator[str]:

@@ -8,13 +8,18 @@ from typing import NamedTuple
 
 import structlog
 
+from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import Frame
 from amqproxy.amqp091.grammar import Peer
 from amqproxy.amqp091.methods import ChannelClose, ChannelOpenOk, ConnectionClose, Method
+from amqproxy.proxy.judge import Judge
+from amqproxy.proxy.rule_log import RuleLog
+from amqproxy.rules.verdict import Verdict
 from amqproxy.supervision import contained
 from amqproxy.taps.metrics import Metrics, code_label
+from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.tap import Tap
 
 
@@ -33,11 +38,14 @@ class Account:
     `number` and `name` are the session's; taps know it by them.
     """
 
-    def __init__(self, number: int, name: str, metrics: Metrics, tap: Tap | None) -> None:
+    def __init__(
+        self, number: int, name: str, metrics: Metrics, tap: Tap | None, rule_log: RuleLog | None = None
+    ) -> None:
         self.number = number
         self.name = name
         self.metrics = metrics
         self.tap = tap
+        self._rule_log = rule_log
         self.end: End | None = None
         self._log = structlog.get_logger().bind(session=number, client=name.partition("-")[0])
         self._channel_count = 0
@@ -59,15 +67,29 @@ class Account:
         """Log what a rule says of this session."""
         getattr(self._log, level)(text)
 
+    def note_refusal(self, judge: Judge, sender: Peer, command: Command, verdict: Verdict) -> None:
+        """Log that a rule has let a command go no further."""
+        if self._rule_log is not None:
+            with self.contained("refusal not logged"):
+                self._rule_log.note_refusal(
+                    self._log,
+                    sender,
+                    command,
+                    verdict,
+                    client=lambda: judge.shown_client,
+                    covered=lambda: judge.covered(sender, command),
+                )
+
     def note_protocol_header(self, octets: bytes) -> None:
         if self.tap is not None:
             with self._shown_to_tap():
                 self.tap.saw_protocol_header(self, octets)
 
-    def note_frames(self, sender: Peer, frames: Sequence[Frame]) -> None:
+    def note_frames(self, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
+        """Show a tap frames that have passed, with what rules have made of their command."""
         if self.tap is not None and frames:
             with self._shown_to_tap():
-                self.tap.saw_frames(self, sender, frames)
+                self.tap.saw_frames(self, sender, frames, note)
 
     def note_violation(self, sender: Peer, error: ProtocolError) -> None:
         """What `sender` did wrong, which ends the session."""

@@ -57,8 +57,10 @@ from amqproxy.proxy.strait import DELIVERIES, Strait
 from amqproxy.proxy.timers import Timer, Timers
 from amqproxy.rules.introduction import introduced
 from amqproxy.rules.known import changes
+from amqproxy.rules.outcome import Outcome, outcome
 from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Close, Impairment, Insertion, Mirrored, Stage, Verdict
+from amqproxy.taps.note import NOTHING, Note
 
 MAX_HELD = 16 * 1024 * 1024
 """Octets that may wait in one session behind what is held; above, nothing more is read from their sender."""
@@ -68,6 +70,10 @@ MAX_UNSEEN = 1024
 
 INTRODUCTIONS = (ConnectionStartOk.index, ConnectionOpen.index)
 """What makes a client known: it must be, before such a method itself is judged."""
+
+
+LEGS = {CLIENT: "client", SERVER: "upstream"}
+"""What taps call the leg to each peer."""
 
 
 def _all_but(*names: str) -> bytes:
@@ -91,6 +97,8 @@ class Effects(msgspec.Struct):
     impairments: list[Impairment] = []
     mirrored: list[Mirrored] = []
     logged: list[tuple[str, str]] = []
+    refused: list[tuple[Peer, Command, Verdict]] = []
+    """Commands that go no further, and whose they were."""
     held: list[int] = []
     """The numbers of commands that wait for somebody's word from now on."""
 
@@ -144,7 +152,8 @@ class Crossing:
         self.connections = connections
         self.client = client
         self.output: dict[Peer, list[bytes | memoryview]] = {CLIENT: [], SERVER: []}
-        self.passed: dict[Peer, list[Frame]] = {CLIENT: [], SERVER: []}
+        self.passed: dict[Peer, list[tuple[Note, list[Frame]]]] = {CLIENT: [], SERVER: []}
+        self.note = NOTHING
         self.effects = Effects()
         self.refusal: Refusal | None = None
         self.fault: Fault | None = None
@@ -263,8 +272,8 @@ class Crossing:
         self.output[to] = []
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def take_passed(self, sender: Peer) -> list[Frame]:
-        """What taps are to see of `sender`."""
+    def take_passed(self, sender: Peer) -> list[tuple[Note, list[Frame]]]:
+        """What taps are to see of `sender`, and what they are to know of it."""
         frames, self.passed[sender] = self.passed[sender], []
         return frames
 
@@ -697,7 +706,58 @@ class Crossing:
         else:
             self.output[to].append(frame.raw)
         if is_shown and self._is_tapped:
-            self.passed[sender].append(frame)
+            self.see(sender, frame)
+
+    def put_more(self, flow: Flow, frame: Frame) -> None:
+        """Send on a header or body of a content whose method has gone on."""
+        self.note = flow.note
+        self.put(flow.sender, frame)
+        self.note = NOTHING
+
+    # --- what taps see
+
+    def see(self, sender: Peer, frame: Frame) -> None:
+        """Let taps see a frame of `sender`, as one of the command that is under way."""
+        passed = self.passed[sender]
+        if passed and passed[-1][0] is self.note:
+            passed[-1][1].append(frame)
+        else:
+            passed.append((self.note, [frame]))
+
+    @contextmanager
+    def noting(self, flow: Flow, command: Command, verdict: Verdict) -> Iterator[None]:
+        """Let taps know what becomes of a command, as it does; and see what was said, where something else goes on."""
+        if not self._is_tapped or not (verdict.marks or verdict.tags):
+            yield
+            return
+        sender = flow.sender
+        is_shadow = all(mark.endswith("(shadow)") for mark in verdict.marks)
+        what = Outcome.SHADOW if verdict.marks and is_shadow else outcome(verdict, command)
+        flow.note = self.note = Note(verdict.marks, verdict.tags, str(what))
+        try:
+            if verdict.command is not command or verdict.damage:
+                self.note = flow.note._replace(leg=LEGS[sender])
+                covered = self.judge.covered(sender, command)
+                if covered is not None:
+                    frames = command.frames if covered is command else every_frame(covered.encode(0), 0)
+                    for frame in frames:
+                        self.see(sender, frame)
+                self.note = flow.note._replace(leg=LEGS[sender.other])
+            yield
+        finally:
+            self.note = NOTHING
+
+    @contextmanager
+    def noting_own(self, to: Peer) -> Iterator[None]:
+        """Let taps know that what is sent to a peer now is ours, and so seen on its leg only."""
+        if not self._is_tapped:
+            yield
+            return
+        before, self.note = self.note, self.note._replace(leg=LEGS[to])
+        try:
+            yield
+        finally:
+            self.note = before
 
     # --- a channel, or the connection, that we close
 
@@ -706,7 +766,8 @@ class Crossing:
         self.connections[to].receive(to.other, frame)
         self.output[to].append(frame.raw)
         if self._is_tapped:
-            self.passed[to.other].append(frame)
+            with self.noting_own(to):
+                self.see(to.other, frame)
 
     def forget_if_closed(self, number: int) -> None:
         """Let a channel's number be used again once neither leg has the channel."""

@@ -11,6 +11,7 @@ from amqproxy.amqp091.frames import HEADER, METHOD, Frame, Lane
 from amqproxy.amqp091.grammar import Peer
 from amqproxy.proxy.timers import Timer
 from amqproxy.rules.verdict import Hold, Stage, Verdict
+from amqproxy.taps.note import NOTHING, Note
 
 _UNKNOWN = 1 << 62
 """More octets than any content has."""
@@ -82,9 +83,9 @@ class Flow:
     `rest` is what becomes of the frames of a content that is judged, or was not wanted. `is_mid` holds while the target
     has had a part of a content and not all of it: nothing else may be put between. `ordinal` counts the contents seen,
     `settled` those of whom it is known by now whether they go on. `first` is the method under way, and `is_acked`
-    whether anybody has to acknowledge it, as it was when it came; None when nobody has asked. `insertions` wait for the
-    end of such a content; each with the delivery tag that the broker gave it, if it did. What waits counts for
-    `loads`, for the peer on whose account it does; what is gathered for `gathering`.
+    whether anybody has to acknowledge it, as it was when it came; None when nobody has asked. `note` is what taps are
+    to know of it. `insertions` wait for the end of such a content; each with the delivery tag that the broker gave it,
+    if it did. What waits counts for `loads`, for the peer on whose account it does; what is gathered for `gathering`.
     """
 
     __slots__ = (
@@ -100,6 +101,7 @@ class Flow:
         "insertions",
         "is_acked",
         "is_mid",
+        "note",
         "ordinal",
         "postponed",
         "queue",
@@ -123,6 +125,7 @@ class Flow:
         self.is_mid = False
         self.ordinal = self.settled = 0
         self.first: Frame | None = None
+        self.note: Note = NOTHING
         self.is_acked: bool | None = None
         self.queue: deque[tuple[Frame, bool | None]] = deque()
         self.waiting: Waiting | None = None

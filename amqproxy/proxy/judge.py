@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import Allowance, Frame
 from amqproxy.amqp091.grammar import Peer
 from amqproxy.amqp091.methods import Method
@@ -47,6 +48,9 @@ class Judge(Protocol):
 
     def wants_all(self, sender: Peer) -> bool:
         """Are heartbeats to be staged too?"""
+
+    def covered(self, sender: Peer, command: Command) -> Command | None:
+        """A command as it came, as taps may see it; None: not at all."""
 
     @property
     def shown_client(self) -> Client:

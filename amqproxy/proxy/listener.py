@@ -12,6 +12,7 @@ import trio
 from amqproxy.config import Limits, join_address, split_address
 from amqproxy.proxy import watchdog
 from amqproxy.proxy.mirrors import Mirrors
+from amqproxy.proxy.rule_log import RuleLog
 from amqproxy.proxy.session import Session
 from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.seen import Client
@@ -64,6 +65,7 @@ class Server:
         self._numbers = count(1)
         self._log = structlog.get_logger()
         self._is_empty = trio.Event()
+        self._rule_log = RuleLog(trio.current_time)
 
     def obey(self, rules: RuleSet) -> None:
         """Let all sessions, those that there are too, go by other rules from here on."""
@@ -88,6 +90,7 @@ class Server:
                 with contained("cannot close a listener"):
                     await listener.aclose()
             await self._drain()
+            self._report_rules()
             nursery.cancel_scope.cancel()
 
     async def _keep_count(self) -> None:
@@ -97,6 +100,11 @@ class Server:
             for session in list(self.sessions.values()):
                 with session.contained():
                     session.count_unseen()
+            self._report_rules()
+
+    def _report_rules(self) -> None:
+        with contained("rules not reported"):
+            self._rule_log.flush(self.rules.counts())
 
     async def _drain(self) -> None:
         """End all sessions within `limits.drain_timeout`: in good order, or else with last words only."""
@@ -184,6 +192,7 @@ class Server:
             client=client,
             mirrors=self._mirrors,
             on_hold=lambda session, number: self.on_hold(session, number),
+            rule_log=self._rule_log,
         )
         self._metrics.accepted.inc()
         self._metrics.connections.inc()

@@ -13,6 +13,7 @@ from amqproxy.proxy.memory import Memory, Share
 from amqproxy.rules.filters import Filter
 from amqproxy.rules.seen import Client
 from amqproxy.rules.sieve import Sieve
+from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.tap import Tap, Watched
 
 
@@ -31,16 +32,16 @@ class Selection:
     def saw_protocol_header(self, session: Watched, octets: bytes) -> None:
         """Of no command, and so not wanted."""
 
-    def saw_frames(self, session: Watched, sender: Peer, frames: Sequence[Frame]) -> None:
+    def saw_frames(self, session: Watched, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
         sieve = self._sieves.get(session)
         if sieve is None:
             client = Client.named(session.number, session.name)
             share = Share(self._memory)
             sieve = self._sieves[session] = Sieve(self._wanted, client, share)
             finalize(sieve, share.clear)
-        passed = sieve.sift(sender, list(frames), time.time())
+        passed = sieve.sift(sender, list(frames), time.time(), note.tags)
         if passed:
-            self._tap.saw_frames(session, sender, passed)
+            self._tap.saw_frames(session, sender, passed, note)
 
     def saw_violation(self, session: Watched, sender: Peer, error: ProtocolError) -> None:
         self._tap.saw_violation(session, sender, error)

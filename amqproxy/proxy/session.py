@@ -34,6 +34,7 @@ from amqproxy.proxy.handshake import PacedHandshake
 from amqproxy.proxy.impaired import Impaired
 from amqproxy.proxy.leg import TAKES_CLOSE, Leg
 from amqproxy.proxy.mirrors import Mirrors
+from amqproxy.proxy.rule_log import RuleLog
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rules.introduction import introduced
 from amqproxy.rules.judge import RuleSet
@@ -83,6 +84,7 @@ class Session:
         client: Client | None = None,
         mirrors: Mirrors | None = None,
         on_hold: Callable[[Session, int], None] = lambda session, number: None,
+        rule_log: RuleLog | None = None,
     ) -> None:
         self.number = number
         self.name = name
@@ -90,7 +92,7 @@ class Session:
         self._dial = dial
         self._limits = limits
         self._metrics = metrics
-        self._account = Account(number, name, metrics, tap)
+        self._account = Account(number, name, metrics, tap, rule_log)
         self._scope = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
         self._drain: Drain | None = None
@@ -448,11 +450,14 @@ class Session:
         """Do what follows from what has crossed, but for sending it."""
         self._account.note_channels(len(self.client.connection.channels))
         for peer in Peer:
-            self._account.note_frames(peer, crossing.take_passed(peer))
+            for note, frames in crossing.take_passed(peer):
+                self._account.note_frames(peer, frames, note)
         effects = crossing.take_effects()
         self._impair(effects.impairments)
         for level, text in effects.logged:
             self._account.log(level, text)
+        for sender, command, verdict in effects.refused:
+            self._account.note_refusal(crossing.judge, sender, command, verdict)
         for copy in effects.mirrored:
             self._mirror(copy)
         for number in effects.held:

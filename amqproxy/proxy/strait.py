@@ -15,6 +15,7 @@ from amqproxy.amqp091.errors import (
     PreconditionFailed,
     ResourceError,
     Scope,
+    cut_reply_text,
 )
 from amqproxy.amqp091.frames import (
     HEADER,
@@ -48,6 +49,7 @@ from amqproxy.proxy.flow import Flow, Postponed, Rest, Waiting
 from amqproxy.proxy.reframing import altered, check, damaged, method_frame, settling
 from amqproxy.proxy.renumbering import MAX_OPEN, ConfirmNumbers, DeliveryNumbers, UnknownTag, within_bounds
 from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict
+from amqproxy.taps.note import NOTHING
 
 if TYPE_CHECKING:
     from amqproxy.proxy.crossing import Crossing
@@ -145,7 +147,7 @@ class Strait:
         else:
             is_complete = flow.advance(frame)
             if flow.rest is Rest.PASSES:
-                self._crossing.put(flow.sender, frame)
+                self._crossing.put_more(flow, frame)
             if is_complete:
                 self.complete(flow)
 
@@ -160,7 +162,7 @@ class Strait:
             flow.ordinal = frame.ordinal or flow.ordinal + 1
         elif frame.ordinal:
             flow.ordinal = flow.settled = frame.ordinal
-        flow.first, flow.is_acked = frame, is_acked
+        flow.first, flow.is_acked, flow.note = frame, is_acked, NOTHING
         self._insert_waiting(flow)
         if self.own_requests and flow.sender is SERVER and frame.kind == METHOD:
             owners = self.own_requests.get(ANSWERS.get(BY_INDEX[frame.index].name, ""))
@@ -228,6 +230,8 @@ class Strait:
         self._crossing.effects.impairments += verdict.impairments
         self._crossing.effects.mirrored += verdict.mirrored
         self._crossing.effects.logged += verdict.logged
+        if verdict.command is None and verdict.marks:
+            self._crossing.effects.refused.append((flow.sender, command, verdict))
         self._anticipate(command, verdict)
         for insertion in verdict.insertions:
             if insertion.is_ahead or insertion.after > 0:
@@ -257,8 +261,10 @@ class Strait:
         waiting = flow.waiting
         assert waiting is not None
         if waiting.hold is not None and not waiting.hold.passes_at_timeout:
-            text = f"{BY_CODE[403].name} - held by rule '{waiting.hold.name}', and nobody let it go"
-            waiting.verdict = Verdict(command=None, close=Close(Scope.CHANNEL, 403, text))
+            text = cut_reply_text(f"{BY_CODE[403].name} - held by rule '{waiting.hold.name}', and nobody let it go")
+            close = Close(Scope.CHANNEL, 403, text)
+            waiting.verdict = Verdict(command=None, close=close, marks=(waiting.hold.name,), tags=waiting.verdict.tags)
+            self._crossing.effects.refused.append((flow.sender, waiting.original, waiting.verdict))
         self.resume(flow)
 
     def resume(self, flow: Flow) -> None:
@@ -282,13 +288,17 @@ class Strait:
 
     def _settle(self, flow: Flow, command: Command, verdict: Verdict) -> None:
         """Carry out a verdict whose time has come."""
+        if verdict.close is None and (verdict.answer is Answer.RETURN or verdict.behind) and not command.is_complete:
+            flow.gather(command.frames, Stage.BODY)
+            flow.decided = verdict
+            return
+        with self._crossing.noting(flow, command, verdict):
+            self._carry_out_now(flow, command, verdict)
+
+    def _carry_out_now(self, flow: Flow, command: Command, verdict: Verdict) -> None:
         if verdict.close is not None:
             self._close(command, verdict.close)
             self._begin_rest(flow, command.frames, Rest.IS_SWALLOWED)
-            return
-        if (verdict.answer is Answer.RETURN or verdict.behind) and not command.is_complete:
-            flow.gather(command.frames, Stage.BODY)
-            flow.decided = verdict
             return
         flow.settled = flow.ordinal
         rest, overtakes = Rest.IS_SWALLOWED, False
@@ -502,8 +512,9 @@ class Strait:
                 self.own_requests[method.name] = deque([False] * self._unanswered(to, method.name))
             self.own_requests[method.name].append(True)
             self.watch()
-        for frame in every_frame(command.encode(self._crossing.connections[to].frame_max), 0):
-            self._crossing.put(to.other, frame)
+        with self._crossing.noting_own(to):
+            for frame in every_frame(command.encode(self._crossing.connections[to].frame_max), 0):
+                self._crossing.put(to.other, frame)
 
     def _number_own_publish(self) -> None:
         before = self._before_confirms()
@@ -532,12 +543,12 @@ class Strait:
             translated = self._translated(sender, first)
             if translated != [first]:
                 for each in translated:
-                    self._crossing.put(sender, each)
+                    self._crossing.put(sender, each, shown is None)
                 frames = frames[1:]
         for frame in frames:
             self._crossing.put(sender, frame, shown is None)
         for frame in shown or ():
-            self._crossing.passed[sender].append(frame)
+            self._crossing.see(sender, frame)
 
     def _translated(self, sender: Peer, frame: Frame) -> list[Frame]:
         """The method as its receiver is to see it: with other numbers, as several, or not at all."""

@@ -7,27 +7,20 @@ from contextlib import contextmanager
 from copy import copy
 from typing import Any
 
-import msgspec
-
 from amqproxy.amqp091.grammar import SENDERS, Peer
+from amqproxy.rules.code import CodeError
 from amqproxy.rules.condition import Condition
 from amqproxy.rules.match import HEARTBEAT
 from amqproxy.rules.names import Source
+from amqproxy.rules.outcome import Counts
 from amqproxy.rules.pattern import predicate
 from amqproxy.rules.rule import Rule
 from amqproxy.rules.seen import Seen
+from amqproxy.rules.sendable import Unsendable
 from amqproxy.rules.verdict import Stage
 
 SAID_LATER = frozenset({"user", "vhost", "client.properties"})
 """The names of what is not known of a client when it connects."""
-
-
-class Counts(msgspec.Struct):
-    """How often a rule did something, would have in shadow, and raised."""
-
-    hits: int = 0
-    shadow_hits: int = 0
-    errors: int = 0
 
 
 class Case:
@@ -112,8 +105,8 @@ class Case:
         """Where there is no command to refuse, a rule that fails is only counted."""
         try:
             yield
-        except Exception:  # noqa: BLE001 - it may raise anything
-            self.counts.errors += 1
+        except Exception as error:  # noqa: BLE001 - it may raise anything
+            self.counts.fail(account(self.rule, error))
 
     def may_ask_about(self, sender: Peer, method: str) -> bool:
         """Can the rule hold of such a method, as far as its name and its sender tell?"""
@@ -143,3 +136,17 @@ class Case:
 def _methods(rule: Rule) -> frozenset[str]:
     matched = rule.match.methods
     return matched if rule.methods is None else matched & rule.methods
+
+
+def account(rule: Rule, error: Exception) -> str:
+    """How a rule has failed; without what a peer may have said."""
+    if isinstance(error, CodeError):
+        return f"rule '{rule.name}' failed: {error.outline}"
+    if isinstance(error, Unsendable):
+        return f"rule '{rule.name}' failed: {error}"
+    place, following = "", error.__traceback__
+    while following is not None:
+        code = following.tb_frame.f_code
+        place = f"{code.co_filename.rpartition('/')[2]}, line {following.tb_lineno}"
+        following = following.tb_next
+    return f"rule '{rule.name}' failed: {type(error).__name__} in {place}"

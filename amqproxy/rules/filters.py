@@ -24,6 +24,7 @@ _SPECIMENS: dict[Kind, Any] = {
     Kind.NUMBER: 0,
     Kind.FLAG: False,
     Kind.TIME: 0.0,
+    Kind.LIST: [],
     Kind.TABLE: {},
     Kind.ANYTHING: {},
 }

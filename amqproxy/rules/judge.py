@@ -17,15 +17,16 @@ from amqproxy.amqp091.frames import HEARTBEAT, Allowance, Frame
 from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
 from amqproxy.amqp091.methods import ConnectionOpen, ConnectionOpenOk, ConnectionStartOk, Method
 from amqproxy.amqp091.wire import Table as FieldTable
-from amqproxy.rules.case import Case, Counts
-from amqproxy.rules.code import CodeError
+from amqproxy.rules.case import Case, account
 from amqproxy.rules.filters import compiled
 from amqproxy.rules.introduction import introduced
 from amqproxy.rules.known import MAX_OCTETS, Known, Spared, acts, likeness
+from amqproxy.rules.names import method_name
+from amqproxy.rules.outcome import Count, Counts, Outcome, outcome
 from amqproxy.rules.redact import Redact
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import ChannelFacts, Client, Seen
-from amqproxy.rules.sendable import Unsendable, check_verdict
+from amqproxy.rules.sendable import check_verdict
 from amqproxy.rules.table import Row, Table
 from amqproxy.rules.verdict import Close, Impairment, Stage, Verdict
 
@@ -256,8 +257,7 @@ class Judge:
 
         `verdict` is the one so far.
         """
-        hits: list[Counts] = []
-        shadow_hits: list[Counts] = []
+        counts: list[Count] = []
         seen = _after(seen, verdict)
         place = -1
         cases = row.candidates(seen.command.method)
@@ -285,7 +285,7 @@ class Judge:
             place = case.place
             if decided is None:
                 continue
-            (shadow_hits if case.is_shadow else hits).append(case.counts)
+            counts.append(case.counts.of(_outcome(case, decided, seen)))
             verdict = verdict.then(decided)
             place = max(place, case.last_place)
             if verdict.is_final or verdict.command is None or verdict.close is not None:
@@ -294,7 +294,7 @@ class Judge:
                 seen = _after(seen, verdict)
                 cases, at = row.candidates(seen.command.method), 0
         known = opened or Known(command, verdict, Stage.METHOD)
-        known.hits, known.shadow_hits = tuple(hits), tuple(shadow_hits)
+        known.counts = tuple(counts)
         return known, seen, verdict
 
     def _restored_for_good(self, row: Row, seen: Seen, verdict: Verdict) -> Verdict | None:
@@ -329,15 +329,11 @@ class Judge:
                     continue
                 decided = self._decided(case, seen)
             except Exception as error:  # noqa: BLE001 - a rule may raise anything, and must then refuse
-                case.counts.errors += 1
                 verdict = verdict.then(_failed(case, seen, error))
                 continue
             if decided is None:
                 continue
-            if case.is_shadow:
-                case.counts.shadow_hits += 1
-            else:
-                case.counts.hits += 1
+            case.counts.of(_outcome(case, decided, seen)).number += 1
             verdict = verdict.then(decided)
             place = case.last_place
         return verdict
@@ -360,6 +356,24 @@ class Judge:
         return decided
 
     # --- what may be shown
+
+    def covered(self, sender: Peer, command: Command) -> Command | None:
+        """A command as it came, as taps may see it; None: not at all.
+
+        Every rule that redacts such a method covers it, whatever its match says of names: those before it may change
+        them.
+        """
+        seen = Seen(sender=sender, command=command, client=self.client)
+        name = method_name(seen)
+        for case in self._cases:
+            if isinstance(case.rule, Redact) and not case.is_shadow and case.may_ask_about(sender, name):
+                try:
+                    shown = case.rule.decide(seen, self._memory(case)).shown
+                except Exception as error:  # noqa: BLE001 - what cannot be covered is not shown
+                    case.counts.fail(account(case.rule, error))
+                    return None
+                seen = seen if shown is None else msgspec.structs.replace(seen, shown=shown)
+        return command if seen.shown is None else seen.shown
 
     @property
     def shown_client(self) -> Client:
@@ -406,7 +420,6 @@ class Judge:
                 restored = case.rule.restore(seen, self._memory(case))
                 check_verdict(restored, seen.command)
             except Exception as error:  # noqa: BLE001 - as above
-                case.counts.errors += 1
                 verdict = verdict.then(_failed(case, seen, error))
                 continue
             if not case.is_shadow:
@@ -434,13 +447,12 @@ class Judge:
             try:
                 holds = case.holds_of_method(seen) and case.holds_of_the_rest(seen)
                 found = case.rule.start(self.client, self._memory(case), now, random) if holds else ()
-            except Exception:  # noqa: BLE001 - there is no command yet to refuse
-                case.counts.errors += 1
+            except Exception as error:  # noqa: BLE001 - there is no command yet to refuse
+                case.counts.fail(account(case.rule, error))
                 continue
-            if found and case.is_shadow:
-                case.counts.shadow_hits += 1
-            elif found:
-                case.counts.hits += 1
+            if found:
+                case.counts.of(Outcome.SHADOW if case.is_shadow else Outcome.IMPAIRED).number += 1
+            if not case.is_shadow:
                 impairments += found
         return tuple(impairments)
 
@@ -530,9 +542,14 @@ def _open(row: Row, seen: Seen, known: Known, place: int, *, is_certain: bool = 
 
 def _after(seen: Seen, verdict: Verdict) -> Seen:
     """What the next rule sees."""
-    if verdict.command is seen.command and verdict.shown is seen.shown:
+    if verdict.command is seen.command and verdict.shown is seen.shown and verdict.tags == seen.tags:
         return seen
-    return msgspec.structs.replace(seen, command=verdict.command, shown=verdict.shown)
+    return msgspec.structs.replace(seen, command=verdict.command, shown=verdict.shown, tags=verdict.tags)
+
+
+def _outcome(case: Case, decided: Verdict, seen: Seen) -> Outcome:
+    """What a rule's own verdict counts as."""
+    return Outcome.SHADOW if case.is_shadow else outcome(decided, seen.command)
 
 
 def _is_repeatable(verdict: Verdict, command: Command) -> bool:
@@ -548,22 +565,11 @@ def _failed(case: Case, seen: Seen, error: Exception) -> Verdict:
     What it raised is not told in full, since it may hold what is secret.
     """
     rule = case.rule
-    logged = (("error", _account(rule, error)),)
+    how = account(rule, error)
+    case.counts.fail(how)
+    failures = ((rule.name, how),)
     if case.is_shadow or rule.fails_open:
-        return Verdict(command=seen.command, shown=seen.shown, logged=logged)
+        return Verdict(command=seen.command, shown=seen.shown, failures=failures)
     scope = Scope.CHANNEL if seen.command.channel else Scope.CONNECTION
     close = Close(scope, INTERNAL_ERROR, f"INTERNAL_ERROR - rule '{rule.name}' failed")
-    return Verdict(command=None, close=close, marks=(rule.name,), logged=logged, is_final=True)
-
-
-def _account(rule: Rule, error: Exception) -> str:
-    if isinstance(error, CodeError):
-        return f"rule '{rule.name}' failed: {error.outline}"
-    if isinstance(error, Unsendable):
-        return f"rule '{rule.name}' failed: {error}"
-    place, following = "", error.__traceback__
-    while following is not None:
-        code = following.tb_frame.f_code
-        place = f"{code.co_filename.rpartition('/')[2]}, line {following.tb_lineno}"
-        following = following.tb_next
-    return f"rule '{rule.name}' failed: {type(error).__name__} in {place}"
+    return Verdict(command=None, close=close, marks=(rule.name,), failures=failures, is_final=True)

@@ -9,7 +9,8 @@ import msgspec
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import Allowance, Frame
 from amqproxy.amqp091.methods import BasicAck, BasicDeliver, BasicGetOk, BasicNack, BasicReject, Method
-from amqproxy.rules.case import Case, Counts
+from amqproxy.rules.case import Case
+from amqproxy.rules.outcome import Count
 from amqproxy.rules.verdict import Answer, Stage, Verdict
 
 MAX_OCTETS = 1024
@@ -34,7 +35,7 @@ def likeness(frame: Frame) -> bytes:
 
 def acts(verdict: Verdict, command: Command) -> bool:
     """Does anything become of the command but its passing, if only a mark?"""
-    return bool(verdict.marks) or changes(verdict, command)
+    return bool(verdict.marks or verdict.tags or verdict.failures) or changes(verdict, command)
 
 
 def changes(verdict: Verdict, command: Command) -> bool:
@@ -87,8 +88,8 @@ class Known:
         "_is_plain",
         "_verdict",
         "asked",
+        "counts",
         "goes_on_alike",
-        "hits",
         "is_certain",
         "is_final",
         "is_passing",
@@ -96,7 +97,6 @@ class Known:
         "is_restored_last",
         "may_be_spared",
         "method",
-        "shadow_hits",
         "stage",
     )
 
@@ -109,8 +109,7 @@ class Known:
         self.is_restored_last = False
         self.may_be_spared = True
         """Can it be that the rules left to be asked need not be, for as long as there are allowances?"""
-        self.hits: tuple[Counts, ...] = ()
-        self.shadow_hits: tuple[Counts, ...] = ()
+        self.counts: tuple[Count, ...] = ()
         self.settle(verdict, command)
 
     def settle(self, verdict: Verdict, command: Command) -> None:
@@ -131,10 +130,8 @@ class Known:
 
     def count(self, times: int = 1) -> None:
         """So many more such commands were seen."""
-        for counts in self.hits:
-            counts.hits += times
-        for counts in self.shadow_hits:
-            counts.shadow_hits += times
+        for count in self.counts:
+            count.number += times
 
     def verdict_on(self, command: Command) -> Verdict:
         """The verdict, with this command in it."""

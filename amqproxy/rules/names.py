@@ -36,6 +36,8 @@ class Kind(StrEnum):
     FLAG = "true or false"
     TIME = "a time"
     """In seconds since 1970; to CEL, a timestamp."""
+    LIST = "a list"
+    """Of texts."""
     TABLE = "a table"
     """Names to values, whichever a peer has sent."""
     ANYTHING = "anything"
@@ -180,6 +182,7 @@ _ALL = [
     _about_moment("channel.is_transactional", "true after tx.select", _of_channel("is_transactional"), Kind.FLAG),
     _about_moment("channel.consumers", "how many consumers it has", _of_channel("consumers")),
     _about_moment("channel.unacked", "deliveries that the client has yet to settle", _of_channel("unacked")),
+    _about_moment("tags", "the words that `tag` rules have given the command", lambda seen: list(seen.tags), Kind.LIST),
     _about_moment("time", "when it came: a timestamp, in UTC", lambda seen: seen.time, Kind.TIME),
     _about_content("size", Stage.HEADER, "the octets of the body", _size, Kind.NUMBER),
     _about_content("headers", Stage.HEADER, "the message's headers", _headers, Kind.TABLE),

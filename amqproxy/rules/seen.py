@@ -70,6 +70,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     random: Callable[[], float] = lambda: 0.0
     shown: Command | None = None
     """The command as the rules before let taps see it, where that differs."""
+    tags: tuple[str, ...] = ()
+    """The words that the rules before have given it."""
 
     @property
     def is_from_client(self) -> bool:

@@ -60,10 +60,15 @@ class Sieve:
         self._client = client
         self._room = room
         self._held: dict[tuple[Peer, int], _Held] = {}
+        self._tags: tuple[str, ...] = ()
         self._passes: dict[tuple[Peer, int], bool] = {}
 
-    def sift(self, sender: Peer, frames: list[Frame], time: float) -> list[Frame]:
-        """Of these frames, and of those held back before, the ones that are let by now; `time` is as in `Seen`."""
+    def sift(self, sender: Peer, frames: list[Frame], time: float, tags: tuple[str, ...] = ()) -> list[Frame]:
+        """Of these frames, and of those held back before, the ones that are let by now.
+
+        `time` and `tags` are as in `Seen`; all frames of a command are given with the same tags.
+        """
+        self._tags = tags
         passed: list[Frame] = []
         for frame in frames:
             passed += self._sift(sender, frame, time)
@@ -122,7 +127,8 @@ class Sieve:
 
     def _holds(self, sender: Peer, frames: list[Frame], time: float) -> bool:
         """Does the filter hold? What it fails on, or what is malformed, is let by: somebody should see that."""
-        seen = Seen(sender=sender, command=Command.received(frames), client=self._client, now=time, time=time)
+        command = Command.received(frames)
+        seen = Seen(sender=sender, command=command, client=self._client, now=time, time=time, tags=self._tags)
         try:
             return self._filter.condition.holds(seen)
         except TypeError:

@@ -26,4 +26,4 @@ class Tag(Rule, frozen=True, tag="tag"):
         return True
 
     def decide(self, seen: Seen, memory: Memory) -> Verdict:
-        return Verdict(command=seen.command, marks=self.tags)
+        return Verdict(command=seen.command, tags=self.tags)

@@ -43,6 +43,8 @@ def told(verdict: Verdict, command: Command) -> tuple[str, ...]:
         words.append("damaged")
     if verdict.shown is not None:
         words.append("redacted for taps")
+    words += [f"tagged {tag}" for tag in verdict.tags]
+    words += [f"failed: {how}" for _, how in verdict.failures]
     for level, text in verdict.logged:
         words.append(f"logged ({level}): {text}")
     return tuple(words)

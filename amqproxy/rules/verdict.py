@@ -102,9 +102,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     When nothing goes on, `answer` says what its sender is told. `delay` is how long the command waits first, and its
     channel behind it, in seconds; `behind` how many later commands of the same method on its channel overtake it.
-    `shown` is the command as taps see it, where that differs. `is_final`: no later rule is asked. `marks` name it in
-    records and logs. `damage` are the bits to flip in the octets of its first frame, each by its
-    octet's place and a mask.
+    `shown` is the command as taps see it, where that differs. `is_final`: no later rule is asked. `marks` are the
+    names of the rules that acted, `tags` the words that they gave the command. `damage` are the bits to flip in the
+    octets of its first frame, each by its octet's place and a mask.
     """
 
     command: Command | None
@@ -120,6 +120,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     mirrored: tuple[Mirrored, ...] = ()
     shown: Command | None = None
     marks: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    failures: tuple[tuple[str, str], ...] = ()
+    """The rules that failed, and how."""
     logged: tuple[tuple[str, str], ...] = ()
     """Level and text of what is to be logged."""
     damage: tuple[tuple[int, int], ...] = ()
@@ -140,6 +143,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
             mirrored=self.mirrored + later.mirrored,
             shown=later.shown or self.shown,
             marks=self.marks + later.marks,
+            tags=self.tags + later.tags,
+            failures=self.failures + later.failures,
             logged=self.logged + later.logged,
             damage=self.damage + later.damage,
             is_final=later.is_final,

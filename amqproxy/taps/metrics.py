@@ -92,9 +92,18 @@ class Metrics:
 class RuleCounts(Protocol):
     """How often a rule did something, would have in shadow mode, and failed."""
 
-    hits: int
-    shadow_hits: int
-    errors: int
+    @property
+    def hits(self) -> int: ...
+
+    @property
+    def shadow_hits(self) -> int: ...
+
+    @property
+    def errors(self) -> int: ...
+
+    @property
+    def verdicts(self) -> Mapping[str, int]:
+        """How often each outcome was."""
 
 
 class Latency:
@@ -118,13 +127,18 @@ class _Rules(Collector):
         text = "Commands that a rule in shadow mode would have acted on."
         shadow_hits = CounterMetricFamily("amqproxy_rule_shadow_hits", text, labels=["rule"])
         errors = CounterMetricFamily("amqproxy_rule_errors", "Commands that a rule failed on.", labels=["rule"])
+        text = "Commands that a rule gave a verdict on, by what became of them."
+        verdicts = CounterMetricFamily("amqproxy_rule_verdicts", text, labels=["rule", "verdict"])
         for name, counts in self._counts().items():
+            for verdict, count in counts.verdicts.items():
+                verdicts.add_metric([name, verdict], count)
             hits.add_metric([name], counts.hits)
             shadow_hits.add_metric([name], counts.shadow_hits)
             errors.add_metric([name], counts.errors)
         yield hits
         yield shadow_hits
         yield errors
+        yield verdicts
 
 
 class _Log(Collector):

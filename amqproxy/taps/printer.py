@@ -11,6 +11,7 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import BODY, Frame
 from amqproxy.amqp091.grammar import CLIENT, Peer
 from amqproxy.taps.metrics import Metrics
+from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.record import Record, record_error, record_frame, record_protocol_header
 from amqproxy.taps.tap import Watched
 
@@ -61,13 +62,13 @@ class Printer:
             self._add(record_protocol_header(octets, sender=CLIENT, **_where(session)), RECORD_COST)
         self._wake()
 
-    def saw_frames(self, session: Watched, sender: Peer, frames: Sequence[Frame]) -> None:
+    def saw_frames(self, session: Watched, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
         where = _where(session)
         for made, frame in enumerate(frames):
             cost = _cost(frame)
             if not self._has_room(cost, len(frames) - made):
                 break  # the rest is not even made
-            self._add(record_frame(frame, sender=sender, **where), cost)
+            self._add(record_frame(frame, sender=sender, note=note, **where), cost)
         self._wake()
 
     def saw_violation(self, session: Watched, sender: Peer, error: ProtocolError) -> None:

@@ -17,6 +17,7 @@ from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.protocol_header import NAME, recognise
 from amqproxy.amqp091.wire import Array, Table
+from amqproxy.taps.note import NOTHING, Note
 
 MASK = "<masked>"
 SECRETS = {
@@ -33,7 +34,9 @@ class Record(msgspec.Struct, rename={"sender": "from"}, omit_defaults=True, kw_o
     `ts_ns` is in nanoseconds since 1970; `stream` numbers the connection within the file or the
     run; `connection` names both ends, the client's first; `size` is octets of payload. An error has
     the reply `code` it calls for, the `reason`, the `offset` in its direction's octets, and how
-    many octets were `lost`. What does not apply is None, and absent from JSON.
+    many octets were `lost`. Of a command that rules acted on: the `rules`, the `tags` that they gave it, and the
+    `verdict`, what became of it. Where it did not go on as it came there is a record of either, whose `leg` says where
+    it was seen: "client" or "upstream". What does not apply is None, and absent from JSON.
     """
 
     ts_ns: int
@@ -51,6 +54,10 @@ class Record(msgspec.Struct, rename={"sender": "from"}, omit_defaults=True, kw_o
     reason: str | None = None
     offset: int | None = None
     lost: int | None = None
+    rules: tuple[str, ...] | None = None
+    tags: tuple[str, ...] | None = None
+    verdict: str | None = None
+    leg: str | None = None
 
     def to_json(self) -> bytes:
         """One line of JSON, without the line's end."""
@@ -60,7 +67,9 @@ class Record(msgspec.Struct, rename={"sender": "from"}, omit_defaults=True, kw_o
 _encoder = msgspec.json.Encoder()
 
 
-def record_frame(frame: Frame, *, ts_ns: int, stream: int, connection: str, sender: str) -> Record:
+def record_frame(
+    frame: Frame, *, ts_ns: int, stream: int, connection: str, sender: str, note: Note = NOTHING
+) -> Record:
     """The record of a 0-9-1 frame; of type "error" when its payload turns out to be malformed."""
     record = Record(
         ts_ns=ts_ns,
@@ -72,6 +81,9 @@ def record_frame(frame: Frame, *, ts_ns: int, stream: int, connection: str, send
         type=TYPES[frame.kind],
         size=frame.size,
     )
+    if note is not NOTHING:
+        record.rules, record.tags = note.rules or None, note.tags or None
+        record.verdict, record.leg = note.verdict or None, note.leg or None
     try:
         if record.type == "method":
             method: Method = frame.method

@@ -8,6 +8,7 @@ from typing import Protocol
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import Frame
 from amqproxy.amqp091.grammar import Peer
+from amqproxy.taps.note import NOTHING, Note
 
 
 class Watched(Protocol):
@@ -26,8 +27,8 @@ class Tap(Protocol):
     def saw_protocol_header(self, session: Watched, octets: bytes) -> None:
         """The client's first octets: eight, or fewer when they are of no AMQP."""
 
-    def saw_frames(self, session: Watched, sender: Peer, frames: Sequence[Frame]) -> None:
-        """Frames of `sender`, in order."""
+    def saw_frames(self, session: Watched, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
+        """Frames of `sender`, in order. `note` says what rules made of the command that they belong to."""
 
     def saw_violation(self, session: Watched, sender: Peer, error: ProtocolError) -> None:
         """What `sender` did wrong, for which the session ends."""

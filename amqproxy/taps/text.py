@@ -19,7 +19,18 @@ def line(record: Record) -> str:
     """
     clock = f"{_time_of_day(record.ts_ns // 1_000_000_000)}.{record.ts_ns // 1000 % 1_000_000:06d}"
     channel = "" if record.channel is None else f"ch {record.channel}"
-    return f"{clock} #{record.stream:<3} {_ARROWS[record.sender]} {channel:<7} {_what(record)}".rstrip()
+    said = f"{clock} #{record.stream:<3} {_ARROWS[record.sender]} {channel:<7} {_what(record)}".rstrip()
+    return f"{said}  {_note(record)}" if record.leg or record.rules or record.tags else said
+
+
+def _note(record: Record) -> str:
+    """What rules made of it, in brackets: [client leg; refused by no-guests; tags: slow]"""
+    parts = [f"{record.leg} leg"] if record.leg else []
+    if record.rules:
+        parts.append(f"{record.verdict} by {', '.join(value_text(rule) for rule in record.rules)}")
+    if record.tags:
+        parts.append(f"tags: {', '.join(record.tags)}")
+    return f"[{'; '.join(parts)}]"
 
 
 @lru_cache(maxsize=16)

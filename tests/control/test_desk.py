@@ -42,8 +42,26 @@ async def test_rules_and_sessions(autojump_clock: MockClock) -> None:
         house.says()
         assert len(await held(house)) == 1
         assert house.desk.answer(Rules())["rules"] == [
-            {"name": "tag", "action": "tag", "mode": "shadow", "hits": 0, "shadow_hits": 1, "errors": 0},
-            {"name": "look", "action": "hold", "mode": "enforce", "hits": 1, "shadow_hits": 0, "errors": 0},
+            {
+                "name": "tag",
+                "action": "tag",
+                "mode": "shadow",
+                "hits": 0,
+                "shadow_hits": 1,
+                "errors": 0,
+                "verdicts": {"shadow": 1},
+                "last_failure": "",
+            },
+            {
+                "name": "look",
+                "action": "hold",
+                "mode": "enforce",
+                "hits": 1,
+                "shadow_hits": 0,
+                "errors": 0,
+                "verdicts": {"held": 1},
+                "last_failure": "",
+            },
         ]
         assert house.desk.answer(Sessions())["sessions"] == [
             {

@@ -27,6 +27,7 @@ from amqproxy.rules.refuse import Refuse
 from amqproxy.rules.verdict import Close, Verdict
 from amqproxy.sockets.tls import server_context
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport
+from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.tap import Watched
 from tests.proxy import stage as staging
 from tests.proxy.stage import HANDSHAKE, OPEN, staged
@@ -47,7 +48,7 @@ class Audience:
     def saw_protocol_header(self, session: Watched, octets: bytes) -> None:
         self.seen.append(f"{session.name} {octets!r}")
 
-    def saw_frames(self, session: Watched, sender: Peer, frames: Sequence[Frame]) -> None:
+    def saw_frames(self, session: Watched, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
         self.seen += [f"{sender} {frame.method.name if frame.kind == 1 else frame.kind}" for frame in frames]
 
     def saw_violation(self, session: Watched, sender: Peer, error: ProtocolError) -> None:
@@ -593,7 +594,7 @@ async def test_what_is_shown_to_a_tap() -> None:
 
 async def test_a_tap_that_fails_is_no_trouble(log: list[structlog.typing.EventDict]) -> None:
     class Failing(Audience):
-        def saw_frames(self, session: Watched, sender: Peer, frames: Sequence[Frame]) -> None:
+        def saw_frames(self, session: Watched, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
             raise ZeroDivisionError
 
     async with staged(OPEN, tap=Failing()) as stage:
@@ -611,7 +612,7 @@ async def test_a_failure_of_ours_is_told_to_both(
         raise ZeroDivisionError
 
     async with staged(OPEN) as stage, staged(OPEN) as other:
-        monkeypatch.setattr(stage.session._account, "note_frames", fail)
+        monkeypatch.setattr(stage.session._account, "note_channels", fail)
         await stage.play("""
             >> 1: tx.select
             broker: connection.close 541

@@ -7,10 +7,11 @@ import pytest
 from amqproxy.amqp091.grammar import CLIENT, SERVER
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.rules.allow import Allow
-from amqproxy.rules.case import Case, Counts
+from amqproxy.rules.case import Case
 from amqproxy.rules.clock_time import ClockTime
 from amqproxy.rules.filters import compiled
 from amqproxy.rules.match import Match, Sizes
+from amqproxy.rules.outcome import Counts
 from amqproxy.rules.rule import Rule
 from amqproxy.rules.seen import Client, Seen
 from amqproxy.rules.verdict import Stage

@@ -440,7 +440,9 @@ def test_a_rule_that_only_looks_fails_open() -> None:
     assert verdict.command is not None
     assert verdict.command.method.exchange == "b"
     assert rules.counts()["look"].errors == 1
-    assert [level for level, _ in verdict.logged] == ["error"]
+    [(name, how)] = verdict.failures
+    assert name == "look"
+    assert how.startswith("rule 'look' failed: KeyError in test_judge.py, line ")
 
 
 def test_an_expression_that_fails_on_what_the_client_says_refuses_its_commands() -> None:

@@ -19,8 +19,8 @@ from amqproxy.amqp091.methods import (
     BasicReject,
     Method,
 )
-from amqproxy.rules.case import Counts
 from amqproxy.rules.known import Known, Spared, acts, likeness
+from amqproxy.rules.outcome import Counts, Outcome
 from amqproxy.rules.verdict import Answer, Close, Hold, Impairment, Insertion, Mirrored, Stage, Verdict
 from tests.amqp091.strategies import methods
 from tests.rules.test_judge import command
@@ -110,6 +110,8 @@ SOMETHING: dict[str, Any] = {
     "mirrored": (Mirrored(command(BasicPublish())),),
     "shown": command(BasicPublish()),
     "marks": ("x",),
+    "tags": ("x",),
+    "failures": (("r", "how"),),
     "logged": (("info", "x"),),
     "damage": ((1, 1),),
 }
@@ -128,7 +130,8 @@ def test_it_counts_for_the_rules_that_had_their_say() -> None:
     said = command(BasicPublish())
     known = Known(said, Verdict(command=said), Stage.METHOD)
     hit, shadowed = Counts(), Counts()
-    known.hits, known.shadow_hits = (hit,), (shadowed,)
+    known.counts = (hit.of(Outcome.REFUSED), shadowed.of(Outcome.SHADOW))
     known.count()
     known.count(4)
     assert (hit.hits, shadowed.shadow_hits) == (5, 5)
+    assert (hit.verdicts, shadowed.hits) == ({"refused": 5}, 0)

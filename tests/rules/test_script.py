@@ -79,7 +79,7 @@ def test_the_log_is_told_the_line_and_not_what_a_peer_said() -> None:
     source = "def publish(command, context):\n    raise ValueError(command.body)"
     verdict = RuleSet([script(source)]).judge(GUEST).judge(said(BasicPublish(), body=b"card 1234"))
     assert verdict.close == Close(Scope.CHANNEL, 541, "INTERNAL_ERROR - rule 'r' failed")
-    assert verdict.logged == (("error", "rule 'r' failed: rules.py:2: ValueError"),)
+    assert verdict.failures == (("r", "rule 'r' failed: rules.py:2: ValueError"),)
 
 
 def test_one_function_for_all() -> None:

@@ -157,8 +157,8 @@ def publish(command, context):
     assert verdict.close is not None
     assert (verdict.close.scope, verdict.close.code) == (Scope.CHANNEL, 541)
     assert rules.counts()["r"].errors == 1
-    [(level, text)] = verdict.logged
-    assert level == "error"
+    [(name, text)] = verdict.failures
+    assert name == "r"
     assert text.startswith("rule 'r' failed: ")
 
 

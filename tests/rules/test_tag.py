@@ -13,7 +13,7 @@ from tests.rules.scene import decided, rule, said
 def test_commands_are_marked() -> None:
     made = rule('action = "tag"\ntags = ["gdpr", "team:orders"]')
     seen = said(BasicPublish())
-    assert decided(made, seen) == Verdict(command=seen.command, marks=("gdpr", "team:orders"))
+    assert decided(made, seen) == Verdict(command=seen.command, tags=("gdpr", "team:orders"))
     assert made.is_constant
 
 

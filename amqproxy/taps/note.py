@@ -1,0 +1,22 @@
+"""What rules have made of the command that frames belong to, for those who see the frames."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Note(NamedTuple):
+    """The `rules` that acted on a command, the `tags` that it was given, and its `verdict`, which is an `Outcome`.
+
+    `leg` is where the frames were seen, "client" or "upstream", where what was said on one leg is not what was said on
+    the other; else "".
+    """
+
+    rules: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    verdict: str = ""
+    leg: str = ""
+
+
+NOTHING = Note()
+"""Of a frame that passed as it came, and that no rule acted on."""

@@ -1,0 +1,152 @@
+"""What taps are told of what rules did: what was said on the one leg, and what on the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frames import Frame
+from amqproxy.amqp091.grammar import Peer
+from amqproxy.proxy.selection import Selection
+from amqproxy.rules.filters import Filter
+from amqproxy.rules.judge import RuleSet
+from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.record import Record, record_frame
+from amqproxy.taps.tap import Tap, Watched
+from amqproxy.taps.text import line
+from tests.proxy.stage import OPEN, staged
+from tests.rules.scene import rule
+
+PUBLISH = "1: basic.publish, 1: header 5, 1: body 5"
+ON_PUBLISH = 'match.method = "basic.publish"\n'
+
+
+class Recorder:
+    """A tap that makes records."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def saw_protocol_header(self, session: Watched, octets: bytes) -> None:
+        """Nothing that rules have to do with."""
+
+    def saw_frames(self, session: Watched, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
+        self.records += [
+            record_frame(frame, ts_ns=0, stream=1, connection="c-p", sender=sender, note=note) for frame in frames
+        ]
+
+    def saw_violation(self, session: Watched, sender: Peer, error: ProtocolError) -> None:
+        raise AssertionError
+
+
+def told(records: list[Record]) -> list[tuple[object, ...]]:
+    return [
+        (
+            str(each.sender),
+            each.method or each.type,
+            each.leg,
+            each.verdict,
+            each.rules,
+            each.tags,
+        )
+        for each in records
+    ]
+
+
+async def seen(script: str, *rules: str, filter: str = "") -> list[Record]:
+    """The records of what a script plays, under these rules."""
+    recorder = Recorder()
+    tap: Tap = Selection(recorder, Filter(filter), 1_000_000) if filter else recorder
+    made = RuleSet([rule(f'name = "r{number}"\n{text}') for number, text in enumerate(rules)])
+    async with staged(OPEN, tap=tap, rules=made) as stage:
+        recorder.records.clear()
+        await stage.play(script)
+    return recorder.records
+
+
+async def test_what_no_rule_acts_on_has_one_record_of_each_frame() -> None:
+    records = await seen(f">> {PUBLISH}", 'action = "log"\nmatch.method = "tx.*"')
+    assert told(records) == [
+        ("client", "basic.publish", None, None, None, None),
+        ("client", "header", None, None, None, None),
+        ("client", "body", None, None, None, None),
+    ]
+    assert b"leg" not in records[0].to_json()
+    assert b"rules" not in records[0].to_json()
+
+
+async def test_tags_are_in_all_records_of_a_message() -> None:
+    records = await seen(f">> {PUBLISH}", 'action = "tag"\ntags = ["slow"]\n' + ON_PUBLISH)
+    assert told(records) == [
+        ("client", each, None, "tagged", ("r0",), ("slow",)) for each in ("basic.publish", "header", "body")
+    ]
+    assert line(records[0]).endswith("[tagged by r0; tags: slow]")
+
+
+async def test_what_is_changed_is_shown_as_it_was_said_and_as_it_went_on() -> None:
+    records = await seen(
+        f">> {PUBLISH}\nbroker: {PUBLISH}", 'action = "rewrite"\nqueue.prefix = "t1."\nfollows = []\n' + ON_PUBLISH
+    )
+    changed = ("changed", ("r0",), None)
+    assert told(records) == [
+        ("client", "basic.publish", "client", *changed),
+        ("client", "basic.publish", "upstream", *changed),
+        ("client", "header", None, *changed),
+        ("client", "body", None, *changed),
+    ]
+    assert [(each.arguments or {})["routing_key"] for each in records[:2]] == ["key", "t1.key"]
+
+
+async def test_what_is_refused_is_shown_on_the_clients_leg() -> None:
+    records = await seen(
+        """
+        >> 1: tx.select
+        client: 1: channel.close 403
+        broker: 1: channel.close 200
+        """,
+        'action = "refuse"\nmatch.method = "tx.*"',
+    )
+    assert told(records) == [
+        ("client", "tx.select", "client", "refused", ("r0",), None),
+        ("client", "channel.close", "upstream", "refused", ("r0",), None),
+        ("server", "channel.close", "client", "refused", ("r0",), None),
+    ]
+    assert line(records[0]).endswith("tx.select  [client leg; refused by r0]")
+
+
+async def test_what_was_said_is_covered_whatever_the_match_says_of_names_that_may_change() -> None:
+    records = await seen(
+        f">> {PUBLISH}\nbroker: {PUBLISH}",
+        'action = "rewrite"\nqueue.prefix = "t1."\nfollows = []\n' + ON_PUBLISH,
+        'action = "redact"\nfields = ["routing_key"]\nbody = true\nmatch.routing_key = "t1.*"',
+    )
+    said = [each for each in records if each.leg == "client"]
+    assert [each.method or each.type for each in said] == ["basic.publish", "header", "body"]
+    assert not any(b'"key"' in each.to_json() or b"t1.key" in each.to_json() for each in records)
+    assert records[-1].size == len("***")
+
+
+async def test_a_filter_may_ask_for_tags() -> None:
+    tag = 'action = "tag"\ntags = ["slow"]\n' + ON_PUBLISH
+    script = f">> {PUBLISH}\n>> 1: basic.qos"
+    for filter_, found in (
+        ("'slow' in tags", ["basic.publish", "header", "body"]),
+        ("'slow' in tags && size == 5", ["basic.publish", "header", "body"]),
+        ("'quick' in tags", []),
+        ("size(tags) == 0 && method != 'channel.close'", ["basic.qos"]),
+    ):
+        records = await seen(script, tag, filter=filter_)
+        assert [each.method or each.type for each in records] == found
+
+
+async def test_a_rule_may_ask_for_the_tags_of_those_before() -> None:
+    records = await seen(
+        """
+        >> 1: tx.select
+        client: 1: channel.close 403
+        broker: 1: channel.close 200
+        """,
+        'action = "tag"\ntags = ["bad"]\nmatch.method = "tx.*"',
+        'action = "refuse"\nwhen = "\'bad\' in tags"',
+    )
+    assert told(records)[0] == ("client", "tx.select", "client", "refused", ("r0", "r1"), ("bad",))
