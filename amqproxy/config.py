@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
+import re
 import sys
 import tomllib
 from collections.abc import Hashable
@@ -17,14 +19,18 @@ import msgspec
 import yaml
 
 from amqproxy.hints import hint
+from amqproxy.quantities import numbered
 from amqproxy.resources import ConfigResources
 from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.flaw import check
 from amqproxy.rules.mirror import Mirror
+from amqproxy.rules.quantity import duration, may_be_text, size
+from amqproxy.source_lines import line_of, path_of
 
-Seconds = Annotated[float, msgspec.Meta(gt=0)]
+Seconds = Annotated[float, duration(gt=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
-FrameSize = Annotated[int, msgspec.Meta(ge=4096)]
+Size = Annotated[int, size(ge=1)]
+FrameSize = Annotated[int, size(ge=4096)]
 
 PORT = "(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|0*[0-9]{1,4})"
 """In words that JSON Schema knows; `load` says it with more of them."""
@@ -177,7 +183,7 @@ class Log(Strict, frozen=True):
 
 
 class Limits(Strict, frozen=True):
-    """Every bound there is; times in seconds, sizes in octets."""
+    """Every bound there is; times in seconds, or like "1.5s", sizes in bytes, or like "64KiB"."""
 
     connections: Count = 10_000
     """Client connections at a time; more are closed at once."""
@@ -197,30 +203,30 @@ class Limits(Strict, frozen=True):
     """The largest frame taken, also where the peers have agreed on more, or on no limit."""
     print_backlog: Count = 10_000
     """Records waiting to be printed; more are dropped, and counted."""
-    print_memory: Count = 67_108_864
+    print_memory: Size = 67_108_864
     """Bytes of records waiting to be printed, and of messages kept until `--filter` can tell; more are dropped."""
     mirror_backlog: Count = 10_000
     """Copies waiting to be sent to a broker with one login; more are dropped, and counted."""
-    mirror_memory: Count = 134_217_728
+    mirror_memory: Size = 134_217_728
     """Bytes of all copies waiting to be sent; no login's may be more than what is left free, the rest is dropped."""
 
 
 class BrokerLimits(Strict, frozen=True):
-    """The bounds of the integrated broker; times in seconds, sizes in octets."""
+    """The bounds of the integrated broker; times in seconds, or like "1.5s", sizes in bytes, or like "64KiB"."""
 
     connections: Count = 10_000
     """Client connections at a time; more are closed at once."""
-    memory: Count | None = None
+    memory: Size | None = None
     """In use by this process, above which publishers are held up; four tenths of all memory where absent."""
-    disk_free: Annotated[int, msgspec.Meta(ge=0)] = 50_000_000
+    disk_free: Annotated[int, size(ge=0)] = 50_000_000
     """Free where `data` is, below which publishers are held up."""
     channel_max: Annotated[int, msgspec.Meta(ge=1, le=65_535)] = 2047
     """Channels of one connection."""
     frame_max: FrameSize = 131_072
     """The largest frame that clients are offered."""
-    heartbeat: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 60
+    heartbeat: Annotated[int, duration(ge=0, le=65_535)] = 60
     """Seconds between heartbeats that clients are offered; 0 for none."""
-    message_size: Count = 134_217_728
+    message_size: Size = 134_217_728
     """The largest body of a message."""
     consumer_timeout: Seconds | None = 1800.0
     """That a client may hold a message before its channel is closed; null for ever. It is looked once a minute."""
@@ -287,22 +293,23 @@ def load(path: Path) -> Config:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(f"{path}: cannot be read: {reason}") from None
-    return _resolved(_placed(parse(text, path), path.parent), path)
+    return _resolved(_placed(parse(text, path), path.parent), text, path)
 
 
-def _resolved(config: Config, path: Path) -> Config:
+def _resolved(config: Config, text: str, path: Path) -> Config:
     """The config with what its rules take from files, variables and functions."""
+    data = {"rules": [{"name": rule.name} for rule in config.rules]}
     resources = ConfigResources(path.parent)
     rules = []
     for place, rule in enumerate(config.rules):
         try:
             rules.append(rule.resolved(resources))
         except ValueError as error:
-            raise ConfigError(f"{path}: rules[{place}]: {error}") from None
+            raise ConfigError(_placed_fault(f"rules[{place}]: {error}", text, path, data)) from None
     try:
         return msgspec.structs.replace(config, rules=tuple(rules))
     except ValueError as error:
-        raise ConfigError(f"{path}: {str(error).lstrip('.')}") from None
+        raise ConfigError(_placed_fault(str(error).lstrip("."), text, path, data)) from None
 
 
 def _placed(config: Config, directory: Path) -> Config:
@@ -354,30 +361,53 @@ def parse(text: str, path: Path) -> Config:
             raise ConfigError(f"{path}: the name must end in .toml, .yaml or .yml, to tell which it is")
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigError(f"{path}: {error}") from None
-    _check_texts(data, "", path)
     try:
+        _check_values(data, "")
+        data = numbered(Config, data)
         config = msgspec.convert(data, Config)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{path}: {explained(error, Config, data)}") from None
+        raise ConfigError(_placed_fault(explained(error, Config, data), text, path, data)) from None
+    except ValueError as error:
+        raise ConfigError(_placed_fault(str(error).lstrip("."), text, path, data)) from None
     if not config.listen:
         raise ConfigError(f"{path}: listen: at least one [[listen]] is needed")
     return config
 
 
-def _check_texts(data: Any, place: str, path: Path) -> None:
-    """`ConfigError` where a text could not be written anywhere: YAML lets halves of characters be spelt out."""
+_RULE = re.compile(r"rules\[(\d+)\][^:\s]*")
+
+
+def _placed_fault(fault: str, text: str, path: Path, data: Any) -> str:
+    """What is wrong, with the file in front; of a rule, with its line there and its name, too."""
+    found = _RULE.match(fault)
+    if found is None:
+        return f"{path}: {fault}"
+    line = line_of(text, path_of(found[0]), is_toml=path.suffix == ".toml")
+    try:
+        name = data["rules"][int(found[1])]["name"]
+    except (LookupError, TypeError):
+        name = ""
+    named = f"rule '{name}', " if name and isinstance(name, str) else ""
+    return f"{path}:{line}: {named}{fault}" if line else f"{path}: {named}{fault}"
+
+
+def _check_values(data: Any, place: str) -> None:
+    """`ValueError` for what nothing can be made of: halves of characters, which YAML lets be spelt out, and numbers
+    that are none."""
     if isinstance(data, str):
         try:
             data.encode()
         except UnicodeEncodeError:
-            raise ConfigError(f"{path}: {place.lstrip('.')}: holds what UTF-8 cannot") from None
+            raise ValueError(f"{place}: holds what UTF-8 cannot") from None
+    elif isinstance(data, float) and not math.isfinite(data):
+        raise ValueError(f"{place}: {data} is no number that can be counted by")
     elif isinstance(data, dict):
         for key, each in data.items():
-            _check_texts(key, place, path)
-            _check_texts(each, f"{place}.{key}", path)
+            _check_values(key, place)
+            _check_values(each, f"{place}.{key}")
     elif isinstance(data, (list, tuple)):
         for number, each in enumerate(data):
-            _check_texts(each, f"{place}[{number}]", path)
+            _check_values(each, f"{place}[{number}]")
 
 
 class _Loader(yaml.SafeLoader):
@@ -421,7 +451,7 @@ def dump(config: Config) -> str:
 
 def schema() -> dict[str, Any]:
     """The JSON Schema of a config file, with all that this module says of each key."""
-    found = msgspec.json.schema(Config)
+    found: dict[str, Any] = may_be_text(msgspec.json.schema(Config))
     definitions = found["$defs"]
     for name, described in _descriptions().items():
         properties = definitions.get(name, definitions.get(f"{__name__}.{name}"))["properties"]

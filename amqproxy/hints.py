@@ -46,10 +46,10 @@ def _words(kind: inspect.Type) -> Iterable[Any]:
 
 def _at(kind: type, data: Any, steps: list[str]) -> list[inspect.Type]:
     """The types that the place may have, by what the data says of those on the way."""
-    types = _chosen(inspect.type_info(kind), data)
+    types = chosen(inspect.type_info(kind), data)
     for step in steps:
         inner = _inner(data, step)
-        types = [found for each in types for next_ in _into(each, step) for found in _chosen(next_, inner)]
+        types = [found for each in types for next_ in _into(each, step) for found in chosen(next_, inner)]
         data = inner
     return types
 
@@ -62,13 +62,13 @@ def _inner(data: Any, step: str) -> Any:
     return None
 
 
-def _chosen(kind: inspect.Type, data: Any) -> list[inspect.Type]:
+def chosen(kind: inspect.Type, data: Any) -> list[inspect.Type]:
     """A type; of several, those that the data can be meant to have."""
     if isinstance(kind, inspect.Metadata):
-        return _chosen(kind.type, data)
+        return chosen(kind.type, data)
     if not isinstance(kind, inspect.UnionType):
         return [kind]
-    kinds = [found for each in kind.types for found in _chosen(each, data)]
+    kinds = [found for each in kind.types for found in chosen(each, data)]
     meant: list[inspect.Type] = [
         each
         for each in kinds

@@ -91,7 +91,7 @@ def test_an_empty_file_is_the_defaults(name: str) -> None:
         ("limits: {connections: 0}", "limits.connections", "Expected `int` >= 1"),
         ("limits: {connections: many}", "limits.connections", "Expected `int`, got `str`"),
         ("limits: {close_timeout: 0}", "limits.close_timeout", "Expected `float` > 0.0"),
-        ("limits: {close_timeout: .nan}", "limits.close_timeout", "Expected `float` > 0.0"),
+        ("limits: {close_timeout: .nan}", "limits.close_timeout", "nan is no number"),
         ("limits: {frame_max: 1}", "limits.frame_max", "Expected `int` >= 4096"),
         ("listen: []", "listen", "at least one"),
         ("listen: {address: 'a:1'}", "listen", "Expected `array`, got `object`"),

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from amqproxy.amqp091.grammar import SERVER, Peer
+from amqproxy.rules import quantity
 from amqproxy.rules.command_faults import AnyCommandFault, BlockFault, CancelFault, DropFault, ReorderFault
 from amqproxy.rules.match import HEARTBEAT
 from amqproxy.rules.occasions import Occasions
@@ -43,7 +44,7 @@ class Fault(Rule, frozen=True, tag="fault"):
     probability: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
     count: Annotated[int, msgspec.Meta(ge=1)] | None = None
     nth: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    duration: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    duration: Annotated[float, quantity.duration(gt=0)] | None = None
     per: Literal["connection", "all"] = "connection"
 
     renames = False

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import msgspec
-
 from amqproxy.amqp091.grammar import HANDSHAKE
 from amqproxy.amqp091.methods import BY_NAME
 from amqproxy.rules import verdict
+from amqproxy.rules.quantity import duration
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage, Verdict
@@ -28,7 +27,7 @@ class Hold(Rule, frozen=True, tag="hold"):
     When nobody has said anything for `timeout` seconds, it passes or is refused. A message is held whole.
     """
 
-    timeout: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 60.0
+    timeout: Annotated[float, duration(gt=0, le=3600)] = 60.0
     on_timeout: Literal["pass", "refuse"] = "pass"
 
     renames = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Annotated, Any, Literal, get_args
 
@@ -15,7 +16,7 @@ from amqproxy.rules.measure import Act, Measure
 from amqproxy.rules.message_size import MessageSize
 from amqproxy.rules.pace import PACED, Pace
 from amqproxy.rules.prefetch import Prefetch, Unacked
-from amqproxy.rules.quantity import octets
+from amqproxy.rules.quantity import duration, octets, rate
 from amqproxy.rules.reply_text import check_reply_text
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import Seen
@@ -66,7 +67,7 @@ class Limit(Rule, frozen=True, tag="limit"):
     most: Annotated[int, msgspec.Meta(ge=0)] | str | None = None
     per: Trait | tuple[Trait, ...] | None = None
     act: Act | None = None
-    max_delay: Annotated[float, msgspec.Meta(gt=0)] = 60.0
+    max_delay: Annotated[float, duration(gt=0)] = 60.0
     code: Code | None = None
     text: str | None = None
 
@@ -151,13 +152,13 @@ class Limit(Rule, frozen=True, tag="limit"):
         act = self.act or _ACTS[self.of][0]
         code = self.code or _CODES.get(self.of, 506)
         if self.of in PACED:
-            rate = _amount(self.rate)
-            burst = rate if self.burst is None else _amount(self.burst)
-            text = self.text or f"more than {rate:.15g} {_words(self.of)} a second{self._of_whom()}"
+            rate_ = _amount("rate", self.rate)
+            burst = rate_ if self.burst is None else _amount("burst", self.burst)
+            text = self.text or f"more than {rate_:.15g} {_words(self.of)} a second{self._of_whom()}"
             group = grouping(self.per or "connection")
             is_by_channel = self.per is not None and "channel" in self.per
             return Pace(
-                self.of, rate, max(burst, 1.0), group, self.max_delay, act, code, text, is_by_channel=is_by_channel
+                self.of, rate_, max(burst, 1.0), group, self.max_delay, act, code, text, is_by_channel=is_by_channel
             )
         if self.of in COUNTED:
             per = self.per or ("all" if self.of == "connections" else "connection")
@@ -174,8 +175,14 @@ class Limit(Rule, frozen=True, tag="limit"):
         return f" per {' and '.join(traits)}" if traits and traits != ("all",) else ""
 
 
-def _amount(value: float | str | None) -> float:
-    return float(octets(value)) if isinstance(value, str) else float(value or 0)
+def _amount(key: str, value: float | str | None) -> float:
+    try:
+        amount = rate(value) if isinstance(value, str) else float(value or 0)
+    except ValueError as error:
+        raise ValueError(f".{key}: {error}") from None
+    if not 0 < amount < math.inf:
+        raise ValueError(f".{key}: `{value}` lets nothing pass, ever")
+    return amount
 
 
 def _words(of: str) -> str:

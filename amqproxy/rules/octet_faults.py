@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec.structs import replace
 
 from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
+from amqproxy.rules import quantity
 from amqproxy.rules.impairments import Bandwidth, Cutoff, HalfClose, Latency, Reset, Silence, Slicing, SlowClose
 from amqproxy.rules.quantity import octets
 from amqproxy.rules.verdict import Impairment
 
-Seconds = Annotated[float, msgspec.Meta(ge=0)]
+Seconds = Annotated[float, quantity.duration(ge=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
 MAX_SLOW_CLOSE = 3600.0
@@ -45,22 +47,26 @@ class LatencyFault(OctetFault, frozen=True, tag="latency"):
 
 
 class BandwidthFault(OctetFault, frozen=True, tag="bandwidth"):
-    """At most `rate` octets a second, as a number or like "64KiB"."""
+    """At most `rate` bytes a second, as a number or like "64KiB/s"."""
 
     rate: int | str
 
     def __post_init__(self) -> None:
-        if octets(self.rate) < 1:
-            raise ValueError(".rate: at least one octet a second; to let nothing pass, use timeout")
+        if not 1 <= self._octets < math.inf:
+            raise ValueError(".rate: at least one byte a second; to let nothing pass, use timeout")
 
     def impairment(self, to: Peer, duration: float | None) -> Impairment:
-        return Bandwidth(to, duration, float(octets(self.rate)))
+        return Bandwidth(to, duration, self._octets)
+
+    @property
+    def _octets(self) -> float:
+        return quantity.rate(self.rate) if isinstance(self.rate, str) else float(self.rate)
 
 
 class SlicingFault(OctetFault, frozen=True, tag="slicing"):
     """Octets come in pieces of `size`, up to `variation` more or fewer, `pause` seconds after one another."""
 
-    size: Count
+    size: Annotated[int, quantity.size(ge=1)]
     variation: Annotated[int, msgspec.Meta(ge=0)] = 0
     pause: Seconds = 0.0
 
@@ -98,7 +104,7 @@ class HalfCloseFault(OctetFault, frozen=True, tag="half_close"):
 class SlowCloseFault(OctetFault, frozen=True, tag="slow_close"):
     """The connection's end comes `delay` seconds late."""
 
-    delay: Annotated[float, msgspec.Meta(ge=0, le=MAX_SLOW_CLOSE)]
+    delay: Annotated[float, quantity.duration(ge=0, le=MAX_SLOW_CLOSE)]
 
     def impairment(self, to: Peer, duration: float | None) -> Impairment:
         return SlowClose(to, duration, self.delay)

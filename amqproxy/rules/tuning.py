@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from amqproxy.amqp091.errors import NotAllowed, Scope
 from amqproxy.amqp091.methods import ConnectionTune, ConnectionTuneOk
+from amqproxy.rules.quantity import duration, size
 from amqproxy.rules.verdict import Close
 
 
@@ -16,8 +17,8 @@ class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """What a connection has at most; `heartbeat` is in seconds. The broker's word stands where it is smaller."""
 
     channel_max: Annotated[int, msgspec.Meta(ge=1, le=65_535)] | None = None
-    frame_max: Annotated[int, msgspec.Meta(ge=4096, le=2**32 - 1)] | None = None
-    heartbeat: Annotated[int, msgspec.Meta(ge=1, le=65_535)] | None = None
+    frame_max: Annotated[int, size(ge=4096, le=2**32 - 1)] | None = None
+    heartbeat: Annotated[int, duration(ge=1, le=65_535)] | None = None
 
     def offered(self, tune: ConnectionTune) -> ConnectionTune:
         """What the client is offered. 0 is no limit, and so larger than any."""

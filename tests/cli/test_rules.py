@@ -22,8 +22,8 @@ def test_rules_are_checked_and_explained(tmp_path: Path, amqproxy: Amqproxy) -> 
     refused = amqproxy("rules", "check", str(path))
     assert refused.code == 2
     assert refused.err == (
-        f"amqproxy: {path}: rules[0].when: there is no `exchnge`: did you mean `exchange`? (line 1, column 1)\n"
-        "    exchnge == 1\n    ^\n"
+        f"amqproxy: {path}:2: rule 'odd', rules[0].when: there is no `exchnge`: did you mean `exchange`? "
+        "(line 1, column 1)\n    exchnge == 1\n    ^\n"
     )
 
 

@@ -185,7 +185,7 @@ def test_what_its_conditions_depend_on() -> None:
         ({"properties": {"headers": True}}, ".properties: no message has a property `headers`"),
         ({"headers": {"x": "regex:("}}, ".headers.x: `(` is not a regular expression"),
         ({"client": {"x": []}}, ".client.x: an empty list matches nothing"),
-        ({"size": {"min": "64Kib"}}, ".min: `64Kib` is no size: write octets, or a number and one of B, kB, KiB,"),
+        ({"size": {"min": "64Kib"}}, ".min: `64Kib` is no size: write bytes, or a number and one of B, kB, KB, KiB,"),
         ({"size": {"min": 2, "max": 1}}, "nothing has at least 2 and at most 1 - at `$.match.size`"),
         ({"json": {"a": 1}}, ".json: `a` is no JSON pointer: it must begin with /"),
         ({"sampel": 3}, "unknown field `sampel` - at `$.match`"),
