@@ -7,38 +7,41 @@
     act := "publish" | "consume" | "get" | "declare" | "delete" | "bind" | "unbind" | "purge" | "connect" | "any"
     object := ("exchange" or "queue" or "routing_key" or "vhost") text ("," text)*
 
-A text is a pattern in double quotes, for an address an address or a network; what follows a # is a comment. Binding one
-exchange to another is allowed where both may be bound, and denied where either may not.
+A text is a pattern in double quotes, for an address an address or a network; what follows a # is a comment. What a
+command does is told by `operations`: it may be several things, each of which the list is asked about.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from functools import cached_property
 
 import msgspec
 
-from amqproxy.amqp091.methods import BY_NAME
+from amqproxy.rules.condition import Condition
 from amqproxy.rules.match import Match, networks
-from amqproxy.rules.pattern import predicate
+from amqproxy.rules.operations import Operation, Unknown
+from amqproxy.rules.pattern import Predicate, predicate, takes_all
+from amqproxy.rules.seen import Seen
 from amqproxy.rules.token import TextError, Token, tokens_of
 from amqproxy.rules.wording import like
 
-ACTS: dict[str, tuple[str, ...]] = {
-    "publish": ("basic.publish",),
-    "consume": ("basic.consume",),
-    "get": ("basic.get",),
-    "declare": ("exchange.declare", "queue.declare"),
-    "delete": ("exchange.delete", "queue.delete"),
-    "bind": ("queue.bind", "exchange.bind"),
-    "unbind": ("queue.unbind", "exchange.unbind"),
-    "purge": ("queue.purge",),
-    "connect": ("connection.open",),
+ACTS: dict[str, tuple[frozenset[str], ...]] = {
+    "publish": (frozenset({"exchange", "routing_key", "queue"}),),
+    "consume": (frozenset({"queue"}),),
+    "get": (frozenset({"queue"}),),
+    "declare": (frozenset({"exchange"}), frozenset({"queue"})),
+    "delete": (frozenset({"exchange"}), frozenset({"queue"})),
+    "bind": (frozenset({"exchange", "queue", "routing_key"}),),
+    "unbind": (frozenset({"exchange", "queue", "routing_key"}),),
+    "purge": (frozenset({"queue"}),),
+    "connect": (frozenset(),),
 }
-"""What may be done, and the methods that do it."""
+"""What may be done, and what each of them may be done to."""
 
 ANY = "any"
-_BOTH_EXCHANGES = frozenset({"exchange.bind", "exchange.unbind"})
 _WHO = ("user", "address", "vhost")
 _OBJECTS = ("exchange", "queue", "routing_key", "vhost")
 
@@ -53,14 +56,48 @@ _TOKEN = re.compile(
 )
 
 
-class Line(msgspec.Struct, frozen=True):
+class Line(msgspec.Struct, frozen=True, dict=True):
     """One line: its number in the text, with a letter where it is not the first there; what it says, whether it allows
-    or denies, and the commands that it is about."""
+    or denies; and who, the acts, and the objects that it is about. The `otherwise` is about all that is left."""
 
     number: str
     text: str
     does_allow: bool
-    matches: tuple[Match, ...]
+    acts: frozenset[str]
+    who: Mapping[str, tuple[str, ...]] = {}
+    objects: Mapping[str, tuple[str, ...]] = {}
+    is_otherwise: bool = False
+
+    @property
+    def is_keyed(self) -> bool:
+        """Does it take the header of a publish to tell whether it holds of that?"""
+        return "publish" in self.acts and bool({"routing_key", "queue"} & self.objects.keys())
+
+    @cached_property
+    def _about_client(self) -> tuple[Condition, ...]:
+        return Match(**self.who).conditions()  # type: ignore[arg-type]
+
+    def is_for(self, seen: Seen) -> bool:
+        """Is it about that client?"""
+        return all(each.holds(seen) for each in self._about_client)
+
+    @cached_property
+    def _predicates(self) -> tuple[tuple[str, Predicate, bool], ...]:
+        return tuple((key, predicate(patterns), takes_all(patterns)) for key, patterns in self.objects.items())
+
+    def holds_of(self, operation: Operation) -> bool:
+        """Is the line about that? A name that cannot be told may be any: it is not allowed, and is denied."""
+        if operation.act not in self.acts or (operation.is_implied and "queue" not in self.objects):
+            return False
+        for key, holds, takes_everything in self._predicates:
+            name = getattr(operation, key)
+            if isinstance(name, Unknown):
+                is_about = takes_everything if self.does_allow else key == "queue" or "exchange" in self.objects
+            else:
+                is_about = name is not None and holds(name)
+            if not is_about:
+                return False
+        return True
 
 
 def parse(text: str) -> tuple[Line, ...]:
@@ -102,8 +139,7 @@ class _Parser:
         if first.text == "otherwise":
             does_allow = self._word("allow", "deny").text == "allow"
             self._end()
-            every = Match(method=tuple([name for names in ACTS.values() for name in names]))
-            return Line(number, self._since(first), does_allow, (every,))
+            return Line(number, self._since(first), does_allow, frozenset(ACTS), is_otherwise=True)
         does_allow = first.text == "allow"
         who = self._who()
         self._word("to")
@@ -115,8 +151,10 @@ class _Parser:
         self._end()
         for key in who.keys() & objects.keys():
             raise self._error(acts[-1], f"the {key} is said before `to` already")
-        about = who | objects
-        return Line(number, self._since(first), does_allow, tuple(self._matches(acts, about, does_allow)))
+        if "vhost" in objects:
+            who["vhost"] = objects.pop("vhost")
+        meant = frozenset(name for act in acts for name in self._meant(act, objects.keys()))
+        return Line(number, self._since(first), does_allow, meant, who, objects)
 
     def _number(self, first: Token) -> str:
         number = self._text.count("\n", 0, first.place) + 1
@@ -164,23 +202,12 @@ class _Parser:
                 return tuple(texts)
             self._at += 1
 
-    def _matches(self, acts: list[Token], about: dict[str, tuple[str, ...]], does_allow: bool) -> Iterator[Match]:
-        fields = about.keys() & {"exchange", "queue", "routing_key"}
-        for act in acts:
-            names = [name for each in ACTS.values() for name in each] if act.text == ANY else list(ACTS[act.text])
-            names = [name for name in names if all(_has(name, field) for field in fields)]
-            if not names:
-                raise self._error(act, f"what `{act.text}` is about has no {' and '.join(sorted(fields))}")
-            both = [name for name in names if name in _BOTH_EXCHANGES and "exchange" in about]
-            others = tuple([name for name in names if name not in both])
-            if others:
-                yield Match(method=others, **about)  # type: ignore[arg-type]
-            if both and does_allow:
-                yield Match(method=tuple(both), destination=about["exchange"], **about)  # type: ignore[arg-type]
-            elif both:
-                rest = {key: value for key, value in about.items() if key != "exchange"}
-                yield Match(method=tuple(both), **about)  # type: ignore[arg-type]
-                yield Match(method=tuple(both), destination=about["exchange"], **rest)  # type: ignore[arg-type]
+    def _meant(self, act: Token, keys: AbstractSet[str]) -> Iterable[str]:
+        """The acts that a word means: those that can be done to what the line names."""
+        names = [name for name in (ACTS if act.text == ANY else [act.text]) if any(keys <= each for each in ACTS[name])]
+        if not names:
+            raise self._error(act, f"what `{act.text}` is about has no {' and '.join(sorted(keys))}")
+        return names
 
     def _peek(self) -> Token:
         return self._tokens[self._at]
@@ -202,11 +229,6 @@ class _Parser:
 
     def _error(self, token: Token, what: str) -> TextError:
         return TextError(what, self._text, token.place)
-
-
-def _has(method: str, field: str) -> bool:
-    fields = BY_NAME[method].__struct_fields__
-    return field in fields or (field == "exchange" and "source" in fields)
 
 
 def _article(key: str) -> str:

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Annotated
 
 import msgspec
 
-from amqproxy.rules.access_list import parse
+from amqproxy.rules.access_list import Line, parse
 from amqproxy.rules.allow import Allow
+from amqproxy.rules.condition import Condition
+from amqproxy.rules.match import Match
+from amqproxy.rules.names import Source
+from amqproxy.rules.operations import METHODS, operations
 from amqproxy.rules.refuse import Refuse
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import Seen
-from amqproxy.rules.verdict import Verdict
+from amqproxy.rules.verdict import Stage, Verdict
+
+PUBLISH = "basic.publish"
 
 
 class AccessList(Rule, frozen=True, tag="acl"):
     """Ask the `lines` in order: what the first that holds allows goes on to the next rule, what it denies is refused.
 
-    What no line is about goes on. `code` and `text` are those of the refusal; `access_list` says how lines are written.
+    What no line is about goes on. A command that does several things is refused if one of them is denied. `code` and
+    `text` are those of the refusal; `access_list` says how lines are written.
     """
 
     lines: str
@@ -31,17 +40,86 @@ class AccessList(Rule, frozen=True, tag="acl"):
             raise ValueError(f".lines: {error}") from None
         self.expanded()
 
+    @cached_property
+    def parsed(self) -> tuple[Line, ...]:
+        return parse(self.lines)
+
     def expanded(self) -> tuple[Rule, ...]:
-        """A rule or more for each line."""
+        """For each line a rule about publishes, whose header it may take to tell, and one about all else."""
         rules: list[Rule] = []
-        for line in parse(self.lines):
-            for match in line.matches:
-                name = f"{self.name}, line {line.number}"
-                if line.does_allow:
-                    rules.append(Allow(name=name, match=match, mode=self.mode))
-                else:
-                    rules.append(Refuse(name=name, match=match, mode=self.mode, code=self.code, text=self.text))
+        for place, line in enumerate(self.parsed):
+            methods = frozenset(name for act in line.acts for name in METHODS[act])
+            for names in (methods & {PUBLISH}, methods - {PUBLISH}):
+                if names:
+                    rules.append(self._part(place, line, tuple(sorted(names))))
         return tuple(rules)
+
+    def _part(self, place: int, line: Line, methods: tuple[str, ...]) -> Rule:
+        name, match = f"{self.name}, line {line.number}", Match(method=methods, **line.who)  # type: ignore[arg-type]
+        part: Rule
+        if line.does_allow:
+            part = _Allowing(name=name, match=match, mode=self.mode)
+        else:
+            part = _Denying(name=name, match=match, mode=self.mode, code=self.code, text=self.text)
+        part.__dict__["about_operations"] = tuple(self._conditions(place, line, methods == (PUBLISH,)))
+        return part
+
+    def _conditions(self, place: int, line: Line, is_publish: bool) -> Iterator[Condition]:
+        """That the line decides about a command: what each of its objects tells, and then that it is this line."""
+        for key in line.objects:
+            yield Condition(Source.METHOD, Stage.METHOD, frozenset({key}), _concerning(line, key, is_publish))
+        reads = frozenset(line.objects) or frozenset({"method"})
+        needs_header = is_publish and (
+            any(each.is_keyed for each in self.parsed[: place + 1])
+            or any("queue" in each.objects for each in self.parsed if each.is_keyed)
+        )
+        source, stage = (Source.CONTENT, Stage.HEADER) if needs_header else (Source.METHOD, Stage.METHOD)
+        yield Condition(source, stage, reads, lambda seen: self.deciding(seen) == place)
+
+    def deciding(self, seen: Seen) -> int | None:
+        """The place of the line that decides: the first that denies anything that is done, or else the last that allows
+        something; None where none is about it."""
+        allowing = denying = -1
+        lines = [(place, line) for place, line in enumerate(self.parsed) if line.is_for(seen)]
+        for operation in operations(seen.command):
+            for place, line in lines:
+                if line.holds_of(operation):
+                    if line.does_allow:
+                        allowing = max(allowing, place)
+                    elif denying < 0 or place < denying:
+                        denying = place
+                    break
+        if denying >= 0:
+            return denying
+        return allowing if allowing >= 0 else None
 
     def decide(self, seen: Seen, memory: Memory) -> Verdict:
         raise AssertionError("the rules of its lines are asked instead")
+
+
+class _Allowing(Allow, frozen=True, tag="allowing line"):
+    def conditions(self) -> tuple[Condition, ...]:
+        return _of_part(self)
+
+
+class _Denying(Refuse, frozen=True, tag="denying line"):
+    def conditions(self) -> tuple[Condition, ...]:
+        return _of_part(self)
+
+
+def _of_part(part: Rule) -> tuple[Condition, ...]:
+    about_operations: tuple[Condition, ...] = part.__dict__["about_operations"]
+    return (*part.match.conditions(), *about_operations)
+
+
+def _concerning(line: Line, key: str, is_publish: bool) -> Callable[[Seen], bool]:
+    """May anything that a command does be what the line is about, as far as one of its objects tells?"""
+    if is_publish and "queue" in line.objects:
+        return lambda seen: True  # any may name one in its header
+    keys = {key} if key != "routing_key" else {"exchange"} if is_publish else {"exchange", "routing_key"}
+    alone = msgspec.structs.replace(line, objects={each: line.objects[each] for each in keys & line.objects.keys()})
+
+    def holds(seen: Seen) -> bool:
+        return any(alone.holds_of(operation) for operation in operations(seen.command))
+
+    return holds

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from amqproxy.rules.match import Places
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Verdict
 
 
 class Allow(Rule, frozen=True, tag="allow"):
-    """Let it pass; no later rule is asked."""
+    """Let it pass; no later rule is asked.
 
+    The match has to hold of all that the command names.
+    """
+
+    places = Places.ALL
     is_constant = True
     renames = False
 

@@ -134,7 +134,7 @@ class Case:
 
 
 def _methods(rule: Rule) -> frozenset[str]:
-    matched = rule.match.methods
+    matched = rule.matched
     return matched if rule.methods is None else matched & rule.methods
 
 

@@ -10,7 +10,6 @@ import msgspec
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.grammar import CLIENT, SENDERS, SERVER, Peer
 from amqproxy.amqp091.methods import BY_NAME, ConnectionOpenOk
-from amqproxy.rules.access_list import parse
 from amqproxy.rules.acl import AccessList
 from amqproxy.rules.allow import Allow
 from amqproxy.rules.case import Case
@@ -122,7 +121,7 @@ def explained(rules: Iterable[Rule], inquiry: Inquiry) -> Iterator[str]:
     ended_by = ""
     for number, rule in enumerate(ruleset.rules, 1):
         yield f"{number}. {rule.__struct_config__.tag} `{rule.name}`{_mode(rule)}"
-        lines = [line.text for line in parse(rule.lines)] if isinstance(rule, AccessList) else []
+        lines = [line.text for line in rule.parsed] if isinstance(rule, AccessList) else []
         names = list(dict.fromkeys([part.name for part in rule.expanded()]))
         yield from _of_a_list(rule) if lines else _of_one(parts[rule.name][0])
         has_held = ""

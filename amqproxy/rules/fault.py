@@ -51,7 +51,7 @@ class Fault(Rule, frozen=True, tag="fault"):
 
     def __post_init__(self) -> None:
         methods = self.methods
-        if methods is not None and not methods & self.match.methods:
+        if methods is not None and not methods & self.matched:
             raise ValueError(f".match: such a fault happens only to {', '.join(sorted(methods)[:5])}")
 
     @property
@@ -66,12 +66,12 @@ class Fault(Rule, frozen=True, tag="fault"):
     def reads_unacked(self) -> bool:
         """What is passed over must be told from what came before it: that may be acknowledged with what is later."""
         fault = self.fault
-        is_lost = isinstance(fault, DropFault) and fault.told == "nothing" and "basic.deliver" in self.match.methods
+        is_lost = isinstance(fault, DropFault) and fault.told == "nothing" and "basic.deliver" in self.matched
         return is_lost or isinstance(fault, ReorderFault)
 
     @property
     def acts_at_start(self) -> bool:
-        is_about_commands = self.match.method is not None or HEARTBEAT not in self.match.methods
+        is_about_commands = self.match.method is not None or HEARTBEAT not in self.matched
         return isinstance(self.fault, OctetFault) and not is_about_commands and self.match.sender is None
 
     def begin(self) -> Occasions:

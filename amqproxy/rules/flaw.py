@@ -33,7 +33,7 @@ def check(rules: Iterable[Rule]) -> None:
 def _check_one(rule: Rule) -> None:
     if not rule.name:
         raise ValueError(".name: a rule needs one, to be counted and talked about")
-    conditions = rule.match.conditions()
+    conditions = rule.conditions()
     if rule.when:
         try:
             conditions = (*conditions, compiled(rule.when).condition)
@@ -50,7 +50,7 @@ def _check_one(rule: Rule) -> None:
                 "match by what is known of the client"
             )
         return
-    possible = rule.match.methods
+    possible = rule.matched
     if not possible:
         raise ValueError(".match: no method has all that is asked for")
     if rule.methods is not None:

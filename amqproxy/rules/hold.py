@@ -33,7 +33,7 @@ class Hold(Rule, frozen=True, tag="hold"):
     renames = False
 
     def __post_init__(self) -> None:
-        matched = self.match.methods
+        matched = self.matched
         if not matched & self.methods:
             raise ValueError(f"{', '.join(sorted(matched)[:3])} cannot be held")
 

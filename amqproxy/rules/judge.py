@@ -15,12 +15,20 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.frames import HEARTBEAT, Allowance, Frame
 from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
-from amqproxy.amqp091.methods import ConnectionOpen, ConnectionOpenOk, ConnectionStartOk, Method
+from amqproxy.amqp091.methods import (
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionStartOk,
+    Method,
+    QueueDeclare,
+    QueueDeclareOk,
+)
 from amqproxy.amqp091.wire import Table as FieldTable
 from amqproxy.rules.case import Case, account
 from amqproxy.rules.filters import compiled
 from amqproxy.rules.introduction import introduced
 from amqproxy.rules.known import MAX_OCTETS, Known, Spared, acts, likeness
+from amqproxy.rules.last_queue import LastQueues
 from amqproxy.rules.names import method_name
 from amqproxy.rules.outcome import Count, Counts, Outcome, outcome
 from amqproxy.rules.redact import Redact
@@ -79,7 +87,7 @@ class RuleSet:
 
 def _cases(rule: Rule, place: int, before: Mapping[str, Case], counts: Counts) -> Iterator[Case]:
     """The rule, or its parts, from `place` on."""
-    conditions = rule.match.conditions()
+    conditions = rule.conditions()
     if rule.when:
         conditions = (*conditions, compiled(rule.when).condition)
     parts = rule.expanded()
@@ -89,7 +97,7 @@ def _cases(rule: Rule, place: int, before: Mapping[str, Case], counts: Counts) -
         if part is rule:
             yield Case(part, place, conditions, shared, counts)
         else:
-            every = (*part.match.conditions(), *conditions)
+            every = (*part.conditions(), *conditions)
             last = place + len(parts) - 1
             yield Case(part, place + number, every, shared, counts, within=rule, last_place=last)
 
@@ -104,6 +112,7 @@ class Judge:
         self._memories: dict[Case, Memory] = {}
         self._started: set[Case] = set()
         self._retired: tuple[Case, ...] = ()
+        self._last_queues = LastQueues()
         self.know(client)
 
     def know(self, client: Client) -> None:
@@ -173,6 +182,30 @@ class Judge:
 
         A rule that raises refuses it. `ProtocolError` when it is malformed, which is its sender's fault.
         """
+        if self._table.knows_queues:
+            if seen.sender is CLIENT and self._last_queues.concerns(seen.command):
+                return self._judged_by_name(seen)
+            if seen.sender is SERVER and seen.command.index == QueueDeclareOk.index:
+                verdict = self._judged(seen)
+                if verdict.command is not None:
+                    self._last_queues.name(seen.command.channel, verdict.command.method.queue)
+                return verdict
+        return self._judged(seen)
+
+    def _judged_by_name(self, seen: Seen) -> Verdict:
+        """The verdict on a command that means the last queue, or makes one the last."""
+        before = seen.command
+        written_out = self._last_queues.written_out(before)
+        verdict = self._judged(seen if written_out is before else msgspec.structs.replace(seen, command=written_out))
+        if verdict.command is None:
+            return verdict
+        if isinstance(before.method, QueueDeclare):
+            self._last_queues.note(before.channel, before.method)
+            return verdict
+        left = self._last_queues.left_out(verdict.command, written_out, before)
+        return verdict if left is verdict.command else msgspec.structs.replace(verdict, command=left)
+
+    def _judged(self, seen: Seen) -> Verdict:
         command = seen.command
         known = self._known_of(seen)
         known.count()
@@ -231,6 +264,12 @@ class Judge:
             return _open(row, seen, Known(command, Verdict(command=command), Stage.METHOD), -1, is_certain=False)
         _ = command.method  # as in `judge`
         verdict = Verdict(command=command)
+        if self._table.knows_queues and self._is_about_last_queue(seen):
+            known = _open(row, seen, Known(command, verdict, Stage.METHOD), -1, is_certain=False)
+            known.is_restored_first = seen.sender is SERVER and bool(row.restoring)
+            known.is_restored_last = seen.sender is CLIENT and bool(row.restoring)
+            known.stage = max(known.stage, row.restoring_stage)
+            return known
         if seen.sender is SERVER and row.restoring:
             restored = self._restored_for_good(row, seen, verdict)
             if restored is None:
@@ -249,6 +288,11 @@ class Judge:
                 known.is_final = known.is_passing = False
                 known.stage = max(known.stage, row.restoring_stage)
         return known
+
+    def _is_about_last_queue(self, seen: Seen) -> bool:
+        if seen.sender is SERVER:
+            return seen.command.index == QueueDeclareOk.index
+        return self._last_queues.concerns(seen.command)
 
     def _settled(
         self, row: Row, seen: Seen, verdict: Verdict, command: Command, allowances: list[Allowance] | None
@@ -458,6 +502,7 @@ class Judge:
 
     def channel_closed(self, number: int) -> None:
         """The channel is no more on the client's leg."""
+        self._last_queues.forget(number)
         for case, memory in self._memories.items():
             with case.counting_failures():
                 case.rule.channel_closed(number, memory)
@@ -477,6 +522,7 @@ class Judge:
         """
         judge = Judge(ruleset, self.client)
         judge.era = self.era + 1
+        judge._last_queues = self._last_queues
         old = {case.rule.name: case for case in (*self._retired, *self.ruleset.cases)}
         for case in ruleset.cases:
             before = old.get(case.rule.name)

@@ -85,7 +85,7 @@ class Limit(Rule, frozen=True, tag="limit"):
             raise ValueError(f".per: a limit of {self.of} is nothing that is shared")
         if isinstance(self.per, tuple) and not self.per:
             raise ValueError(".per: an empty list says nothing: leave it out")
-        if self.methods and not self.methods & self.match.methods:
+        if self.methods and not self.methods & self.matched:
             raise ValueError(f".match: a limit of {self.of} is about {', '.join(sorted(self.methods))}")
         if self.of in ("prefetch", "unacked") and not 1 <= self._most <= MAX_PREFETCH:
             raise ValueError(f".most: a prefetch is from 1 to {MAX_PREFETCH}")

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from amqproxy.amqp091.methods import BY_NAME
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.methods import BY_NAME, BasicPublish
 from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.wire import Table
 from amqproxy.rules.clock_time import ClockTime
 from amqproxy.rules.condition import Condition
 from amqproxy.rules.names import NAMES, Source
-from amqproxy.rules.pattern import Patterns, predicate
+from amqproxy.rules.operations import Name, Unknown, exchanges_of, queues_of, routing_keys_of
+from amqproxy.rules.pattern import Patterns, Predicate, predicate, takes_all
 from amqproxy.rules.quantity import octets
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage
@@ -24,6 +28,17 @@ HEARTBEAT = "heartbeat"
 
 Wanted = bool | int | float | str | tuple[str, ...]
 """What is wanted of an entry: true, that it is there; false, that it is not; a number; or a pattern of its text."""
+
+
+class Places(StrEnum):
+    """Which of the exchanges, queues and routing keys that a command names have to match."""
+
+    ANY = "any"
+    """Any that has an effect: CC and BCC, dead-letter and alternate exchanges, both ends of a binding."""
+    ALL = "all"
+    """All of those."""
+    OWN = "own"
+    """That of its method."""
 
 
 class Sizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -46,7 +61,8 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     What a command does not have matches no pattern, not even a negated one. `address` takes addresses and networks;
     `client` names client properties, `properties` and `headers` what a message has, `json` JSON pointers into its body;
-    `sample` is a percentage.
+    `sample` is a percentage. Of an exchange, a queue or a routing key, a command may name several: `Places` says which
+    of them have to match.
     """
 
     sender: Literal["client", "server"] | None = None
@@ -80,40 +96,80 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     @property
     def methods(self) -> frozenset[str]:
         """The methods that it can hold of, and the heartbeat."""
+        return self.methods_in(Places.ANY)
+
+    def methods_in(self, places: Places) -> frozenset[str]:
+        """The same, where names have to match in these places."""
         every: Iterable[str] = (*BY_NAME, HEARTBEAT)
         if self.method is not None:
             holds = _placed("method", predicate, self.method)
             every = [name for name in every if holds(name)]
             if not every:
                 raise ValueError(f".method: {_no_such_method(self.method)}")
+        further = {} if places is Places.OWN else _FURTHER
         for key, fields in _FIELDS.items():
             if getattr(self, key):
-                every = [name for name in every if name in BY_NAME and _has(name, fields)]
+                others = further.get(key, ())
+                every = [name for name in every if name in others or (name in BY_NAME and _has(name, fields))]
         if any(getattr(self, key) for key in ("size", "properties", "headers", "body", "json")):
             every = [name for name in every if name in BY_NAME and BY_NAME[name].carries_content]
         return frozenset(every)
 
-    def conditions(self) -> tuple[Condition, ...]:
+    def conditions(self, places: Places = Places.ANY) -> tuple[Condition, ...]:
         """What must hold, but for `method`, cheapest first; `ValueError` with the key and what is wrong with it."""
-        return (*self._of_text(), *self._of_entries(), *self._of_others())
+        return (*self._of_text(places), *self._of_entries(places), *self._of_others())
 
-    def _of_text(self) -> Iterable[Condition]:
+    def _of_text(self, places: Places) -> Iterable[Condition]:
         for key, path in _TEXTS.items():
             patterns = getattr(self, key)
-            if patterns is not None:
-                yield _about(path, _of_text(_placed(key, predicate, patterns)))
+            if patterns is None:
+                continue
+            holds = _placed(key, predicate, patterns)
+            if key in _NAMED and places is not Places.OWN:
+                yield from self._of_names(key, holds, patterns, places)
+            else:
+                yield _about(path, _of_text(holds))
         if self.address is not None:
             yield _about("client.address", _of_text(_placed("address", networks, self.address)))
 
-    def _of_entries(self) -> Iterable[Condition]:
+    def _of_names(self, key: str, holds: Predicate, patterns: Patterns, places: Places) -> Iterable[Condition]:
+        """That the names match which a command has in all its places. Those in the header of a publish come later."""
+        names = _NAMED[key]
+        counts_unknown = takes_all(patterns) if places is Places.ALL else self.exchange is not None or key == "queue"
+
+        def is_so(name: Name) -> bool:
+            return counts_unknown if isinstance(name, Unknown) else holds(name)
+
+        def do_hold(seen: Seen) -> bool:
+            found = names(seen.command)
+            if places is Places.ALL:
+                return bool(found) and all(map(is_so, found))
+            return any(map(is_so, found))
+
+        reads = frozenset({key})
+        if key == "exchange" or "basic.publish" not in self.methods:
+            yield Condition(Source.METHOD, Stage.METHOD, reads, do_hold)
+            return
+
+        def may_hold(seen: Seen) -> bool:
+            if seen.command.index != BasicPublish.index:
+                return do_hold(seen)
+            return bool(names(seen.command)) if places is Places.ANY else do_hold(seen)
+
+        yield Condition(Source.METHOD, Stage.METHOD, reads, may_hold)
+        yield Condition(Source.CONTENT, Stage.HEADER, reads, do_hold)
+
+    def _of_entries(self, places: Places) -> Iterable[Condition]:
         for name in self.properties:
             if name == "headers" or name not in Properties.__struct_fields__:
                 raise ValueError(f".properties: no message has a property `{name}`{like(name, _PROPERTIES)}")
         for name, wanted in self.properties.items():
             yield _about(f"properties.{name}", _placed(f"properties.{name}", entry, wanted))
-        for key, path in (("client", "client.properties"), ("arguments", "arguments"), ("headers", "headers")):
+        for name, wanted in self.client.items():
+            yield _about("client.properties", _at(_placed(f"client.{name}", entry, wanted), name, at_path))
+        for key in ("arguments", "headers"):
             for name, wanted in getattr(self, key).items():
-                yield _about(path, _at(_placed(f"{key}.{name}", entry, wanted), name, at_path))
+                yield _about(key, _of_twins(_placed(f"{key}.{name}", entry, wanted), name, places))
         for pointer, wanted in self.json.items():
             if pointer and not pointer.startswith("/"):
                 raise ValueError(f".json: `{pointer}` is no JSON pointer: it must begin with /")
@@ -148,8 +204,22 @@ _TEXTS = {
 }
 """The keys that are patterns, and the names of what they are about."""
 
+_NAMED: Mapping[str, Callable[[Command], Sequence[Name]]] = {
+    "exchange": exchanges_of,
+    "queue": queues_of,
+    "routing_key": routing_keys_of,
+}
+"""The keys that are about names which stand in several places, and how to find them."""
+
+_FURTHER = {
+    "exchange": ("queue.declare",),
+    "queue": ("basic.publish",),
+    "routing_key": ("queue.declare", "exchange.declare"),
+}
+"""The methods that have no such field, and may yet name one, in arguments or by the default exchange."""
+
 _FIELDS = {
-    "exchange": ("exchange", "source"),
+    "exchange": ("exchange", "source", "destination"),
     "destination": ("destination",),
     "queue": ("queue",),
     "routing_key": ("routing_key",),
@@ -223,6 +293,38 @@ def text_of(value: Any) -> str | None:
 
 def _at(check: Callable[[Any], bool], place: str, look_up: Callable[[Any, str], Any]) -> Callable[[Any], bool]:
     return lambda value: value is not None and check(look_up(value, place))
+
+
+def _of_twins(check: Callable[[Any], bool], path: str, places: Places) -> Callable[[Any], bool]:
+    """Does a check hold of an entry of a table, which may have several of one name? RabbitMQ goes by the first."""
+
+    def holds(table: Any) -> bool:
+        if table is None:
+            return False
+        found = every_at_path(table, path) or [None]
+        if places is Places.OWN:
+            return check(found[0])
+        return all(map(check, found)) if places is Places.ALL else any(map(check, found))
+
+    return holds
+
+
+def every_at_path(table: Any, path: str) -> list[Any]:
+    """As `at_path`, but all entries of that name, where a table has several."""
+    found = _every(table, path)
+    if not found and "/" in path:
+        tables = [table]
+        *steps, last = path.split("/")
+        for step in steps:
+            tables = [each for inner in tables for each in _every(inner, step)]
+        found = [each for inner in tables for each in _every(inner, last)]
+    return found
+
+
+def _every(table: Any, name: str) -> list[Any]:
+    if isinstance(table, Table):
+        return [field.value for field in table.fields if field.name == name]
+    return [table[name]] if isinstance(table, Mapping) and name in table else []
 
 
 def at_path(table: Any, path: str) -> Any:

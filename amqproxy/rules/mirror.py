@@ -41,7 +41,7 @@ class Mirror(Rule, frozen=True, tag="mirror"):
     def __post_init__(self) -> None:
         if self.upstream is None and self.exchange is None and self.routing_key is None:
             raise ValueError("a copy to where the original goes: say another exchange, routing_key or upstream")
-        matched = self.match.methods
+        matched = self.matched
         if not matched & self.methods:
             raise ValueError(f"only basic.publish is mirrored, and not {', '.join(sorted(matched)[:3])}")
         for key in ("exchange", "routing_key"):

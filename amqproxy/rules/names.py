@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 
+from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import HEARTBEAT
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Array, Table
+from amqproxy.rules.operations import Name as Named
+from amqproxy.rules.operations import exchanges_of, queues_of, routing_keys_of
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage
 
@@ -79,6 +82,11 @@ def _of_client(field: str) -> Callable[[Seen], Any]:
 
 def _of_channel(field: str) -> Callable[[Seen], Any]:
     return lambda seen: getattr(seen.channel, field)
+
+
+def _every(names: Callable[[Command], Sequence[Named]]) -> Callable[[Seen], list[str]]:
+    """All the names that a command has in its places, but for those that cannot be told."""
+    return lambda seen: [name for name in names(seen.command) if isinstance(name, str)]
 
 
 def method_name(seen: Seen) -> str:
@@ -166,6 +174,15 @@ _ALL = [
     _about_method("queue", "of declare, bind, purge, delete, consume and get", _of_method("queue")),
     _about_method("routing_key", "of messages and bindings", _of_method("routing_key")),
     _about_method("consumer_tag", "of consumers and deliveries", _of_method("consumer_tag")),
+    _about_method("exchanges", "all exchanges that it has an effect on", _every(exchanges_of), Kind.LIST),
+    _about_content("queues", Stage.HEADER, "all queues that it has an effect on", _every(queues_of), Kind.LIST),
+    _about_content(
+        "routing_keys",
+        Stage.HEADER,
+        "all routing keys that messages get by it",
+        _every(routing_keys_of),
+        Kind.LIST,
+    ),
     _about_method("arguments", "the table of declare, bind and consume", _of_method("arguments"), Kind.TABLE),
     _about_moment("fields", "all that the method says, under the specification's names", _fields, Kind.TABLE),
     _about_client("vhost", "the virtual host, once the client has asked for it", _of_client("vhost")),

@@ -49,6 +49,15 @@ def exact(patterns: Patterns) -> frozenset[str] | None:
     return None if None in words else frozenset(word for word in words if word is not None)
 
 
+def takes_all(patterns: Patterns) -> bool:
+    """Do the patterns say of themselves that they match whatever there is?"""
+    several = (patterns,) if isinstance(patterns, str) else patterns
+    return bool(_EVERYTHING & {*several}) and not any(each.startswith("!") for each in several)
+
+
+_EVERYTHING = {"*", "topic:#", "regex:.*"}
+
+
 def _word(pattern: str) -> str | None:
     if pattern.startswith("is:"):
         return pattern[3:]

@@ -65,7 +65,7 @@ class Redact(Rule, frozen=True, tag="redact"):
                 f"{', '.join(self.properties)}: no message has such a property; headers have a key of theirs"
             )
         _ = self._secret_headers, self._secret_arguments, self._pointers, self._expressions
-        matched = self.match.methods
+        matched = self.matched
         if not matched & self.methods:
             raise ValueError(f"there is nothing of it to cover in {', '.join(sorted(matched)[:3])}")
 

@@ -73,7 +73,7 @@ class Refuse(Rule, frozen=True, tag="refuse"):
     renames = False
 
     def __post_init__(self) -> None:
-        matched = self.match.methods
+        matched = self.matched
         if not matched & self.methods:
             raise ValueError(f"{', '.join(sorted(matched)[:3])} cannot be refused")
         if self._template is not None:

@@ -23,6 +23,7 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.rules import login, name_places, trace_context
 from amqproxy.rules.body_edit import BodyEdit
 from amqproxy.rules.edit import Edit, check_fields, check_properties
+from amqproxy.rules.match import Places
 from amqproxy.rules.name_places import CLOSES, MESSAGES, Noun, Rename
 from amqproxy.rules.pattern import exact
 from amqproxy.rules.renaming import Renaming, UsedNames, put
@@ -81,11 +82,16 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
             check_fields(self.fields)
         if not self._renamings and not self._has_password and not self._edits and self.tune is None:
             raise ValueError("a rewrite that changes nothing: say what it is to change")
-        matched = self.match.methods
+        matched = self.matched
         if matched and not matched & self.methods:
             raise ValueError(f"it changes nothing in {', '.join(sorted(matched)[:3])}")
 
     # --- what it needs, and which methods it is about
+
+    @property
+    def places(self) -> Places:
+        """`match` says which commands are edited; names elsewhere are found by `from`."""
+        return Places.OWN
 
     @property
     def methods(self) -> frozenset[str]:

@@ -9,7 +9,8 @@ import msgspec
 
 from amqproxy.amqp091.frames import Allowance
 from amqproxy.amqp091.grammar import Peer
-from amqproxy.rules.match import Match
+from amqproxy.rules.condition import Condition
+from amqproxy.rules.match import Match, Places
 from amqproxy.rules.resources import Resources
 from amqproxy.rules.seen import Client, Seen
 from amqproxy.rules.verdict import Impairment, Stage, Verdict
@@ -58,6 +59,20 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def methods(self) -> frozenset[str] | None:
         """The methods that the action can do something about; None: all. Others are never shown to it."""
         return None
+
+    @property
+    def places(self) -> Places:
+        """Where the names have to stand that `match` is about."""
+        return Places.ANY
+
+    @property
+    def matched(self) -> frozenset[str]:
+        """The methods that `match` can hold of, and the heartbeat."""
+        return self.match.methods_in(self.places)
+
+    def conditions(self) -> tuple[Condition, ...]:
+        """What must hold of a command for the rule to be asked, but for its method and `when`."""
+        return self.match.conditions(self.places)
 
     @property
     def renames(self) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
-from amqproxy.amqp091.methods import BY_INDEX
+from amqproxy.amqp091.methods import BY_INDEX, QueueDeclare, QueueDeclareOk
 from amqproxy.rules.case import Case
+from amqproxy.rules.last_queue import MAY_LEAVE_QUEUE_OUT
 from amqproxy.rules.match import HEARTBEAT
+from amqproxy.rules.name_places import MESSAGES
 from amqproxy.rules.verdict import Stage
 
 MAX_EXCHANGES = 1024
@@ -18,28 +20,26 @@ class Row:
     """The rules for one method of one sender: to be asked in order, and to be asked to restore names: those that the
     server says in reverse, those that the client says again as they were changed at first.
 
-    Those that are about other exchanges than the method's are found out once an exchange.
+    Those that are about other exchanges than a message's are found out once an exchange.
     """
 
     __slots__ = ("_by_exchange", "_is_choosy", "asked", "restores_for_good", "restoring", "restoring_stage")
 
-    def __init__(self, sender: Peer, asked: list[Case], restoring: list[Case]) -> None:
+    def __init__(self, sender: Peer, method: str, asked: list[Case], restoring: list[Case]) -> None:
         self.asked = tuple(asked)
         self.restoring = tuple(restoring if sender is CLIENT else reversed(restoring))
         self.restoring_stage = max([each.rule.restoring_needs for each in restoring], default=Stage.NOTHING)
         constant = all(each.rule.restores_alike(sender) for each in restoring)
         self.restores_for_good = constant and self.restoring_stage <= Stage.METHOD
         """Do the same names come back for the same method, always?"""
-        self._is_choosy = any(case.is_about_exchange is not None for case in asked)
-        self._by_exchange: dict[str | None, tuple[Case, ...]] = {}
+        self._is_choosy = method in MESSAGES and any(case.is_about_exchange is not None for case in asked)
+        self._by_exchange: dict[str, tuple[Case, ...]] = {}
 
     def candidates(self, method: Any) -> tuple[Case, ...]:
         """The rules that may hold of a method, in order."""
         if not self._is_choosy:
             return self.asked
-        exchange = getattr(method, "exchange", None)
-        if exchange is None:
-            exchange = getattr(method, "source", None)
+        exchange = method.exchange
         found = self._by_exchange.get(exchange)
         if found is None:
             if len(self._by_exchange) >= MAX_EXCHANGES:
@@ -49,14 +49,14 @@ class Row:
         return found
 
 
-def _may_be_about(case: Case, exchange: str | None) -> bool:
-    return case.is_about_exchange is None or (exchange is not None and case.is_about_exchange(exchange))
+def _may_be_about(case: Case, exchange: str) -> bool:
+    return case.is_about_exchange is None or case.is_about_exchange(exchange)
 
 
 class Table:
     """The rows of every method and sender, for the clients of whom the same rules can hold."""
 
-    __slots__ = ("_rows", "cases", "heartbeats", "wants")
+    __slots__ = ("_rows", "cases", "heartbeats", "knows_queues", "wants")
 
     def __init__(self, cases: tuple[Case, ...], retired: tuple[Case, ...] = ()) -> None:
         """`retired` are rules of before a reload, whose names may still come back."""
@@ -68,6 +68,12 @@ class Table:
         for sender in (CLIENT, SERVER):
             rows = [_row(cases, retired, sender, cls.name) for cls in BY_INDEX]
             self._rows[sender] = rows
+            if sender is CLIENT:
+                self.knows_queues = any(rows[index] is not None for index in MAY_LEAVE_QUEUE_OUT)
+                """Is it to be known which queue a channel has declared last?"""
+            index = (QueueDeclare if sender is CLIENT else QueueDeclareOk).index
+            if self.knows_queues and rows[index] is None:
+                rows[index] = Row(sender, BY_INDEX[index].name, [], [])
             self.wants[sender] = bytes([row is not None for row in rows])
             self.heartbeats[sender] = _row(cases, retired, sender, HEARTBEAT)
 
@@ -79,4 +85,4 @@ class Table:
 def _row(cases: tuple[Case, ...], retired: tuple[Case, ...], sender: Peer, method: str) -> Row | None:
     asked = [case for case in cases if case.may_ask_about(sender, method)]
     restoring = [case for case in (*retired, *cases) if case.may_restore(sender, method)]
-    return Row(sender, asked, restoring) if asked or restoring else None
+    return Row(sender, method, asked, restoring) if asked or restoring else None

@@ -12,6 +12,20 @@ import pika.exceptions
 import pytest
 from pika.adapters.blocking_connection import BlockingConnection
 
+from amqproxy.amqp091.methods import (
+    BasicConsume,
+    BasicGet,
+    BasicPublish,
+    ChannelClose,
+    ExchangeBind,
+    ExchangeDeclare,
+    ExchangeDelete,
+    QueueBind,
+    QueueDeclare,
+    QueueDelete,
+)
+from amqproxy.amqp091.wire import Array, Field, Table
+from tests.behaviours.client import Channel, Client, Closed
 from tests.real.poll import DEADLINE
 from tests.real.proxy import Proxy, StartProxy
 from tests.real.rabbitmq import RabbitMQ
@@ -111,7 +125,7 @@ def test_an_expression_is_about_what_the_client_really_sends(start_proxy: StartP
 
 
 def test_a_rule_that_fails_refuses_and_the_connection_lives(start_proxy: StartProxy, rabbitmq: RabbitMQ) -> None:
-    rules = [{"name": "odd", "action": "tag", "tags": ["x"], "when": "headers.n > 5"}]
+    rules = [{"name": "odd", "action": "refuse", "when": "headers.n > 6"}]
     proxy = start_proxy(rabbitmq.port, "--metrics", "127.0.0.1:0", rules=rules)
     with connected(proxy) as connection:
         channel = connection.channel()
@@ -125,3 +139,139 @@ def test_a_rule_that_fails_refuses_and_the_connection_lives(start_proxy: StartPr
         again.confirm_delivery()
         again.basic_publish("amq.fanout", "", b"")
     assert re.search(r"rule 'odd' failed: FilterFailed in filters\.py, line \d+", proxy.log)
+
+
+WALLED = r"""
+deny anyone to publish exchange "walled"
+deny anyone to publish queue "walled"
+deny anyone to bind exchange "walled"
+deny anyone to any queue "walled"
+deny anyone to publish exchange "half" routing_key "regex:walled.*"
+otherwise allow
+"""
+"""Nobody may bring anything to the exchange or the queue, nor have anything from them."""
+
+
+class Attacker:
+    """A client behind the proxy that tries each way around the list, on a channel of its own each time."""
+
+    def __init__(self, port: int) -> None:
+        self.client = Client(port).open()
+
+    def tries(self, *said: Any) -> str:
+        """Say methods, and tuples of a publish, its properties and so on; the first refusal, or "" where none came."""
+        channel = self.client.channel()
+        try:
+            for each in said:
+                if isinstance(each, tuple):
+                    method, properties = each
+                    channel.send(method, b"walled off", **properties)
+                else:
+                    channel.call(each)
+            channel.call(ChannelClose(200, "", 0, 0))
+        except Closed as closed:
+            return str(closed)
+        return ""
+
+
+def copied(*keys: str, name: str = "CC") -> dict[str, Any]:
+    return {"headers": Table([Field(name, "A", Array([key])) for key in keys])}
+
+
+def dead(exchange: str, key: str | None = None) -> Table:
+    named = {"x-message-ttl": 1, "x-dead-letter-exchange": exchange}
+    return Table(named if key is None else named | {"x-dead-letter-routing-key": key})
+
+
+MINE = [QueueDeclare(queue="mine", auto_delete=True), ExchangeDeclare(exchange="mine", type="fanout")]
+LINE_BREAK = "wal\nled"
+TO_MINE = BasicPublish(exchange="", routing_key="mine")
+WAYS: dict[str, list[Any]] = {
+    "the exchange": [(BasicPublish(exchange="walled", routing_key="k"), {})],
+    "the queue": [(BasicPublish(exchange="", routing_key="walled"), {})],
+    "a copy": [*MINE, (TO_MINE, copied("walled"))],
+    "a blind copy": [*MINE, (TO_MINE, copied("walled", name="BCC"))],
+    "the second of two headers": [*MINE, (TO_MINE, copied("mine", "walled"))],
+    "a key": [(BasicPublish(exchange="half", routing_key="walled.a"), {})],
+    "a key with a line break": [(BasicPublish(exchange="half", routing_key="walled\na"), {})],
+    "a copy's key": [(BasicPublish(exchange="half", routing_key="k"), copied("walled.a"))],
+    "dead letters": [QueueDeclare(queue="dead-1", arguments=dead("walled"))],
+    "dead letters to the queue": [QueueDeclare(queue="dead-2", arguments=dead("", "walled"))],
+    "dead letters with their own keys": [QueueDeclare(queue="walled-2", arguments=dead(""))],
+    "dead letters with a key": [QueueDeclare(queue="dead-3", arguments=dead("half", "walled.a"))],
+    "dead letters of any key": [QueueDeclare(queue="dead-4", arguments=dead("half"))],
+    "an alternate exchange": [
+        ExchangeDeclare(exchange="mine-2", type="direct", arguments=Table({"alternate-exchange": "walled"}))
+    ],
+    "an exchange bound to it": [*MINE, ExchangeBind(destination="walled", source="mine")],
+    "an exchange bound to it with a line break": [*MINE, ExchangeBind(destination=LINE_BREAK, source="mine")],
+    "an exchange bound from it": [*MINE, ExchangeBind(destination="mine", source="walled")],
+    "a queue bound to it": [*MINE, QueueBind(queue="mine", exchange="walled")],
+    "a queue bound to it with a line break": [*MINE, QueueBind(queue="mine", exchange=LINE_BREAK)],
+    "the queue bound": [*MINE, QueueBind(queue="walled", exchange="mine")],
+    "the queue bound with a line break": [*MINE, QueueBind(queue=LINE_BREAK, exchange="mine")],
+    "the queue declared with a line break": [QueueDeclare(queue=LINE_BREAK, durable=True)],
+    "the queue deleted with a line break": [QueueDelete(queue=LINE_BREAK)],
+    "the queue read": [BasicGet(queue="walled")],
+    "the queue consumed": [BasicConsume(queue="walled")],
+    "the last queue declared": [QueueDeclare(queue="walled", passive=True), BasicGet(queue="")],
+    "the last queue declared, with a line break": [QueueDeclare(queue=LINE_BREAK, passive=True), BasicGet(queue="")],
+    "the last queue consumed": [QueueDeclare(queue="walled", passive=True), BasicConsume(queue="")],
+    "the last queue bound": [*MINE, QueueDeclare(queue="walled", passive=True), QueueBind(queue="", exchange="mine")],
+    "a reply": [*MINE, (TO_MINE, {"reply_to": "walled"})],
+}
+
+
+@pytest.fixture(scope="module")
+def walled(rabbitmq: RabbitMQ) -> Iterator[tuple[Channel, str]]:
+    """A channel past the proxy, and a queue that gets all that gets to the exchange."""
+    client = Client(rabbitmq.port).open()
+    channel = client.channel()
+    channel.call(ExchangeDeclare(exchange="walled", type="fanout"))
+    channel.call(ExchangeDeclare(exchange="half", type="topic"))
+    channel.call(QueueDeclare(queue="walled", durable=True))
+    spy = channel.call(QueueDeclare(queue="", exclusive=True)).queue
+    channel.call(QueueBind(queue=spy, exchange="walled"))
+    channel.call(QueueBind(queue=spy, exchange="half", routing_key="walled.#"))
+    yield channel, spy
+    for exchange in ("walled", "half", "mine", "mine-2"):
+        channel.call(ExchangeDelete(exchange=exchange))
+    for queue in ("walled", "mine", "walled-2", "dead-1", "dead-2", "dead-3", "dead-4"):
+        channel.call(QueueDelete(queue=queue))
+    client.close()
+
+
+@pytest.fixture(scope="module")
+def attacker(rabbitmq: RabbitMQ, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacker]:
+    rules = [{"name": "wall", "action": "acl", "lines": WALLED}]
+    proxy = Proxy(tmp_path_factory.mktemp("walled"), rabbitmq.port, rules=rules)
+    found = Attacker(proxy.port)
+    yield found
+    found.client.close()
+    proxy.kill()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_way_leads_around_a_list(way: str, attacker: Attacker, walled: tuple[Channel, str]) -> None:
+    refusal = attacker.tries(*WAYS[way])
+    assert refusal.startswith("channel 403 "), refusal
+    assert "by rule 'wall, line " in refusal
+    channel, spy = walled
+    for queue in (spy, "walled"):
+        assert channel.call(QueueDeclare(queue=queue, passive=True)).message_count == 0
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [*MINE, (TO_MINE, copied("mine"))],
+        [QueueDeclare(queue="walled", passive=True), ExchangeDeclare(exchange="walled", type="fanout", passive=True)],
+        [*MINE, QueueBind(queue="mine", exchange="mine"), BasicGet(queue="mine")],
+        [QueueDeclare(queue="", exclusive=True), QueueBind(queue="", exchange="half", routing_key="k")],
+        [QueueDeclare(queue="walled", passive=True), QueueDeclare(queue="", exclusive=True), BasicGet(queue="")],
+        [(BasicPublish(exchange="half", routing_key="k"), {"reply_to": "mine"})],
+        [BasicConsume(queue="amq.rabbitmq.reply-to", no_ack=True)],
+    ],
+)
+def test_all_else_passes_the_list(said: list[Any], attacker: Attacker, walled: tuple[Channel, str]) -> None:
+    assert attacker.tries(*said) == ""

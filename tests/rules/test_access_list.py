@@ -7,35 +7,73 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.rules.access_list import ACTS, Line, parse
-from amqproxy.rules.match import Match
+from amqproxy.rules.operations import UNKNOWN, Operation
 from amqproxy.rules.token import TextError
 
+ANY_TO_A = Operation(act="publish", exchange="a", routing_key=UNKNOWN)
+ANY_TO_QUEUES = Operation(act="publish", exchange="", queue=UNKNOWN, routing_key=UNKNOWN)
+IMPLIED = Operation(act="publish", exchange="", queue="q", routing_key="q", is_implied=True)
 
-def test_a_line_is_a_match_for_each_act() -> None:
+
+def test_a_line_says_who_may_do_what_to_what() -> None:
     text = """
     # who may publish
-    allow user "orders-*", "ops" to publish, declare exchange "orders.*"; deny anyone to purge
+    allow user "orders-*", "ops" to publish, declare exchange "orders.*"; deny anyone to purge vhost "/"
+    otherwise deny
     """
     assert parse(text) == (
         Line(
             "3",
             'allow user "orders-*", "ops" to publish, declare exchange "orders.*"',
             True,
-            (
-                Match(method=("basic.publish",), user=("orders-*", "ops"), exchange=("orders.*",)),
-                Match(method=("exchange.declare",), user=("orders-*", "ops"), exchange=("orders.*",)),
-            ),
+            frozenset({"publish", "declare"}),
+            {"user": ("orders-*", "ops")},
+            {"exchange": ("orders.*",)},
         ),
-        Line("3b", "deny anyone to purge", False, (Match(method=("queue.purge",)),)),
+        Line("3b", 'deny anyone to purge vhost "/"', False, frozenset({"purge"}), {"vhost": ("/",)}),
+        Line("4", "otherwise deny", False, frozenset(ACTS), is_otherwise=True),
     )
 
 
-def test_any_is_all_that_has_what_is_named() -> None:
-    (line,) = parse('allow anyone to any queue "q" routing_key "k"')
-    assert line.matches == (Match(method=("queue.bind", "queue.unbind"), queue=("q",), routing_key=("k",)),)
-    (line,) = parse("allow anyone to any")
-    assert len(line.matches) == 1
-    assert set(line.matches[0].method or ()) == {name for names in ACTS.values() for name in names}
+@pytest.mark.parametrize(
+    ("text", "acts"),
+    [
+        ('queue "q" routing_key "k"', {"publish", "bind", "unbind"}),
+        ('queue "q"', {"publish", "consume", "get", "declare", "delete", "bind", "unbind", "purge"}),
+        ('exchange "e"', {"publish", "declare", "delete", "bind", "unbind"}),
+        ("", {*ACTS}),
+    ],
+)
+def test_any_is_all_that_has_what_is_named(text: str, acts: set[str]) -> None:
+    (line,) = parse(f"allow anyone to any {text}")
+    assert line.acts == acts
+
+
+@pytest.mark.parametrize(
+    ("text", "operation", "does_hold"),
+    [
+        ('deny anyone to publish exchange "a"', Operation(act="publish", exchange="a", routing_key="k"), True),
+        ('deny anyone to publish exchange "a"', Operation(act="bind", exchange="a", routing_key="k"), False),
+        ('deny anyone to declare exchange "a"', Operation(act="declare", queue="a"), False),
+        ('deny anyone to publish queue "q"', Operation(act="publish", exchange="", queue="q", routing_key="q"), True),
+        ('deny anyone to publish queue "q"', Operation(act="publish", exchange="a", routing_key="q"), False),
+        # a routing key that cannot be told may be any
+        ('deny anyone to publish exchange "a" routing_key "k"', ANY_TO_A, True),
+        ('allow anyone to publish exchange "a" routing_key "k"', ANY_TO_A, False),
+        ('allow anyone to publish exchange "a" routing_key "*"', ANY_TO_A, True),
+        ('allow anyone to publish exchange "a"', ANY_TO_A, True),
+        ('deny anyone to publish routing_key "k"', ANY_TO_A, False),  # its publish was asked about
+        ('deny anyone to publish queue "q"', ANY_TO_QUEUES, True),
+        ('allow anyone to publish queue "q"', ANY_TO_QUEUES, False),
+        # what is implied is for those to care who say so
+        ('deny anyone to publish queue "q"', IMPLIED, True),
+        ("deny anyone to publish", IMPLIED, False),
+        ("otherwise deny", IMPLIED, False),
+    ],
+)
+def test_what_a_line_is_about(text: str, operation: Operation, does_hold: bool) -> None:
+    (line,) = parse(text)
+    assert line.holds_of(operation) is does_hold
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from amqproxy.amqp091.grammar import CLIENT
 from amqproxy.amqp091.methods import (
     BasicConsume,
     BasicGet,
@@ -19,10 +20,13 @@ from amqproxy.amqp091.methods import (
     QueueDelete,
     QueuePurge,
 )
+from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
+from amqproxy.amqp091.wire import Array, Field, Item, Table
 from amqproxy.rules.acl import AccessList
 from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.match import Match
-from amqproxy.rules.seen import Client
+from amqproxy.rules.seen import ChannelFacts, Client, Seen
+from amqproxy.rules.verdict import Stage
 from tests.rules.test_judge import Rename, command, judged
 
 LINES = """
@@ -54,7 +58,7 @@ PROD = Client(user="guest", vhost="prod")
         (ELSEWHERE, BasicConsume(queue="orders.eu"), False),
         (GUEST, QueueBind(queue="q", exchange="orders.eu"), True),
         (GUEST, QueueBind(queue="q", exchange="secret"), False),
-        (GUEST, ExchangeBind(source="orders.eu", destination="orders.de"), True),
+        (GUEST, ExchangeBind(source="orders.eu", destination="orders.de"), False),  # whose messages go there
         (GUEST, ExchangeBind(source="orders.eu", destination="elsewhere"), False),
         (OPS, ExchangeBind(source="orders.eu", destination="elsewhere"), True),
         (OPS, ExchangeBind(source="orders.eu", destination="secret"), False),
@@ -75,6 +79,120 @@ def test_lines_decide_in_order(client: Client, method: Method, does_pass: bool) 
         verdict = judged(judge, command(method, channel))
         assert (verdict.command is not None) is does_pass
         assert (verdict.close is None) is does_pass
+
+
+COPIES = Properties(headers=Table({"CC": ["order.a"], "BCC": ["secret"]}))
+TWINS = Properties(headers=Table([Field("CC", "A", Array(["order.a"])), Field("CC", "A", Array(["secret"]))]))
+OCTETS = Properties(headers=Table([Field("BCC", "A", Array([Item("x", b"secret")]))]))
+WRITERS = """
+deny anyone to publish exchange "secret"
+deny anyone to publish queue "secret"
+deny anyone to publish exchange "half" routing_key "secret"
+allow anyone to any
+"""
+
+
+def dead(exchange: str, key: str | None = None) -> Table:
+    return Table({"x-dead-letter-exchange": exchange} | ({} if key is None else {"x-dead-letter-routing-key": key}))
+
+
+@pytest.mark.parametrize(
+    ("method", "properties", "does_pass"),
+    [
+        (BasicPublish(exchange="e", routing_key="secret"), COPIES, True),
+        (BasicPublish(exchange="secret", routing_key="k"), NO_PROPERTIES, False),
+        (BasicPublish(exchange="half", routing_key="k"), NO_PROPERTIES, True),
+        (BasicPublish(exchange="half", routing_key="k"), COPIES, False),
+        (BasicPublish(exchange="half", routing_key="k"), TWINS, False),
+        (BasicPublish(exchange="half", routing_key="k"), OCTETS, False),
+        (BasicPublish(exchange="", routing_key="q"), NO_PROPERTIES, True),
+        (BasicPublish(exchange="", routing_key="secret"), NO_PROPERTIES, False),
+        (BasicPublish(exchange="", routing_key="q"), COPIES, False),
+        (BasicPublish(exchange="", routing_key="q"), TWINS, False),
+        (BasicPublish(exchange="e", routing_key="k"), Properties(reply_to="secret"), False),
+        (BasicPublish(exchange="e", routing_key="k"), Properties(reply_to="mine"), True),
+        (QueueDeclare(queue="q", arguments=dead("e")), None, True),
+        (QueueDeclare(queue="q", arguments=dead("secret")), None, False),
+        (QueueDeclare(queue="q", arguments=dead("", "q2")), None, True),
+        (QueueDeclare(queue="q", arguments=dead("", "secret")), None, False),
+        (QueueDeclare(queue="q", arguments=dead("")), None, False),  # whichever key a message has
+        (QueueDeclare(queue="q", arguments=dead("half")), None, False),
+        (QueueDeclare(queue="q", arguments=dead("half", "k")), None, True),
+        (QueueDeclare(queue="q", arguments=Table([*dead("e").fields, *dead("secret").fields])), None, False),
+        (QueueDeclare(queue="q", passive=True, arguments=dead("secret")), None, True),
+        (ExchangeDeclare(exchange="e", arguments=Table({"alternate-exchange": "f"})), None, True),
+        (ExchangeDeclare(exchange="e", arguments=Table({"alternate-exchange": "secret"})), None, False),
+        (ExchangeDeclare(exchange="e", arguments=Table({"alternate-exchange": "half"})), None, False),
+        (ExchangeDeclare(exchange="e", arguments=Table({"alternate-exchange": ""})), None, False),
+        (ExchangeBind(source="e", destination="f"), None, True),
+        (ExchangeBind(source="e", destination="secret"), None, False),
+        (ExchangeBind(source="e", destination="sec\nret"), None, False),
+        (ExchangeBind(source="e", destination="half", routing_key="k"), None, False),
+        (QueueBind(queue="q", exchange="e", routing_key="k"), None, True),
+        (QueueBind(queue="secret", exchange="e", routing_key="k"), None, False),
+        (QueueBind(queue="secret\r", exchange="e", routing_key="k"), None, False),
+    ],
+)
+def test_nothing_is_delivered_where_nobody_may_publish(
+    method: Method, properties: Properties | None, does_pass: bool
+) -> None:
+    judge = RuleSet([AccessList(name="list", lines=WRITERS)]).judge(GUEST)
+    said = command(method) if properties is None else command(method, 1, properties, b"body")
+    for _ in range(2):
+        assert (judged(judge, said).command is said) is does_pass
+
+
+READER = """
+allow user "guest" to consume, get queue "mine"
+allow user "guest" to declare exchange "e"
+otherwise deny
+"""
+
+
+@pytest.mark.parametrize(
+    ("method", "does_pass"),
+    [
+        (QueueDeclare(queue="mine", passive=True), True),
+        (QueueDeclare(queue="other", passive=True), True),
+        (ExchangeDeclare(exchange="e", passive=True), True),
+        (QueueDeclare(queue="mine"), False),
+        (BasicConsume(queue="mine"), True),
+        (BasicConsume(queue="other"), False),
+        (BasicConsume(queue="amq.rabbitmq.reply-to"), False),
+        (ExchangeDeclare(exchange="e"), True),
+        (ExchangeDeclare(exchange="e", arguments=Table({"alternate-exchange": "e"})), False),
+    ],
+)
+def test_who_only_reads_may_look_whether_it_is_there(method: Method, does_pass: bool) -> None:
+    judge = RuleSet([AccessList(name="list", lines=READER)]).judge(GUEST)
+    assert (judged(judge, command(method)).command is not None) is does_pass
+
+
+def test_dead_letters_take_what_rabbitmq_asks_for() -> None:
+    """To declare the queue, to consume from it, and to publish there."""
+    said = command(QueueDeclare(queue="q", arguments=dead("dead", "k")))
+    rights = ["declare queue", "consume queue", "publish exchange"]
+    for lacking in (None, *rights):
+        lines = [
+            f'allow anyone to {each} "{"dead" if "publish" in each else "q"}"' for each in rights if each != lacking
+        ]
+        judge = RuleSet([AccessList(name="list", lines="\n".join([*lines, "otherwise deny"]))]).judge(GUEST)
+        assert (judged(judge, said).command is said) is (lacking is None)
+
+
+def test_only_lists_that_ask_for_keys_wait_for_the_header_of_a_publish() -> None:
+    for lines, stage in (
+        ('allow anyone to publish exchange "e"; otherwise deny', Stage.METHOD),
+        ('allow anyone to publish exchange "e"; deny anyone to publish exchange "f" routing_key "k"', Stage.METHOD),
+        ('deny anyone to publish exchange "f" routing_key "k"; otherwise allow', Stage.HEADER),
+        ('allow anyone to publish exchange "e"; deny anyone to publish queue "q"', Stage.HEADER),
+    ):
+        judge = RuleSet([AccessList(name="list", lines=lines)]).judge(GUEST)
+        said = command(BasicPublish(exchange="e", routing_key="k"))
+        judge.stage(CLIENT, said.frames[0], ChannelFacts())
+        known = judge._known_of(Seen(sender=CLIENT, command=said, client=GUEST))
+        found = max([case.stage for case in known.asked], default=Stage.METHOD)
+        assert found == stage
 
 
 def test_what_is_allowed_goes_on_to_the_next_rule() -> None:

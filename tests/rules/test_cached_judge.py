@@ -98,6 +98,7 @@ lists = st.lists(
             'allow anyone to bind exchange "a*"',
             'deny anyone to declare, consume queue "a"',
             'deny address "10.0.0.0/8" to publish routing_key "a*"',
+            'deny anyone to publish queue "a"',
         ]
     ),
     min_size=1,
@@ -132,6 +133,7 @@ methods: st.SearchStrategy[Method] = st.one_of(
     st.builds(ExchangeBind, source=names, destination=names),
 )
 properties = st.sampled_from([Properties(), Properties(headers=Table({"n": 1})), Properties(headers=Table({"n": "x"}))])
+properties |= st.sampled_from([Properties(headers=Table({"CC": ["a", "c"]})), Properties(reply_to="a")])
 commands = st.builds(command, methods, st.sampled_from([1, 2]), properties, st.sampled_from([b"", b"x", b"xy"]))
 
 
@@ -145,8 +147,8 @@ class Plain:
 
     def holds(self, rule: Rule, part: Rule, seen: Seen) -> bool:
         for each in {rule.name: rule, part.name: part}.values():
-            methods = each.match.methods if each.methods is None else each.match.methods & each.methods
-            if seen.command.method.name not in methods or not all(c.holds(seen) for c in each.match.conditions()):
+            methods = each.matched if each.methods is None else each.matched & each.methods
+            if seen.command.method.name not in methods or not all(c.holds(seen) for c in each.conditions()):
                 return False
         return not rule.when or compiled(rule.when).condition.holds(seen)  # asked last: it alone can raise
 

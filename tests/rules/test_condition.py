@@ -49,7 +49,7 @@ def test_what_it_reads_and_when_it_holds(
     ("condition", "source"),
     [
         (of_match('{user = "guest"}'), Source.CLIENT),
-        (of_match('{queue = "a*"}'), Source.METHOD),
+        (of_match('{exchange = "a*"}'), Source.METHOD),
         (compiled("user == 'guest' && exchange == 'a'").condition, Source.METHOD),
         (compiled("exchange == 'a' && headers.n == 1").condition, Source.CONTENT),
         (compiled("headers.n == 1 && channel.unacked == 0").condition, Source.MOMENT),

@@ -80,7 +80,7 @@ refused.
         (
             Inquiry({"user": "guest", "vhost": "/"}, "queue.declare"),
             [
-                "does not hold: it is not about queue.declare",
+                "does not hold: user is another",
                 "does not hold: user is another",
                 "holds",
                 *["is not asked, since `access, line 2b` holds"] * 3,

@@ -33,9 +33,12 @@ class Publishing(Rule, frozen=True, tag="publishing"):
         ([Allow(name="a"), Allow(name="b"), Allow(name="a")], ".rules[2].name: `a` is the name of rules[0] too"),
         ([Allow(name="")], ".rules[0].name: a rule needs one"),
         ([Allow(name="a"), Allow(name="b", when="exchnge == 1")], ".rules[1].when: there is no `exchnge`: did you"),
-        ([Allow(name="a", match=Match(queue="q", size=Sizes()))], ".rules[0].match: no method has all that is asked"),
         (
-            [Publishes(name="a", match=Match(queue="q"))],
+            [Allow(name="a", match=Match(destination="e", size=Sizes()))],
+            ".rules[0].match: no method has all that is asked",
+        ),
+        (
+            [Publishes(name="a", match=Match(destination="e"))],
             ".rules[0].match: this action can do nothing about any of the methods that are matched",
         ),
         (

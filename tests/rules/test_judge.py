@@ -210,7 +210,7 @@ def test_what_surely_passes_needs_no_staging_but_is_counted() -> None:
 
 def test_what_always_goes_on_as_another_method_need_not_be_judged_either() -> None:
     rename = Rename(name="rename", match=Match(exchange="a", method="basic.publish"), to="b")
-    rules = RuleSet([rename, Deny(name="deny", match=Match(routing_key="bad"))])
+    rules = RuleSet([rename, Deny(name="deny", when="routing_key == 'bad'")])
     judge = rules.judge(GUEST)
     frame = command(BasicPublish(exchange="a")).frames[0]
     spared = judge.passing(CLIENT, frame, ChannelFacts(), 0.0)

@@ -21,14 +21,17 @@ from amqproxy.amqp091.methods import (
     BasicDeliver,
     BasicPublish,
     ExchangeBind,
+    ExchangeDeclare,
+    QueueBind,
     QueueDeclare,
 )
 from amqproxy.amqp091.properties import Properties
-from amqproxy.amqp091.wire import Table
+from amqproxy.amqp091.wire import Array, Field, Table
 from amqproxy.rules.clock_time import ClockTime
-from amqproxy.rules.match import Match, Sizes, at_path, at_pointer, networks
+from amqproxy.rules.match import Match, Places, Sizes, at_path, at_pointer, networks
 from amqproxy.rules.names import Source
 from amqproxy.rules.seen import Client, Seen
+from amqproxy.rules.verdict import Stage
 from tests.rules.test_judge import command
 
 CLIENT_FACTS = Client(
@@ -47,9 +50,12 @@ PUBLISH = command(
 )
 
 
-def holds(match: Match, command: Command = PUBLISH, sender: Peer = CLIENT, **more: Any) -> bool:
+def holds(
+    match: Match, command: Command = PUBLISH, sender: Peer = CLIENT, *, places: Places = Places.ANY, **more: Any
+) -> bool:
     seen = Seen(sender=sender, command=command, client=CLIENT_FACTS, **more)
-    return command.method.name in match.methods and all(each.holds(seen) for each in match.conditions())
+    is_about = command.method.name in match.methods_in(places)
+    return is_about and all(each.holds(seen) for each in match.conditions(places))
 
 
 @pytest.mark.parametrize(
@@ -125,6 +131,111 @@ def test_what_it_holds_of(match: dict[str, Any], expected: bool) -> None:
     assert holds(decoded, time=60.0, random=lambda: 0.5) is expected
 
 
+CC = Properties(headers=Table({"CC": ["c1", "secret"], "BCC": ["b1"]}))
+INNER = Table({"x": 1})
+TWICE = Properties(headers=Table([Field("CC", "A", Array(["c1"])), Field("CC", "A", Array(["secret"]))]))
+DEAD = Table({"x-dead-letter-exchange": "secret", "x-dead-letter-routing-key": "dead"})
+DEAD_TWICE = Table([*DEAD.fields, Field("x-dead-letter-exchange", "S", "other")])
+TO_QUEUE = Table({"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "secret"})
+ALTERNATE = Table({"alternate-exchange": "secret"})
+
+
+@pytest.mark.parametrize(
+    ("match", "said", "is_all"),
+    [
+        ({"routing_key": "secret"}, command(BasicPublish(exchange="e", routing_key="k"), 1, CC), False),
+        ({"routing_key": "b1"}, command(BasicPublish(exchange="e", routing_key="k"), 1, CC), False),
+        ({"routing_key": "secret"}, command(BasicPublish(exchange="e", routing_key="k"), 1, TWICE), False),
+        ({"routing_key": "!c*"}, command(BasicPublish(exchange="e", routing_key="c0"), 1, CC), False),
+        ({"queue": "secret"}, command(BasicPublish(exchange="", routing_key="secret")), True),
+        ({"queue": "secret"}, command(BasicPublish(exchange="", routing_key="q"), 1, CC), False),
+        ({"exchange": "secret"}, command(QueueDeclare(queue="q", arguments=DEAD)), True),
+        ({"exchange": "other"}, command(QueueDeclare(queue="q", arguments=DEAD_TWICE)), False),
+        ({"exchange": "secret", "routing_key": "dead"}, command(QueueDeclare(queue="q", arguments=DEAD)), True),
+        ({"queue": "secret"}, command(QueueDeclare(queue="q", arguments=TO_QUEUE)), False),
+        ({"exchange": "secret"}, command(ExchangeDeclare(exchange="e", arguments=ALTERNATE)), False),
+        (
+            {"exchange": "secret", "routing_key": "any"},
+            command(ExchangeDeclare(exchange="e", arguments=ALTERNATE)),
+            False,
+        ),
+        ({"exchange": "secret"}, command(ExchangeBind(source="e", destination="secret")), False),
+        ({"exchange": "secret", "routing_key": "any"}, command(ExchangeBind(source="e", destination="secret")), False),
+        ({"exchange": "secret"}, command(ExchangeBind(source="secret", destination="e")), False),
+        ({"queue": "secret"}, command(QueueDeclare(queue="sec\nret")), False),
+        ({"exchange": "secret"}, command(QueueBind(queue="q", exchange="sec\rret")), False),
+    ],
+)
+def test_a_name_is_looked_for_wherever_it_has_an_effect(match: dict[str, Any], said: Command, is_all: bool) -> None:
+    decoded = msgspec.convert(match, Match)
+    assert holds(decoded, said)
+    assert holds(decoded, said, places=Places.ALL) is is_all
+
+
+@pytest.mark.parametrize(
+    ("match", "said"),
+    [
+        (
+            {"routing_key": "c*"},
+            command(BasicPublish(exchange="e", routing_key="c0"), 1, Properties(headers=Table({"CC": ["c1"]}))),
+        ),
+        (
+            {"queue": "q*"},
+            command(BasicPublish(exchange="", routing_key="q0"), 1, Properties(headers=Table({"BCC": ["q1"]}))),
+        ),
+        ({"exchange": "secret"}, command(QueueDeclare(queue="q", arguments=DEAD))),
+        ({"exchange": ["e", "secret"]}, command(ExchangeDeclare(exchange="e", arguments=ALTERNATE))),
+        ({"exchange": "?"}, command(ExchangeBind(source="e", destination="f"))),
+    ],
+)
+def test_all_places_can_be_asked_for(match: dict[str, Any], said: Command) -> None:
+    assert holds(msgspec.convert(match, Match), said, places=Places.ALL)
+
+
+TWINS = Properties(
+    headers=Table(
+        [Field("tier", "S", "a"), Field("tier", "S", "b"), Field("in", "F", Table({})), Field("in", "F", INNER)]
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("headers", "is_any", "is_all", "is_own"),
+    [
+        ({"tier": "a"}, True, False, True),
+        ({"tier": "b"}, True, False, False),
+        ({"tier": "?"}, True, True, True),
+        ({"tier": "!a"}, True, False, False),
+        ({"tier": False}, False, False, False),
+        ({"none": False}, True, True, True),
+        ({"in/x": "1"}, True, True, True),
+    ],
+)
+def test_all_entries_of_one_name_are_looked_at(headers: Any, is_any: bool, is_all: bool, is_own: bool) -> None:
+    said = command(BasicPublish(), 1, TWINS)
+    assert [holds(Match(headers=headers), said, places=each) for each in Places] == [is_any, is_all, is_own]
+
+
+def test_a_passive_declare_names_its_queue_and_no_more() -> None:
+    passive = command(QueueDeclare(queue="q", passive=True, arguments=TO_QUEUE))
+    assert holds(Match(queue="q"), passive)
+    assert not holds(Match(queue="secret"), passive)
+    assert not holds(Match(exchange="*"), passive)
+    assert not holds(
+        Match(exchange="secret"), command(ExchangeDeclare(exchange="e", passive=True, arguments=ALTERNATE))
+    )
+
+
+def test_only_a_publish_with_such_a_name_needs_its_header() -> None:
+    queue = Match(queue="q").conditions()
+    assert [each.stage for each in queue] == [Stage.METHOD, Stage.HEADER]
+    assert not queue[0].holds(
+        Seen(sender=CLIENT, command=command(BasicPublish(exchange="e", routing_key="q")), client=CLIENT_FACTS)
+    )
+    assert {each.stage for each in Match(exchange="e").conditions()} == {Stage.METHOD}
+    assert {each.stage for each in Match(queue="q", method="queue.*").conditions()} == {Stage.METHOD}
+
+
 def test_what_a_command_lacks_matches_nothing() -> None:
     """Not a negated pattern either: it is no other queue that a publish names, but none."""
     assert not holds(Match(size=Sizes()), command(BasicAck()))
@@ -146,12 +257,13 @@ def test_fields_of_other_methods() -> None:
     ("match", "methods"),
     [
         (Match(method="basic.ack"), {"basic.ack"}),
-        (Match(queue="q", method="basic.*"), {"basic.consume", "basic.get"}),
+        (Match(queue="q", method="basic.*"), {"basic.consume", "basic.get", "basic.publish"}),
         (Match(size=Sizes()), {"basic.publish", "basic.deliver", "basic.return", "basic.get-ok"}),
         (Match(exchange="e", size=Sizes()), {"basic.publish", "basic.deliver", "basic.return", "basic.get-ok"}),
         (Match(method="heartbeat"), {"heartbeat"}),
         (Match(), {*BY_NAME, "heartbeat"}),
-        (Match(queue="q", body="*"), set()),
+        (Match(queue="q", body="*"), {"basic.publish"}),
+        (Match(destination="e", body="*"), set()),
     ],
 )
 def test_the_methods_that_it_can_hold_of(match: Match, methods: set[str]) -> None:

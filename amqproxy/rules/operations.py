@@ -1,0 +1,267 @@
+"""What a command does to exchanges and queues, and all the places where it names them.
+
+The model are RabbitMQ's checks of permissions: who declares a queue with a dead-letter exchange has to be allowed to
+consume from that queue and to publish to that exchange, say; and a passive declare does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.methods import (
+    BasicConsume,
+    BasicGet,
+    BasicPublish,
+    ConnectionOpen,
+    ExchangeBind,
+    ExchangeDeclare,
+    ExchangeDelete,
+    ExchangeUnbind,
+    QueueBind,
+    QueueDeclare,
+    QueueDelete,
+    QueuePurge,
+    QueueUnbind,
+)
+from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.wire import Array, Table
+
+ALTERNATE_EXCHANGE = "alternate-exchange"
+DEAD_LETTER_EXCHANGE = "x-dead-letter-exchange"
+DEAD_LETTER_KEY = "x-dead-letter-routing-key"
+COPIES = ("CC", "BCC")
+DIRECT_REPLY_TO = "amq.rabbitmq.reply-to"
+"""No queue, though it is consumed from like one, and replied to by names that begin like it."""
+
+
+class Unknown(Enum):
+    """A name that cannot be told in advance: the routing key of messages that are yet to come."""
+
+    KEY = "whichever a message has"
+
+
+UNKNOWN = Unknown.KEY
+Name = str | Unknown
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that a command does: `act` is a word of access lists; None is what it is not about.
+
+    One that is implied comes with another that has been asked for by a name of its own: only who is told about that
+    very queue is to care.
+    """
+
+    act: str
+    exchange: str | None = None
+    queue: Name | None = None
+    routing_key: Name | None = None
+    is_implied: bool = False
+
+
+# --- names
+
+
+def texts(table: Table, name: str) -> list[str]:
+    """The texts of all entries of that name: a table may have several, of which RabbitMQ takes the first."""
+    return [text for field in table.fields if field.name == name for text in _texts_in(field.value)]
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, bytes):
+        yield value.decode("utf-8", "surrogateescape")
+    elif isinstance(value, Array):
+        for item in value.items:
+            yield from _texts_in(item.value)
+
+
+def spellings(name: str) -> tuple[str, ...]:
+    """The name, and what RabbitMQ makes of it where things are declared, bound or deleted: it drops line breaks."""
+    plain = name.replace("\r", "").replace("\n", "")
+    return (name,) if plain == name else (name, plain)
+
+
+def copies(command: Command) -> list[str]:
+    """The routing keys, besides its own, under which a message is published, as far as its header has come."""
+    headers = None if command.header is None else command.properties.headers
+    if headers is None or b"CC" not in headers.octets:  # most have none, and need not be decoded to tell
+        return []
+    return [text for name in COPIES for text in texts(headers, name)]
+
+
+def dead_letters(declare: QueueDeclare) -> list[tuple[str, Name]]:
+    """Where a queue's dead letters go: exchanges and routing keys."""
+    exchanges = texts(declare.arguments, DEAD_LETTER_EXCHANGE)
+    keys: list[Name] = [*texts(declare.arguments, DEAD_LETTER_KEY)] or [UNKNOWN]
+    return [(exchange, key) for exchange in exchanges for key in keys]
+
+
+def exchanges_of(command: Command) -> list[str]:
+    """All exchanges that a command names."""
+    method = command.method
+    match method:
+        case ExchangeBind() | ExchangeUnbind():
+            return [*spellings(method.source), *spellings(method.destination)]
+        case QueueDeclare():
+            return [] if method.passive else texts(method.arguments, DEAD_LETTER_EXCHANGE)
+        case ExchangeDeclare(passive=False):
+            return [*spellings(method.exchange), *texts(method.arguments, ALTERNATE_EXCHANGE)]
+        case ExchangeDeclare() | ExchangeDelete() | QueueBind() | QueueUnbind():
+            return list(spellings(method.exchange))
+        case _:
+            name = getattr(method, "exchange", None)
+            return [] if name is None else [name]
+
+
+def queues_of(command: Command) -> list[Name]:
+    """All queues that a command names: with the default exchange, routing keys do."""
+    method = command.method
+    match method:
+        case BasicPublish(exchange=""):
+            return [method.routing_key, *copies(command)]
+        case QueueDeclare():
+            found: list[Name] = [*spellings(method.queue)]
+            return found if method.passive else found + [key for exchange, key in dead_letters(method) if not exchange]
+        case QueueBind() | QueueUnbind() | QueueDelete():
+            return [*spellings(method.queue)]
+        case _:
+            name = getattr(method, "queue", None)
+            return [] if name is None else [name]
+
+
+def routing_keys_of(command: Command) -> list[Name]:
+    """All routing keys that a command names or lets messages have."""
+    method = command.method
+    match method:
+        case BasicPublish():
+            return [method.routing_key, *copies(command)]
+        case QueueDeclare():
+            return [] if method.passive else [key for _, key in dead_letters(method)]
+        case ExchangeDeclare():
+            is_silent = method.passive or not texts(method.arguments, ALTERNATE_EXCHANGE)
+            return [] if is_silent else [UNKNOWN]
+        case ExchangeBind():
+            return [method.routing_key, UNKNOWN]
+        case _:
+            name = getattr(method, "routing_key", None)
+            return [] if name is None else [name]
+
+
+# --- operations
+
+
+def operations(command: Command) -> tuple[Operation, ...]:
+    """All that a command does; nothing, where no access list could have a word about it."""
+    make = _OPERATIONS.get(type(command.method))
+    return () if make is None else tuple(make(command))
+
+
+def _publish(exchange: str, key: Name) -> Operation:
+    return Operation(act="publish", exchange=exchange, routing_key=key, queue=None if exchange else key)
+
+
+def _of_publish(command: Command) -> Iterator[Operation]:
+    method: BasicPublish = command.method
+    for key in (method.routing_key, *copies(command)):
+        yield _publish(method.exchange, key)
+    properties: Properties | None = None if command.header is None else command.properties
+    reply_to = None if properties is None else properties.reply_to
+    if reply_to and not reply_to.startswith(DIRECT_REPLY_TO):
+        yield Operation(act="publish", exchange="", queue=reply_to, routing_key=reply_to, is_implied=True)
+
+
+def _of_queue_declare(command: Command) -> Iterator[Operation]:
+    method: QueueDeclare = command.method
+    if method.passive:
+        return
+    for queue in spellings(method.queue):
+        yield Operation(act="declare", queue=queue)
+    places = dead_letters(method)
+    if places:
+        for queue in spellings(method.queue):
+            yield Operation(act="consume", queue=queue)
+    for exchange, key in places:
+        yield _publish(exchange, key)
+
+
+def _of_exchange_declare(command: Command) -> Iterator[Operation]:
+    method: ExchangeDeclare = command.method
+    if method.passive:
+        return
+    alternates = texts(method.arguments, ALTERNATE_EXCHANGE)
+    for exchange in spellings(method.exchange):
+        yield Operation(act="declare", exchange=exchange)
+        if alternates:
+            yield Operation(act="bind", exchange=exchange)
+    for alternate in alternates:
+        yield _publish(alternate, UNKNOWN)
+
+
+def _of_queue_binding(command: Command) -> Iterator[Operation]:
+    method: QueueBind | QueueUnbind = command.method
+    act = "bind" if isinstance(method, QueueBind) else "unbind"
+    for queue in spellings(method.queue):
+        for exchange in spellings(method.exchange):
+            yield Operation(act=act, exchange=exchange, queue=queue, routing_key=method.routing_key)
+        if act == "bind":
+            yield Operation(act="publish", exchange="", queue=queue, routing_key=queue, is_implied=True)
+
+
+def _of_exchange_binding(command: Command) -> Iterator[Operation]:
+    method: ExchangeBind | ExchangeUnbind = command.method
+    act = "bind" if isinstance(method, ExchangeBind) else "unbind"
+    for exchange in (*spellings(method.source), *spellings(method.destination)):
+        yield Operation(act=act, exchange=exchange, routing_key=method.routing_key)
+    if act == "bind":
+        for exchange in spellings(method.destination):
+            yield _publish(exchange, UNKNOWN)
+
+
+def _on_queue(act: str) -> Callable[[Command], Iterable[Operation]]:
+    return lambda command: [Operation(act=act, queue=command.method.queue)]
+
+
+def _of_deletion(command: Command) -> Iterator[Operation]:
+    method: QueueDelete | ExchangeDelete = command.method
+    if isinstance(method, QueueDelete):
+        for queue in spellings(method.queue):
+            yield Operation(act="delete", queue=queue)
+    else:
+        for exchange in spellings(method.exchange):
+            yield Operation(act="delete", exchange=exchange)
+
+
+METHODS: dict[str, frozenset[str]] = {
+    "publish": frozenset({"basic.publish", "queue.declare", "exchange.declare", "queue.bind", "exchange.bind"}),
+    "consume": frozenset({"basic.consume", "queue.declare"}),
+    "get": frozenset({"basic.get"}),
+    "declare": frozenset({"exchange.declare", "queue.declare"}),
+    "delete": frozenset({"exchange.delete", "queue.delete"}),
+    "bind": frozenset({"queue.bind", "exchange.bind", "exchange.declare"}),
+    "unbind": frozenset({"queue.unbind", "exchange.unbind"}),
+    "purge": frozenset({"queue.purge"}),
+    "connect": frozenset({"connection.open"}),
+}
+"""The methods that may do each of them."""
+
+_OPERATIONS: dict[type, Callable[[Command], Iterable[Operation]]] = {
+    BasicPublish: _of_publish,
+    BasicConsume: _on_queue("consume"),
+    BasicGet: _on_queue("get"),
+    QueuePurge: _on_queue("purge"),
+    QueueDeclare: _of_queue_declare,
+    QueueDelete: _of_deletion,
+    QueueBind: _of_queue_binding,
+    QueueUnbind: _of_queue_binding,
+    ExchangeDeclare: _of_exchange_declare,
+    ExchangeDelete: _of_deletion,
+    ExchangeBind: _of_exchange_binding,
+    ExchangeUnbind: _of_exchange_binding,
+    ConnectionOpen: lambda command: [Operation(act="connect")],
+}

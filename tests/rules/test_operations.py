@@ -1,0 +1,162 @@
+"""What commands do, and where they name what they do it to."""
+
+from __future__ import annotations
+
+import pytest
+
+from amqproxy.amqp091.methods import (
+    BY_NAME,
+    BasicAck,
+    BasicConsume,
+    BasicGet,
+    BasicPublish,
+    ConnectionOpen,
+    ExchangeBind,
+    ExchangeDeclare,
+    ExchangeDelete,
+    ExchangeUnbind,
+    Method,
+    QueueBind,
+    QueueDeclare,
+    QueueDelete,
+    QueuePurge,
+    QueueUnbind,
+)
+from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.wire import Array, Field, Item, Table
+from amqproxy.rules.access_list import ACTS
+from amqproxy.rules.operations import (
+    METHODS,
+    UNKNOWN,
+    Name,
+    Operation,
+    exchanges_of,
+    operations,
+    queues_of,
+    routing_keys_of,
+    spellings,
+)
+from tests.rules.test_judge import command
+
+
+def op(
+    act: str, exchange: str | None = None, queue: Name | None = None, key: Name | None = None, implied: bool = False
+) -> Operation:
+    return Operation(act=act, exchange=exchange, queue=queue, routing_key=key, is_implied=implied)
+
+
+def to_queue(name: Name) -> Operation:
+    return op("publish", "", name, name)
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        (BasicPublish(exchange="e", routing_key="k"), [op("publish", "e", key="k")]),
+        (BasicPublish(routing_key="q"), [to_queue("q")]),
+        (BasicConsume(queue="q"), [op("consume", queue="q")]),
+        (BasicGet(queue="q"), [op("get", queue="q")]),
+        (QueuePurge(queue="q"), [op("purge", queue="q")]),
+        (QueueDelete(queue="q"), [op("delete", queue="q")]),
+        (ExchangeDelete(exchange="e"), [op("delete", "e")]),
+        (ConnectionOpen("/"), [op("connect")]),
+        (QueueDeclare(queue="q"), [op("declare", queue="q")]),
+        (QueueDeclare(queue="q", passive=True), []),
+        (ExchangeDeclare(exchange="e", passive=True), []),
+        (
+            QueueDeclare(queue="q", arguments=Table({"x-dead-letter-exchange": "d", "x-dead-letter-routing-key": "k"})),
+            [op("declare", queue="q"), op("consume", queue="q"), op("publish", "d", key="k")],
+        ),
+        (
+            QueueDeclare(queue="q", arguments=Table({"x-dead-letter-exchange": ""})),
+            [op("declare", queue="q"), op("consume", queue="q"), to_queue(UNKNOWN)],
+        ),
+        (QueueDeclare(queue="q", arguments=Table({"x-dead-letter-routing-key": "k"})), [op("declare", queue="q")]),
+        (
+            ExchangeDeclare(exchange="e", arguments=Table({"alternate-exchange": "a"})),
+            [op("declare", "e"), op("bind", "e"), op("publish", "a", key=UNKNOWN)],
+        ),
+        (
+            QueueBind(queue="q", exchange="e", routing_key="k"),
+            [op("bind", "e", "q", "k"), op("publish", "", "q", "q", implied=True)],
+        ),
+        (QueueUnbind(queue="q", exchange="e", routing_key="k"), [op("unbind", "e", "q", "k")]),
+        (
+            ExchangeBind(source="s", destination="d", routing_key="k"),
+            [op("bind", "s", key="k"), op("bind", "d", key="k"), op("publish", "d", key=UNKNOWN)],
+        ),
+        (
+            ExchangeUnbind(source="s", destination="d", routing_key="k"),
+            [op("unbind", "s", key="k"), op("unbind", "d", key="k")],
+        ),
+        (QueueDelete(queue="a\r\nb"), [op("delete", queue="a\r\nb"), op("delete", queue="ab")]),
+        (BasicAck(1), []),
+    ],
+)
+def test_what_methods_do(method: Method, expected: list[Operation]) -> None:
+    assert list(operations(command(method))) == expected
+
+
+COPIES = Table(
+    [
+        Field("CC", "A", Array([Item("S", "c"), Item("x", b"o"), Item("I", 1), Item("A", Array(["n"]))])),
+        Field("cc", "A", Array(["no"])),
+        Field("BCC", "S", "b"),
+        Field("CC", "A", Array(["c2"])),
+    ]
+)
+
+
+def test_a_publish_goes_by_all_its_keys_and_may_be_answered() -> None:
+    said = command(BasicPublish(exchange="e", routing_key="k"), 1, Properties(headers=COPIES, reply_to="r"))
+    keys = ["k", "c", "o", "n", "c2", "b"]
+    published = [op("publish", "e", key=each) for each in keys]
+    assert list(operations(said)) == [*published, op("publish", "", "r", "r", implied=True)]
+    assert routing_keys_of(said) == keys
+    assert queues_of(said) == []
+    directly = Properties(headers=COPIES, reply_to="amq.rabbitmq.reply-to")
+    to_default = command(BasicPublish(routing_key="k"), 1, directly)
+    assert list(operations(to_default)) == [to_queue(each) for each in keys]
+    assert queues_of(to_default) == keys
+
+
+def test_headers_that_a_rule_has_made_are_looked_at() -> None:
+    said = command(BasicPublish(exchange="e", routing_key="k"))
+    assert routing_keys_of(said.altered(properties=Properties(headers=COPIES)))[1:3] == ["c", "o"]
+
+
+@pytest.mark.parametrize(
+    ("method", "exchanges", "queues", "keys"),
+    [
+        (ExchangeBind(source="s", destination="d", routing_key="k"), ["s", "d"], [], ["k", UNKNOWN]),
+        (
+            QueueDeclare(queue="q", arguments=Table({"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "k"})),
+            [""],
+            ["q", "k"],
+            ["k"],
+        ),
+        (ExchangeDeclare(exchange="e", arguments=Table({"alternate-exchange": "a"})), ["e", "a"], [], [UNKNOWN]),
+        (QueueBind(queue="q\n", exchange="e\r", routing_key="k\n"), ["e\r", "e"], ["q\n", "q"], ["k\n"]),
+        (BasicAck(1), [], [], []),
+    ],
+)
+def test_the_names_of_a_command(method: Method, exchanges: list[str], queues: list[Name], keys: list[Name]) -> None:
+    said = command(method)
+    assert (exchanges_of(said), queues_of(said), routing_keys_of(said)) == (exchanges, queues, keys)
+
+
+def test_what_rabbitmq_makes_of_line_breaks() -> None:
+    assert spellings("a") == ("a",)
+    assert spellings("\ra\n\nb") == ("\ra\n\nb", "ab")
+
+
+def test_the_methods_of_each_act_are_those_that_do_it() -> None:
+    everything = Table({"x-dead-letter-exchange": "d", "alternate-exchange": "a"})
+    done: dict[str, set[str]] = {}
+    for name, cls in BY_NAME.items():
+        has_arguments = name in ("queue.declare", "exchange.declare")
+        method = cls(arguments=everything) if has_arguments else cls()  # type: ignore[call-arg]
+        for operation in operations(command(method)):
+            done.setdefault(operation.act, set()).add(name)
+    assert done == METHODS
+    assert METHODS.keys() == ACTS.keys()
