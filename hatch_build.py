@@ -32,6 +32,7 @@ COMPILED = (
     "amqproxy/broker/turns.py",
     "amqproxy/broker/unacked.py",
     "amqproxy/broker/vhost.py",
+    "amqproxy/broker/work.py",
     "amqproxy/capture/finder.py",
     "amqproxy/capture/packets.py",
     "amqproxy/capture/reassembly.py",

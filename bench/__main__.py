@@ -9,7 +9,7 @@ import sys
 import time
 
 from amqproxy import _pure
-from bench import broker, decode, latency, memory, rabbitmq, relay, rules, scale
+from bench import broker, decode, fairness, latency, memory, rabbitmq, relay, rules, scale
 from bench.report import Row, table
 
 SECTIONS = {
@@ -20,6 +20,7 @@ SECTIONS = {
     "rabbitmq": rabbitmq.measure,
     "memory": memory.measure,
     "broker": broker.measure,
+    "fairness": fairness.measure,
     "scale": scale.measure,
 }
 

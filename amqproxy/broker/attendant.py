@@ -87,7 +87,7 @@ class Attendant:
             # A client may go on after its close, as amqplib does: to be reset for it might cost it our answer.
             if not link.is_over:
                 self._feed(data)
-                if link.is_blocked or link.waiting > MOST_UNSENT or self._is_disk_behind():
+                if link.is_blocked or link.is_behind or link.waiting > MOST_UNSENT or self._is_disk_behind():
                     await self._wait()
         if link.is_over:
             await self.is_ended.wait()
@@ -95,6 +95,7 @@ class Attendant:
     def _feed(self, data: bytes) -> None:
         now = current_time()
         self._outbox.hold()
+        self._broker.work.quantum.begin()
         try:
             self.link.feed(data, now)
         except Exception as error:  # noqa: BLE001
@@ -113,7 +114,7 @@ class Attendant:
             if self._is_disk_behind():
                 assert self._broker.keeper is not None
                 self._broker.keeper.journal.when_committed(self._may_read.set)
-            elif not link.is_blocked and link.waiting <= MOST_UNSENT:
+            elif not link.is_blocked and not link.is_behind and link.waiting <= MOST_UNSENT:
                 return
             await self._may_read.wait()
 
@@ -153,6 +154,7 @@ class Attendant:
         try:
             while octets:
                 await self._transport.send(octets)
+                self._broker.work.quantum.begin()
                 link.sent(current_time())
                 self._may_read.set()
                 await trio.lowlevel.checkpoint()
@@ -179,6 +181,7 @@ class Attendant:
     def _lose(self) -> None:
         now = current_time()
         self._outbox.hold()
+        self._broker.work.quantum.begin()
         try:
             self.link.lose(now)
         except Exception as error:  # noqa: BLE001

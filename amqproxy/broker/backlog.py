@@ -12,6 +12,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.broker.message import Message
 from amqproxy.broker.packing import Stored
 from amqproxy.broker.parked import MESSAGE_COST, Parked, Place
+from amqproxy.broker.work import Container
 
 if TYPE_CHECKING:
     from amqproxy.broker.consumer import Consumer
@@ -155,19 +156,23 @@ class Backlog:
             return self._parked.expires_at
         return self._expiries[0] if self._expiries else NEVER
 
-    def clear(self) -> None:
-        """Drop everything."""
+    def clear(self) -> list[Container]:
+        """Drop everything; what it was in, which takes its time to be freed."""
+        dropped: list[Container] = [self._fresh, self._returned]
+        if self._expiries is not None:
+            dropped.append(self._expiries)
         self._position += len(self._fresh)
-        self._fresh.clear()
+        self._fresh = deque()
         self._expiries = None
-        self._returned.clear()
-        self.discard()
-
-    def discard(self) -> None:
-        """Nobody wants what is parked any more."""
+        self._returned = []
         if self._parked is not None:
             self._parked.clear()
             self._parked = None
+        return dropped
+
+    def discard(self) -> list[Container]:
+        """The same, when nothing comes any more."""
+        return Backlog.clear(self)
 
     # --- what memory has no room for
 

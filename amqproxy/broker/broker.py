@@ -18,12 +18,16 @@ from amqproxy.broker.permissions import Permission
 from amqproxy.broker.schedule import Schedule
 from amqproxy.broker.users import User
 from amqproxy.broker.vhost import VirtualHost
+from amqproxy.broker.work import Work
 
 if TYPE_CHECKING:
     from amqproxy.broker.link import Link
 
 MAX_MESSAGE_SIZE = 134_217_728
 CONSUMER_TIMEOUT = 1800.0
+TICKING = 2
+"""What it costs of a turn to let a connection do what is due."""
+
 LOG_EXCHANGE = "amq.rabbitmq.log"
 RABBITMQ_VERSION = "3.10.8"
 """The version whose behaviour this is: clients decide by it what they may ask for."""
@@ -63,6 +67,8 @@ class Broker:
         self.memory_limit = memory_limit
         self.disk_free_limit = disk_free_limit
         self.events = Events()
+        self.work = Work()
+        self.work.failed = lambda error: self.events.fail("unfinished work failed", error)
         self.keeper: Keeper | None = None
         self.vhosts: dict[str, VirtualHost] = {}
         self.users: dict[str, User] = {}
@@ -105,7 +111,7 @@ class Broker:
         """The virtual host of that name, made if it is not there."""
         vhost = self.vhosts.get(name)
         if vhost is None:
-            vhost = self.vhosts[name] = VirtualHost(name, self.events, self._sooner)
+            vhost = self.vhosts[name] = VirtualHost(name, self.events, self._sooner, self.work)
             vhost.keeper = self.keeper
             self.events.report("vhost.created", name, vhost)
         return vhost
@@ -259,19 +265,23 @@ class Broker:
 
     def next_deadline(self) -> float:
         """When `tick` will next have something to do."""
-        if self.paging.is_due:
+        if self.work or self.paging.is_due:
             return 0.0
         return min(self.timed_links.next, *(vhost.next_deadline for vhost in self.vhosts.values()))
 
     def tick(self, now: float) -> None:
         """Do what is due: let messages and queues expire, send heartbeats, hang up on the silent."""
-        contained = self.events.contained
-        self._for_each(self.timed_links.take(now), lambda link: link.tick(now), now)
+        contained, quantum = self.events.contained, self.work.quantum
+        while not quantum.is_over() and (link := self.timed_links.take_first(now)) is not None:
+            quantum.left -= TICKING
+            self._for_each((link,), lambda link: link.tick(now), now)
         if self._overdue is not None and self._overdue.is_due(now):
             self._end_overdue(self._overdue, now)
         for vhost in list(self.vhosts.values()):
             with contained("a virtual host's tick failed", vhost=vhost.name):
                 vhost.tick(now)
+        if self.work:
+            self.work.go_on(now)
         if self.paging.is_due:
             with contained("paging failed"):
                 self.paging.work(now)

@@ -4,6 +4,7 @@ from amqproxy.amqp091.frames cimport Frame
 from amqproxy.broker.backlog cimport Entry
 from amqproxy.broker.output cimport Output
 from amqproxy.broker.unacked cimport Unacked
+from amqproxy.broker.work cimport Quantum
 
 
 cdef class Deliveries  # consumers and queues name it too
@@ -12,7 +13,7 @@ from amqproxy.broker.consumer cimport Consumer
 from amqproxy.broker.events cimport Events
 from amqproxy.broker.queue cimport Queue
 
-cdef long long _UNLIMITED
+cdef long long _UNLIMITED, _AT_ONCE
 cdef int _ACK, _SETTLEMENT, _MULTIPLE, _REQUEUE
 
 
@@ -29,6 +30,7 @@ cdef class Deliveries:
     cdef public long long global_prefetch
     cdef public bint is_transactional
     cdef unsigned long long _last_tag
+    cdef Quantum _quantum
 
     cpdef bint takes(self, Consumer consumer)
     cpdef deliver(self, Consumer consumer, Entry entry, double now)

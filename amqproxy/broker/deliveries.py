@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
+from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import Frame
 from amqproxy.amqp091.methods import BasicAck, BasicGetOk, BasicNack, BasicReject
 from amqproxy.broker import firehose
 from amqproxy.broker.backlog import Entry
 from amqproxy.broker.consumer import Consumer
+from amqproxy.broker.outcomes import ACK, GIVE_BACK, REJECT, REQUEUE
 from amqproxy.broker.output import Output, short_string
 from amqproxy.broker.prefetch import UNLIMITED
 from amqproxy.broker.unacked import Unacked
@@ -24,10 +26,22 @@ try:
 except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
 
-ACK, REQUEUE, REJECT = "ack", "requeue", "reject"
-"""What becomes of messages that a client settles."""
+AT_ONCE = 64
+"""Messages up to which settling them is not worth steps."""
+
+TAKEN = 1024
+"""Messages that are taken between two looks whether the turn is over."""
+
+TAKING = 32
+"""Messages that are taken for what one operation costs."""
+
+EVERY_TAG = 1 << 62
+
+ENDING = 4
+"""What it costs of a turn to end a consumer."""
 
 _UNLIMITED = UNLIMITED  # these as C sees them
+_AT_ONCE = AT_ONCE
 _ACK = BasicAck.index
 _SETTLEMENT = 21
 _MULTIPLE, _REQUEUE = 1, 2
@@ -52,6 +66,7 @@ class Deliveries:
         self.global_prefetch = UNLIMITED
         self.is_transactional = False
         self._last_tag = 0
+        self._quantum = vhost.work.quantum
         self._pending: list[tuple[list[Entry], str]] = []
 
     @property
@@ -168,18 +183,41 @@ class Deliveries:
         self._take(method.delivery_tag, multiple, outcome, now)
 
     def _take(self, tag: cython.ulonglong, multiple: cython.bint, outcome: str, now: float) -> None:
+        if multiple and self.unacked.most_up_to(tag) > min(_AT_ONCE, self._quantum.step):
+            self.channel.link.do(self._taking(tag, outcome, now), now)
+            return
         entries = self.unacked.take(tag, multiple)
         if self.is_transactional:
             self._pending.append((entries, outcome))
         else:
             self.apply(entries, outcome, now)
 
+    def _taking(self, tag: int, outcome: str, now: float) -> Generator[None, float, float]:
+        """The same in steps, for what may be very many."""
+        if tag:
+            self.unacked.find(tag)
+        entries, now = yield from self._take_up_to(tag or self._last_tag, now)
+        if self.is_transactional:
+            self._pending.append((entries, outcome))
+            return now
+        return (yield from self._applying(entries, outcome, now))
+
+    def _take_up_to(self, tag: int, now: float) -> Generator[None, float, tuple[list[Entry], float]]:
+        entries: list[Entry] = []
+        quantum = self._quantum
+        size = min(TAKEN, quantum.step)
+        while (some := self.unacked.take_some(tag, size)) is not None:
+            entries += some
+            quantum.left -= 1 + len(some) // TAKING
+            if quantum.left <= 0 and quantum.is_over():
+                now = yield
+        return entries, now
+
     def apply(self, entries: list[Entry], outcome: str, now: float) -> None:
-        """Let an outcome be that of these."""
+        """Let an outcome be that of these few."""
         if self.events.observers:
-            for entry in entries:
-                details = {"queue": entry.queue, "channel": self.channel, "outcome": outcome}
-                self.events.report("message.settled", self.vhost.name, entry.message, **details)
+            self._settled(entries, outcome)
+        self._quantum.left -= len(entries)
         if len(entries) == 1:
             self._apply_in(entries[0].queue, entries, outcome, now)
         else:
@@ -187,6 +225,44 @@ class Deliveries:
                 self._apply_in(queue, mine, outcome, now)
         if self.global_prefetch != _UNLIMITED:
             self.pump(now)
+
+    def _applying(self, entries: list[Entry], outcome: str, now: float) -> Generator[None, float, float]:
+        """The same in steps, for any number; a queue that cannot settle so does not keep the others from it."""
+        queues, now = yield from self._each_queues(entries, now)
+        refusal: ProtocolError | None = None
+        for queue, mine in queues.items():
+            if self.events.observers:
+                self._settled(mine, outcome)
+            try:
+                now = yield from queue.settling(mine, outcome, now)
+            except ProtocolError as error:
+                refusal = error
+        if refusal is not None:
+            raise refusal
+        if self.global_prefetch != _UNLIMITED:
+            self.pump(now)
+        return now
+
+    def _each_queues(
+        self, entries: list[Entry], now: float
+    ) -> Generator[None, float, tuple[dict[Queue, list[Entry]], float]]:
+        """Entries, each queue's together and in their order, as `by_queue`."""
+        queues: dict[Queue, list[Entry]] = {}
+        quantum = self._quantum
+        size = min(TAKEN, quantum.step)
+        for start in range(0, len(entries), size):
+            for entry in entries[start : start + size]:
+                queues.setdefault(entry.queue, []).append(entry)
+            quantum.left -= 1 + size // TAKING
+            if quantum.left <= 0 and quantum.is_over():
+                now = yield
+        return queues, now
+
+    def _settled(self, entries: list[Entry], outcome: str) -> None:
+        """Tell whoever watches."""
+        for entry in entries:
+            details = {"queue": entry.queue, "channel": self.channel, "outcome": outcome}
+            self.events.report("message.settled", self.vhost.name, entry.message, **details)
 
     def _apply_in(self, queue: Queue, entries: list[Entry], outcome: str, now: float) -> None:
         if outcome is ACK:
@@ -198,7 +274,11 @@ class Deliveries:
 
     def recover(self, now: float) -> None:
         """Put everything back, to be delivered again."""
-        self.apply(self.unacked.take_all(), REQUEUE, now)
+        self.channel.link.do(self._recovering(now), now)
+
+    def _recovering(self, now: float) -> Generator[None, float, float]:
+        entries, now = yield from self._take_up_to(self._last_tag, now)
+        return (yield from self._applying(entries, REQUEUE, now))
 
     def pump(self, now: float) -> None:
         """Let the consumers be sent what waits for them, those first that were sent something longest ago."""
@@ -211,10 +291,12 @@ class Deliveries:
 
     # --- transactions
 
-    def commit(self, now: float) -> None:
+    def committing(self, now: float) -> Generator[None, float, float]:
+        """Let everything be settled, in steps."""
         pending, self._pending = self._pending, []
         for entries, outcome in pending:
-            self.apply(entries, outcome, now)
+            now = yield from self._applying(entries, outcome, now)
+        return now
 
     def roll_back(self) -> None:
         """What was settled is out again."""
@@ -230,27 +312,38 @@ class Deliveries:
         if self.events.observers:
             self.events.report("consumer.deleted", self.vhost.name, consumer)
 
-    def close(self, now: float) -> None:
-        """What was not settled goes back, before anybody gets what came later, and all consumers end.
+    def closing(self, now: float) -> Generator[None, float, float]:
+        """What was not settled goes back, before anybody gets what came later, and all consumers end; in steps.
 
         A queue that goes with them gets nothing back.
         """
         self.global_prefetch = 0  # its own consumers get nothing more
         self.roll_back()
-        ending = dict.fromkeys(self.consumers.values())
+        ending: dict[Queue, list[Consumer]] = {}
+        for consumer in self.consumers.values():
+            ending.setdefault(consumer.queue, []).append(consumer)
         self.consumers = {}
-        last = [each for each in ending if each.queue.auto_delete and ending.keys() >= each.queue.consumers.keys()]
-        contained = self.events.contained
-        for consumer in last:
-            del ending[consumer]
-            with contained("a consumer's end failed", queue=str(consumer.queue)):
+        last = [each for each, mine in ending.items() if each.auto_delete and len(mine) == len(each.consumers)]
+        for queue in last:
+            now = yield from self._ending(ending.pop(queue), now)
+        entries, now = yield from self._take_up_to(EVERY_TAG, now)
+        queues, now = yield from self._each_queues(entries, now)
+        for queue, mine in queues.items():
+            with self.events.contained("requeueing failed", queue=str(queue)):
+                now = yield from queue.settling(mine, GIVE_BACK, now)
+        for consumers in ending.values():
+            now = yield from self._ending(consumers, now)
+        return now
+
+    def _ending(self, consumers: list[Consumer], now: float) -> Generator[None, float, float]:
+        quantum = self._quantum
+        for consumer in consumers:
+            with self.events.contained("a consumer's end failed", queue=str(consumer.queue)):
                 self.end(consumer, now)
-        for queue, mine in by_queue(self.unacked.take_all()):
-            with contained("requeueing failed", queue=str(queue)):
-                queue.give_back(mine, now)
-        for consumer in ending:
-            with contained("a consumer's end failed", queue=str(consumer.queue)):
-                self.end(consumer, now)
+            quantum.left -= ENDING
+            if quantum.left <= 0 and quantum.is_over():
+                now = yield
+        return now
 
 
 def by_queue(entries: list[Entry]) -> Iterable[tuple[Queue, list[Entry]]]:

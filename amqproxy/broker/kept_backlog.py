@@ -13,6 +13,7 @@ from amqproxy.broker.journal import Lane
 from amqproxy.broker.message import Message
 from amqproxy.broker.packing import Stored
 from amqproxy.broker.parked import Fetch, Parked, Place
+from amqproxy.broker.work import Container
 
 if TYPE_CHECKING:
     from amqproxy.broker.queue import Queue
@@ -88,10 +89,14 @@ class KeptBacklog(Backlog):
         if size is not None:
             self._lane.settled(entry.position, size, is_used=is_used)
 
-    def clear(self) -> None:
-        super().clear()
-        self._transient.clear()
+    def clear(self) -> list[Container]:
+        dropped = [*super().clear(), self._transient]
+        self._transient = set()
         self._lane.purged(self._out)
+        return dropped
+
+    def discard(self) -> list[Container]:
+        return [*super().discard(), self._transient, self._out]
 
     # --- what is only on the disk
 

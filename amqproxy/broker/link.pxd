@@ -5,6 +5,8 @@ from amqproxy.broker.output cimport Output
 from amqproxy.broker.publishes cimport Publishes
 from amqproxy.broker.server_channel cimport ServerChannel
 
+from amqproxy.broker.work cimport Quantum
+
 cdef int _PUBLISH, _METHOD, _ACK, _NACK, _REJECT
 
 
@@ -15,6 +17,9 @@ cdef class Link:
     cdef public bint is_over
     cdef public object connection
     cdef public list _unread
+    cdef public bint _is_busy
+    cdef Py_ssize_t _place
+    cdef Quantum _quantum
     cdef FrameReader _reader
 
     cdef _take(self, list[Frame] frames, double now)

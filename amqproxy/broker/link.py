@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,12 @@ from amqproxy.broker.publishes import Publishes
 from amqproxy.broker.server_channel import ServerChannel
 from amqproxy.broker.users import User
 from amqproxy.broker.wording import reworded, reworded_reading
+from amqproxy.broker.work import Job, Steps
+
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
 
 if TYPE_CHECKING:
     from amqproxy.broker.queue import Queue
@@ -58,6 +65,9 @@ CLOSING_TIME = 30.0
 LIKE_0_9_1 = {NAME: (0, 9), "0-9": (0, 9), "0-8": (8, 0)}
 """The protocols whose clients RabbitMQ takes, and the version that it tells them."""
 
+REMOVING = 16
+"""What it costs of a turn to remove a queue."""
+
 PUBLISH = BasicPublish.index
 _PUBLISH = PUBLISH  # these as C sees them
 _METHOD = METHOD
@@ -70,8 +80,10 @@ class Link:
 
     `feed` takes its octets; `take_output` gives what is to be sent, and `sent` is told once it is; `waiting` octets are
     not known to be sent. Once `is_over`, the socket is to be closed when the output is sent; `lose` is to be called in
-    any case. While `is_blocked`, nothing is to be read. `wake` is called whenever any of this has changed. `now` is
-    when the client came, in seconds; without it, it may take its time for the handshake.
+    any case. While it `is_blocked` or `is_behind`, nothing is to be read. `wake` is called whenever any of this has
+    changed. `now` is when the client came, in seconds; without it, it may take its time for the handshake.
+
+    What a turn of the loop has no time for, it does in later ones, before anything more that the client asks for.
 
     `name` is the connection's as RabbitMQ writes it (`127.0.0.1:40000 -> 127.0.0.1:5672`), `certificate_name` what a
     TLS client's certificate calls it, "" where it has shown none.
@@ -108,6 +120,11 @@ class Link:
         self._has_failed = False
         self._fault: ProtocolError | None = None
         self._unread: list[Frame] = []
+        self._place = 0
+        self._is_busy = self._is_listed = False
+        self._jobs: deque[tuple[Steps, Frame | None]] = deque()
+        self._frame: Frame | None = None
+        self._quantum = broker.work.quantum
         self._greeting = b""
         self._confirming: list[Publishes] = []
         self._held_notices: list[tuple[int, str]] | None = None
@@ -145,24 +162,34 @@ class Link:
         if reader.error is not None:
             self._is_deaf = True
             self._fault = reworded_reading(reader.error, reader.refused, reader.frame_max)
-        if self._unread:
+        if self._unread or self._is_busy:
             self._unread += frames
         else:
             self._take(frames, now)
+            if self.is_behind:
+                self._go_on_later()
 
     def _take(self, frames: list[Frame], now: float) -> None:
-        """Do what the frames ask for, in their order; a client that is blocked waits at its next publish."""
-        channels, alarms = self.channels, self.broker.alarms
+        """Do what the frames ask for, in their order, as far as this turn goes: the others are `_unread` then.
+
+        A client that is blocked waits at its next publish.
+        """
+        channels, alarms, quantum = self.channels, self.broker.alarms, self._quantum
         channel: ServerChannel | None = None
         number = -1
-        place = 0
+        place: cython.Py_ssize_t = self._place
+        count: cython.Py_ssize_t = len(frames)
         frame: Frame
-        for frame in frames:
+        while place < count:
+            if self._is_busy or (quantum.left <= 0 and quantum.is_over()):
+                break
+            frame = frames[place]
             try:
                 if alarms and frame.index == _PUBLISH and self._must_wait():
-                    self._unread = frames[place:]
                     break
                 place += 1
+                quantum.left -= 1
+                self._frame = frame
                 if frame.channel != number:
                     number = frame.channel
                     channel = channels.get(number)
@@ -183,13 +210,70 @@ class Link:
                     self._refuse_as(frame, reworded(error, frame, self.connection.state), now)
             number = -1  # what it asked for may have opened or closed the channel
             if self.is_over:
+                self._unread, self._place = [], 0
                 return
+        if place < count:
+            self._unread, self._place = frames, place
+        else:
+            self._unread, self._place = [], 0
         if self._confirming:
             confirming, self._confirming = self._confirming, []
             for publishes in confirming:
                 publishes.confirm()
-        if self._fault is not None and not self._unread:
+        if self._fault is not None and not self._unread and not self._is_busy:
             self._close(self._fault, now)
+
+    # --- what a turn leaves to later ones
+
+    @property
+    def is_behind(self) -> bool:
+        """Is there something to be done before more is read?"""
+        return self._is_busy or (self._place < len(self._unread) and not self.is_blocked)
+
+    def do(self, job: Job, now: float) -> None:
+        """Do a job before anything more that the client asks for: now, as far as this turn goes, and then later.
+
+        A `ProtocolError` that ends it is answered as one of the frame that asked for it.
+        """
+        steps = Steps(job)
+        if not self._is_busy and not steps.go_on(now):
+            return
+        self._jobs.append((steps, self._frame))
+        self._is_busy = True
+        self._go_on_later()
+
+    def _go_on_later(self) -> None:
+        if not self._is_listed:
+            self._is_listed = True
+            self.broker.work.add(self._go_on)
+
+    def _go_on(self, now: float) -> bool:
+        """Do a turn's part of what is to be done: is there more?"""
+        self._do_jobs(now)
+        if not self._is_busy and not self.is_blocked and not self.is_over:
+            self._take(self._unread, now)
+        if self.is_behind:
+            return True
+        self._is_listed = False
+        self._wake()
+        return False
+
+    def _do_jobs(self, now: float) -> None:
+        while self._jobs:
+            steps, self._frame = self._jobs[0]
+            try:
+                if steps.go_on(now):
+                    return
+            except ProtocolError as error:
+                assert self._frame is not None
+                self._refuse(self._frame, error, now)
+            except Exception:
+                self._jobs.popleft()
+                self._is_listed = False
+                self.fail(now)
+                raise
+            self._jobs.popleft()
+        self._is_busy = False
 
     def _has_ended(self) -> bool:
         return self.is_over
@@ -280,8 +364,10 @@ class Link:
         self.is_blocked = False
         if self._takes_blocked and self.connection.state is State.OPEN:
             self.say(0, ConnectionUnblocked())
-        frames, self._unread = self._unread, []
-        self._take(frames, now)
+        if not self._is_busy:
+            self._take(self._unread, now)
+        if self.is_behind:
+            self._go_on_later()
         self._wake()
 
     # --- methods
@@ -306,8 +392,7 @@ class Link:
                 self.say(frame.channel, ChannelOpenOk())
                 self._report("channel.created", channel)
             case ChannelClose():
-                self._close_channel(frame.channel, now)
-                self.say(frame.channel, ChannelCloseOk())
+                self.do(self._closing_channel(frame.channel, ChannelCloseOk(), now), now)
             case ChannelCloseOk():
                 pass
             case _:
@@ -345,9 +430,7 @@ class Link:
             case ConnectionUpdateSecret():
                 self.say(0, ConnectionUpdateSecretOk())
             case ConnectionClose():
-                self._lose_channels(now)
-                self.say(0, ConnectionCloseOk())
-                self._end()
+                self.do(self._closed_by_client(now), now)
             case ConnectionCloseOk():
                 self._end()
             case _:
@@ -414,10 +497,10 @@ class Link:
             self._close(InternalError(""), now)
             return
         connection = self.connection
-        is_silent = connection.state is State.OPEN and not self.is_blocked and connection.is_silent(CLIENT, now)
+        is_heard = connection.state is State.OPEN and not self.is_blocked and not self.is_behind
+        is_silent = is_heard and connection.is_silent(CLIENT, now)
         if is_silent or (self._ends_at is not None and self._ends_at <= now):
-            self._lose_channels(now)
-            self._end()
+            self.do(self._hanging_up(now), now)
             return
         if connection.state is State.OPEN and connection.heartbeat_is_due(SERVER, now):
             self.write(HEARTBEAT_FRAME)
@@ -459,8 +542,7 @@ class Link:
 
     def end_channel(self, channel: ServerChannel, error: ProtocolError, now: float) -> None:
         """Close one channel, with no method at fault."""
-        self._close_channel(channel.number, now)
-        self.say(channel.number, ChannelClose(error.code, error.reply_text, 0, 0))
+        self.do(self._closing_channel(channel.number, ChannelClose(error.code, error.reply_text, 0, 0), now), now)
 
     def close(self, reason: str, now: float) -> None:
         """Close the connection with 320, for a reason that the client is told."""
@@ -475,22 +557,31 @@ class Link:
 
     def _refuse_as(self, frame: Frame, error: ProtocolError, now: float) -> None:
         if error.scope is Scope.CHANNEL and frame.channel in self.channels:
-            self._close_channel(frame.channel, now)
-            self.say(frame.channel, ChannelClose(error.code, error.reply_text, error.class_id, error.method_id))
+            close = ChannelClose(error.code, error.reply_text, error.class_id, error.method_id)
+            self.do(self._closing_channel(frame.channel, close, now), now)
         else:
             self._close(error, now)
 
-    def _close_channel(self, number: int, now: float) -> None:
+    def _closing_channel(self, number: int, last: Method, now: float) -> Job:
+        """Let go of a channel, and say the last word on it."""
+        yield from self._losing_channel(number, now)
+        self.say(number, last)
+
+    def _losing_channel(self, number: int, now: float) -> Generator[None, float, float]:
         channel = self.channels.pop(number, None)
         if channel is not None:
             if channel.publishes in self._confirming:
                 self._confirming.remove(channel.publishes)
                 channel.publishes.confirm()
-            channel.close(now)
+            now = yield from channel.closing(now)
             self._report("channel.closed", channel)
+        return now
 
     def _close(self, error: ProtocolError, now: float) -> None:
-        self._lose_channels(now)
+        self.do(self._closing(error, now), now)
+
+    def _closing(self, error: ProtocolError, now: float) -> Job:
+        now = yield from self._losing_channels(now)
         state = self.connection.state
         if state in (State.AGREED, State.OPENING, State.OPEN):
             self._say_close(error.code, error.reply_text, error.class_id, error.method_id, now)
@@ -500,8 +591,17 @@ class Link:
     def _say_close(self, code: int, text: str, class_id: int, method_id: int, now: float) -> None:
         self.say(0, ConnectionClose(code, text, class_id, method_id))
         self.is_blocked = False
-        self._unread = []
+        self._unread, self._place = [], 0
         self._end_by(now + CLOSING_TIME)
+
+    def _closed_by_client(self, now: float) -> Job:
+        yield from self._losing_channels(now)
+        self.say(0, ConnectionCloseOk())
+        self._end()
+
+    def _hanging_up(self, now: float) -> Job:
+        yield from self._losing_channels(now)
+        self._end()
 
     def _end(self) -> None:
         self.is_over = True
@@ -510,20 +610,28 @@ class Link:
     def lose(self, now: float) -> None:
         """The client is gone, or as good as: its channels end, and its exclusive queues."""
         self.is_over = True
-        self._lose_channels(now)
+        self._unread, self._place = [], 0
         self.broker.timed_links.drop(self)
+        self.do(self._losing(now), now)
+
+    def _losing(self, now: float) -> Job:
+        yield from self._losing_channels(now)
         if self.broker.links.pop(self, self) is None:
             self._report("connection.closed", self)
 
-    def _lose_channels(self, now: float) -> None:
+    def _losing_channels(self, now: float) -> Generator[None, float, float]:
         self.output.has_room = False  # what one channel gives back is not for another
         contained = self.broker.events.contained
         for number in list(self.channels):
             with contained("a channel's end failed", client=self.name, channel=number):
-                self._close_channel(number, now)
+                now = yield from self._losing_channel(number, now)
         queues, self.exclusive_queues = self.exclusive_queues, {}
+        quantum = self._quantum
         for queue in queues:
-            queue_owner = self.vhost
-            assert queue_owner is not None
+            assert self.vhost is not None
             with contained("an exclusive queue's end failed", client=self.name, queue=queue.name):
-                queue_owner.remove_queue(queue)
+                self.vhost.remove_queue(queue)
+            quantum.left -= REMOVING
+            if quantum.left <= 0 and quantum.is_over():
+                now = yield
+        return now

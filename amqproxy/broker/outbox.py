@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Protocol
 
 import trio
 
 from amqproxy.broker.time_of_day import current_time
+from amqproxy.broker.work import Quantum
 from amqproxy.supervision import contained
+
+SENDING = 8
+"""What it costs of a turn to let one client's socket take what there is for it."""
 
 
 class Sender(Protocol):
@@ -24,8 +29,9 @@ class Outbox:
     leaves in one piece, and no task has to wake up for it. The rest is for `run` to send.
     """
 
-    def __init__(self) -> None:
-        self._senders: list[Sender] = []
+    def __init__(self, quantum: Quantum | None = None) -> None:
+        self._quantum = quantum or Quantum()
+        self._senders: deque[Sender] = deque()
         self._is_held = False
         self._something = trio.Event()
 
@@ -40,12 +46,20 @@ class Outbox:
         self._is_held = True
 
     def flush(self, now: float) -> None:
-        """Let each send once. What they then still have waits for the next turn: others have theirs meanwhile."""
+        """Let each send once. What they then still have waits for the next turn: others have theirs meanwhile.
+
+        So do those for whom this turn has no time.
+        """
         self._is_held = True
-        senders, self._senders = self._senders, []
-        for sender in senders:
+        quantum = self._quantum
+        quantum.begin()
+        for _ in range(len(self._senders)):
+            sender = self._senders.popleft()
             with contained("sending failed"):
                 sender.send(now)
+            quantum.left -= SENDING
+            if quantum.is_over():
+                break
         self._is_held = False
         if self._senders:
             self._something.set()

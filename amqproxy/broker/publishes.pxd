@@ -7,9 +7,10 @@ from amqproxy.broker.message cimport Message
 from amqproxy.broker.output cimport Output
 from amqproxy.broker.queue cimport Queue
 from amqproxy.broker.vhost cimport VirtualHost
+from amqproxy.broker.work cimport Quantum
 
 cdef int _METHOD, _BODY
-cdef Py_ssize_t _MAX_WAYS
+cdef Py_ssize_t _MAX_WAYS, _AT_ONCE
 
 
 @cython.final
@@ -57,6 +58,7 @@ cdef class Publishes:
     cdef unsigned long long _announced
     cdef unsigned long long _remaining
     cdef list _pending
+    cdef Quantum _quantum
 
     cpdef receive(self, Frame frame, double now)
     cdef _begin(self, Frame frame)
@@ -65,5 +67,6 @@ cdef class Publishes:
     cdef Message _with_properties_checked(self, Way way, Frame frame, bytes body)
     cdef _enqueue(self, bint is_mandatory, Message message, object queues, double now)
     cdef _enqueue_nowhere(self, bint is_mandatory, Message message)
+    cdef bint _are_many(self, tuple queues)
     cdef _to_confirm(self, bint is_taken)
     cdef _settle(self, int method_id, unsigned long long tag, int bits)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from amqproxy.amqp091.errors import AccessRefused, NotImplementedByServer, PreconditionFailed
@@ -40,7 +41,11 @@ MULTIPLE, REQUEUE = 1, 2
 MAX_WAYS = 256
 """Ways remembered for one channel; beyond, all are forgotten and found again."""
 
-_METHOD = METHOD  # these as C sees them
+AT_ONCE = 64
+"""Queues up to which a message is given to all in one turn."""
+
+_AT_ONCE = AT_ONCE  # these as C sees them
+_METHOD = METHOD
 _BODY = BODY
 _MAX_WAYS = MAX_WAYS
 
@@ -112,6 +117,7 @@ class Publishes:
         self._announced = self._remaining = 0
         self._properties = NO_PROPERTIES
         self._pending: list[tuple[bool, Message, Queues]] = []
+        self._quantum = vhost.work.quantum
 
     # --- a content's frames
 
@@ -257,10 +263,14 @@ class Publishes:
 
     def _enqueue(self, is_mandatory: cython.bint, message: Message, queues: Queues, now: float) -> None:
         """Give a message to its queues; return it, and confirm it, where that was asked for."""
+        if self._are_many(queues):
+            self.channel.link.do(self._enqueueing(message, queues, now), now)
+            return
         self._count += 1
         if not queues:
             self._enqueue_nowhere(is_mandatory, message)
             return
+        self._quantum.left -= len(queues)
         is_taken = True
         journal = self._journal
         if journal is not None and (self.is_confirming or self.is_transactional):
@@ -276,6 +286,33 @@ class Publishes:
         message.forget_properties()
         if self.is_confirming:
             self._to_confirm(is_taken)
+
+    def _are_many(self, queues: Queues) -> cython.bint:
+        return len(queues) > _AT_ONCE or len(queues) > self._quantum.step
+
+    def _enqueueing(self, message: Message, queues: Queues, now: float) -> Generator[None, float, float]:
+        """The same in steps, for very many queues."""
+        journal, quantum = self._journal, self._quantum
+        is_taken = True
+        size = min(_AT_ONCE, quantum.step)
+        for start in range(0, len(queues), size):
+            if journal is not None and (self.is_confirming or self.is_transactional):
+                journal.pledge = self._pledge
+            try:
+                for queue in queues[start : start + size]:
+                    if not queue.is_deleted and not queue.publish(message, now):
+                        is_taken = False
+            finally:
+                if journal is not None:
+                    journal.pledge = None
+            quantum.left -= size
+            if quantum.left <= 0 and quantum.is_over():
+                now = yield
+        message.forget_properties()
+        self._count += 1
+        if self.is_confirming:
+            self._to_confirm(is_taken)
+        return now
 
     def _enqueue_nowhere(self, is_mandatory: cython.bint, message: Message) -> None:
         """Return a message that no queue is to have, where that was asked for, and confirm it.
@@ -350,7 +387,7 @@ class Publishes:
                 pledge.last, pledge.acks = last, acks
                 self._pledges.append(pledge)
                 self._journal.when_safe(pledge, self._confirm_safe)
-            self._pledge = Pledge()
+                self._pledge = Pledge()
             return
         if self._rejected:
             acks = self._settle_in_order(acks)
@@ -399,13 +436,25 @@ class Publishes:
     def _settle(self, method_id: cython.int, tag: cython.ulonglong, bits: cython.int) -> None:
         self.output.put(SETTLEMENT.pack(METHOD, self.number, 13, 60, method_id, tag, bits, FRAME_END))
 
-    def commit(self, now: float) -> Pledge:
-        """Publish what the transaction has gathered; what of that is to be kept."""
+    def committing(self, now: float) -> Generator[None, float, float]:
+        """Publish what the transaction has gathered, in steps."""
         pending, self._pending = self._pending, []
-        for is_mandatory, message, queues in pending:
+        pending.reverse()
+        while pending:
+            is_mandatory, message, queues = pending.pop()
             # By their names: what is deleted and made again gets them too, as with RabbitMQ.
             still_there = tuple(self.vhost.queues[queue.name] for queue in queues if queue.name in self.vhost.queues)
-            self._enqueue(is_mandatory, message, still_there, now)
+            if self._are_many(still_there):
+                now = yield from self._enqueueing(message, still_there, now)
+            else:
+                self._enqueue(is_mandatory, message, still_there, now)
+            self._quantum.left -= 1
+            if self._quantum.left <= 0 and self._quantum.is_over():
+                now = yield
+        return now
+
+    def pledged(self) -> Pledge:
+        """What of a transaction that was published is to be kept."""
         pledge, self._pledge = self._pledge, Pledge()
         return pledge
 

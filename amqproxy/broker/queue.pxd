@@ -4,6 +4,9 @@ from amqproxy.broker.backlog cimport Backlog, Entry
 from amqproxy.broker.message cimport Message
 
 
+from amqproxy.broker.work cimport Quantum
+
+
 cdef class Queue
 
 from amqproxy.broker.consumer cimport Consumer
@@ -11,14 +14,17 @@ from amqproxy.broker.turns cimport Turns
 
 cdef double _NEVER
 cdef long long _UNLIMITED
-cdef int _FLAGS, _HAS_EXPIRATION, _HAS_PRIORITY
+cdef int _FLAGS, _HAS_EXPIRATION, _HAS_PRIORITY, _LETTING_GO
 
 
 cdef class Queue:
     cdef dict __dict__
     cdef public long long _count
     cdef public Consumer _exclusive
+    cdef public int _holds
     cdef public bint _is_dropping
+    cdef public bint _is_late
+    cdef public bint _is_listed
     cdef public bint _is_pumping
     cdef public bint _is_refusing
     cdef public bint _is_timed
@@ -29,6 +35,7 @@ cdef class Queue:
     cdef public long long _max_octets
     cdef public int _max_priority
     cdef public object _owner
+    cdef public Quantum _quantum
     cdef public object _ttl
     cdef public Turns _turns
     cdef public double _used_at
@@ -46,6 +53,8 @@ cdef class Queue:
     cpdef bint publish(self, Message message, double now) except -1
     cpdef Entry _take(self)
     cpdef ack(self, list[Entry] entries, double now)
+    cpdef _acked(self, list[Entry] entries)
+    cpdef bint expire(self, double now) except -1
     cpdef _release(self, Entry entry)
     cpdef pump(self, double now)
     cpdef _hand_out(self, Entry entry, Consumer consumer, double now)

@@ -6,7 +6,7 @@ is told through `Owner`. Publishing, delivering and settling are on the way of e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from amqproxy.amqp091.errors import AccessRefused, PreconditionFailed
@@ -16,11 +16,13 @@ from amqproxy.broker.consumer import Consumer
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.kept_backlog import KeptBacklog
 from amqproxy.broker.message import Message
+from amqproxy.broker.outcomes import ACK, GIVE_BACK, REJECT, REQUEUE
 from amqproxy.broker.parked import MESSAGE_COST, Place
 from amqproxy.broker.policies import NO_EFFECT, Effect, effective_arguments
 from amqproxy.broker.prefetch import UNLIMITED
 from amqproxy.broker.queue_arguments import Settings
 from amqproxy.broker.turns import SingleTurn, Turns
+from amqproxy.broker.work import Work
 
 if TYPE_CHECKING:
     from amqproxy.broker.link import Link
@@ -30,8 +32,15 @@ try:
 except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
 
+PART = 16
+"""Messages that are settled between two looks whether the turn is over."""
+
+LETTING_GO = 8
+"""What it costs of a turn to let a message go, which may be published elsewhere."""
+
 _NEVER = NEVER  # these as C sees them
 _UNLIMITED = UNLIMITED
+_LETTING_GO = LETTING_GO
 _FLAGS = FLAGS
 _HAS_EXPIRATION = HAS_EXPIRATION
 _HAS_PRIORITY = HAS_PRIORITY
@@ -41,6 +50,7 @@ class Owner(Protocol):
     """What a queue tells its virtual host."""
 
     name: str
+    work: Work
 
     def dead_letter(self, queue: Queue, message: Message, reason: str, now: float) -> None:
         """The queue has no more use for a message, for the reason that x-death will name."""
@@ -61,6 +71,9 @@ class Queue:
     `exclusive_to` is the connection that alone may use it. Times are in seconds. `settings` are what arguments and
     policy come to; `policy_names` are the policy and the operator policy they come from. `unacked` counts what is
     handed out and not settled.
+
+    What does not fit into a turn of the loop is left to the `work` of the owner. Until then the queue `is_busy` where
+    somebody could see that it is not done, and nothing is handed out past what is still to come back.
     """
 
     type: ClassVar[str] = "classic"
@@ -69,7 +82,10 @@ class Queue:
     __slots__ = (
         "_count",
         "_exclusive",
+        "_holds",
         "_is_dropping",
+        "_is_late",
+        "_is_listed",
         "_is_pumping",
         "_is_refusing",
         "_is_timed",
@@ -80,6 +96,7 @@ class Queue:
         "_max_octets",
         "_max_priority",
         "_owner",
+        "_quantum",
         "_ttl",
         "_turns",
         "_used_at",
@@ -123,6 +140,7 @@ class Queue:
         """Octets of the ready messages' bodies."""
         self.is_deleted = False
         self._owner = owner
+        self._quantum = owner.work.quantum
         self._keeper = keeper
         self._max_priority = arguments.get("x-max-priority", 0)
         priorities = keeper.priorities(owner.name, name, self._max_priority) if keeper is not None else (0,)
@@ -131,7 +149,8 @@ class Queue:
         is_single = arguments.get("x-single-active-consumer", False)
         self._turns = SingleTurn() if is_single else Turns()
         self._exclusive: Consumer | None = None
-        self._is_pumping = False
+        self._is_pumping = self._is_listed = self._is_late = False
+        self._holds = 0
         self._is_timed = self._count > 0
         self._looked_at = NEVER
         self._used_at = now
@@ -153,7 +172,7 @@ class Queue:
     def apply(self, settings: Settings, now: float) -> None:
         """Let other settings hold; what is over a limit now goes at once."""
         self._follow(settings)
-        if self._is_dropping:
+        if self._is_dropping and not self._holds:
             self._drop_surplus(now)
         self._look_ahead()
 
@@ -198,7 +217,7 @@ class Queue:
         if self._ttl is not None or flags & _HAS_EXPIRATION:
             expires_at = self._expiry(message, flags, now)
         lane: Backlog = self._lane(message, flags) if self._max_priority else self._lanes[0][1]
-        if not self._count:
+        if not self._count and not self._holds:
             consumer = self._turns.next()
             if consumer is not None:
                 self._hand_out(lane.entry(self, message, expires_at), consumer, now)
@@ -206,11 +225,12 @@ class Queue:
         lane.add(message, expires_at)
         self._count += 1
         self.octets += len(message.body)
-        if self._is_dropping:
+        if self._is_dropping and not self._holds:
             self._drop_surplus(now)
         if expires_at != _NEVER:
             self._is_timed = True
-            self.expire(now)
+            if not self._holds:
+                self.expire(now)
             self._look_ahead()
         return True
 
@@ -230,7 +250,8 @@ class Queue:
         """Drop what is ready; how many that was."""
         count = self._count
         for _, lane in self._lanes:
-            lane.clear()
+            for container in lane.clear():
+                self._owner.work.free(container)
         self._count = self.octets = 0
         self._is_timed = False
         return count
@@ -270,30 +291,81 @@ class Queue:
 
     def ack(self, entries: list[Entry], now: float) -> None:
         """What these were is done."""
-        entry: Entry
-        for entry in entries:
-            self._release(entry)
-            if self._keeper is not None:
-                self.forget(entry)
+        self._acked(entries)
         if self._count:
             self.pump(now)
 
     def reject(self, entries: Iterable[Entry], now: float) -> None:
         """Whoever had these does not want them, nor anybody else to have them."""
-        for entry in entries:
-            self._release(entry)
-            if not self.is_deleted:
-                self._let_go(entry, "rejected", now)
+        self._rejected(entries, now)
         self.pump(now)
 
     def requeue(self, entries: Iterable[Entry], now: float) -> None:
         """Put messages back to their places, to be handed out again as redelivered."""
+        self._requeued(entries, now)
+        self._settle_down(now)
+
+    def give_back(self, entries: Iterable[Entry], now: float) -> None:
+        """Put back what a channel held when it went."""
+        self._given_back(entries, now)
+        self._settle_down(now)
+
+    def settling(self, entries: list[Entry], outcome: str, now: float) -> Generator[None, float, float]:
+        """The same in steps, for any number of messages: the list is used up. Returns the time it ends at.
+
+        What comes back is back as a whole before any of it, or of what came later, is handed out.
+        """
+        comes_back = outcome is REQUEUE or outcome is GIVE_BACK
+        quantum = self._quantum
+        size = min(PART, quantum.step)
+        self._holds += comes_back
+        try:
+            entries.reverse()
+            while entries:
+                part = entries[-size:]
+                del entries[-size:]
+                part.reverse()
+                if outcome is ACK:
+                    self._acked(part)
+                elif outcome is REJECT:
+                    self._rejected(part, now)
+                elif outcome is REQUEUE:
+                    self._requeued(part, now)
+                else:
+                    self._given_back(part, now)
+                quantum.left -= len(part)
+                if entries and quantum.left <= 0 and quantum.is_over():
+                    now = yield
+        finally:
+            self._holds -= comes_back
+        if comes_back:
+            self._settle_down(now)
+        else:
+            self.pump(now)
+        return now
+
+    def _acked(self, entries: list[Entry]) -> None:
+        entry: Entry
+        for entry in entries:
+            self._release(entry)
+            if self._keeper is not None:
+                self.forget(entry)
+
+    def _rejected(self, entries: Iterable[Entry], now: float) -> None:
+        for entry in entries:
+            self._release(entry)
+            if not self.is_deleted:
+                self._let_go(entry, "rejected", now)
+
+    def _requeued(self, entries: Iterable[Entry], now: float) -> None:
         for entry in entries:
             self._release(entry)
             if not self.is_deleted:
                 entry.is_redelivered = True
                 self._put_back(entry)
-        self._settle_down(now)
+
+    def _given_back(self, entries: Iterable[Entry], now: float) -> None:
+        self._requeued(entries, now)
 
     def forget(self, entry: Entry, *, is_used: bool = True) -> None:
         """Nobody will settle this, or somebody has: it will not come back, or not here."""
@@ -304,12 +376,9 @@ class Queue:
 
     def _let_go(self, entry: Entry, reason: str, now: float) -> None:
         """There is no more use for this here, for a reason that x-death will name."""
+        self._quantum.left -= _LETTING_GO
         self.forget(entry, is_used=self.settings.dead_letter_exchange is None)
         self._owner.dead_letter(self, entry.message, reason, now)
-
-    def give_back(self, entries: Iterable[Entry], now: float) -> None:
-        """Put back what a channel held when it went."""
-        self.requeue(entries, now)
 
     def _put_back(self, entry: Entry) -> None:
         message = entry.message
@@ -322,13 +391,39 @@ class Queue:
 
     def _settle_down(self, now: float) -> None:
         """After messages came back: drop what is too much and what is over, and hand out the rest."""
-        self._turns.wait_no_more()
-        if self._is_dropping:
-            self._drop_surplus(now)
-        if self._is_timed:
-            self.expire(now)
+        if not self._holds:  # whoever holds it does this at the end
+            self._turns.wait_no_more()
+            self._settle_further(now)
+
+    def _settle_further(self, now: float) -> None:
+        if (self._is_dropping and not self._drop_surplus(now)) or (self._is_timed and not self.expire(now)):
+            return  # and the rest later
         self.pump(now)
         self._look_ahead()
+
+    # --- what a turn leaves to later ones
+
+    def is_settled(self, now: float) -> bool:
+        """Is all done that anybody could see is not?"""
+        if self._is_timed and not self._holds:
+            self.expire(now)
+        return not self.is_busy
+
+    @property
+    def is_busy(self) -> bool:
+        """Is there something left to be done before anybody else is to look?"""
+        return self._holds > 0 or self._is_late
+
+    def _go_on_later(self) -> None:
+        if not self._is_listed:
+            self._is_listed = True
+            self._owner.work.add(self._go_on)
+
+    def _go_on(self, now: float) -> bool:
+        self._is_listed = self._is_late = False
+        if not self.is_deleted and not self._holds:
+            self._settle_further(now)
+        return False  # it is in line again, if there is more
 
     def _release(self, entry: Entry) -> None:
         """Whoever held a message holds it no more."""
@@ -387,21 +482,26 @@ class Queue:
 
     def pump(self, now: float) -> None:
         """Hand out what is ready, for as long as somebody takes it."""
-        if self._is_pumping or not self._count:
+        if self._is_pumping or self._holds or self._is_late or not self._count:
             return
+        quantum = self._quantum
         self._is_pumping = True
         try:
             while self._count:
-                if self._is_timed:
-                    self.expire(now)
-                    if not self._count:
-                        break
+                if self._is_timed and not self.expire(now):
+                    break
+                if not self._count:
+                    break
                 consumer = self._turns.next()
                 if consumer is None:
                     break
                 entry = self._take()
                 if entry is not None:
                     self._hand_out(entry, consumer, now)
+                quantum.left -= 1
+                if quantum.left <= 0 and self._count and quantum.is_over():
+                    self._go_on_later()
+                    break
         except Exception as error:  # noqa: BLE001 - whoever publishes or settles is not at fault
             self._owner.failed(self, "handing out failed", error)
         finally:
@@ -426,12 +526,24 @@ class Queue:
 
     # --- how long, and how much
 
-    def expire(self, now: float) -> None:
-        """Let go of the messages at the head whose time is over. RabbitMQ looks at no others."""
+    def expire(self, now: float) -> bool:
+        """Let go of the messages at the head whose time is over. RabbitMQ looks at no others.
+
+        False when the turn was over before all of them were gone.
+        """
         while self._count and self._head_expires_at() <= now:
+            if self._quantum.left <= 0 and self._quantum.is_over():
+                return self._leave_head()
             entry = self._take()
             if entry is not None:
                 self._let_go(entry, "expired", now)
+        return True
+
+    def _leave_head(self) -> bool:
+        """Leave it to later turns to let go of what is at the head: False, that is not done."""
+        self._is_late = True
+        self._go_on_later()
+        return False
 
     def tick(self, now: float) -> None:
         """Do what is due."""
@@ -441,7 +553,7 @@ class Queue:
         if self.expires_at <= now:
             self._owner.became_unused(self)
             return
-        if self._is_timed:
+        if self._is_timed and not self._holds:
             self.expire(now)
         self._look_ahead()
 
@@ -463,6 +575,8 @@ class Queue:
 
     def _look_ahead(self) -> None:
         """Ask for a look at the queue when something is due that was not foreseen."""
+        if self.is_busy:
+            return  # then it is looked at anyway
         if self._is_timed or self.settings.expires is not None:
             when = self.next_deadline
             if when < self._looked_at:
@@ -492,11 +606,15 @@ class Queue:
             self._owner.dead_letter(self, message, "maxlen", now)
         return True
 
-    def _drop_surplus(self, now: float) -> None:
+    def _drop_surplus(self, now: float) -> bool:
+        """Drop what is over the limits; False when the turn was over before that was all of it."""
         while self._count and (self._count > self._max_length or self.octets > self._max_octets):
+            if self._quantum.left <= 0 and self._quantum.is_over():
+                return self._leave_head()
             entry = self._take()
             if entry is not None:
                 self._let_go(entry, "maxlen", now)
+        return True
 
     # --- what memory has no room for
 
@@ -520,7 +638,8 @@ class Queue:
     def discard(self) -> None:
         """The queue is gone, and nobody wants what is in it any more."""
         for _, lane in self._lanes:
-            lane.discard()
+            for container in lane.discard():
+                self._owner.work.free(container)
         self._lanes = [(0, Backlog())]
         self._count = self.octets = 0
         self._is_timed = False

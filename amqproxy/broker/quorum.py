@@ -15,6 +15,7 @@ from amqproxy.broker.message import Message, header_with
 from amqproxy.broker.parked import Fetch
 from amqproxy.broker.queue import Queue
 from amqproxy.broker.turns import SingleTurn
+from amqproxy.broker.work import Container
 
 if TYPE_CHECKING:
     from amqproxy.broker.consumer import Consumer
@@ -63,10 +64,13 @@ class ReturnsFirst(Backlog):
     def expires_at(self) -> float:
         return self._again[0].expires_at if self._again else super().expires_at
 
-    def clear(self) -> None:
-        super().clear()
-        self._again.clear()
-        self._behind.clear()
+    def clear(self) -> list[Container]:
+        dropped = [*super().clear(), self._again, self._behind]
+        self._again, self._behind = deque(), {}
+        return dropped
+
+    def discard(self) -> list[Container]:
+        return [*super().discard(), self._again, self._behind]
 
 
 class KeptReturnsFirst(KeptBacklog):
@@ -140,10 +144,13 @@ class KeptReturnsFirst(KeptBacklog):
     def expires_at(self) -> float:
         return self._again[0].expires_at if self._again else super().expires_at
 
-    def clear(self) -> None:
-        super().clear()
-        self._again.clear()
-        self._behind.clear()
+    def clear(self) -> list[Container]:
+        dropped = [*super().clear(), self._again, self._behind]
+        self._again, self._behind = deque(), {}
+        return dropped
+
+    def discard(self) -> list[Container]:
+        return [*super().discard(), self._again, self._behind]
 
 
 class Quorum(Queue):
@@ -189,11 +196,11 @@ class Quorum(Queue):
                     self._come_back(entry, now)
         super().recovered(now)
 
-    def requeue(self, entries: Iterable[Entry], now: float) -> None:
+    def _requeued(self, entries: Iterable[Entry], now: float) -> None:
         """Without a delivery limit messages go behind all others, with one before them."""
         self._return(entries, now, is_behind=self.settings.delivery_limit is None)
 
-    def give_back(self, entries: Iterable[Entry], now: float) -> None:
+    def _given_back(self, entries: Iterable[Entry], now: float) -> None:
         self._return(entries, now, is_behind=False)
 
     def _return(self, entries: Iterable[Entry], now: float, *, is_behind: bool) -> None:
@@ -202,7 +209,6 @@ class Quorum(Queue):
             if not self.is_deleted:
                 entry.delivery_count += 1
                 self._come_back(entry, now, is_behind=is_behind)
-        self._settle_down(now)
 
     def _come_back(self, entry: Entry, now: float, *, is_behind: bool = False) -> None:
         limit = self.settings.delivery_limit

@@ -52,11 +52,17 @@ class Schedule(Generic[T]):
     def take(self, now: float) -> list[T]:
         """Take out all that is due, in the order of their times."""
         due = []
-        while self.next <= now:
-            thing = heapq.heappop(self._heap)[2]
-            del self._when[thing]
+        while (thing := self.take_first(now)) is not None:
             due.append(thing)
         return due
+
+    def take_first(self, now: float) -> T | None:
+        """Take out the first, if it is due."""
+        if self.next > now:
+            return None
+        thing = heapq.heappop(self._heap)[2]
+        del self._when[thing]
+        return thing
 
     def _sweep(self) -> None:
         """Forget the places of what has been moved since."""

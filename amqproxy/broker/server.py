@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from ipaddress import IPv6Address, ip_address
@@ -55,7 +56,8 @@ class Server:
         broker.events.on_failure = report
         self._most_connections = most_connections
         self._naming = naming
-        self._outbox = Outbox()
+        broker.work.quantum.limit(clock=time.perf_counter)
+        self._outbox = Outbox(broker.work.quantum)
         self._timekeeper = Timekeeper(broker, self._outbox, directory)
         self._attendants: set[Attendant] = set()
         self._clients = 0

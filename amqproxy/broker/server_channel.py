@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -114,15 +114,26 @@ class ServerChannel:
         assert self.reply_tag is not None
         self.deliveries.reply(self.reply_tag, name, message)
 
-    def close(self, now: float) -> None:
-        """The channel is gone: what it holds goes back, and its consumers end."""
+    def closing(self, now: float) -> Generator[None, float, float]:
+        """The channel is gone: what it holds goes back, and its consumers end; in steps."""
         self._end_replies()
-        self.deliveries.close(now)
+        return (yield from self.deliveries.closing(now))
 
     # --- everything else a client asks for
 
     def handle(self, method: Method, now: float) -> None:
         """Take any other method."""
+        if isinstance(method, _LOOKING):
+            queue = self.vhost.queues.get(stripped(method.queue) or self.last_queue)
+            if queue is not None and not queue.is_settled(now):
+                self.link.do(self._handling(method, queue, now), now)
+                return
+        _HANDLERS[type(method)](self, method, now)
+
+    def _handling(self, method: Method, queue: Queue, now: float) -> Generator[None, float, None]:
+        """The same once nothing is left to be done in a queue before anybody looks at it."""
+        while not (queue.is_deleted or queue.is_settled(now)):
+            now = yield
         _HANDLERS[type(method)](self, method, now)
 
     def _reply(self, method: Any, reply: Method) -> None:
@@ -386,8 +397,12 @@ class ServerChannel:
 
     def _tx_commit(self, method: TxCommit, now: float) -> None:
         self._check_transactional()
-        pledge = self.publishes.commit(now)
-        self.deliveries.commit(now)
+        self.link.do(self._committing(method, now), now)
+
+    def _committing(self, method: TxCommit, now: float) -> Generator[None, float, None]:
+        now = yield from self.publishes.committing(now)
+        pledge = self.publishes.pledged()
+        yield from self.deliveries.committing(now)
         if self._journal is None:
             self._reply(method, TxCommitOk())
         else:
@@ -414,6 +429,9 @@ def stripped(name: str) -> str:
     """A name as RabbitMQ takes it: without line ends."""
     return name.translate(_LINE_ENDS) if "\n" in name or "\r" in name else name
 
+
+_LOOKING = (BasicGet, QueueDeclare, QueueDelete, QueuePurge)
+"""Methods that find out what is in a queue."""
 
 _LINE_ENDS = dict.fromkeys(map(ord, "\r\n"))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,6 +13,7 @@ from amqproxy.broker.backlog import NEVER, Entry
 from amqproxy.broker.durable import DurableSegment
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message, header_with
+from amqproxy.broker.outcomes import ACK, GIVE_BACK
 from amqproxy.broker.packing import DAMAGED
 from amqproxy.broker.parked import Place
 from amqproxy.broker.queue import Owner, Queue
@@ -177,7 +178,7 @@ class Stream(Queue):
 
     def reject(self, entries: Iterable[Entry], now: float) -> None:
         self.give_back(entries, now)
-        raise NotImplementedByServer(f"basic.nack and basic.reject not supported by stream queues {self}")
+        raise self._refusal()
 
     def requeue(self, entries: Iterable[Entry], now: float) -> None:
         self.reject(entries, now)
@@ -185,6 +186,27 @@ class Stream(Queue):
     def give_back(self, entries: Iterable[Entry], now: float) -> None:
         for entry in entries:
             self._release(entry)
+
+    def settling(self, entries: list[Entry], outcome: str, now: float) -> Generator[None, float, float]:
+        consumers: dict[Consumer | None, None] = {}
+        quantum = self._quantum
+        while entries:
+            entry = entries.pop()
+            consumers[entry.consumer] = None
+            self._release(entry)
+            quantum.left -= 1
+            if entries and quantum.left <= 0 and quantum.is_over():
+                now = yield
+        if outcome is ACK:
+            for consumer in consumers:
+                if consumer is not None:
+                    self._wake(consumer, now)
+        elif outcome is not GIVE_BACK:
+            raise self._refusal()
+        return now
+
+    def _refusal(self) -> NotImplementedByServer:
+        return NotImplementedByServer(f"basic.nack and basic.reject not supported by stream queues {self}")
 
     def _release(self, entry: Entry) -> None:
         self.unacked -= 1
@@ -236,7 +258,7 @@ class Stream(Queue):
             self._owner.failed(self, "reading failed", error)
 
     def _feed_from(self, offset: int, consumer: Consumer, now: float) -> None:
-        log = self._log
+        log, quantum = self._log, self._quantum
         chunk = self._chunks.get(consumer)
         run: Run | None = None
         while offset < log.next:
@@ -260,6 +282,10 @@ class Stream(Queue):
             offset += 1
             self._places[consumer] = offset
             self._hand_out(entry, consumer, now)
+            quantum.left -= 1
+            if quantum.left <= 0 and quantum.is_over():
+                self._go_on_later()
+                break
 
     def _offset(self, arguments: Table, now: float) -> int:
         """Where a consumer begins: x-stream-offset, which is the end unless it says otherwise."""

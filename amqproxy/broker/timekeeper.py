@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from pathlib import Path
 
@@ -35,6 +36,7 @@ class Timekeeper:
         self._sleep = trio.CancelScope()
         self._earliest = 0.0
         broker.sooner = self._wake_by
+        broker.work.wake = self._wake
         if broker.paging.place is None:
             broker.paging.place = Spill(Path(tempfile.gettempdir()))
             broker.paging.relieved = give_back
@@ -45,6 +47,7 @@ class Timekeeper:
         while True:
             now = current_time()
             self._outbox.hold()
+            self._broker.work.quantum.begin()
             if now >= next_look:
                 next_look = now + MEASURING_INTERVAL
                 with contained("memory and disk not measured"):
@@ -52,13 +55,20 @@ class Timekeeper:
             with contained("what was due failed"):
                 self._broker.tick(now)
             self._outbox.flush(now)
+            deadline = self._broker.next_deadline()
+            if deadline <= now:  # the rest of it is for the next turn
+                await trio.lowlevel.checkpoint()
+                continue
             self._earliest = trio_time(now) + LEAST_SLEEP
-            due = trio_time(min(next_look, self._broker.next_deadline()))
-            with trio.CancelScope(deadline=max(self._earliest, due)) as self._sleep:
+            with trio.CancelScope(deadline=max(self._earliest, trio_time(min(next_look, deadline)))) as self._sleep:
                 await trio.sleep_forever()
 
     def _wake_by(self, when: float) -> None:
         self._sleep.deadline = min(self._sleep.deadline, max(self._earliest, trio_time(when)))
+
+    def _wake(self) -> None:
+        """There is something to go on with, at once."""
+        self._sleep.deadline = -math.inf
 
     def _measure(self, now: float) -> None:
         disk_free = None if self._directory is None else resources.disk_free(self._directory)

@@ -16,4 +16,8 @@ cdef class Unacked:
     cpdef add(self, unsigned long long tag, Entry entry)
     cpdef list take(self, unsigned long long tag, bint multiple)
     cpdef list take_all(self)
+    cpdef Py_ssize_t most_up_to(self, unsigned long long tag)
+    cpdef Entry find(self, unsigned long long tag)
+    cpdef list[Entry] take_some(self, unsigned long long tag, Py_ssize_t most)
+    cdef _take_line(self, Py_ssize_t end, list[Entry] taken)
     cdef _thin_out(self)

@@ -41,10 +41,21 @@ class Unacked:
         if self._old:
             return next(iter(self._old))
         entry: Entry | None
-        for entry in self._line:
+        place: cython.Py_ssize_t
+        for place in range(self._start, len(self._line)):
+            entry = self._line[place]
             if entry is not None:
                 return entry.tag
         return 0
+
+    def most_up_to(self, tag: cython.ulonglong) -> cython.Py_ssize_t:
+        """How many there can be, at most, up to a tag, or with 0 at all."""
+        count: cython.Py_ssize_t = len(self._old)
+        if not tag:
+            return count + self._count
+        if tag >= self._first:
+            count += min(cython.cast(cython.Py_ssize_t, tag - self._first) + 1 - self._start, self._count)
+        return count
 
     def add(self, tag: cython.ulonglong, entry: Entry) -> None:
         entry.tag = tag
@@ -70,16 +81,9 @@ class Unacked:
         """
         if multiple and not tag:
             return self.take_all()
-        entry: Entry | None = None
-        place: cython.Py_ssize_t = 0
+        entry: Entry = self.find(tag)
         is_old: cython.bint = tag < self._first
-        if is_old:
-            entry = self._old.get(tag)
-        elif tag - self._first < len(self._line):
-            place = tag - self._first
-            entry = self._line[place]
-        if entry is None:
-            raise PreconditionFailed(f"unknown delivery tag {tag}")
+        place: cython.Py_ssize_t = 0 if is_old else tag - self._first
         if not multiple:
             if is_old:
                 del self._old[tag]
@@ -93,15 +97,44 @@ class Unacked:
             return [self._old.pop(each) for each in [each for each in self._old if each <= tag]]
         taken = list(self._old.values())
         self._old.clear()
+        self._take_line(place + 1, taken)
+        return taken
+
+    def find(self, tag: cython.ulonglong) -> Entry:
+        """What has a tag; 406 for one that is not there."""
+        entry: Entry | None = None
+        if tag < self._first:
+            entry = self._old.get(tag)
+        elif tag - self._first < len(self._line):
+            entry = self._line[tag - self._first]
+        if entry is None:
+            raise PreconditionFailed(f"unknown delivery tag {tag}")
+        return entry
+
+    def take_some(self, tag: cython.ulonglong, most: cython.Py_ssize_t) -> list[Entry] | None:
+        """Take out the first of what there is up to a tag, about as many; None when there is nothing."""
+        taken: list[Entry] = []
+        if self._old and next(iter(self._old)) <= tag:
+            if tag >= self._first:
+                old, self._old = self._old, {}
+                return list(old.values())
+            return [self._old.pop(each) for each in [each for each in self._old if each <= tag]]
+        if tag < self._first + self._start or self._start >= len(self._line):
+            return None
+        self._take_line(min(self._start + most, tag - self._first + 1, len(self._line)), taken)
+        return taken
+
+    def _take_line(self, end: cython.Py_ssize_t, taken: list[Entry]) -> None:
+        """Take out what is in the line before a place."""
+        entry: Entry | None
         i: cython.Py_ssize_t
-        for i in range(self._start, place + 1):
+        for i in range(self._start, end):
             entry = self._line[i]
             if entry is not None:
                 self._line[i] = None
                 taken.append(entry)
                 self._count -= 1
-        self._start = place + 1
-        return taken
+        self._start = end
 
     def take_all(self) -> list[Entry]:
         """Take out everything, the oldest first."""

@@ -32,6 +32,7 @@ from amqproxy.broker.queue import Queue
 from amqproxy.broker.queue_arguments import Settings, check_declare, queue_type
 from amqproxy.broker.queue_arguments import check_same as check_same_queue
 from amqproxy.broker.schedule import Schedule
+from amqproxy.broker.work import Work
 
 if TYPE_CHECKING:
     from amqproxy.broker.link import Link
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 
 MAX_ROUTES = 65_536
 """Routes remembered; beyond, all are forgotten and found again."""
+
+RELEASING = 8
+"""What it costs of a turn to let a held message go on."""
 
 PREDECLARED = {
     "": "direct",
@@ -54,13 +58,18 @@ PREDECLARED = {
 class VirtualHost:
     """All that one name space holds. Errors are `ProtocolError`s with RabbitMQ's codes and texts.
 
-    `sooner` is told when `next_deadline` may have become sooner.
+    `sooner` is told when `next_deadline` may have become sooner. `work` is for what does not fit into a turn.
     """
 
     def __init__(
-        self, name: str, events: Events | None = None, sooner: Callable[[float], None] = lambda when: None
+        self,
+        name: str,
+        events: Events | None = None,
+        sooner: Callable[[float], None] = lambda when: None,
+        work: Work | None = None,
     ) -> None:
         self.name = name
+        self.work = work or Work()
         self.events = events or Events()
         self.description = ""
         self.tags: list[str] = []
@@ -299,7 +308,9 @@ class VirtualHost:
     def tick(self, now: float) -> None:
         """Do what is due: let messages and queues expire, and messages go on that were held."""
         self.release(now)
-        for queue in self.timed_queues.take(now):
+        quantum = self.work.quantum
+        while not quantum.is_over() and (queue := self.timed_queues.take_first(now)) is not None:
+            quantum.left -= 1
             with self.events.contained("a queue's tick failed", vhost=self.name, queue=queue.name):
                 queue.tick(now)
 
@@ -422,7 +433,9 @@ class VirtualHost:
 
     def release(self, now: float) -> None:
         """Let the messages go on that have been held for long enough."""
-        while self.held.next <= now:
+        quantum = self.work.quantum
+        while self.held.next <= now and not quantum.is_over():
+            quantum.left -= RELEASING
             with self.events.contained("delayed message lost", vhost=self.name):
                 exchange, message = self.held.take(now)
                 if message is not DAMAGED:

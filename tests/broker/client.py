@@ -95,7 +95,13 @@ class Client:
     # --- out and in
 
     def feed(self, octets: bytes) -> None:
+        self.broker.work.quantum.begin()
         self.link.feed(octets, self.now)
+
+    def rest(self) -> None:
+        """Let the broker do what it has left to later turns."""
+        while self.broker.work:
+            self.broker.work.go_on(self.now)
 
     def say(self, channel: int, method: Method, body: bytes = b"", **properties: Any) -> None:
         octets = encode_method(channel, method)
@@ -110,6 +116,7 @@ class Client:
 
     def receive(self) -> list[Received]:
         """All that the broker has sent since the last time."""
+        self.rest()
         octets = self.link.take_output()
         if octets:
             self.link.sent(self.now)

@@ -42,6 +42,9 @@ Heard = tuple[int, int, Any]
 
 CHANNELS = (1, 2)
 
+OPERATIONS = 3
+"""How little a turn may do, where it may do little."""
+
 
 class PatientClient(own.Client):
     """Once it `is_waiting`, it sends what it says all at once, when it is told to."""
@@ -95,7 +98,9 @@ class OwnPlayer:
         return heard
 
     def rest(self) -> None:
-        """Let what is asked of others be done."""
+        """Let what is left be done, and what is asked of others."""
+        while self.broker.work:
+            self.broker.work.go_on(1000.0)
 
     def park(self, name: str) -> None:
         """Let a queue, if there is one of that name, keep on the disk what it can."""
@@ -117,16 +122,27 @@ class OwnPlayer:
         """Nothing is left of it."""
 
 
-class KeptPlayer(OwnPlayer):
-    """With a store on a disk that takes everything at once."""
+class SlicedPlayer(OwnPlayer):
+    """A broker whose turns have but a few operations: what does not fit into one is done in later ones."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.broker.work.quantum.limit(OPERATIONS)
+
+
+class KeptPlayer(OwnPlayer):
+    """With a store on a disk that takes everything at once. Turns have `step` operations, where it is given."""
+
+    def __init__(self, step: int | None = None) -> None:
+        super().__init__()
+        self.step = step
         self.directory = TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
         self._start()
 
     def _start(self) -> None:
         self.broker = Broker()
+        if self.step is not None:
+            self.broker.work.quantum.limit(self.step)
         self.written: SimpleQueue[Batch] = SimpleQueue()
         self.store = Store(Path(self.directory.name), committed=self.written.put)
         contents = self.store.load()
@@ -139,9 +155,11 @@ class KeptPlayer(OwnPlayer):
         self.remembrance.compare()
 
     def rest(self) -> None:
+        super().rest()
         while self.journal.is_dirty:
             self.store.submit(self.journal.take())
             self.journal.committed(self.written.get())
+            super().rest()
 
     def restart(self) -> None:
         """The broker is gone without a word, and another finds what it has left."""

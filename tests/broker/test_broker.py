@@ -32,7 +32,7 @@ class FailingLink(Link):
 
 
 class FailingQueue(Queue):
-    tick = give_back = fails
+    tick = _given_back = fails
 
 
 def failing_link(broker: Broker) -> FailingLink:

@@ -54,7 +54,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker import backlog
 from tests.behaviours.client import plain
-from tests.broker.players import CHANNELS, Heard, KeptPlayer, OwnPlayer, RealPlayer
+from tests.broker.players import CHANNELS, OPERATIONS, Heard, KeptPlayer, OwnPlayer, RealPlayer, SlicedPlayer
 from tests.broker.reference import Ambiguous, Channel, Delivery, Exchange, Message, Reference, Refused
 from tests.real.rabbitmq import RabbitMQ
 
@@ -567,6 +567,16 @@ class KeptPrograms(OwnPrograms):
         event("restart")
 
 
+class SlicedPrograms(OwnPrograms):
+    """In turns of very few operations, and nobody is to notice."""
+
+    new_player = SlicedPlayer
+
+
+class SlicedKeptPrograms(KeptPrograms):
+    new_player = lambda self: KeptPlayer(OPERATIONS)  # noqa: E731
+
+
 def run(programs: type[Programs], examples: int, steps: int = 40) -> None:
     run_state_machine_as_test(
         programs,
@@ -595,9 +605,20 @@ def test_and_it_still_is_when_it_is_started_again() -> None:
     run(KeptPrograms, 40)
 
 
+def test_and_it_still_is_in_turns_of_a_few_operations() -> None:
+    run(SlicedPrograms, 150)
+
+
+def test_and_in_such_turns_when_it_is_started_again() -> None:
+    run(SlicedKeptPrograms, 40)
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("programs", "examples"), [(OwnPrograms, 10_000), (KeptPrograms, 4000)])
+@pytest.mark.parametrize(
+    ("programs", "examples"),
+    [(OwnPrograms, 10_000), (KeptPrograms, 4000), (SlicedPrograms, 10_000), (SlicedKeptPrograms, 4000)],
+)
 def test_our_broker_is_as_the_reference_says_for_long(programs: type[Programs], examples: int) -> None:
     run(programs, examples, steps=60)
 

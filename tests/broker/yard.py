@@ -14,6 +14,7 @@ from amqproxy.broker.message import Message
 from amqproxy.broker.prefetch import UNLIMITED
 from amqproxy.broker.queue import Queue
 from amqproxy.broker.queue_types import TYPES
+from amqproxy.broker.work import Work
 
 
 def message(body: str | bytes = b"", *, exchange: str = "", key: str = "q", **properties: Any) -> Message:
@@ -35,6 +36,7 @@ class Yard:
         self.unused: list[str] = []
         self.looks: dict[Queue, float] = {}
         self.failures: list[tuple[str, dict[str, object]]] = []
+        self.work = Work()
 
     def dead_letter(self, queue: Queue, message: Message, reason: str, now: float) -> None:
         self.dead.append((message.body.decode(), reason))

@@ -1,0 +1,14 @@
+# What C sees of `work`.
+
+cimport cython
+
+
+@cython.final
+cdef class Quantum:
+    cdef public long long left
+    cdef public long long step
+    cdef object _clock
+    cdef double _seconds
+    cdef double _ends
+
+    cpdef bint is_over(self)

@@ -1,0 +1,159 @@
+"""How much one turn of the loop may do, and the work that does not fit into one.
+
+Whoever may have much to do (a million messages that expire, that a client rejects at once, that its loss gives back)
+does it until the turn's `Quantum` is over, and leaves the rest to `Work`, which goes on with it in later turns, one
+piece of work after the other, so that everybody else is served in between.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, MutableSequence
+from typing import Any
+
+UNBOUNDED = 1 << 62
+
+STEP = 64
+"""Operations between two looks at the clock: well under a millisecond of the usual ones."""
+
+TURN = 0.002
+"""Seconds that a turn may take."""
+
+SMALL = 256
+"""Things that a container may hold to be freed at once."""
+
+Job = Generator[None, float, Any]
+"""Work in steps: it yields where its turn may end, and is sent the time (seconds) when it goes on."""
+
+Container = MutableSequence[Any] | set[Any] | dict[Any, Any]
+
+Part = Callable[[float], bool]
+"""Does a part of some work, given the time: is there more of it?"""
+
+
+class Quantum:
+    """The operations that are `left` to a turn before it has to look whether it `is_over`.
+
+    Who works takes from `left` what that costs: 1 for what takes about a microsecond. A turn `begin`s with `step`, and
+    is given as many again for as long as the clock says that it has not lasted `seconds`; without a clock it is not.
+    """
+
+    __slots__ = ("_clock", "_ends", "_seconds", "left", "step")
+
+    def __init__(self) -> None:
+        self.left = self.step = UNBOUNDED
+        self._clock: Callable[[], float] | None = None
+        self._seconds = self._ends = 0.0
+
+    def limit(self, step: int = STEP, seconds: float = TURN, clock: Callable[[], float] | None = None) -> None:
+        """From now on turns are bounded."""
+        self._clock = clock
+        self._seconds = seconds
+        self.step = step
+        self.begin()
+
+    def begin(self) -> None:
+        """A turn begins."""
+        self.left = self.step
+        if self._clock is not None:
+            self._ends = self._clock() + self._seconds
+
+    def is_over(self) -> bool:
+        """Is the turn to end? Asked when nothing is `left`."""
+        if self.left > 0:
+            return False
+        if self._clock is None or self._clock() >= self._ends:
+            return True
+        self.left = self.step
+        return False
+
+
+class Work:
+    """What is unfinished, in line: each has a turn's part done, and stands behind the others again.
+
+    `wake` is called when there is something again where there was nothing, `failed` with an exception that ends one
+    piece of work and no other.
+    """
+
+    def __init__(self, quantum: Quantum | None = None) -> None:
+        self.quantum = quantum or Quantum()
+        self.wake: Callable[[], None] = lambda: None
+        self.failed: Callable[[Exception], None] = _raise
+        self._line: deque[Part] = deque()
+        self._heap: deque[Container] = deque()
+
+    def __len__(self) -> int:
+        return len(self._line)
+
+    def add(self, part: Part) -> None:
+        """Do this in later turns."""
+        self._line.append(part)
+        if len(self._line) == 1:
+            self.wake()
+
+    def do(self, job: Job, now: float) -> None:
+        """Do a job: now, as far as this turn goes, and the rest later."""
+        steps = Steps(job)
+        if steps.go_on(now):
+            self.add(steps.go_on)
+
+    def go_on(self, now: float) -> None:
+        """A turn for what is unfinished."""
+        self.quantum.begin()
+        for _ in range(len(self._line)):
+            part = self._line.popleft()
+            try:
+                if part(now):
+                    self._line.append(part)
+            except Exception as error:  # noqa: BLE001 - whose work it is has seen to itself
+                self.failed(error)
+            if self.quantum.is_over():
+                break
+
+    # --- what nobody wants any more
+
+    def free(self, container: Container) -> None:
+        """Empty a container that nobody uses any more: to let go of a million things at once takes its time too."""
+        if self.quantum.step != UNBOUNDED and len(container) > min(SMALL, self.quantum.step):
+            self._heap.append(container)
+            if len(self._heap) == 1:
+                self.add(self._free)
+
+    def _free(self, now: float) -> bool:
+        quantum, heap = self.quantum, self._heap
+        while heap:
+            container = heap[0]
+            take = container.popitem if isinstance(container, dict) else container.pop
+            while container:
+                take()
+                quantum.left -= 1
+                if quantum.left <= 0 and quantum.is_over():
+                    return True
+            heap.popleft()
+        return False
+
+
+class Steps:
+    """A job that is done in parts."""
+
+    __slots__ = ("_has_begun", "_job")
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._has_begun = False
+
+    def go_on(self, now: float) -> bool:
+        """Do a turn's part of it: is there more?"""
+        try:
+            if self._has_begun:
+                self._job.send(now)
+            else:
+                self._has_begun = True
+                next(self._job)
+        except StopIteration:
+            return False
+        return True
+
+
+def _raise(error: Exception) -> None:
+    raise error
