@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
 
 import msgspec
 
 from amqproxy.amqp091.commands import Command, CommandReader
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frames import HEARTBEAT, METHOD, Frame
+from amqproxy.amqp091.frames import BODY, HEADER, HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.grammar import CLIENT, Peer
 from amqproxy.amqp091.methods import ChannelCloseOk, ConfirmSelect, Method, TxSelect
 from amqproxy.capture.passed import FramesPassed
@@ -24,6 +23,7 @@ from amqproxy.rules.rule import Rule
 from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.telling import told
 from amqproxy.rules.verdict import Stage
+from amqproxy.taps.text import clock
 
 SEED = 0
 """What chance goes by, so that two rehearsals are alike."""
@@ -46,10 +46,9 @@ class Rehearsed(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        when = datetime.fromtimestamp(self.ts_ns / 1e9, tz=UTC).strftime("%H:%M:%S.%f")
         arrow = ">" if self.sender == "client" else "<"
         what, rules = "; ".join(self.what) or "allowed", ", ".join(self.rules)
-        return f"{when} #{self.stream} {arrow} {self.channel} {self.method}: {what}  [{rules}]"
+        return f"{clock(self.ts_ns)} #{self.stream} {arrow} {self.channel} {self.method}: {what}  [{rules}]"
 
 
 class Rehearsal:
@@ -84,21 +83,31 @@ class _Part:
     def __init__(self, rules: RuleSet, client: Client) -> None:
         self._judge = rules.judge(client)
         self._readers: dict[tuple[Peer, int], CommandReader] = {}
+        self._expected: dict[tuple[Peer, int], int] = {}
+        """The kind of frame that goes on with a content, where one has begun."""
         self._modes: dict[int, type[Method]] = {}
 
     def gather(self, sender: Peer, frame: Frame) -> Command | None:
         """The command that a frame completes; what is malformed was said by the decoder."""
         if frame.kind == HEARTBEAT:
             return Command.received([frame])
-        reader = self._readers.get((sender, frame.channel))
+        place = (sender, frame.channel)
+        if frame.kind != METHOD and self._expected.get(place) != frame.kind:
+            self._expected.pop(place, None)
+            return None  # of a content whose beginning is not in the capture
+        reader = self._readers.get(place)
         if reader is None:
-            if frame.kind != METHOD:
-                return None  # the capture begins in the middle of it
-            reader = self._readers[sender, frame.channel] = CommandReader()
+            reader = self._readers[place] = CommandReader()
         try:
-            return reader.add(frame)
+            command = reader.add(frame)
         except (ProtocolError, IndexError):
+            self._expected.pop(place, None)
             return None
+        if command is None:
+            self._expected[place] = HEADER if frame.kind == METHOD else BODY
+        else:
+            self._expected.pop(place, None)
+        return command
 
     def judge(
         self, sender: Peer, command: Command, passed: FramesPassed, chance: Callable[[], float]

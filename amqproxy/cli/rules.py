@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import cyclopts
-import msgspec
 from cyclopts import Parameter
 
 from amqproxy.cli.failure import MISUSED, Failure
@@ -57,13 +56,14 @@ def rehearse(
     from amqproxy.capture.passed import FramesPassed
     from amqproxy.capture.rehearsal import Rehearsal
     from amqproxy.config import load
+    from amqproxy.taps.record import encoded
 
     rehearsal = Rehearsal(load(file).rules)
     try:
         for passed in read_passed(capture, lambda notice: print(f"amqproxy: {notice}", file=sys.stderr)):
             if isinstance(passed, FramesPassed):
                 for rehearsed in rehearsal.play(passed):
-                    print(msgspec.json.encode(rehearsed).decode() if json else str(rehearsed))
+                    print(encoded(rehearsed).decode() if json else str(rehearsed))
     except CaptureError as error:
         sys.stdout.flush()
         raise Failure(str(error)) from None

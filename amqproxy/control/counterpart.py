@@ -45,6 +45,8 @@ class Counterpart:
         said = {"request": request} | {name: value for name, value in arguments.items() if value is not None}
         try:
             self._socket.sendall(msgspec.json.encode(said) + b"\n")
+        except UnicodeEncodeError:
+            raise Wrong("malformed", "a text of the request is not UTF-8") from None
         except OSError as error:
             raise Wrong("unreachable", f"{self._path}: {error.strerror or error}") from None
         answer = self._read()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -29,10 +29,17 @@ from amqproxy.rules.rule import Memory
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Verdict
 
-MOST_LISTED = 10_000
-"""Entries of one answer; of what is left out, the number is said."""
+MOST_TEXT = 1024
+"""Characters that are shown of a text of a client's about itself."""
 
 Answer = dict[str, Any]
+
+
+class Listing(NamedTuple):
+    """What an answer lists under a name. The entries are made one by one, as they are asked for: there may be many."""
+
+    name: str
+    entries: Iterator[Any]
 
 
 class House(Protocol):
@@ -56,7 +63,7 @@ class Desk:
         self._now = now
         self._time = time
 
-    def answer(self, request: AnyRequest) -> Answer:
+    def answer(self, request: AnyRequest) -> Answer | Listing:
         """What there is to say. `Wrong` where what is asked cannot be done."""
         match request:
             case Reload():
@@ -65,11 +72,11 @@ class Desk:
                     raise Wrong("not-reloaded", fault)
                 return {"rules": len(self._house.rules.rules)}
             case Rules():
-                return {"rules": self._rules()}
+                return Listing("rules", self._rules())
             case Sessions():
-                return _listed("sessions", [self._session(each) for each in self._house.sessions.values()])
+                return Listing("sessions", map(self._session, list(self._house.sessions.values())))
             case HeldNow() | Watch():
-                return _listed("held", list(self._held(request.body)))
+                return Listing("held", self._held(request.body))
             case Release():
                 self._release(request)
                 return {}
@@ -82,11 +89,11 @@ class Desk:
 
     # --- what there is
 
-    def _rules(self) -> list[Answer]:
+    def _rules(self) -> Iterator[Answer]:
         for session in self._house.sessions.values():
             session.count_unseen()
         counts = self._house.rules.counts()
-        return [
+        return iter(
             {
                 "name": rule.name,
                 "action": type(rule).__struct_config__.tag,
@@ -98,7 +105,7 @@ class Desk:
                 "last_failure": counts[rule.name].last_failure,
             }
             for rule in self._house.rules.rules
-        ]
+        )
 
     def _session(self, session: Session) -> Answer:
         client, connection = session.shown, session.client.connection
@@ -107,21 +114,24 @@ class Desk:
             "session": session.number,
             "connection": session.name,
             "state": str(session.state),
-            "user": client.user,
-            "vhost": client.vhost,
-            "product": str(client.properties.get("product", "")),
-            "name": str(client.properties.get("connection_name", "")),
+            "user": _text(client.user),
+            "vhost": _text(client.vhost),
+            "product": _text(client.properties.get("product", "")),
+            "name": _text(client.properties.get("connection_name", "")),
             "channels": len(connection.channels),
             "held": 0 if crossing is None else sum(flow.is_held for _, flow in crossing.waiting.values()),
         }
 
     def _held(self, excerpt: int) -> Iterator[Held]:
-        for session in self._house.sessions.values():
-            if session.crossing is not None:
-                for strait, flow in session.crossing.waiting.values():
-                    held = self._described(session, strait, flow, excerpt)
-                    if held is not None:
-                        yield held
+        """What waits now, without what is gone by the time that its entry is made."""
+        found = [
+            (session, strait, flow)
+            for session in self._house.sessions.values()
+            if session.crossing is not None
+            for strait, flow in session.crossing.waiting.values()
+        ]
+        described = (self._described(*each, excerpt) for each in found)
+        return (each for each in described if each is not None)
 
     def _described(self, session: Session, strait: Strait, flow: Flow, excerpt: int) -> Held | None:
         if flow.waiting is None or not flow.is_held:
@@ -199,9 +209,6 @@ def _refused(
     return msgspec.structs.replace(verdict, marks=waiting.verdict.marks, tags=waiting.verdict.tags)
 
 
-def _listed(name: str, entries: list[Any]) -> Answer:
-    """As many as an answer may hold."""
-    answer: Answer = {name: entries[:MOST_LISTED]}
-    if len(entries) > MOST_LISTED:
-        answer["left_out"] = len(entries) - MOST_LISTED
-    return answer
+def _text(value: Any) -> str:
+    """What a client says of itself, as a text that UTF-8 can hold: bytes that it cannot are escaped."""
+    return str(value)[:MOST_TEXT].encode("utf-8", "backslashreplace").decode()

@@ -6,6 +6,7 @@ import errno
 import os
 import socket
 import stat
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,16 +15,32 @@ from typing import Any
 import msgspec
 import trio
 
-from amqproxy.control.desk import Answer, Desk
+from amqproxy.control.desk import Answer, Desk, Listing
 from amqproxy.control.request import MAX_LINE, AnyRequest, Watch, Wrong, id_of, parse
 from amqproxy.proxy.session import Session
 from amqproxy.supervision import contained
+from amqproxy.taps.record import encoded
 
 MAX_ASKERS = 64
 """Who may ask at a time; others are told that it is busy."""
 
 MAX_EVENTS = 1_000
 """Events that wait for one who watches; more are dropped, and he is told how many."""
+
+MAX_EVENT_BYTES = 8 * 1024 * 1024
+"""The same in bytes."""
+
+MAX_UNREAD = 32 * 1024 * 1024
+"""Bytes of requests that are not whole, of all who ask."""
+
+MOST_LISTED = 10_000
+"""Entries of one answer; of what is left out, the number is said."""
+
+MOST_LISTED_BYTES = 16 * 1024 * 1024
+"""The same in bytes."""
+
+TURN = 0.002
+"""Seconds for which entries of an answer are made before the proxy has its turn."""
 
 LINE_TIMEOUT = 30.0
 """Seconds for the rest of a request, once it has begun."""
@@ -136,8 +153,12 @@ class Service:
             with contained("control event failed"):
                 asker.note_hold(session, number)
 
+    def _has_room(self) -> bool:
+        """Is there room for more of requests that are not whole?"""
+        return sum(asker.unread for asker in self._askers) <= MAX_UNREAD
+
     async def _serve(self, stream: trio.SocketStream) -> None:
-        asker = _Asker(stream, self._desk)
+        asker = _Asker(stream, self._desk, self._has_room)
         async with stream:
             with contained("control request failed"):
                 if len(self._askers) >= MAX_ASKERS:
@@ -154,14 +175,22 @@ class Service:
 class _Asker:
     """One who has connected: his requests in turn, and what he watches for."""
 
-    def __init__(self, stream: trio.SocketStream, desk: Desk) -> None:
+    def __init__(self, stream: trio.SocketStream, desk: Desk, has_room: Callable[[], bool]) -> None:
         self._stream = stream
         self._desk = desk
+        self._has_room = has_room
         self._lock = trio.Lock()
         self._unread = bytearray()
         self._excerpt: int | None = None
         self._lost = 0
-        self._events_in, self._events_out = trio.open_memory_channel[Answer](MAX_EVENTS)
+        self._events: deque[bytes] = deque()
+        self._events_size = 0
+        self._something = trio.Event()
+
+    @property
+    def unread(self) -> int:
+        """Bytes of a request that is not whole."""
+        return len(self._unread)
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -195,6 +224,8 @@ class _Asker:
         while (end := self._unread.find(b"\n", searched)) < 0:
             if len(self._unread) > MAX_LINE:
                 raise Wrong("too-long", f"a request has {MAX_LINE} octets at most")
+            if not self._has_room():
+                raise Wrong("busy", f"requests that are not whole have {MAX_UNREAD} octets already: ask again")
             searched = len(self._unread)
             timeout = LINE_TIMEOUT if searched else IDLE_TIMEOUT if self._excerpt is None else float("inf")
             with trio.move_on_at(began + timeout) as patience:
@@ -218,6 +249,10 @@ class _Asker:
             answer = self._desk.answer(request)
         except Wrong as wrong:
             await self.say(_wrong(id_of(line), wrong))
+            return
+        if isinstance(answer, Listing):
+            async with self._lock:  # so that what happens meanwhile is told after it
+                await self._send(_right(request, await _listed(answer)))
         else:
             await self.say(_right(request, answer))
 
@@ -227,25 +262,61 @@ class _Asker:
         held = self._desk.held(session, number, self._excerpt)
         if held is None:
             return
-        try:
-            self._events_in.send_nowait({"event": "held", "held": held})
-        except trio.WouldBlock:
+        event = encoded({"event": "held", "held": held})
+        if len(self._events) >= MAX_EVENTS or self._events_size + len(event) > MAX_EVENT_BYTES:
             self._lost += 1
+        else:
+            self._events.append(event)
+            self._events_size += len(event)
+        self._something.set()
 
     async def _tell(self) -> None:
         """Say what happens, as long as somebody watches."""
-        async for event in self._events_out:
-            await self.say(event)
-            if self._lost:
-                lost, self._lost = self._lost, 0
-                await self.say({"event": "lost", "count": lost})
+        while True:
+            await self._something.wait()
+            self._something = trio.Event()
+            while self._events:
+                event = self._events.popleft()
+                self._events_size -= len(event)
+                await self.say(msgspec.Raw(event))
+                if self._lost:
+                    lost, self._lost = self._lost, 0
+                    await self.say({"event": "lost", "count": lost})
 
-    async def say(self, answer: Answer) -> None:
+    async def say(self, answer: Answer | msgspec.Raw) -> None:
         """One line. `TooSlowError` when he does not take it."""
-        octets = msgspec.json.encode(answer) + b"\n"
         with trio.fail_after(SEND_TIMEOUT):
             async with self._lock:
-                await self._stream.send_all(octets)
+                await self._send(answer)
+
+    async def _send(self, answer: Answer | msgspec.Raw) -> None:
+        """The same for who holds the lock."""
+        with trio.fail_after(SEND_TIMEOUT):
+            await self._stream.send_all(encoded(answer) + b"\n")
+
+
+async def _listed(listing: Listing) -> Answer:
+    """As many of the entries as an answer may hold. The proxy has its turn now and then while they are made."""
+    entries: list[msgspec.Raw] = []
+    size = left_out = 0
+    turn = trio.current_time()
+    for entry in listing.entries:
+        if len(entries) < MOST_LISTED and size < MOST_LISTED_BYTES:
+            octets = encoded(entry)
+            size += len(octets)
+            if size <= MOST_LISTED_BYTES:
+                entries.append(msgspec.Raw(octets))
+            else:
+                left_out += 1
+        else:
+            left_out += 1
+        if trio.current_time() - turn > TURN:
+            await trio.lowlevel.checkpoint()
+            turn = trio.current_time()
+    answer: Answer = {listing.name: entries}
+    if left_out:
+        answer["left_out"] = left_out
+    return answer
 
 
 def _addressed(id_: int | str | None) -> dict[str, Any]:

@@ -135,7 +135,10 @@ def _value(path: str, value: Any, keys: Keys) -> tuple[Any, bool]:
     What `has` asks for is left out instead, where it is lacking.
     """
     if NAMES[path].kind is Kind.TIME and value is not None:
-        return datetime.datetime.fromtimestamp(value, datetime.UTC), False
+        try:
+            return datetime.datetime.fromtimestamp(value, datetime.UTC), False
+        except (ValueError, OverflowError, OSError):  # as captures of a broken clock have it
+            raise FilterFailed(f"{value:.0f} seconds from 1970 is a time that no calendar has") from None
     if () in keys:
         return plain(value), value is None
     is_whole = value is None or not isinstance(value, Mapping)

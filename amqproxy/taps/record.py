@@ -61,10 +61,28 @@ class Record(msgspec.Struct, rename={"sender": "from"}, omit_defaults=True, kw_o
 
     def to_json(self) -> bytes:
         """One line of JSON, without the line's end."""
-        return _encoder.encode(self)
+        return encoded(self)
 
 
 _encoder = msgspec.json.Encoder()
+
+
+def encoded(value: Any) -> bytes:
+    """A value as JSON. Texts that UTF-8 cannot hold, as peers send them, have the bytes in question escaped."""
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:
+        return _encoder.encode(_escaped(msgspec.to_builtins(value)))
+
+
+def _escaped(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_escaped(name): _escaped(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_escaped(each) for each in value]
+    return value
 
 
 def record_frame(

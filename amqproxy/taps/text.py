@@ -17,9 +17,8 @@ def line(record: Record) -> str:
 
     → is from the client, ← from the server.
     """
-    clock = f"{_time_of_day(record.ts_ns // 1_000_000_000)}.{record.ts_ns // 1000 % 1_000_000:06d}"
     channel = "" if record.channel is None else f"ch {record.channel}"
-    said = f"{clock} #{record.stream:<3} {_ARROWS[record.sender]} {channel:<7} {_what(record)}".rstrip()
+    said = f"{clock(record.ts_ns)} #{record.stream:<3} {_ARROWS[record.sender]} {channel:<7} {_what(record)}".rstrip()
     return f"{said}  {_note(record)}" if record.leg or record.rules or record.tags else said
 
 
@@ -31,6 +30,11 @@ def _note(record: Record) -> str:
     if record.tags:
         parts.append(f"tags: {', '.join(record.tags)}")
     return f"[{'; '.join(parts)}]"
+
+
+def clock(ts_ns: int) -> str:
+    """The time of day, in UTC, to the microsecond."""
+    return f"{_time_of_day(ts_ns // 1_000_000_000)}.{ts_ns // 1000 % 1_000_000:06d}"
 
 
 @lru_cache(maxsize=16)

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from amqproxy.capture.decode import read_passed
 from amqproxy.capture.passed import FramesPassed
-from amqproxy.capture.rehearsal import Rehearsal
+from amqproxy.capture.rehearsal import Rehearsal, Rehearsed
 from amqproxy.config import parse
 
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -67,3 +69,26 @@ def test_a_client_is_known_by_what_it_said():
     lines, _ = rehearsed(rules, "confirms.pcapng")
     assert lines
     assert all("refused: " in line for line in lines)
+
+
+@pytest.mark.parametrize("capture", sorted(path.name for path in CAPTURES.glob("*.pcapng*")))
+def test_captures_with_holes_are_no_trouble(capture: str) -> None:
+    """What is left of a message whose method is not there is not judged."""
+    rules = """
+    [[rules]]
+    name = "all"
+    action = "refuse"
+    mode = "shadow"
+    when = "size > 10 && body.contains('x')"
+    """
+    lines, rehearsal = rehearsed(rules, capture)
+    assert rehearsal.commands
+    assert isinstance(lines, list)
+
+
+@pytest.mark.parametrize("ts_ns", [2**63, -1, 1_857_000_000_000_000_000_000])
+def test_times_that_no_calendar_has(ts_ns: int) -> None:
+    rehearsed = Rehearsed(
+        ts_ns=ts_ns, stream=1, connection="a-b", sender="client", channel=1, method="m", rules=("r",), what=("done",)
+    )
+    assert str(rehearsed).endswith("#1 > 1 m: done  [r]")

@@ -1,11 +1,18 @@
 """`amqproxy decode`: where it reads from, and what it cannot read."""
 
+import json
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.frames import encode_method
+from amqproxy.amqp091.methods import BasicPublish, ChannelOpen, ConnectionTuneOk
+from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.cli.failure import FAILED, MISUSED
+from tests.capture import building
 from tests.cli.outcome import Amqproxy
 from tests.cli.process import COMMAND
 
@@ -40,3 +47,59 @@ def test_decode_takes_no_unknown_flag_for_a_file(amqproxy: Amqproxy) -> None:
     code, out, err = amqproxy("decode", "--jsno", "x.pcap")
     assert (code, out) == (MISUSED, "")
     assert "unknown option --jsno" in err
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"PYTHONIOENCODING": "latin-1"},
+        {"PYTHONIOENCODING": "ascii:strict"},
+        {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("command", [["decode"], ["decode", "--json"], ["rules", "test", "RULES", "--capture"]])
+def test_a_terminal_with_another_encoding(command: list[str], environment: dict[str, str], tmp_path: Path) -> None:
+    """What it cannot show is escaped, so that JSON says the same."""
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[[rules]]\nname = "é → \U0001f600"\naction = "refuse"\nmode = "shadow"\n', encoding="utf-8")
+    capture = tmp_path / "capture"
+    capture.write_bytes(capture_of("é → \U0001f600"))
+    arguments = [*COMMAND, *command, str(capture)]
+    arguments = [str(rules) if each == "RULES" else each for each in arguments]
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "PYTHON"))}
+    clean["AMQPROXY_PURE"] = os.environ.get("AMQPROXY_PURE", "")
+    usual = subprocess.run(arguments, capture_output=True, env=clean | {"PYTHONIOENCODING": "utf-8"}, check=True)
+    done = subprocess.run(arguments, capture_output=True, env=clean | environment)
+    assert done.returncode == 0
+    assert b"Traceback" not in done.stderr
+    text, escaped = usual.stdout.decode(), done.stdout.decode("latin-1")
+    assert not text.isascii()
+    if "--json" in command:
+        assert [json.loads(line) for line in escaped.splitlines()] == [json.loads(line) for line in text.splitlines()]
+    else:
+        assert len(escaped.splitlines()) == len(text.splitlines())
+        assert "\\u" in escaped
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_times_that_no_calendar_has(options: list[str], amqproxy: Amqproxy, tmp_path: Path) -> None:
+    """A filter that asks for them fails, and lets by what it cannot decide about."""
+    file = tmp_path / "far.pcapng"
+    file.write_bytes(capture_of("k", at=2**62))
+    for expression in ("time.getHours() == 3", "time.getFullYear() > 1"):
+        code, out, err = amqproxy("decode", str(file), "--filter", expression, *options)
+        assert (code, err) == (0, "")
+        assert "basic.publish" in out
+
+
+def capture_of(routing_key: str, *, at: int = 0) -> bytes:
+    """A client that publishes, some microseconds after 1970."""
+    methods = (ConnectionTuneOk(2047, 131072, 60), ChannelOpen())
+    said = HEADER + b"".join([encode_method(channel, method) for channel, method in enumerate(methods)])
+    said += Command(1, BasicPublish(routing_key=routing_key), body=b"x").encode(0)
+    segments = [building.tcp(flags=building.SYN, seq=99), building.tcp(said, seq=100)]
+    blocks = [building.section(), building.interface()]
+    for number, segment in enumerate(segments):
+        blocks.append(building.enhanced(at + number, building.ethernet(building.ipv4(segment))))
+    return b"".join(blocks)

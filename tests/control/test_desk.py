@@ -10,13 +10,20 @@ from amqproxy.amqp091.frames import every_frame
 from amqproxy.amqp091.wire import Table
 from amqproxy.control import desk
 from amqproxy.control.amendment import Amendment
+from amqproxy.control.desk import Listing
 from amqproxy.control.request import HeldNow, Release, Reload, Rules, Sessions, Watch, Wrong
 from tests.control.house import HOLD, House, opened
 
 
+def listed(house: House, request: Any) -> list[Any]:
+    answer = house.desk.answer(request)
+    assert isinstance(answer, Listing)
+    return list(answer.entries)
+
+
 async def held(house: House, **keys: Any) -> list[dict[str, Any]]:
     await wait_all_tasks_blocked()
-    found = house.desk.answer(HeldNow(**keys))["held"]
+    found = listed(house, HeldNow(**keys))
     return msgspec.json.decode(msgspec.json.encode(found))  # type: ignore[no-any-return]
 
 
@@ -41,7 +48,7 @@ async def test_rules_and_sessions(autojump_clock: MockClock) -> None:
     async with opened(shadow, HOLD) as house:
         house.says()
         assert len(await held(house)) == 1
-        assert house.desk.answer(Rules())["rules"] == [
+        assert listed(house, Rules()) == [
             {
                 "name": "tag",
                 "action": "tag",
@@ -63,7 +70,7 @@ async def test_rules_and_sessions(autojump_clock: MockClock) -> None:
                 "last_failure": "",
             },
         ]
-        assert house.desk.answer(Sessions())["sessions"] == [
+        assert listed(house, Sessions()) == [
             {
                 "session": 1,
                 "connection": "c:1-p:2",
@@ -84,7 +91,7 @@ async def test_sessions_show_what_redactions_leave() -> None:
         crossing = house.session.crossing
         crossing.client = msgspec.structs.replace(crossing.client, properties={"product": "s3cret", "platform": "x"})
         crossing.judge.know(crossing.client)
-        [entry] = house.desk.answer(Sessions())["sessions"]
+        [entry] = listed(house, Sessions())
         assert (entry["product"], entry["vhost"], entry["user"]) == ("***", "***", "guest")
         assert crossing.client.properties["product"] == "s3cret"
 
@@ -109,17 +116,36 @@ async def test_what_is_held_is_shown_as_much_as_is_asked(autojump_clock: MockClo
         [one] = await held(house, body=3)
         assert (one["arguments"]["routing_key"], one["size"], one["body"]) == ("key", 10, "012")
         assert one["until"] - one["since"] == 60
-        assert house.desk.answer(Watch(body=3)) == house.desk.answer(HeldNow(body=3))
+        assert listed(house, Watch(body=3)) == listed(house, HeldNow(body=3))
 
 
-async def test_an_answer_holds_no_more_than_it_may(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desk, "MOST_LISTED", 1)
+async def test_what_is_gone_by_the_time_that_it_is_its_turn_is_left_out(autojump_clock: MockClock) -> None:
     async with opened() as house:
         house.says()
         house.stage.client.perform("2: queue.declare")
         await wait_all_tasks_blocked()
         answer = house.desk.answer(HeldNow())
-        assert (len(answer["held"]), answer["left_out"]) == (1, 1)
+        assert isinstance(answer, Listing)
+        first = next(answer.entries)
+        for number in (first.number, first.number + 1):
+            house.desk.answer(Release(session=1, number=number))
+        assert list(answer.entries) == []
+
+
+async def test_clients_may_call_themselves_what_they_like() -> None:
+    """By bytes that are no UTF-8, tables, or texts without end."""
+    async with opened() as house:
+        crossing = house.session.crossing
+        properties = {"product": "a\udcff", "connection_name": Table({"x": "\udc80"})}
+        crossing.client = msgspec.structs.replace(
+            crossing.client, user="\udcfe" * 10_000, vhost="v\udcff", properties=properties
+        )
+        crossing.judge.know(crossing.client)
+        [entry] = listed(house, Sessions())
+        shown = msgspec.json.decode(msgspec.json.encode(entry))
+    assert (shown["product"], shown["vhost"]) == ("a\\udcff", "v\\udcff")
+    assert "x" in shown["name"]
+    assert len(shown["user"]) == 6 * desk.MOST_TEXT
 
 
 # --- what becomes of it
@@ -199,7 +225,7 @@ async def test_a_refusal_says_which_rule_held_it_or_what_it_is_told_to(autojump_
     async with opened() as house:
         house.stage.client.perform("1: queue.declare, 2: queue.declare")
         await wait_all_tasks_blocked()
-        first, second = (each.number for each in house.desk.answer(HeldNow())["held"])
+        first, second = (each.number for each in listed(house, HeldNow()))
         house.desk.answer(Release(session=1, number=first, verdict="refuse"))
         house.desk.answer(Release(session=1, number=second, verdict="refuse", text="not {user}"))
         await wait_all_tasks_blocked()

@@ -3,7 +3,7 @@
 import os
 import socket
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +16,7 @@ import trio.testing
 from structlog.testing import capture_logs
 
 from amqproxy.control import service
+from amqproxy.control.desk import Listing
 from amqproxy.control.request import HeldNow, Reload, Sessions, Watch
 from amqproxy.control.service import Occupied, Service, opened
 
@@ -23,14 +24,17 @@ from amqproxy.control.service import Occupied, Service, opened
 class Desk:
     """Says what it was asked, as long as that; what is held is its number."""
 
-    def answer(self, request: Any) -> dict[str, Any]:
+    def __init__(self) -> None:
+        self.entries: Iterable[Any] = []
+
+    def answer(self, request: Any) -> dict[str, Any] | Listing:
         match request:
             case Reload():
                 raise AssertionError("a fault of ours")
             case Sessions():
                 return {"sessions": "x" * 5_000_000}
             case Watch() | HeldNow():
-                return {"held": []}
+                return Listing("held", iter(self.entries))
             case _:
                 return {"rules": []}
 
@@ -62,9 +66,10 @@ class Asker:
 
 
 class Served:
-    def __init__(self, path: Path, service: Service, stack: AsyncExitStack) -> None:
+    def __init__(self, path: Path, service: Service, desk: Desk, stack: AsyncExitStack) -> None:
         self.path = path
         self.service = service
+        self.desk = desk
         self._stack = stack
 
     async def asker(self) -> Asker:
@@ -77,9 +82,10 @@ async def served(directory: Path) -> AsyncIterator[Served]:
     path = directory / "control"
     with opened(path) as listening:
         async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
-            one = Service(Desk())  # type: ignore[arg-type]
+            desk = Desk()
+            one = Service(desk)  # type: ignore[arg-type]
             nursery.start_soon(one.run, listening)
-            yield Served(path, one, stack)
+            yield Served(path, one, desk, stack)
             nursery.cancel_scope.cancel()
 
 
@@ -221,7 +227,102 @@ async def test_who_does_not_read_is_let_go(tmp_path: Path, autojump_clock: trio.
             await asker.say(b"\n")
 
 
+async def test_an_answer_holds_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "MOST_LISTED", 5)
+    monkeypatch.setattr(service, "MOST_LISTED_BYTES", 100)
+    async with served(tmp_path) as place:
+        asker = await place.asker()
+        for entries, shown in ([1] * 7, 5), (["x" * 48] * 3, 2), (["x" * 98, "x"], 1), (["x" * 99, "x"], 0):
+            place.desk.entries = entries
+            await asker.say(b'{"request": "held"}\n')
+            answer = await asker.hears()
+            assert (answer["held"], answer["left_out"]) == (entries[:shown], len(entries) - shown)
+
+
+async def test_the_proxy_has_its_turn_while_an_answer_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "TURN", -1.0)
+    turns: list[int] = []
+    seen: list[int] = []
+
+    def entries() -> Iterator[int]:
+        for number in range(20):
+            seen.append(len(turns))
+            yield number
+
+    async def others() -> None:
+        while True:
+            turns.append(1)
+            await trio.lowlevel.checkpoint()
+
+    async with served(tmp_path) as place, trio.open_nursery() as nursery:
+        asker = await place.asker()
+        place.desk.entries = entries()
+        nursery.start_soon(others)
+        await asker.say(b'{"request": "held", "id": 3}\n')
+        assert await asker.hears() == {"id": 3, "ok": True, "held": list(range(20))}
+        assert seen[-1] - seen[0] >= 10
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_no_text_can_hold_is_escaped(tmp_path: Path) -> None:
+    async with served(tmp_path) as place:
+        asker = await place.asker()
+        place.desk.entries = [{"user": "a\udcff"}]
+        await asker.say(b'{"request": "held"}\n')
+        assert await asker.hears() == {"ok": True, "held": [{"user": "a\\udcff"}]}
+
+
+async def test_requests_without_an_end_share_what_memory_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "MAX_UNREAD", 3000)
+    async with served(tmp_path) as place:
+        askers = [await place.asker() for _ in range(4)]
+        for asker in askers[:3]:
+            await asker.say(b"x" * 1000)
+            await trio.testing.wait_all_tasks_blocked()
+        await askers[3].say(b"x" * 1000)
+        assert (await askers[3].hears())["error"] == "busy"
+        assert await askers[3].hears() is None
+        await askers[0].say(b"\n")
+        assert (await askers[0].hears())["error"] == "malformed"
+        another = await place.asker()
+        await another.say(b'{"request": "rules"}\n')
+        assert (await another.hears())["ok"]
+
+
+async def test_who_goes_in_the_middle_of_an_answer_is_no_trouble(tmp_path: Path) -> None:
+    async with served(tmp_path) as place:
+        asker, other = await place.asker(), await place.asker()
+        with capture_logs() as log:
+            await asker.say(b'{"request": "sessions"}\n' * 3)
+            await asker.stream.receive_some(1)
+            await asker.stream.aclose()
+            await other.say(b'{"request": "rules"}\n')
+            assert (await other.hears())["ok"]
+        assert log == []
+
+
 # --- those who watch
+
+
+async def test_events_that_wait_are_bounded_by_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    monkeypatch.setattr(service, "MAX_EVENT_BYTES", 1000)
+    session: Any = SimpleNamespace()
+    monkeypatch.setattr(Desk, "held", lambda desk, session, number, excerpt: {"number": number, "body": "x" * 400})
+    async with served(tmp_path) as place:
+        watcher = await place.asker()
+        await watcher.say(b'{"request": "watch"}\n')
+        await watcher.hears()
+        for number in range(5):
+            place.service.note_hold(session, number)
+        assert [(await watcher.hears()).get("held", {}).get("number") for _ in range(1)] == [0]
+        assert await watcher.hears() == {"event": "lost", "count": 3}
+        assert (await watcher.hears())["held"]["number"] == 1
+        place.service.note_hold(session, 9)
+        assert (await watcher.hears())["held"]["number"] == 9
 
 
 async def test_who_watches_is_told_as_much_as_he_wants(tmp_path: Path) -> None:
@@ -288,11 +389,11 @@ async def test_who_watches_too_slowly_is_told_how_much_he_missed(
         await trio.testing.wait_all_tasks_blocked()
         for number in range(6):
             place.service.note_hold(session, number)
-        heard = [await watcher.hears() for _ in range(4)]
+        heard = [await watcher.hears() for _ in range(3)]
         lost = [each["count"] for each in heard if each["event"] == "lost"]
         seen = [each["held"]["number"] for each in heard if each["event"] == "held"]
         assert sum(lost) + len(seen) == 6
-        assert seen == [0, 1, 2]
+        assert seen == [0, 1]
 
 
 async def test_who_watches_is_not_let_go(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:

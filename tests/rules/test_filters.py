@@ -81,6 +81,9 @@ def test_what_holds(expression: str, values: dict[str, Any], expected: bool) -> 
         ("headers.x", {"headers": {"x": 1}}),
         ("size / (size - 1) > 0", {"size": 1}),
         ("int(routing_key) > 1", {"routing_key": "a"}),
+        ("time.getHours() == 3", {"time": 1e12}),
+        ("time.getHours() == 3", {"time": 1e18}),
+        ("time.getHours() == 3", {"time": float("inf")}),
     ],
 )
 def test_what_fails_for_no_lack_of_something(expression: str, values: dict[str, Any]) -> None:
