@@ -79,6 +79,8 @@ cdef class FrameReader:
     cdef readonly dict lanes
     cdef readonly Tally tally
     cdef public bint lends
+    cdef public Py_ssize_t quantum
+    cdef readonly bint is_paused
     cdef public Unseen unseen
     cdef public list spending
     cdef list _splices
@@ -98,5 +100,7 @@ cdef class FrameReader:
     cdef int _recent_channel
 
     cpdef list feed(self, bytes data)
+    cpdef list resume(self)
+    cdef object _scan_on(self, list frames)
     cdef Py_ssize_t _copy(self, unsigned char *out, Py_ssize_t at, Py_ssize_t start, Py_ssize_t end) except -1
     cdef Py_ssize_t _scan(self, bytes data, Py_ssize_t start, Py_ssize_t length, list frames) except -1

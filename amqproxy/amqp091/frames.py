@@ -622,6 +622,8 @@ class FrameReader:
     though wanted; a lane that is watched does not heed it. Some of them are to go on as others: `between` has what goes
     on. `spending` are the allowances that were spent from, for whoever fills them to take.
 
+    With a `quantum`, no `feed` hands over many more frames than that: it `is_paused` then, and `resume` goes on.
+
     Set `lends` where frames are soon let go of: then they share the octets that were fed, which stay for as long as one
     of them does, and only what is asked of them is copied.
     """
@@ -641,6 +643,8 @@ class FrameReader:
         self.error: ProtocolError | None = None
         self.tally = Tally() if tally is None else tally
         self.lends = False
+        self.quantum = 0
+        self.is_paused = False
         self._tail: bytearray | None = None
         self._missing = 0
         self._recent: Lane | None = None
@@ -692,9 +696,16 @@ class FrameReader:
         return b"" if self._tail is None else bytes(self._tail)
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Take the octets that came next; return the wanted frames that are now whole."""
+        """Take the octets that came next; return the wanted frames that are now whole.
+
+        Where it `is_paused` after that, `quantum` of them or a few more have been handed over, up to the end of a
+        command where that is near; nothing behind them has been looked at.
+        """
         self._check()
         frames: list[Frame] = []
+        if self.is_paused:
+            self.is_paused = False
+            data = self._data[self._end :] + data
         length: cython.Py_ssize_t = len(data)
         start: cython.Py_ssize_t = 0
         end: cython.Py_ssize_t = 0
@@ -723,17 +734,42 @@ class FrameReader:
             self._tail = tail = None
         self._start = self._end = start
         if self.error is None:
-            end = self._scan(data, start, length, frames)
-            self.offset += end - start
-            self._end = end
+            self._scan_on(frames)
         else:
             self._refused = self._head[end:]
             self._head = self._head[:end]
-        if self.error is not None:
             self._refused += data[self._end :]
-        elif end < length:
-            self._tail = bytearray(memoryview(data)[end:])
         return frames
+
+    def resume(self) -> list[Frame]:
+        """The wanted frames that come next of what was fed last; none unless it is paused."""
+        self._check()
+        frames: list[Frame] = []
+        self._head = b""
+        self._taken = None
+        if self._splices:
+            self._splices = []
+            self._next_splice = 0
+        self._start = self._end
+        if self.is_paused:
+            self.is_paused = False
+            self._scan_on(frames)
+        return frames
+
+    @cython.cfunc
+    def _scan_on(self, frames: list) -> object:  # type: ignore[type-arg]
+        """Go over what was fed from `_end` on, up to the end or a pause."""
+        data: bytes = self._data
+        start: cython.Py_ssize_t = self._end
+        length: cython.Py_ssize_t = len(data)
+        end: cython.Py_ssize_t = self._scan(data, start, length, frames)
+        self.offset += end - start
+        self._end = end
+        if self.error is not None:
+            self._refused += data[end:]
+        elif end < length and not self.is_paused:
+            self._tail = bytearray(memoryview(data)[end:])
+        return None
 
     def _check(self) -> None:
         """Nothing is read after an error, which is raised again."""
@@ -746,7 +782,7 @@ class FrameReader:
             if self._head:
                 self._taken = self._head + self._data[self._start : self._end]
             elif self._start:
-                self._taken = b""
+                self._taken = b"" if self._start == self._end else memoryview(self._data)[self._start : self._end]
             elif self._end == len(self._data):
                 self._taken = self._data
             else:
@@ -847,11 +883,16 @@ class FrameReader:
         lends: cython.bint = self.lends
         unseen: Unseen | None = self.unseen
         passes: Passes | None
+        handed_over: cython.Py_ssize_t = 0
+        quantum: cython.Py_ssize_t = self.quantum or length  # of so few bytes there are never so many frames
         while True:
             if length - position < 7:
                 self._missing = 7 - (length - position)
                 return position
             kind = p[position]
+            if handed_over >= quantum and (kind == _METHOD or handed_over >= 4 * quantum):
+                self.is_paused = True
+                return position
             channel = (p[position + 1] << 8) | p[position + 2]
             size = (
                 (cython.cast(cython.longlong, p[position + 3]) << 24)
@@ -941,6 +982,7 @@ class FrameReader:
                 frame.ordinal = lane.contents if lane is not None else 0
                 frame._decoded = None
                 frames.append(frame)
+                handed_over += 1
             position += whole
 
     def _turn(self, trait: int, channel: int, arguments: bytes) -> None:

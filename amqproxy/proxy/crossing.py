@@ -51,6 +51,7 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.proxy.flow import Flow, Load, cost, cost_of_own
 from amqproxy.proxy.judge import Judge, Passing
+from amqproxy.proxy.memory import SESSION_MEMORY, Memory, Share
 from amqproxy.proxy.reframing import check, method_frame
 from amqproxy.proxy.renumbering import within_bounds
 from amqproxy.proxy.strait import DELIVERIES, Strait
@@ -63,7 +64,11 @@ from amqproxy.rules.verdict import Close, Impairment, Insertion, Mirrored, Stage
 from amqproxy.taps.note import NOTHING, Note
 
 MAX_HELD = 16 * 1024 * 1024
-"""Octets that may wait in one session behind what is held; above, nothing more is read from their sender."""
+"""Bytes that may wait in one session behind what is held; above, or above its share of all memory, nothing more is
+read from their sender."""
+
+TURN = 64
+"""Commands and frames that go on in one turn of what has waited; the rest goes on in the next."""
 
 MAX_UNSEEN = 1024
 """Methods of one direction that are known to pass; beyond, all are forgotten and judged again."""
@@ -134,7 +139,7 @@ class Crossing:
     connection has to end: what the client is told. `fault` is set when what has waited cannot go on. `waiting` are the
     commands that wait, by a number of each. `met` is called with each method that has passed and counts for the session
     itself. Once it `is_deaf`, as a drain wants it, channels are no longer shown to the legs; what its `gate` does not
-    let by goes no further.
+    let by goes no further. What is kept here is a share of `memory`.
     """
 
     def __init__(
@@ -148,6 +153,7 @@ class Crossing:
         met: Callable[[Peer, Method], None] = lambda sender, method: None,
         is_tapped: bool = False,
         shows_all: bool = False,
+        memory: Memory | None = None,
     ) -> None:
         self.connections = connections
         self.client = client
@@ -158,6 +164,10 @@ class Crossing:
         self.refusal: Refusal | None = None
         self.fault: Fault | None = None
         self.waiting: dict[int, tuple[Strait, Flow]] = {}
+        self.resuming: dict[Flow, Strait] = {}
+        """What waits for nothing but its turn."""
+        self._to_release: deque[tuple[Strait, Flow]] = deque()
+        self._left = TURN
         self.is_deaf = False
         self.gate: Callable[[Peer, Frame], bool] | None = None
         self.judge = judge
@@ -167,8 +177,9 @@ class Crossing:
         self._is_tapped = is_tapped
         self._shows_all = shows_all
         self.straits: dict[int, Strait] = {}
-        self.loads = {peer: Load() for peer in Peer}
-        self.gathering = Load()
+        self.share = Share(memory or Memory(share_limit=SESSION_MEMORY))
+        self.loads = {peer: Load(self.share) for peer in Peer}
+        self.gathering = Load(self.share)
         self._timers = Timers()
         self._unsure: list[tuple[Strait, Flow]] = []
         self.numbers = itertools.count(1)
@@ -212,6 +223,7 @@ class Crossing:
         `ProtocolError` at the first that may not come; those before it have crossed then.
         """
         self.now = now
+        self._left = TURN
         reader = self.readers[sender]
         output = self.output[sender.other]
         kept_from = reader.taken_from
@@ -284,22 +296,38 @@ class Crossing:
     @property
     def next_deadline(self) -> float:
         """When `tick` will next have something to do, in seconds."""
-        return self._timers.next_deadline
+        return self.now if self.resuming else self._timers.next_deadline
 
     def tick(self, now: float) -> None:
-        """Let go on what has waited long enough."""
+        """Let go on what has waited long enough, or as much of it as goes on in one turn."""
         self.now = now
-        while not self.is_over and (do := self._timers.take_due(now)) is not None:
+        self._left = TURN
+        self._resume()
+        while not self.is_over and self._left > 0 and (do := self._timers.take_due(now)) is not None:
+            self._left -= 1
             do()
         self._end_if_nothing_waits()
 
+    def _resume(self) -> None:
+        """Let go on what waits for its turn, each after the other."""
+        while self.resuming and self._left > 0 and not self.is_over:
+            flow = next(iter(self.resuming))
+            self.resuming.pop(flow).go_on(flow)
+
+    def may_go_on(self) -> bool:
+        """May one more of what has waited go on in this turn?"""
+        self._left -= 1
+        return self._left >= 0
+
     def is_full(self, sender: Peer) -> bool:
         """Does so much wait of what a peer has said that nothing more is to be read of it for now?"""
-        return self.loads[sender].octets > MAX_HELD
+        octets = self.loads[sender].octets
+        return octets > MAX_HELD or (octets > 0 and self.share.is_over)
 
     def release(self, number: int, verdict: Verdict | None, now: float) -> None:
         """Let a command go on that is held, with another verdict if one is given. `KeyError` when it is not held."""
         self.now = now
+        self._left = TURN
         strait, flow = self.waiting[number]
         assert flow.waiting is not None
         if verdict is not None:
@@ -308,11 +336,32 @@ class Crossing:
         self._end_if_nothing_waits()
 
     def release_all(self, now: float) -> None:
-        """Let everything go on that waits; what is held, as if nobody had said a word."""
+        """Let everything go on that waits now; what is held, as if nobody had said a word.
+
+        That is begun here; as long as the crossing `is_releasing`, `go_on_releasing` does what is left of it.
+        """
+        self._to_release += self.waiting.values()
+        self._to_release += [(strait, flow) for flow, strait in self.resuming.items()]
+        self.go_on_releasing(now)
+
+    @property
+    def is_releasing(self) -> bool:
+        return bool(self._to_release) and not self.is_over
+
+    def go_on_releasing(self, now: float) -> None:
+        """One turn of what `release_all` has begun."""
         self.now = now
-        for strait, flow in list(self.waiting.values()):
-            while flow.is_waiting and not self.is_over:
+        self._left = TURN
+        while self._to_release and self._left > 0 and not self.is_over:
+            strait, flow = self._to_release[0]
+            if flow.is_waiting:
+                self._left -= 1
                 strait.time_out(flow)
+            elif flow in self.resuming:
+                del self.resuming[flow]
+                strait.go_on(flow)
+            else:
+                self._to_release.popleft()
         self._end_if_nothing_waits()
 
     @property
@@ -331,6 +380,7 @@ class Crossing:
 
     def end(self) -> None:
         """The session is over."""
+        self.share.clear()
         self.count_unseen()
         self.judge.session_over()
 
@@ -566,7 +616,7 @@ class Crossing:
         if is_reopening:
             check(frame)
             strait.reopening.append(frame)
-            self.loads[CLIENT].octets += cost([frame])
+            self.loads[CLIENT].add(cost([frame]))
             strait.watch_lanes()
             return
         if strait.closing is not None:
@@ -595,6 +645,8 @@ class Crossing:
     def holds_up(self, sender: Peer) -> bool:
         """Does anything of the sender's wait, on any channel?"""
         if any(flow.sender is sender for _, flow in self.waiting.values()):
+            return True
+        if any(flow.sender is sender for flow in self.resuming):
             return True
         return sender is CLIENT and any(strait.reopening for strait in self.straits.values())
 
@@ -684,12 +736,12 @@ class Crossing:
         load, octets = self.loads[insertion.to.other], cost_of_own(insertion.command)
 
         def insert() -> None:
-            load.octets -= octets
+            load.remove(octets)
             if self.straits.get(number) is strait:
                 self.insert(msgspec.structs.replace(insertion, after=0.0))
 
         self.at(self.now + insertion.after, insertion.to.other, insert)
-        load.octets += octets
+        load.add(octets)
 
     # --- what goes out
 
@@ -784,10 +836,9 @@ class Crossing:
         if strait is not None and strait.reopening:
             new = self.straits[number] = Strait(number, self)
             new.is_watched = True
-            self.loads[CLIENT].octets -= cost(strait.reopening)
-            with self.blaming(CLIENT):
-                for frame in strait.reopening:
-                    new.admit(new.flows[CLIENT], frame)
+            flow = new.flows[CLIENT]
+            flow.queue.extend([(frame, None) for frame in strait.reopening])  # its load is counted already
+            new.go_on(flow)
             new.watch_lanes()
 
     def refuse(self, close: Close, class_and_method: tuple[int, int]) -> None:

@@ -9,6 +9,7 @@ from enum import Enum, auto
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import HEADER, METHOD, Frame, Lane
 from amqproxy.amqp091.grammar import Peer
+from amqproxy.proxy.memory import Share
 from amqproxy.proxy.timers import Timer
 from amqproxy.rules.verdict import Hold, Stage, Verdict
 from amqproxy.taps.note import NOTHING, Note
@@ -29,12 +30,21 @@ FRAME_COST = 256
 
 
 class Load:
-    """How many octets wait in a session because of what one peer has said."""
+    """How many bytes wait in a session because of what one peer has said; they are part of the session's `share`."""
 
-    __slots__ = ("octets",)
+    __slots__ = ("_share", "octets")
 
-    def __init__(self) -> None:
+    def __init__(self, share: Share) -> None:
+        self._share = share
         self.octets = 0
+
+    def add(self, size: int) -> None:
+        self.octets += size
+        self._share.add(size)
+
+    def remove(self, size: int) -> None:
+        self.octets -= size
+        self._share.remove(size)
 
 
 def cost(frames: Iterable[Frame]) -> int:
@@ -45,6 +55,13 @@ def cost(frames: Iterable[Frame]) -> int:
 def cost_of_own(command: Command) -> int:
     """The same of a command that has not come in frames."""
     return command.body_size + 4 * FRAME_COST
+
+
+def _cost_of_changes(original: Command, verdict: Verdict) -> int:
+    """The bytes of what a verdict has made of a command, or besides it."""
+    made = [insertion.command for insertion in verdict.insertions]
+    made += [each for each in (verdict.command, verdict.shown) if each is not None and each is not original]
+    return sum([cost_of_own(each) for each in made if not each.frames])
 
 
 class Waiting:
@@ -60,7 +77,7 @@ class Waiting:
         self.hold: Hold | None = verdict.hold
         self.number = number
         self.timer: Timer | None = None
-        self.cost = cost(original.frames)
+        self.cost = cost(original.frames) + _cost_of_changes(original, verdict)
 
 
 class Postponed:
@@ -150,45 +167,45 @@ class Flow:
 
     def enqueue(self, frame: Frame, is_acked: bool | None) -> None:
         self.queue.append((frame, is_acked))
-        self._waiting_load.octets += cost([frame])
+        self._waiting_load.add(cost([frame]))
 
     def dequeue(self) -> tuple[Frame, bool | None]:
         frame, is_acked = self.queue.popleft()
-        self._waiting_load.octets -= cost([frame])
+        self._waiting_load.remove(cost([frame]))
         return frame, is_acked
 
     def wait(self, waiting: Waiting) -> None:
         """Have a command wait, and all behind it."""
         self.waiting = waiting
-        self._waiting_load.octets += waiting.cost
+        self._waiting_load.add(waiting.cost)
 
     def wake(self) -> Waiting | None:
         """What has waited, if something has; it does no longer."""
         waiting, self.waiting = self.waiting, None
         if waiting is not None:
-            self._waiting_load.octets -= waiting.cost
+            self._waiting_load.remove(waiting.cost)
         return waiting
 
     def put_off(self, command: Command, tag: int | None) -> None:
         """Keep a command of our own until the content under way has come to its end."""
         self.insertions.append((command, tag))
-        self._own_load.octets += cost_of_own(command)
+        self._own_load.add(cost_of_own(command))
 
     def next_own(self) -> tuple[Command, int | None]:
         """The first that was put off."""
         command, tag = self.insertions.popleft()
-        self._own_load.octets -= cost_of_own(command)
+        self._own_load.remove(cost_of_own(command))
         return command, tag
 
     def postpone(self, postponed: Postponed) -> None:
         self.postponed.append(postponed)
-        self._waiting_load.octets += postponed.cost
+        self._waiting_load.add(postponed.cost)
 
     def no_longer_postponed(self, gone: Iterable[Postponed]) -> None:
         """Forget those that are sent, or are not to be sent at all."""
         for each in gone:
             self.postponed.remove(each)
-            self._waiting_load.octets -= each.cost
+            self._waiting_load.remove(each.cost)
             if each.timer is not None:
                 each.timer.cancel()
 
@@ -200,20 +217,20 @@ class Flow:
         self._remaining = 0
         self.skip(frames[1:])
         self._gathered_cost = cost(frames)
-        self._gathering.octets += self._gathered_cost
+        self._gathering.add(self._gathered_cost)
 
     def gather_more(self, frame: Frame) -> bool:
         """Keep one more frame; True when the command is complete."""
         self.gathered.append(frame)
         octets = cost([frame])
         self._gathered_cost += octets
-        self._gathering.octets += octets
+        self._gathering.add(octets)
         return self.advance(frame)
 
     def take_gathered(self) -> list[Frame]:
         """What was gathered, which is for others to keep."""
         frames, self.gathered = self.gathered, []
-        self._gathering.octets -= self._gathered_cost
+        self._gathering.remove(self._gathered_cost)
         self._gathered_cost = 0
         return frames
 
@@ -294,7 +311,7 @@ class Flow:
 
     def clear(self) -> None:
         """Drop all that has not gone on."""
-        self._waiting_load.octets -= cost([frame for frame, _ in self.queue])
+        self._waiting_load.remove(cost([frame for frame, _ in self.queue]))
         self.queue.clear()
         self.take_gathered()
         self.stage = Stage.NOTHING

@@ -6,7 +6,7 @@ import trio
 
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frames import METHOD, encode_method
+from amqproxy.amqp091.frames import METHOD, Frame, encode_method
 from amqproxy.amqp091.grammar import Peer, State
 from amqproxy.amqp091.methods import ConnectionClose, ConnectionCloseOk
 from amqproxy.amqp091.protocol_header import HEADER
@@ -84,20 +84,23 @@ class Leg:
         A socket closed with octets unread takes away with it what was said to the peer last.
         """
         lost = b""
+        self.reader.quantum = 0
+        if self.reader.is_paused:
+            await self._listen_for_the_end(self.reader.resume())
         while self.connection.state is not State.CLOSED:
             data = await self.transport.receive()
             if not data:
                 return
             if self.reader.error is None:
-                await self._listen_for_the_end(data)
+                await self._listen_for_the_end(self.reader.feed(data))
             else:  # frames can no longer be told apart; but the answer can be told by its octets
                 lost = lost[-len(_CLOSE_OK) :] + data
                 if _CLOSE_OK in lost:
                     break
         await self.transport.send_eof()
 
-    async def _listen_for_the_end(self, data: bytes) -> None:
-        for frame in self.reader.feed(data):
+    async def _listen_for_the_end(self, frames: list[Frame]) -> None:
+        for frame in frames:
             if frame.channel == 0 and frame.kind == METHOD:
                 try:
                     self.connection.receive(self.peer, frame)

@@ -11,6 +11,7 @@ import trio
 
 from amqproxy.config import Limits, join_address, split_address
 from amqproxy.proxy import watchdog
+from amqproxy.proxy.memory import Memory
 from amqproxy.proxy.mirrors import Mirrors
 from amqproxy.proxy.rule_log import RuleLog
 from amqproxy.proxy.session import Session
@@ -58,6 +59,7 @@ class Server:
         self.on_hold: Callable[[Session, int], None] = lambda session, number: None
         self._upstream = upstream
         self._mirrors = mirrors
+        self._memory = Memory(limits.memory, limits.session_memory)
         self._dial = dial
         self._limits = limits
         self._metrics = metrics
@@ -191,6 +193,7 @@ class Server:
             rules=self.rules,
             client=client,
             mirrors=self._mirrors,
+            memory=self._memory,
             on_hold=lambda session, number: self.on_hold(session, number),
             rule_log=self._rule_log,
         )

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+MEMORY = 512 * 1024 * 1024
+SESSION_MEMORY = 64 * 1024 * 1024
+"""Bytes for all sessions, and for one, unless the config has others."""
+
 
 class Memory:
     """`limit` bounds the bytes that all owners keep together, `share_limit` those of each; `used` are kept now.
@@ -12,7 +16,7 @@ class Memory:
 
     __slots__ = ("limit", "share_limit", "used")
 
-    def __init__(self, limit: int, share_limit: int | None = None) -> None:
+    def __init__(self, limit: int = MEMORY, share_limit: int | None = None) -> None:
         self.limit = limit
         self.share_limit = limit if share_limit is None else share_limit
         self.used = 0

@@ -33,6 +33,7 @@ from amqproxy.proxy.drain import Drain
 from amqproxy.proxy.handshake import PacedHandshake
 from amqproxy.proxy.impaired import Impaired
 from amqproxy.proxy.leg import TAKES_CLOSE, Leg
+from amqproxy.proxy.memory import Memory
 from amqproxy.proxy.mirrors import Mirrors
 from amqproxy.proxy.rule_log import RuleLog
 from amqproxy.proxy.upstream import Unreachable
@@ -45,6 +46,12 @@ from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 
 HEADER_SIZE = len(HEADER)
+
+QUANTUM = 0.002
+"""Seconds of work of one direction after which all other tasks have their turn."""
+
+QUANTUM_FRAMES = 32
+"""Frames that are looked at before the time is."""
 
 HAS_BEGUN = TAKES_CLOSE | frozenset(CONNECTION_CLOSING)
 """The states of a connection that is not just dropped when a drain begins."""
@@ -83,6 +90,7 @@ class Session:
         rules: RuleSet | None = None,
         client: Client | None = None,
         mirrors: Mirrors | None = None,
+        memory: Memory | None = None,
         on_hold: Callable[[Session, int], None] = lambda session, number: None,
         rule_log: RuleLog | None = None,
     ) -> None:
@@ -100,6 +108,7 @@ class Session:
         self._farewells: dict[Peer, ProtocolError] = {}
         self._rules = rules
         self._mirrors = mirrors
+        self._memory = memory
         self._on_hold = on_hold
         self._known = client or Client(session=number)
         self._crossing: Crossing | None = None
@@ -320,10 +329,15 @@ class Session:
         reader = source.reader
         observe = self._metrics.latency.observe
         handshake = self._handshake if source.peer is CLIENT else None
+        busy = 0.0
         data = await (handshake or source.transport).receive()
         while data:
-            received = time.perf_counter()
-            frames = reader.feed(data)
+            began = time.perf_counter()
+            if reader.is_paused:
+                frames = reader.resume()
+            else:
+                received = began
+                frames = reader.feed(data)
             if self._crossing is not None:
                 octets, error = self._cross(self._crossing, source, target, frames)
             elif frames or self._drain is not None:
@@ -340,7 +354,14 @@ class Session:
                 raise error
             if self._asked is not None and await self._is_answered():
                 return Ending.OVER
-            observe(time.perf_counter() - received)
+            now = time.perf_counter()
+            observe(now - received)
+            busy += now - began
+            if busy > QUANTUM:
+                busy = 0.0
+                await trio.lowlevel.checkpoint()
+            if reader.is_paused:
+                continue
             if handshake is None:
                 data = await source.transport.receive()
                 continue
@@ -411,6 +432,7 @@ class Session:
             time=time.time,
             met=self._heed,
             is_tapped=self._account.tap is not None,
+            memory=self._memory,
         )
         self._start_rules(self._crossing, is_open=connection.state is State.OPEN)
 
@@ -515,10 +537,21 @@ class Session:
     async def _let_all_go_on(self, crossing: Crossing) -> None:
         """Send all that waits, since there is nothing more to wait for."""
         crossing.release_all(trio.current_time())
-        self._note_crossing(crossing)
-        if self._asked is not None:
-            crossing.take_output(CLIENT)  # it has taken its leave
-        await self._let_go_on(crossing)
+        await self._go_on_releasing(crossing)
+
+    async def _go_on_releasing(self, crossing: Crossing) -> None:
+        """Send what is released, and release the rest of it, with a turn for all others in between."""
+        while True:
+            self._note_crossing(crossing)
+            if self._asked is not None:
+                crossing.take_output(CLIENT)  # it has taken its leave
+            await self._let_go_on(crossing)
+            if not crossing.is_releasing:
+                break
+            await trio.lowlevel.checkpoint()
+            crossing.go_on_releasing(trio.current_time())
+        if self._drain is not None:
+            self._ask_if_drained()
 
     async def _let_go_on(self, crossing: Crossing) -> None:
         """Send what has waited, and end the session if that is what it comes to."""
@@ -595,7 +628,7 @@ class Session:
                 self._crossing.ask_for_frames()
                 self._crossing.release_all(trio.current_time())
                 self._note_crossing(self._crossing)
-                self._nursery.start_soon(self._let_go_on, self._crossing)
+                self._nursery.start_soon(self._go_on_releasing, self._crossing)
             self._ask_if_drained()
 
     def abort(self, reason: str) -> None:
@@ -612,8 +645,8 @@ class Session:
         """
         if self._drain is None or self._nursery is None or self._asked is not None:
             return
-        if self._crossing is not None and self._crossing.is_over:
-            return  # it ends for that
+        if self._crossing is not None and (self._crossing.is_over or self._crossing.is_releasing):
+            return  # it ends for that, or is asked again
         if self.client.takes_close and self._drain.is_complete:
             self._asked = trio.Event()
             if self._crossing is not None:
@@ -707,7 +740,9 @@ def _leg(peer: Peer, transport: Transport, limits: Limits, metrics: Metrics) -> 
     connection = Connection(
         initial_frame_max=limits.initial_frame_max, tracks_deliveries=False, tallies=metrics.tallies
     )
-    return Leg(peer, transport, connection)
+    leg = Leg(peer, transport, connection)
+    leg.reader.quantum = QUANTUM_FRAMES
+    return leg
 
 
 _FAILURE = InternalError("the proxy failed; its log says how")

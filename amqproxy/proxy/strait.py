@@ -13,6 +13,7 @@ from amqproxy.amqp091.errors import (
     BY_CODE,
     ContentTooLarge,
     PreconditionFailed,
+    ProtocolError,
     ResourceError,
     Scope,
     cut_reply_text,
@@ -59,9 +60,6 @@ DELIVERIES = frozenset({BasicDeliver.index, BasicGetOk.index})
 
 CONSUMER_ENDS = frozenset({BasicCancel.index, BasicCancelOk.index})
 """After these of the server's, nothing more may come for a consumer."""
-
-MAX_GATHERED = 2 * MAX_BODY
-"""Octets of commands under way that one session may keep until rules can look at them; what is above is refused."""
 
 MAX_POSTPONED = 1.0
 """Seconds after which a command that others were to overtake goes on, though they did not come."""
@@ -184,23 +182,26 @@ class Strait:
     def _gather(self, flow: Flow, frame: Frame) -> None:
         is_complete = flow.gather_more(frame)
         excess = self._excess(flow, frame)
-        if excess:
+        if excess is not None:
             command = Command.received(flow.take_gathered())
             flow.decided = None
-            self._close(command, Close(Scope.CHANNEL, ContentTooLarge.code, f"{ContentTooLarge.name} - {excess}"))
+            self._close(command, Close(Scope.CHANNEL, excess.code, excess.reply_text))
             self._begin_rest(flow, command.frames, Rest.IS_SWALLOWED)
         elif is_complete or (frame.kind == HEADER and flow.stage is Stage.HEADER):
             self._go_on_with_gathered(flow)
 
-    def _excess(self, flow: Flow, frame: Frame) -> str:
-        """What is too much about a command that is gathered; "" when nothing is."""
-        if frame.kind == HEADER and frame.body_size > MAX_BODY and flow.stage is Stage.BODY:
-            return f"message size {frame.body_size} is larger than the {MAX_BODY} that rules can look at"
+    def _excess(self, flow: Flow, frame: Frame) -> ProtocolError | None:
+        """What is too much about a command that is gathered: 406 where it is, 311 where it may fit another time."""
+        share = self._crossing.share
+        limit = min(share.memory.share_limit, MAX_BODY)
+        if frame.kind == HEADER and frame.body_size > limit and flow.stage is Stage.BODY:
+            text = f"message size {frame.body_size} is larger than the {limit} bytes that rules can look at"
+            return PreconditionFailed(text)
         if len(flow.gathered) > MAX_FRAMES:
-            return f"a message in more than {MAX_FRAMES} frames"
-        if self._crossing.gathering.octets > MAX_GATHERED:
-            return f"messages under way are larger than the {MAX_GATHERED} that rules can look at together"
-        return ""
+            return ContentTooLarge(f"a message in more than {MAX_FRAMES} frames")
+        if share.is_over:
+            return ContentTooLarge("there is no memory now for all messages that rules are to look at")
+        return None
 
     def _go_on_with_gathered(self, flow: Flow) -> None:
         frames = flow.take_gathered()
@@ -279,10 +280,16 @@ class Strait:
         self.go_on(flow)
 
     def go_on(self, flow: Flow) -> None:
-        """Do with what waited behind something what is to be done with it, up to the next that waits."""
+        """Do with what waited behind something what is to be done with it, up to the next that waits.
+
+        What is too much for this turn goes on in the next.
+        """
         with self._crossing.blaming(flow.sender):
             while flow.queue and not flow.is_waiting and not self._crossing.is_over:
                 if flow.queue[0][0].index == ConnectionClose.index and self._crossing.holds_up(flow.sender):
+                    return
+                if not self._crossing.may_go_on():
+                    self._crossing.resuming[flow] = self
                     return
                 self._process(flow, *flow.dequeue())
 
@@ -644,6 +651,7 @@ class Strait:
         """Forget what has not gone on."""
         if flow.waiting is not None:
             del self._crossing.waiting[flow.waiting.number]
+        self._crossing.resuming.pop(flow, None)
         flow.clear()
 
     def _try_to_close(self) -> None:

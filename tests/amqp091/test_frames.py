@@ -557,3 +557,89 @@ def test_every_frame_of_octets_that_were_read():
 def test_a_frame_without_a_method_has_none():
     with pytest.raises(TypeError, match="no method"):
         _ = Frame(HEARTBEAT_FRAME).method
+
+
+# --- a quantum
+
+
+def messages(count: int) -> bytes:
+    return b"".join(
+        encode_method(1, BasicPublish(routing_key=f"{n}")) + header(5) + body(b"hello") for n in range(count)
+    )
+
+
+def test_a_quantum_ends_with_a_command():
+    reader = reader_with_lanes(1)
+    reader.quantum = 4
+    octets = messages(5)
+    size = len(octets) // 5
+    frames = reader.feed(octets)
+    assert [frame.kind for frame in frames] == [METHOD, HEADER, BODY] * 2
+    assert (reader.is_paused, bytes(reader.taken), reader.offset) == (True, octets[: 2 * size], 2 * size)
+    assert reader.lanes[1].contents == 2
+    assert len(reader.resume()) == 6
+    assert bytes(reader.taken) == octets[2 * size : 4 * size]
+    assert len(reader.resume()) == 3
+    assert (reader.is_paused, reader.offset) == (False, len(octets))
+    assert reader.resume() == []
+
+
+def test_a_command_in_very_many_frames_is_cut_too():
+    reader = reader_with_lanes(1)
+    reader.quantum = 4
+    frames = reader.feed(PUBLISH + header(5) + body(b"") * 100)
+    assert (len(frames), reader.is_paused) == (16, True)
+
+
+def test_what_is_not_handed_over_does_not_count():
+    reader = reader_with_lanes(1)
+    reader.want(NOTHING, content=False)
+    reader.quantum = 1
+    assert reader.feed(messages(100)) == []
+    assert not reader.is_paused
+
+
+def test_what_is_fed_to_a_reader_that_is_paused_comes_behind():
+    reader = reader_with_lanes(1)
+    reader.quantum = 1
+    octets = messages(3)
+    frames = reader.feed(octets[:-10])
+    reader.quantum = 0
+    frames += reader.feed(octets[-10:])
+    assert b"".join(raws(frames)) == octets
+
+
+def test_an_error_comes_after_the_quanta_before_it():
+    reader = reader_with_lanes(1)
+    reader.quantum = 1
+    assert len(reader.feed(messages(2) + b"\x09" * 20)) == 3
+    assert reader.error is None
+    assert len(reader.resume()) == 3
+    assert isinstance(reader.error, FrameError)
+    assert reader.refused == b"\x09" * 20
+
+
+@given(
+    sizes=st.lists(st.integers(1, 200), max_size=20),
+    quantum=st.integers(0, 5),
+    wanted=st.sets(st.sampled_from([BasicPublish.index, BasicQos.index])),
+)
+def test_quanta_make_no_difference_to_what_is_read(sizes: list[int], quantum: int, wanted: set[int]):
+    octets = (messages(3) + QOS + encode_method(2, BasicQos()) + HEARTBEAT_FRAME) * 3
+    found = []
+    for number in (0, quantum):
+        reader = reader_with_lanes(1, 2)
+        reader.quantum = number
+        reader.want(bytes(index in wanted for index in range(METHOD_COUNT)), content=False)
+        frames, taken, rest = [], b"", octets
+        for size in [*sizes, len(octets)]:
+            frames += reader.feed(rest[:size])
+            taken += bytes(reader.taken)
+            rest = rest[size:]
+            while reader.is_paused:
+                assert reader.taken_from + len(reader.taken) == reader.offset
+                frames += reader.resume()
+                taken += bytes(reader.taken)
+        assert taken == octets
+        found.append([(frame.offset, frame.raw, frame.ordinal) for frame in frames])
+    assert found[0] == found[1]

@@ -17,6 +17,7 @@ import random
 import shlex
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import Any
 
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import PreconditionFailed
@@ -26,6 +27,7 @@ from amqproxy.amqp091.methods import BY_INDEX, BasicAck, BasicNack
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.proxy.crossing import Crossing
 from amqproxy.proxy.judge import Judge, Passing
+from amqproxy.proxy.memory import Memory
 from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Stage, Verdict
 from tests.amqp091.transcript import octets_of
@@ -101,12 +103,18 @@ def name_of(frame: Frame) -> str:
 class Water:
     """A crossing between two legs, and what would watch each of them from outside."""
 
-    def __init__(self, judge: Judge, *, shows_all: bool = False) -> None:
+    def __init__(self, judge: Judge, *, shows_all: bool = False, memory: Memory | None = None) -> None:
         self.now = 100.0
         legs = {peer: Connection(initial_frame_max=131072, tracks_deliveries=shows_all) for peer in Peer}
         self.watchers = {peer: Connection(initial_frame_max=131072) for peer in Peer}
         self.crossing = Crossing(
-            legs, judge, Client(), random=random.Random(1).random, time=lambda: 0.0, shows_all=shows_all
+            legs,
+            judge,
+            Client(),
+            random=random.Random(1).random,
+            time=lambda: 0.0,
+            shows_all=shows_all,
+            memory=memory,
         )
         for peer in Peer:
             legs[peer].receive_header(CLIENT, HEADER)
@@ -158,7 +166,7 @@ class Water:
         return self.hear()
 
 
-def opened(judge: ScriptedJudge, *, of: type[Water] = Water, **options: bool) -> Water:
+def opened(judge: ScriptedJudge, *, of: type[Water] = Water, **options: Any) -> Water:
     water = of(judge, **options)
     judge.is_asleep = True
     for line in PRELUDE.strip().splitlines():

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import ResourceError, Scope
 from amqproxy.amqp091.frames import every_frame
-from amqproxy.amqp091.grammar import CLIENT, SERVER
+from amqproxy.amqp091.grammar import CLIENT, SERVER, State
 from amqproxy.amqp091.methods import (
     BasicCancel,
     BasicDeliver,
@@ -15,6 +15,7 @@ from amqproxy.amqp091.methods import (
     ConnectionBlocked,
     ConnectionUnblocked,
 )
+from amqproxy.proxy.memory import Memory
 from amqproxy.rules.verdict import Answer, Close, Hold, Insertion, Stage, Verdict
 from tests.proxy.crossing_transcript import PRELUDE, ScriptedJudge, Water, opened, play, read
 
@@ -1238,16 +1239,65 @@ def test_a_message_in_too_many_frames_is_refused(monkeypatch):
     assert water.crossing.gathering.octets == 0
 
 
-def test_messages_that_are_too_large_together_are_refused(monkeypatch):
-    monkeypatch.setattr("amqproxy.proxy.strait.MAX_GATHERED", 3000)
+def test_messages_that_are_too_large_together_are_refused():
     water = opened(ScriptedJudge(passes, ["basic.publish"]))
+    water.crossing.share.memory.share_limit = 5000
     for line in (">> 1 basic.publish routing_key=a", ">> 1 header 4000", ">> 2 basic.publish", ">> 2 header 4000"):
         water.say(*read(line))
     assert water.say(*read(">> 1 body " + "x" * 1500))[CLIENT] == b""
-    assert (
-        b"larger than the 3000 that rules can look at together" in water.say(*read(">> 2 body " + "x" * 1500))[CLIENT]
-    )
+    assert b"CONTENT_TOO_LARGE - there is no memory now" in water.say(*read(">> 2 body " + "x" * 2500))[CLIENT]
     assert water.say(*read(">> 1 body " + "x" * 2500))[SERVER]
+    assert water.crossing.share.used == 0
+
+
+def test_a_message_larger_than_a_session_may_keep_is_refused_by_its_header():
+    water = opened(ScriptedJudge(passes, ["basic.publish"]))
+    water.crossing.share.memory.share_limit = 5000
+    water.say(*read(">> 1 basic.publish routing_key=a"))
+    heard = water.say(*read(">> 1 header 5001"))
+    assert b"PRECONDITION_FAILED - message size 5001 is larger than the 5000 bytes" in heard[CLIENT]
+    assert heard[SERVER] == read("=> 1 channel.close reply_code=200 reply_text='closed by a rule of the proxy'")[1]
+
+
+def test_what_one_session_keeps_is_not_taken_from_another():
+    memory = Memory(100_000, 80_000)
+    greedy, modest = (opened(ScriptedJudge(passes, ["basic.publish"]), memory=memory) for _ in range(2))
+    closed = b""
+    for channel in (1, 2):
+        for line in (f">> {channel} basic.publish", f">> {channel} header 79000", f">> {channel} body " + "x" * 40_000):
+            closed += greedy.say(*read(line))[CLIENT]
+    assert closed.count(b"CONTENT_TOO_LARGE") == 1
+    for line in (">> 1 basic.publish routing_key=a", ">> 1 header 20000"):
+        modest.say(*read(line))
+    assert modest.say(*read(">> 1 body " + "x" * 20_000))[SERVER]
+    greedy.crossing.judge.session_over = lambda: None
+    greedy.crossing.end()
+    assert memory.used == 0
+
+
+def test_who_keeps_too_much_waiting_is_not_read_from_until_it_is_less():
+    water = opened(ScriptedJudge(is_slow, ["basic.publish"], Stage.METHOD))
+    water.crossing.share.memory.share_limit = 5000
+    water.say(*read(">> 1 basic.publish routing_key=slow"))
+    water.say(*read(">> 1 header 0"))
+    while not water.crossing.is_full(CLIENT):
+        water.say(*read(">> 1 basic.qos"))
+    assert not water.crossing.is_full(SERVER)
+    assert 5000 < water.crossing.share.used < 6000
+    water.wait(3.0)
+    assert not water.crossing.is_full(CLIENT)
+
+
+def test_what_a_rule_has_made_of_a_command_that_waits_counts(monkeypatch):
+    def make_large(seen):
+        return Verdict(command=seen.command.altered(body=bytes(100_000)), delay=2.0)
+
+    water = opened(ScriptedJudge(make_large, ["basic.publish"]))
+    water.say(*read(">> 1 basic.publish"))
+    water.say(*read(">> 1 header 0"))
+    assert water.crossing.share.used > 100_000
+    water.wait(3.0)
+    assert water.crossing.share.used == 0
 
 
 def test_what_is_to_be_done_later_is_bounded(monkeypatch):
@@ -1332,3 +1382,67 @@ def test_frames_are_looked_over_once_however_many_channels_begin_to_differ(frame
         assert heard[SERVER] == b""
         made.append(frames_made[0])
     assert made[1] < 5 * made[0]
+
+
+# --- turns
+
+
+def is_slow(seen):
+    return Verdict(command=seen.command, delay=2.0 if seen.command.method.routing_key == "slow" else 0.0)
+
+
+def wait_turn(water, seconds=0.0):
+    """The routing keys that the broker hears in one turn."""
+    heard = water.wait(seconds)[SERVER]
+    return [frame.method.routing_key for frame in every_frame(heard, 0) if frame.index == BasicPublish.index]
+
+
+def with_a_backlog(count):
+    water = opened(ScriptedJudge(is_slow, ["basic.publish"], Stage.METHOD))
+    water.say(*read(">> 1 basic.publish routing_key=slow"))
+    water.say(*read(">> 1 header 0"))
+    for number in range(count):
+        water.say(*read(f">> 1 basic.publish routing_key={number}"))
+        water.say(*read(">> 1 header 0"))
+    return water
+
+
+def test_a_long_backlog_goes_on_in_turns_and_in_order(monkeypatch):
+    monkeypatch.setattr("amqproxy.proxy.crossing.TURN", 10)
+    water = with_a_backlog(50)
+    turns = [wait_turn(water, 3.0)]
+    assert water.crossing.next_deadline <= water.now
+    water.say(*read(">> 1 basic.publish routing_key=last"))
+    assert water.say(*read(">> 1 header 0"))[SERVER] == b""  # it waits behind the others
+    water.say(*read(">> connection.close reply_code=200"))
+    assert water.crossing.connections[SERVER].state is State.OPEN
+    while water.crossing.next_deadline <= water.now:
+        turns.append(wait_turn(water))
+    assert [key for turn in turns for key in turn] == ["slow", *[str(number) for number in range(50)], "last"]
+    assert max(len(turn) for turn in turns) <= 10
+    assert water.crossing.connections[SERVER].state is State.CLOSED_BY_CLIENT
+    assert water.crossing.loads[CLIENT].octets == 0
+
+
+def test_all_that_waits_is_released_in_turns(monkeypatch):
+    monkeypatch.setattr("amqproxy.proxy.crossing.TURN", 10)
+    water = with_a_backlog(50)
+    heard = 0
+    water.crossing.release_all(water.now)
+    while water.crossing.is_releasing:
+        now = water.hear()[SERVER].count(b"\xce")
+        assert now <= 10
+        heard += now
+        water.crossing.go_on_releasing(water.now)
+    assert heard + water.hear()[SERVER].count(b"\xce") == 102
+    assert not water.crossing.waiting
+
+
+def test_a_channel_that_closes_before_its_turn_drops_what_waited(monkeypatch):
+    monkeypatch.setattr("amqproxy.proxy.crossing.TURN", 10)
+    water = with_a_backlog(50)
+    assert len(wait_turn(water, 3.0)) > 0
+    water.say(*read("<< 1 channel.close reply_code=404"))
+    assert wait_turn(water) == []
+    assert not water.crossing.resuming
+    assert water.crossing.loads[CLIENT].octets == 0

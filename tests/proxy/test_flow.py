@@ -12,6 +12,7 @@ from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
 from amqproxy.amqp091.methods import BasicDeliver, BasicPublish, BasicQos
 from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader
 from amqproxy.proxy.flow import Flow, Load, Postponed, Rest, Waiting, cost, cost_of_own
+from amqproxy.proxy.memory import Memory, Share
 from amqproxy.proxy.timers import Timers
 from amqproxy.rules.verdict import Hold, Stage, Verdict
 
@@ -30,13 +31,15 @@ class Bank:
     """A flow of the server's, and the accounts that it counts for."""
 
     def __init__(self) -> None:
-        self.loads = {peer: Load() for peer in Peer}
-        self.gathering = Load()
+        self.share = Share(Memory())
+        self.loads = {peer: Load(self.share) for peer in Peer}
+        self.gathering = Load(self.share)
         self.flow = Flow(SERVER, self.loads, self.gathering)
 
     @property
     def octets(self) -> tuple[int, int, int]:
         """What waits for what the server said, what for what the client did, and what is gathered."""
+        assert self.share.used == sum([load.octets for load in (*self.loads.values(), self.gathering)])
         return self.loads[SERVER].octets, self.loads[CLIENT].octets, self.gathering.octets
 
 

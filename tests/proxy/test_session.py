@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.amqp091.errors import ProtocolError, Scope
-from amqproxy.amqp091.frames import Frame
+from amqproxy.amqp091.frames import EVERY_METHOD, Frame
 from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
+from amqproxy.amqp091.methods import ConnectionClose
 from amqproxy.amqp091.wire import Table
 from amqproxy.config import Limits, ServerTLS
 from amqproxy.proxy.upstream import Unreachable
@@ -1040,3 +1041,91 @@ async def test_a_session_that_is_over_holds_nothing() -> None:
 async def test_what_is_known_of_a_client() -> None:
     async with staged(OPEN) as stage:
         assert (stage.session.known.user, stage.session.known.vhost) == ("guest", "/")
+
+
+# ------------------------------------------------------------------------------------------- turns
+
+
+async def test_many_commands_in_one_read_leave_others_their_turns(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    monkeypatch.setattr("amqproxy.proxy.session.QUANTUM", 0.0)
+    rules = RuleSet([Log(name="look", level="debug", text="{body}", match=Match(method="basic.publish"))])
+    message = octets("1: basic.publish") + octets("1: header 5") + octets("1: body 5")
+    async with staged(OPEN, rules=rules) as busy, staged(OPEN, rules=rules) as other:
+        busy.client.say(message * 150)
+        heard = []
+        while sum(heard) < 150 * len(message):
+            other.client.perform("heartbeat")
+            while not other.broker.look():
+                await trio.lowlevel.checkpoint()
+            heard.append(len(busy.broker.look()))
+        assert len(heard) > 5  # the other was served so many times meanwhile
+        assert busy.broker.seen.endswith(message * 150)
+
+
+async def test_a_backlog_that_is_released_leaves_others_their_turns(autojump_clock: MockClock) -> None:
+    hold = RuleSet([Hold(name="wait", match=Match(method="queue.declare"), timeout=50.0)])
+    async with staged(OPEN, rules=hold) as busy, staged(OPEN, rules=hold) as other:
+        busy.client.perform("1: queue.declare")
+        await wait_all_tasks_blocked()
+        message = octets("1: basic.publish") + octets("1: header 0")
+        for _ in range(10):
+            busy.client.say(message * 100)
+            await wait_all_tasks_blocked()
+        assert busy.broker.look() == b""
+        busy.session.release(1, None)
+        turns = 0
+        while len(busy.broker.seen) < 1000 * len(message):
+            other.client.perform("heartbeat")
+            while not other.broker.look():
+                await trio.lowlevel.checkpoint()
+            busy.broker.look()
+            turns += 1
+        assert turns > 10
+        assert busy.broker.seen.endswith(message * 1000)
+
+
+async def test_a_drain_waits_for_all_that_it_releases(autojump_clock: MockClock) -> None:
+    hold = RuleSet([Hold(name="wait", match=Match(method="queue.declare"), timeout=50.0)])
+    async with staged(OPEN, rules=hold) as stage:
+        stage.client.perform("1: queue.declare")
+        await wait_all_tasks_blocked()
+        message = octets("1: basic.publish") + octets("1: header 0")
+        for _ in range(5):
+            stage.client.say(message * 100)
+            await wait_all_tasks_blocked()
+        stage.session.drain()
+        assert stage.client.look() == b""
+        await wait_all_tasks_blocked()
+        stage.broker.look()
+        assert stage.broker.seen.endswith(message * 500)
+        assert await stage.client.sees() == "connection.close 320"
+        stage.client.perform("connection.close-ok, EOF")
+        await stage.is_over.wait()
+
+
+async def test_the_end_of_a_client_waits_for_all_that_it_releases(autojump_clock: MockClock) -> None:
+    hold = RuleSet([Hold(name="wait", match=Match(method="queue.declare"), timeout=50.0)])
+    async with staged(OPEN, rules=hold) as stage:
+        message = octets("1: basic.publish") + octets("1: header 0")
+        stage.client.say(octets("1: queue.declare") + message * 300)
+        await wait_all_tasks_blocked()
+        stage.client.perform("EOF")
+        await wait_all_tasks_blocked()
+        stage.broker.look()
+        assert stage.broker.seen.endswith(message * 300)
+        assert stage.broker.ending == "EOF"
+
+
+async def test_what_is_left_of_a_read_is_heard_when_the_session_ends(autojump_clock: MockClock) -> None:
+    """A close-ok among the frames that nobody looks at any more."""
+    async with staged(OPEN) as stage:
+        stage.session.client.reader.quantum = 1
+        frames = octets("1: basic.qos") * 3 + octets("connection.close-ok")
+        stage.session.client.connection.send(SERVER, 0, ConnectionClose(320, "x", 0, 0))
+        stage.session.client.reader.want(EVERY_METHOD, content=True)
+        stage.session.client.reader.feed(frames)
+        assert stage.session.client.reader.is_paused
+        with trio.fail_after(1):
+            await stage.session.client.linger()
