@@ -10,10 +10,24 @@ from amqproxy.broker.broker import Broker
 from amqproxy.broker.link import CLOSING_TIME, Link
 from amqproxy.broker.outbox import Outbox
 from amqproxy.broker.time_of_day import current_time
+from amqproxy.log import logger
 from amqproxy.sockets.transport import Broken, Transport
 
 MOST_UNSENT = 32 * 1024 * 1024
 """Octets waiting to be sent, above which nothing more is read. Deliveries end at a lower mark: these are answers."""
+
+
+BLOCKED_LOOK = 1.0
+"""Seconds between two looks whether a client that is blocked, and so is not read, is still there."""
+
+STALLED_INTERVALS = 3
+"""Heartbeat intervals in which a client takes nothing of what is sent to it, after which it is reset."""
+
+STALLED_TIME = 30.0
+"""The most seconds for that, and those for a client without heartbeats, as with RabbitMQ."""
+
+SLICE = 64 * 1024
+"""Octets that a client must take within that time."""
 
 
 class Attendant:
@@ -87,7 +101,7 @@ class Attendant:
             # A client may go on after its close, as amqplib does: to be reset for it might cost it our answer.
             if not link.is_over:
                 self._feed(data)
-                if link.is_blocked or link.is_behind or link.waiting > MOST_UNSENT or self._is_disk_behind():
+                if link.is_blocked or link.is_behind or link.output.is_over(MOST_UNSENT) or self._is_disk_behind():
                     await self._wait()
         if link.is_over:
             await self.is_ended.wait()
@@ -114,8 +128,13 @@ class Attendant:
             if self._is_disk_behind():
                 assert self._broker.keeper is not None
                 self._broker.keeper.journal.when_committed(self._may_read.set)
-            elif not link.is_blocked and not link.is_behind and link.waiting <= MOST_UNSENT:
+            elif not link.is_blocked and not link.is_behind and not link.output.is_over(MOST_UNSENT):
                 return
+            while link.is_blocked and not self._may_read.is_set():
+                if self._transport.has_hung_up():
+                    raise Broken("gone while it was blocked")
+                with trio.move_on_after(BLOCKED_LOOK):
+                    await self._may_read.wait()
             await self._may_read.wait()
 
     # --- sending
@@ -153,7 +172,8 @@ class Attendant:
         link = self.link
         try:
             while octets:
-                await self._transport.send(octets)
+                if not await self._send_all(memoryview(octets)):
+                    return
                 self._broker.work.quantum.begin()
                 link.sent(current_time())
                 self._may_read.set()
@@ -168,6 +188,21 @@ class Attendant:
         self._is_sending = link.is_over
         if link.waiting:
             self._wake()
+
+    async def _send_all(self, octets: memoryview) -> bool:
+        """Send octets to a client that takes them; False where it has stopped to, and is reset."""
+        heartbeat = self.link.connection.heartbeat
+        patience = min(STALLED_TIME, STALLED_INTERVALS * heartbeat) if heartbeat else STALLED_TIME
+        for start in range(0, len(octets), SLICE):
+            with trio.move_on_after(patience) as scope:
+                await self._transport.send(octets[start : start + SLICE])
+            if scope.cancelled_caught:
+                waiting = self.link.waiting
+                logger().warning("client reset", client=self.link.name, reason="it does not read", waiting=waiting)
+                await self._transport.reset()
+                self._scope.cancel()
+                return False
+        return True
 
     # --- the end
 

@@ -12,8 +12,10 @@ from amqproxy.broker.events import Events
 from amqproxy.broker.exchanges.topic import Topic
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message
+from amqproxy.broker.output import MOST_WAITING, Waiting
 from amqproxy.broker.overdue import Overdue
 from amqproxy.broker.paging import Paging
+from amqproxy.broker.parked import MESSAGE_COST
 from amqproxy.broker.permissions import Permission
 from amqproxy.broker.schedule import Schedule
 from amqproxy.broker.users import User
@@ -27,6 +29,12 @@ MAX_MESSAGE_SIZE = 134_217_728
 CONSUMER_TIMEOUT = 1800.0
 TICKING = 2
 """What it costs of a turn to let a connection do what is due."""
+
+HELD_SHARE = 0.5
+"""Of the limit for memory: what the broker itself must hold for memory to be short."""
+
+LINK_COST, CHANNEL_COST, QUEUE_COST, BINDING_COST = 24 * 1024, 4 * 1024, 4 * 1024, 1024
+"""Octets that each of these is taken to cost in memory, with nothing in it."""
 
 LOG_EXCHANGE = "amq.rabbitmq.log"
 RABBITMQ_VERSION = "3.10.8"
@@ -74,6 +82,7 @@ class Broker:
         self.users: dict[str, User] = {}
         self.links: dict[Link, None] = {}
         self.alarms: set[str] = set()
+        self.waiting = Waiting(MOST_WAITING if memory_limit is None else min(MOST_WAITING, memory_limit // 4))
         self._causes: dict[str, set[str]] = {}
         self.paging = Paging(memory_limit, lambda: self.vhosts.values(), self._paging_failed)
         self.parameters: list[dict[str, Any]] = []
@@ -214,10 +223,36 @@ class Broker:
                 self.events.fail("connection failed", error, client=link.name)
                 link.give_up(now)
 
-    def measure(self, now: float, *, memory: int | None = None, disk_free: int | None = None) -> None:
-        """Hold the octets in use, and those free on the disk, against the limits."""
+    @property
+    def octets_in_memory(self) -> int:
+        """What all that the broker holds costs in memory, by and large."""
+        octets = self.waiting.octets
+        if self.keeper is not None:
+            octets += self.keeper.journal.pending
+        for vhost in self.vhosts.values():
+            octets += vhost.held.octets_in_memory
+            octets += sum(QUEUE_COST + queue.octets_in_memory for queue in vhost.queues.values())
+            octets += sum(QUEUE_COST + BINDING_COST * len(each.bindings) for each in vhost.exchanges.values())
+        for link in self.links:
+            octets += LINK_COST
+            for channel in link.channels.values():
+                unacked = channel.deliveries.unacked
+                octets += CHANNEL_COST + unacked.octets + len(unacked) * MESSAGE_COST
+        return octets
+
+    def measure(
+        self, now: float, *, memory: int | None = None, disk_free: int | None = None, base: int | None = None
+    ) -> None:
+        """Hold the octets in use, and those free on the disk, against the limits.
+
+        What is in use may be free, and kept for later by the allocators: with `base`, the octets that were in use
+        before there was anything, memory is only short where the broker holds a good part of the limit itself.
+        """
         if memory is not None and self.memory_limit is not None:
-            self.set_alarm("memory", memory > self.memory_limit, now)
+            is_short = memory > self.memory_limit
+            if is_short and base is not None:
+                is_short = base + self.octets_in_memory >= HELD_SHARE * self.memory_limit
+            self.set_alarm("memory", is_short, now)
         if memory is not None:
             self.paging.measured(memory, now)
         if disk_free is not None and self.disk_free_limit is not None:

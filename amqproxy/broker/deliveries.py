@@ -18,7 +18,7 @@ from amqproxy.broker.unacked import Unacked
 
 if TYPE_CHECKING:
     from amqproxy.broker.queue import Queue
-    from amqproxy.broker.server_channel import ServerChannel
+    from amqproxy.broker.server_channel import EndedChannel, ServerChannel
     from amqproxy.broker.vhost import VirtualHost
 
 try:
@@ -55,7 +55,7 @@ class Deliveries:
     """
 
     def __init__(self, channel: ServerChannel, vhost: VirtualHost, output: Output) -> None:
-        self.channel = channel
+        self.channel: ServerChannel | EndedChannel = channel
         self.number = channel.number
         self.vhost = vhost
         self.events = vhost.events

@@ -494,9 +494,14 @@ class Journal:
     # --- to the disk
 
     @property
+    def pending(self) -> int:
+        """Octets that wait for the disk, or are on their way to it."""
+        return self.octets + self._on_the_way
+
+    @property
     def is_full(self) -> bool:
         """Is so much waiting for the disk that publishers are to wait too?"""
-        return self.octets + self._on_the_way >= self.max_pending
+        return self.pending >= self.max_pending
 
     def take(self) -> Batch:
         """All that has gathered. It may be empty: then it is as good as committed."""

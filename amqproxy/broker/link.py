@@ -56,6 +56,11 @@ if TYPE_CHECKING:
     from amqproxy.broker.queue import Queue
     from amqproxy.broker.vhost import VirtualHost
 
+
+def _nobody() -> None:
+    """Wakes no one."""
+
+
 HANDSHAKE_TIME = 10.0
 """Seconds that a client has to open its connection."""
 
@@ -105,7 +110,7 @@ class Link:
         self.connection = Connection(tracks_deliveries=False)
         self.channels: dict[int, ServerChannel] = {}
         self.vhost: VirtualHost | None = None
-        self.output = Output(broker.frame_max, wake)
+        self.output = Output(broker.frame_max, wake, broker.waiting)
         self.client_properties = Table()
         self.exclusive_queues: dict[Queue, None] = {}
         self.is_over = False
@@ -618,6 +623,9 @@ class Link:
         yield from self._losing_channels(now)
         if self.broker.links.pop(self, self) is None:
             self._report("connection.closed", self)
+        self._unread = []
+        self.output.close()
+        self._wake = _nobody  # who is woken has us, and would be kept by us
 
     def _losing_channels(self, now: float) -> Generator[None, float, float]:
         self.output.has_room = False  # what one channel gives back is not for another

@@ -3,8 +3,18 @@
 cimport cython
 
 
+cdef Py_ssize_t _SHARE
+
+
+@cython.final
+cdef class Waiting:
+    cdef public long long octets
+    cdef public long long most
+
+
 @cython.final
 cdef class Output:
+    cdef Waiting _all
     cdef public Py_ssize_t frame_max
     cdef readonly Py_ssize_t waiting
     cdef public bint has_room
@@ -22,6 +32,8 @@ cdef class Output:
     )
     cpdef content(self, int channel, bytes header, bytes body)
     cpdef list take_pieces(self)
+    cpdef bint is_over(self, long long most)
+    cdef bint _is_full(self)
     cdef _added(self, Py_ssize_t before)
     cdef Py_ssize_t _room_for(self, Py_ssize_t size) except -1
     cdef _lay_content(self, int channel, bytes header, bytes body)

@@ -24,6 +24,23 @@ _LARGE = cython.declare(cython.Py_ssize_t, LARGE)
 _PIECE = cython.declare(cython.Py_ssize_t, PIECE)
 _HIGH_WATER = cython.declare(cython.Py_ssize_t, HIGH_WATER)
 
+MOST_WAITING = 512 * 1024 * 1024
+"""Octets waiting to be sent to all clients of a broker together, above which each has room for SHARE only."""
+
+SHARE = 64 * 1024
+"""Octets waiting for one client that it may have however many wait for the others."""
+
+_SHARE = cython.declare(cython.Py_ssize_t, SHARE)
+
+
+class Waiting:
+    """Octets that wait to be sent to all clients together, of which there are to be no more than `most`."""
+
+    def __init__(self, most: int = MOST_WAITING) -> None:
+        self.octets = 0
+        self.most = most
+
+
 short_strings: dict[str, bytes] = {}
 """Encoded names of exchanges and routing keys, which come again and again."""
 
@@ -38,6 +55,10 @@ def short_string(text: str) -> bytes:
             short_strings.clear()
         octets = short_strings[text] = encode_short_string(text)
     return octets
+
+
+def _nobody() -> None:
+    """Wakes no one."""
 
 
 @cython.cfunc
@@ -78,9 +99,11 @@ class Output:
     no room (`has_room`).
 
     `frame_max` bounds the frames of a body (0: no limit). `wake` is called when there is something to take again.
+    `all_waiting` is what all clients of the broker share.
     """
 
-    def __init__(self, frame_max: int, wake: Callable[[], None]) -> None:
+    def __init__(self, frame_max: int, wake: Callable[[], None], all_waiting: Waiting | None = None) -> None:
+        self._all: Waiting = all_waiting or Waiting()
         self.frame_max = frame_max
         self.waiting = 0
         self.has_room = True
@@ -161,16 +184,31 @@ class Output:
     def sent(self) -> bool:
         """What was taken is sent. Is there room that was not there before?"""
         self.waiting -= self._taken
+        self._all.octets -= self._taken
         self._taken = 0
-        if self.has_room or self.waiting > _HIGH_WATER:
+        if self.has_room or self._is_full():
             return False
         self.has_room = True
         return True
 
+    def is_over(self, most: int) -> bool:
+        """Do more octets than that wait, or more than a share of what all clients may have together?"""
+        return self.waiting > most or (self._all.octets > self._all.most and self.waiting > _SHARE)
+
+    def close(self) -> None:
+        """Nothing will be sent any more: what waits counts no more, and nobody is woken."""
+        self._all.octets -= self.waiting
+        self._all = Waiting()
+        self._wake = _nobody
+
     # --- where it is written
 
+    def _is_full(self) -> cython.bint:
+        return self.waiting > _HIGH_WATER or (self._all.octets > self._all.most and self.waiting > _SHARE)
+
     def _added(self, before: cython.Py_ssize_t) -> None:
-        if self.waiting > _HIGH_WATER:
+        self._all.octets += self.waiting - before
+        if self._is_full():
             self.has_room = False
         if before == self._taken and self.waiting > before:
             self._wake()

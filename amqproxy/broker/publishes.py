@@ -22,7 +22,7 @@ from amqproxy.broker.vhost import VirtualHost
 
 if TYPE_CHECKING:
     from amqproxy.broker.exchange import Exchange
-    from amqproxy.broker.server_channel import ServerChannel
+    from amqproxy.broker.server_channel import EndedChannel, ServerChannel
 
 try:
     import cython
@@ -88,7 +88,7 @@ class Publishes:
     """
 
     def __init__(self, channel: ServerChannel, vhost: VirtualHost, user: User, output: Output) -> None:
-        self.channel = channel
+        self.channel: ServerChannel | EndedChannel = channel
         self.number = channel.number
         self.vhost = vhost
         self.user = user
@@ -365,6 +365,16 @@ class Publishes:
                 vhost.publish(vhost.exchanges[firehose.EXCHANGE], trace, now)
         if vhost.events.observers:
             vhost.events.report("message.published", vhost.name, message, exchange=exchange, queues=queues)
+
+    def end(self, channel: EndedChannel) -> None:
+        """The channel is gone, and so is what it has not published to the end."""
+        self.channel = channel
+        self._pending = []
+        self._ways.clear()
+        self._way = None
+        self._header_frame = None
+        self._known_header = self._method = self._body = b""
+        self._bodies = None
 
     # --- confirms and transactions
 

@@ -430,6 +430,7 @@ class Queue:
         self.unacked -= 1
         consumer = entry.consumer
         if consumer is not None:
+            entry.consumer = None  # a message that waits again is not to keep it
             consumer.unacked -= 1
             consumer.deliveries.held -= 1
             if consumer.is_blocked and consumer.is_ready() and consumer.deliveries.global_prefetch == _UNLIMITED:

@@ -6,9 +6,12 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+
+Slot = list[Any]
+"""When, a number that no other has, and the thing: None once it is due at another time, or never."""
 
 
 class Schedule(Generic[T]):
@@ -19,33 +22,40 @@ class Schedule(Generic[T]):
 
     def __init__(self, sooner: Callable[[float], None] = lambda when: None) -> None:
         self._sooner = sooner
-        self._when: dict[T, float] = {}
-        self._heap: list[tuple[float, int, T]] = []
+        self._slots: dict[T, Slot] = {}
+        self._heap: list[Slot] = []
         self._numbers = itertools.count()
 
     def __len__(self) -> int:
-        return len(self._when)
+        return len(self._slots)
 
     def set(self, thing: T, when: float) -> None:
         """Look at `thing` at `when`, and at no other time; never, if that is infinite."""
+        slot = self._slots.get(thing)
+        if slot is not None:
+            if slot[0] == when:
+                return
+            slot[2] = None
         if math.isinf(when):
-            self._when.pop(thing, None)
-        elif self._when.get(thing) != when:
-            self._when[thing] = when
-            heapq.heappush(self._heap, (when, next(self._numbers), thing))
-            if self._heap[0][0] == when:
-                self._sooner(when)
-            if len(self._heap) > 64 and len(self._heap) > 4 * len(self._when):
-                self._sweep()
+            self._slots.pop(thing, None)
+            return
+        self._slots[thing] = slot = [when, next(self._numbers), thing]
+        heapq.heappush(self._heap, slot)
+        if self._heap[0][0] == when:
+            self._sooner(when)
+        if len(self._heap) > 64 and len(self._heap) > 4 * len(self._slots):
+            self._sweep()
 
     def drop(self, thing: T) -> None:
-        """Do not look at `thing` any more."""
-        self._when.pop(thing, None)
+        """Do not look at `thing` any more, and keep nothing of it."""
+        slot = self._slots.pop(thing, None)
+        if slot is not None:
+            slot[2] = None
 
     @property
     def next(self) -> float:
         """When the first is due."""
-        while self._heap and self._when.get(self._heap[0][2]) != self._heap[0][0]:
+        while self._heap and self._heap[0][2] is None:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else math.inf
 
@@ -60,11 +70,11 @@ class Schedule(Generic[T]):
         """Take out the first, if it is due."""
         if self.next > now:
             return None
-        thing = heapq.heappop(self._heap)[2]
-        del self._when[thing]
+        thing: T = heapq.heappop(self._heap)[2]
+        del self._slots[thing]
         return thing
 
     def _sweep(self) -> None:
         """Forget the places of what has been moved since."""
-        self._heap = [each for each in self._heap if self._when.get(each[2]) == each[0]]
+        self._heap = [each for each in self._heap if each[2] is not None]
         heapq.heapify(self._heap)

@@ -76,6 +76,21 @@ if TYPE_CHECKING:
     from amqproxy.broker.vhost import VirtualHost
 
 
+class EndedChannel:
+    """What is left of a channel for what comes too late."""
+
+    __slots__ = ("link", "number", "place", "reply_name", "reply_tag")
+
+    is_open = False
+
+    def __init__(self, channel: ServerChannel) -> None:
+        self.link = channel.link
+        self.number = channel.number
+        self.place = channel.place
+        self.reply_tag = channel.reply_tag
+        self.reply_name = channel.reply_name
+
+
 class ServerChannel:
     """One open channel. Answers go to its `Link`; a `ProtocolError` says how it, or the link, is to be closed.
 
@@ -117,7 +132,11 @@ class ServerChannel:
     def closing(self, now: float) -> Generator[None, float, float]:
         """The channel is gone: what it holds goes back, and its consumers end; in steps."""
         self._end_replies()
-        return (yield from self.deliveries.closing(now))
+        next_time = yield from self.deliveries.closing(now)
+        # What still waits for the disk knows the end of this, and not this: a circle would keep all of it in memory.
+        self.deliveries.channel = ended = EndedChannel(self)
+        self.publishes.end(ended)
+        return next_time
 
     # --- everything else a client asks for
 

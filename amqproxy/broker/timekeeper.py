@@ -35,6 +35,7 @@ class Timekeeper:
         self._directory = directory
         self._sleep = trio.CancelScope()
         self._earliest = 0.0
+        self._base = resources.memory_in_use()
         broker.sooner = self._wake_by
         broker.work.wake = self._wake
         if broker.paging.place is None:
@@ -72,4 +73,8 @@ class Timekeeper:
 
     def _measure(self, now: float) -> None:
         disk_free = None if self._directory is None else resources.disk_free(self._directory)
-        self._broker.measure(now, memory=resources.memory_in_use(), disk_free=disk_free)
+        memory, limit = resources.memory_in_use(), self._broker.memory_limit
+        if memory is not None and limit is not None and memory > limit:
+            give_back()
+            memory = resources.memory_in_use()
+        self._broker.measure(now, memory=memory, disk_free=disk_free, base=self._base)

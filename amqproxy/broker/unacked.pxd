@@ -12,6 +12,7 @@ cdef class Unacked:
     cdef unsigned long long _first
     cdef Py_ssize_t _start
     cdef Py_ssize_t _count
+    cdef readonly long long octets
 
     cpdef add(self, unsigned long long tag, Entry entry)
     cpdef list take(self, unsigned long long tag, bint multiple)
@@ -19,5 +20,7 @@ cdef class Unacked:
     cpdef Py_ssize_t most_up_to(self, unsigned long long tag)
     cpdef Entry find(self, unsigned long long tag)
     cpdef list[Entry] take_some(self, unsigned long long tag, Py_ssize_t most)
+    cdef list[Entry] _take_old(self, unsigned long long tag)
+    cdef _forget(self, list[Entry] taken)
     cdef _take_line(self, Py_ssize_t end, list[Entry] taken)
     cdef _thin_out(self)

@@ -20,10 +20,11 @@ class Unacked:
     """Tags come in rising order. Taking some costs what is taken, not what is left.
 
     The newest are in a line, a place for each tag from `_first` on, those before `_start` empty. What stays for so long
-    that the line grows sparse is one of the old, which are in the order of their tags too.
+    that the line grows sparse is one of the old, which are in the order of their tags too. `octets` is what the bodies
+    of all come to.
     """
 
-    __slots__ = ("_count", "_first", "_line", "_old", "_start")
+    __slots__ = ("_count", "_first", "_line", "_old", "_start", "octets")
 
     def __init__(self) -> None:
         self._old: dict[int, Entry] = {}
@@ -31,6 +32,7 @@ class Unacked:
         self._first = 1
         self._start = 0
         self._count = 0
+        self.octets = 0
 
     def __len__(self) -> int:
         return self._count + len(self._old)
@@ -73,6 +75,7 @@ class Unacked:
                 self._first = tag
         self._line.append(entry)
         self._count += 1
+        self.octets += len(entry.message.body)
 
     def take(self, tag: cython.ulonglong, multiple: cython.bint) -> list[Entry]:
         """Take out what a client settles: with `multiple` all up to `tag`, which is all there is if that is 0.
@@ -92,10 +95,12 @@ class Unacked:
                 self._count -= 1
                 if place == self._start:
                     self._start += 1
+            self.octets -= len(entry.message.body)
             return [entry]
         if is_old:
-            return [self._old.pop(each) for each in [each for each in self._old if each <= tag]]
+            return self._take_old(tag)
         taken = list(self._old.values())
+        self._forget(taken)
         self._old.clear()
         self._take_line(place + 1, taken)
         return taken
@@ -116,13 +121,25 @@ class Unacked:
         taken: list[Entry] = []
         if self._old and next(iter(self._old)) <= tag:
             if tag >= self._first:
-                old, self._old = self._old, {}
-                return list(old.values())
-            return [self._old.pop(each) for each in [each for each in self._old if each <= tag]]
+                taken = list(self._old.values())
+                self._old = {}
+                self._forget(taken)
+                return taken
+            return self._take_old(tag)
         if tag < self._first + self._start or self._start >= len(self._line):
             return None
         self._take_line(min(self._start + most, tag - self._first + 1, len(self._line)), taken)
         return taken
+
+    def _take_old(self, tag: cython.ulonglong) -> list[Entry]:
+        taken = [self._old.pop(each) for each in [each for each in self._old if each <= tag]]
+        self._forget(taken)
+        return taken
+
+    def _forget(self, taken: list[Entry]) -> None:
+        entry: Entry
+        for entry in taken:
+            self.octets -= len(entry.message.body)
 
     def _take_line(self, end: cython.Py_ssize_t, taken: list[Entry]) -> None:
         """Take out what is in the line before a place."""
@@ -134,6 +151,7 @@ class Unacked:
                 self._line[i] = None
                 taken.append(entry)
                 self._count -= 1
+                self.octets -= len(entry.message.body)
         self._start = end
 
     def take_all(self) -> list[Entry]:
@@ -141,12 +159,15 @@ class Unacked:
         self._thin_out()
         taken = list(self._old.values())
         self._old.clear()
+        self.octets = 0
         return taken
 
     def put_back(self, entries: list[Entry]) -> None:
         """Undo the taking of these, for a transaction that is rolled back."""
         self._thin_out()
-        self._old.update((entry.tag, entry) for entry in entries)
+        for entry in entries:
+            self._old[entry.tag] = entry
+            self.octets += len(entry.message.body)
         self._old = dict(sorted(self._old.items()))
 
     def _thin_out(self) -> None:

@@ -39,6 +39,9 @@ class Impaired:
     def is_listening(self) -> bool:
         return self._transport.is_listening
 
+    def has_hung_up(self) -> bool:
+        return self._transport.has_hung_up()
+
     def impair(self, impairment: Impairment) -> None:
         """Begin to do this to what is sent from now on."""
         self._line.impair(impairment, trio.current_time())

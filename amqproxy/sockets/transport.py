@@ -7,6 +7,7 @@ keeps a proxy close to a TCP proxy. All errors of a broken connection are one, `
 from __future__ import annotations
 
 import errno
+import select
 import socket
 import ssl
 import struct
@@ -33,6 +34,9 @@ TURN = 8
 _AT_ONCE = struct.pack("ii", 1, 0)
 """A socket that does not linger when it is closed: it sends a reset."""
 
+
+HUNG_UP = getattr(select, "POLLRDHUP", 0)
+"""Linux says so of a peer that has closed its half; elsewhere only a peer that is gone is known of without reading."""
 
 GONE = (trio.BrokenResourceError, trio.ClosedResourceError, ssl.SSLError, OSError)
 """What a trio stream raises when its peer is gone, or when another task has closed it in the meantime."""
@@ -73,6 +77,9 @@ class Transport(Protocol):
 
     def send_pieces_now(self, pieces: Sequence[bytes]) -> int:
         """The same of pieces, one after another, which nobody has to join."""
+
+    def has_hung_up(self) -> bool:
+        """Has the peer closed its half, or is it gone, as far as the system knows, whatever of it is still unread?"""
 
     async def send_eof(self) -> None:
         """Close our half."""
@@ -198,6 +205,9 @@ class SocketTransport:
         finally:
             lock.release()
 
+    def has_hung_up(self) -> bool:
+        return _has_hung_up(self._socket)
+
     async def send_eof(self) -> None:
         if self._lock is not None:
             await self.send(b"")  # wait for what is under way
@@ -284,6 +294,10 @@ class StreamTransport:
     def send_pieces_now(self, pieces: Sequence[bytes]) -> int:
         return 0
 
+    def has_hung_up(self) -> bool:
+        below = self._stream.transport_stream if isinstance(self._stream, trio.SSLStream) else self._stream
+        return isinstance(below, trio.SocketStream) and _has_hung_up(below.socket)
+
     async def send_eof(self) -> None:
         async with self._lock:
             try:
@@ -301,6 +315,14 @@ class StreamTransport:
             with suppress(OSError):
                 below.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
         await self.aclose()
+
+
+def _has_hung_up(sock: socket.socket | trio.socket.SocketType) -> bool:
+    if sock.fileno() < 0:
+        return True
+    poll = select.poll()
+    poll.register(sock.fileno(), HUNG_UP)
+    return bool(poll.poll(0))
 
 
 def plain_socket(stream: trio.SocketStream) -> socket.socket:

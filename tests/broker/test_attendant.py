@@ -1,5 +1,6 @@
 """One client's octets, both ways, over real sockets: what waits, and for whom."""
 
+import gc
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -7,14 +8,18 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 import trio
 import trio.testing
+from structlog.testing import capture_logs
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import encode_method
+from amqproxy.amqp091.connection import Connection
+from amqproxy.amqp091.frames import FrameReader, encode_method
 from amqproxy.amqp091.methods import (
+    BasicAck,
     BasicConsume,
     BasicGet,
     BasicPublish,
     ChannelOpen,
+    ConfirmSelect,
     ConnectionClose,
     ConnectionCloseOk,
     ConnectionOpen,
@@ -25,23 +30,25 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.broker import attendant as attendant_module
-from amqproxy.broker.attendant import Attendant
+from amqproxy.broker.attendant import BLOCKED_LOOK, STALLED_TIME, Attendant
 from amqproxy.broker.broker import Broker
+from amqproxy.broker.consumer import Consumer
+from amqproxy.broker.deliveries import Deliveries
 from amqproxy.broker.link import CLOSING_TIME, Link
 from amqproxy.broker.outbox import Outbox
-from amqproxy.broker.output import HIGH_WATER
+from amqproxy.broker.output import HIGH_WATER, Output
+from amqproxy.broker.publishes import Publishes
+from amqproxy.broker.server_channel import ServerChannel
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport
 from tests.broker.client import Client, noted
 
-OPENING = b"".join(
-    [
-        HEADER,
-        encode_method(0, Client.start_ok(b"\0guest\0guest")),
-        encode_method(0, ConnectionTuneOk(2047, 131_072, 0)),
-        encode_method(0, ConnectionOpen("/")),
-        encode_method(1, ChannelOpen()),
-    ]
-)
+
+def opening(heartbeat: int = 0) -> bytes:
+    methods = [Client.start_ok(b"\0guest\0guest"), ConnectionTuneOk(2047, 131_072, heartbeat), ConnectionOpen("/")]
+    return HEADER + b"".join(encode_method(0, each) for each in methods) + encode_method(1, ChannelOpen())
+
+
+OPENING = opening()
 GOODBYE = encode_method(0, ConnectionClose(200, "bye"))
 
 
@@ -77,13 +84,13 @@ class House:
         self.clients.append(client)
         return client
 
-    async def client(self) -> tuple[trio.SocketStream, Attendant]:
+    async def client(self, heartbeat: int = 0) -> tuple[trio.SocketStream, Attendant]:
         """A client with channel 1 open."""
         ours, theirs = socket.socketpair()
         theirs.setblocking(False)
         attendant = self.attend(SocketTransport(theirs, turn=1))
         client = self.over(ours)
-        await client.send_all(OPENING)
+        await client.send_all(opening(heartbeat))
         await hush(client)
         return client, attendant
 
@@ -284,3 +291,91 @@ async def test_a_flood_leaves_others_their_turn(autojump_clock: Clock) -> None:
             nursery.cancel_scope.cancel()
         assert reads > 50
         assert most < 10
+
+
+# --- who stops reading, or is gone
+
+
+async def stalled(home: House, heartbeat: int) -> tuple[trio.SocketStream, Attendant]:
+    """A client that has more to read than its socket holds, and does not."""
+    client, attendant = await home.client(heartbeat)
+    await client.send_all(said(QueueDeclare(queue="q"), BasicConsume(queue="q", consumer_tag="c")))
+    await hush(client)
+    other, _ = await home.client()
+    await other.send_all(publish(bytes(1_000_000)) * 3)
+    await trio.testing.wait_all_tasks_blocked()
+    assert attendant.link.waiting > 1_000_000
+    return client, attendant
+
+
+@pytest.mark.parametrize(("heartbeat", "patience"), [(0, STALLED_TIME), (2, 6.0), (60, STALLED_TIME)])
+async def test_who_stops_reading_is_reset_and_what_it_has_goes_to_others(
+    autojump_clock: Clock, heartbeat: int, patience: float
+) -> None:
+    async with house() as home:
+        _, attendant = await stalled(home, heartbeat)
+        began = trio.current_time()
+        with capture_logs() as log:
+            await attendant.is_ended.wait()
+        assert trio.current_time() - began == pytest.approx(patience, abs=0.1)
+        assert [each["event"] for each in log] == ["client reset"]
+        assert home.broker.vhosts["/"].queues["q"].message_count == 3
+        assert list(home.broker.links) != [attendant.link]
+
+
+async def test_who_reads_slowly_is_waited_for(autojump_clock: Clock) -> None:
+    async with house() as home:
+        client, attendant = await stalled(home, 2)
+        read = 0
+        while read < 3_000_000:
+            await trio.sleep(1)
+            read += len(await client.receive_some(100_000))
+        assert not attendant.is_ended.is_set()
+
+
+async def test_a_blocked_publisher_that_hangs_up_is_gone(autojump_clock: Clock) -> None:
+    """Though nothing more of it is read, and it has sent more."""
+    async with house() as home:
+        client, attendant = await home.client()
+        await client.send_all(said(QueueDeclare(queue="mine", exclusive=True)))
+        home.broker.set_alarm("memory", True, 0.0)
+        await client.send_all(publish(b"one", "mine"))
+        await hush(client)
+        await client.send_all(publish(b"two", "mine"))
+        await client.aclose()
+        with trio.fail_after(2 * BLOCKED_LOOK):
+            await attendant.is_ended.wait()
+        assert home.broker.vhosts["/"].queues == {}
+        assert attendant.link not in home.broker.links
+
+
+async def test_nothing_of_a_connection_outlives_it(autojump_clock: Clock) -> None:
+    """However it ends, and without the garbage collector."""
+    kinds = (Link, ServerChannel, Publishes, Deliveries, Connection, FrameReader, Attendant, Output, Consumer)
+
+    def left() -> list[str]:
+        return [type(each).__name__ for each in gc.get_objects() if isinstance(each, kinds)]
+
+    async def use(home: House, end: bytes) -> None:
+        client, attendant = await home.client()
+        await client.send_all(said(QueueDeclare(queue="q"), BasicConsume(queue="q"), ConfirmSelect()))
+        await client.send_all(publish(bytes(100_000)) * 3 + publish(b"half")[:-3])
+        await hush(client)
+        await client.send_all(end)
+        await hush(client)
+        await client.aclose()
+        await attendant.is_ended.wait()
+
+    gc.collect()
+    gc.disable()
+    try:
+        async with house() as home:
+            before = left()
+            for end in (b"", GOODBYE, b"rubbish", said(BasicAck(7))):
+                await use(home, end)
+                home.clients.clear()
+                await trio.sleep(120)  # what a look at overdue acks has noted is forgotten with the next
+                home.broker.tick(trio.current_time())
+                assert left() == before
+    finally:
+        gc.enable()

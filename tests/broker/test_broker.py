@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from amqproxy.amqp091.methods import BasicGet, BasicPublish
+from amqproxy.amqp091.methods import BasicAck, BasicGet, BasicPublish
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.backlog import NEVER, Entry
-from amqproxy.broker.broker import Broker
+from amqproxy.broker.broker import CHANNEL_COST, LINK_COST, Broker
 from amqproxy.broker.link import Link
+from amqproxy.broker.parked import MESSAGE_COST
 from amqproxy.broker.queue import Queue
 from amqproxy.broker.users import User
 from tests.broker.client import Client, connected, noted
@@ -137,3 +138,42 @@ def test_what_a_client_held_goes_back_to_each_queue_though_one_of_them_fails() -
     assert (watcher.depth("a"), watcher.depth("b")) == (1, 1)
     assert "mine" not in broker.vhosts["/"].queues
     assert broker.events.failures == 1
+
+
+def test_memory_that_nobody_holds_is_not_short() -> None:
+    """What the allocators keep for later counts for as long as the broker holds a good part of the limit itself."""
+    broker = Broker(memory_limit=1_000_000)
+    client = connected(broker)
+    client.declare("q")
+    for memory, base, is_short in [
+        (1_100_000, None, True),
+        (1_100_000, 100_000, False),
+        (1_100_000, 600_000, True),
+        (900_000, 900_000, False),
+    ]:
+        broker.measure(0.0, memory=memory, base=base)
+        assert broker.alarms == ({"memory"} if is_short else set())
+    client.publish("", "q", bytes(400_000))
+    broker.measure(0.0, memory=1_100_000, base=100_000)
+    assert broker.alarms == {"memory"}
+
+
+def test_octets_in_memory() -> None:
+    """All that a client can make the broker hold counts: what waits, what is out, what is unsent."""
+    broker = Broker()
+    client = connected(broker)
+    client.declare("q")
+    before = broker.octets_in_memory
+    for _ in range(3):
+        client.publish("", "q", bytes(1000))
+    assert broker.octets_in_memory == before + 3 * (1000 + MESSAGE_COST)
+    client.say(1, BasicGet(queue="q"))
+    assert broker.octets_in_memory > before + 4 * (1000 + MESSAGE_COST) - MESSAGE_COST
+    client.receive()
+    assert broker.octets_in_memory == before + 3 * (1000 + MESSAGE_COST)
+    client.say(1, BasicAck(1))
+    assert broker.octets_in_memory == before + 2 * (1000 + MESSAGE_COST)
+    client.channel(2)
+    assert broker.octets_in_memory == before + 2 * (1000 + MESSAGE_COST) + CHANNEL_COST
+    client.link.lose(client.now)
+    assert broker.octets_in_memory == before + 2 * (1000 + MESSAGE_COST) - CHANNEL_COST - LINK_COST

@@ -10,7 +10,7 @@ from amqproxy.amqp091.frames import encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicDeliver
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.broker import output
-from amqproxy.broker.output import HIGH_WATER, LARGE, PIECE, Output, short_string
+from amqproxy.broker.output import HIGH_WATER, LARGE, PIECE, SHARE, Output, Waiting, short_string
 
 HEADER = ContentHeader(5, Properties(message_id="m")).encode()
 
@@ -114,3 +114,32 @@ def test_short_strings_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(10):
         assert output.short_string(str(number)) == b"\x01" + str(number).encode()
         assert len(output.short_strings) <= 3
+
+
+def test_all_clients_share_what_may_wait_for_them_together() -> None:
+    """Who has little waiting goes on, whatever the others have; who has more goes on once that is sent."""
+    waiting = Waiting(4 * SHARE)
+    one, two, three = (Output(0, lambda: None, waiting) for _ in range(3))
+    one.put(bytes(3 * SHARE))
+    assert (one.has_room, waiting.octets) == (True, 3 * SHARE)
+    two.put(bytes(2 * SHARE))
+    three.put(bytes(SHARE))
+    assert [each.has_room for each in (one, two, three)] == [True, False, True]
+    assert [each.is_over(HIGH_WATER) for each in (one, two, three)] == [True, True, False]
+    one.put(b"x")
+    assert not one.has_room
+    for each in (one, two):
+        each.take()
+        assert each.sent()
+    assert waiting.octets == SHARE
+    assert not one.is_over(HIGH_WATER)
+    three.close()
+    assert waiting.octets == 0
+
+
+def test_who_is_closed_wakes_nobody() -> None:
+    woken: list[int] = []
+    out = Output(0, lambda: woken.append(1))
+    out.close()
+    out.put(b"x")
+    assert woken == []

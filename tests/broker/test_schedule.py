@@ -1,6 +1,7 @@
 """What is due, and when."""
 
 import math
+import weakref
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,3 +42,19 @@ def test_what_is_due_first_of_all_is_told() -> None:
     for thing, when in [("a", 5.0), ("b", 7.0), ("b", 6.0), ("a", 4.0), ("c", math.inf), ("c", 3.0), ("c", 9.0)]:
         schedule.set(thing, when)
     assert told == [5.0, 4.0, 3.0]
+
+
+def test_nothing_of_what_is_dropped_is_kept() -> None:
+    class Thing:
+        """Something that can be looked after."""
+
+    schedule: Schedule[Thing] = Schedule()
+    things = [Thing() for _ in range(3)]
+    for thing in things:
+        schedule.set(thing, 10.0)
+    kept = [weakref.ref(thing) for thing in things]
+    schedule.drop(things[0])
+    schedule.set(things[1], math.inf)
+    schedule.set(things[2], 20.0)
+    del things, thing
+    assert [each() is None for each in kept] == [True, True, False]

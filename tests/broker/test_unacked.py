@@ -114,3 +114,18 @@ def test_the_oldest() -> None:
     assert held.oldest == 3
     held.take_all()
     assert held.oldest == 0
+
+
+def test_octets_of_the_bodies() -> None:
+    held = Unacked()
+    for tag in range(1, 8):
+        held.add(tag, Entry(QUEUE, message(tag * "x"), tag, NEVER))
+    assert held.octets == 28
+    one, some = held.take(3, False), held.take(2, True)
+    assert held.octets == 22
+    held.put_back(one + some)
+    assert held.octets == 28
+    held.take(5, True)
+    assert held.octets == 13
+    held.take_all()
+    assert held.octets == 0
