@@ -41,7 +41,7 @@ from amqproxy.rules.filters import Filter
 from amqproxy.rules.judge import RuleSet
 from amqproxy.sockets.tls import renew, server_context
 from amqproxy.sockets.transport import SocketTransport, Transport
-from amqproxy.supervision import contained, describe
+from amqproxy.supervision import contained, describe, report
 from amqproxy.taps import endpoint
 from amqproxy.taps.metrics import Metrics, RuleCounts
 from amqproxy.taps.record import Record
@@ -343,16 +343,20 @@ def _control_socket(config: Config) -> Iterator[socket.socket | None]:
         yield listening
 
 
+def _scrape_failed(error: Exception) -> None:
+    report("scrape failed", error)
+
+
 @contextmanager
 def _metrics_endpoint(config: Config, metrics: Metrics) -> Iterator[None]:
-    """Serve /metrics, in a thread of prometheus_client's, if the config has it."""
+    """Serve /metrics, in threads, if the config has it."""
     if config.metrics is None:
         yield
         return
     host, port = split_address(config.metrics.address)
     with ExitStack() as stack:
         try:
-            served = stack.enter_context(endpoint.serve(metrics.registry, host, port))
+            served = stack.enter_context(endpoint.serve(metrics.registry, host, port, _scrape_failed))
         except OSError as error:
             raise Unavailable(f"cannot serve metrics on {config.metrics.address}: {error.strerror or error}") from None
         logger().info("metrics", address=join_address(host, served), path="/metrics")

@@ -1,32 +1,113 @@
-"""Serves /metrics over HTTP, in threads of prometheus_client's."""
+"""Serves /metrics over HTTP, in a few threads: no scraper, be it idle or slow, keeps others from scraping."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from io import BytesIO
+from socketserver import TCPServer, ThreadingMixIn
+from typing import Any
 
 import prometheus_client
 
 PATIENCE = 10.0
-"""Seconds that a scraper has to ask, and to take what it is told: one that is idle holds a thread no longer."""
+"""Seconds that a scraper has to ask, and to take what it is told."""
+
+MOST_SCRAPERS = 16
+"""Scrapers at a time; for one more, the one that has been there for longest has to go."""
+
+POLL_INTERVAL = 0.25
+"""Seconds between two looks for scrapers whose time is over."""
+
+Failed = Callable[[Exception], None]
+"""Is told of a scrape that failed for a reason of our own."""
 
 
 @contextmanager
-def serve(registry: prometheus_client.CollectorRegistry, host: str, port: int) -> Iterator[int]:
+def serve(
+    registry: prometheus_client.CollectorRegistry, host: str, port: int, failed: Failed = lambda error: None
+) -> Iterator[int]:
     """Serve what `registry` holds, on HOST:PORT, for the while; gives the port. `OSError` when that cannot be had."""
-    server, thread = prometheus_client.start_http_server(port, host or "0.0.0.0", registry)
+    with _Server(registry, host or "0.0.0.0", port, failed) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(POLL_INTERVAL,), name="metrics", daemon=True)
+        thread.start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            thread.join()
 
-    class Handler(server.RequestHandlerClass):  # type: ignore[misc, name-defined]
-        timeout = PATIENCE
 
-        def handle(self) -> None:
-            with suppress(OSError):  # it is slow, or has gone
-                super().handle()
+class _Handler(prometheus_client.MetricsHandler):
+    """One connection, which is for one request."""
 
-    server.RequestHandlerClass = Handler
-    try:
-        yield server.server_port
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    timeout = PATIENCE
+    server: _Server
+
+    def do_GET(self) -> None:  # noqa: N802 - so it is called
+        """Make the whole answer, and send it only then: while it is made, others have to wait."""
+        output, self.wfile = self.wfile, BytesIO()
+        try:
+            with self.server.rendering:
+                super().do_GET()
+            answer = self.wfile.getvalue()
+        except Exception as error:  # noqa: BLE001 - a scrape's failure is its own
+            self.server.failed(error)
+            self.wfile = output
+            self.send_error(500)
+        else:
+            self.wfile = output
+            output.write(answer)
+
+
+class _Server(ThreadingMixIn, TCPServer):
+    allow_reuse_address = True
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+    def __init__(self, registry: prometheus_client.CollectorRegistry, host: str, port: int, failed: Failed) -> None:
+        self.failed = failed
+        self.rendering = threading.Lock()
+        """One at a time: each that runs takes the interpreter from the proxy."""
+        self._lock = threading.Lock()
+        self._began: dict[Any, float] = {}
+        """When each connection that is served was accepted, in that order."""
+        self.address_family, *_, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        super().__init__(address[:2], _Handler.factory(registry))  # type: ignore[arg-type]
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            if len(self._began) >= MOST_SCRAPERS:
+                oldest = next(iter(self._began))
+                del self._began[oldest]
+                _hang_up(oldest)
+            self._began[request] = time.monotonic()
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._began.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """Hang up on those whose time is over, however busy they look."""
+        due = time.monotonic() - PATIENCE
+        with self._lock:
+            for request in [each for each, began in self._began.items() if began < due]:
+                del self._began[request]
+                _hang_up(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """It was slow, or has gone: no trouble of ours."""
+
+
+def _hang_up(request: Any) -> None:
+    """End a connection; the thread that serves it finds out, and closes it."""
+    with suppress(OSError):
+        request.shutdown(socket.SHUT_RDWR)
