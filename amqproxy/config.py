@@ -195,6 +195,10 @@ class Limits(Strict, frozen=True):
     """From a client's connecting to connection.open-ok."""
     close_timeout: Seconds = 5.0
     """For a peer to answer connection.close, or to close its half after the other has."""
+    send_timeout: Seconds = 30.0
+    """For a client to take at least something of what is sent to it; it is reset after that."""
+    upstream_send_timeout: Seconds = 1800.0
+    """The same for an upstream without heartbeats. One with them may take nothing for as long as they come."""
     drain_timeout: Seconds = 30.0
     """From SIGTERM to the end, whatever is still open."""
     initial_frame_max: FrameSize = 131_072

@@ -16,11 +16,15 @@ from amqproxy.amqp091.grammar import Peer
 from amqproxy.amqp091.methods import ChannelClose, ChannelOpenOk, ConnectionClose, Method
 from amqproxy.proxy.judge import Judge
 from amqproxy.proxy.rule_log import RuleLog
+from amqproxy.rules.seen import Client
 from amqproxy.rules.verdict import Verdict
 from amqproxy.supervision import contained
 from amqproxy.taps.metrics import Metrics, code_label
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.tap import Tap
+
+NORMAL = (0, 200)
+"""The reply codes of a connection.close that says nothing is wrong: 200, and 0 as py-amqp and Kombu have it."""
 
 
 class End(NamedTuple):
@@ -30,6 +34,8 @@ class End(NamedTuple):
     code: int
     reason: str
     is_abnormal: bool = True
+    is_probe: bool = False
+    """Whether the client has closed before it said anything, as health checks do."""
 
 
 class Account:
@@ -50,6 +56,12 @@ class Account:
         self._log = structlog.get_logger().bind(session=number, client=name.partition("-")[0])
         self._channel_count = 0
 
+    def introduce(self, client: Client) -> None:
+        """Have every line from here on say who the client is; `client` is what people may see of it."""
+        properties = client.properties
+        found = {"user": client.user, "name": properties.get("connection_name"), "product": properties.get("product")}
+        self._log = self._log.try_unbind(*found).bind(**{field: str(value) for field, value in found.items() if value})
+
     def finish(self, end: End) -> None:
         """Note how the session ends; the first to say so is right."""
         if self.end is None:
@@ -61,6 +73,8 @@ class Account:
         end = self.end or End("proxy", 0, "cancelled")
         self.metrics.closes.labels(end.by, code_label(end.code) if end.code else "none").inc()
         log = self._log.warning if end.is_abnormal else self._log.info
+        if self.end is not None and self.end.is_probe:
+            log = self._log.debug
         log("connection closed", by=end.by, code=end.code or None, reason=end.reason)
 
     def log(self, level: str, text: str) -> None:
@@ -116,7 +130,7 @@ class Account:
         match method:
             case ConnectionClose() as close:
                 reason = close.reply_text or "closed"
-                self.finish(End(str(sender), close.reply_code, reason, is_abnormal=close.reply_code != 200))
+                self.finish(End(str(sender), close.reply_code, reason, is_abnormal=close.reply_code not in NORMAL))
             case ChannelOpenOk():
                 self.metrics.channels_opened.inc()
             case ChannelClose() as close:

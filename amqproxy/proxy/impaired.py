@@ -42,6 +42,14 @@ class Impaired:
     def has_hung_up(self) -> bool:
         return self._transport.has_hung_up()
 
+    @property
+    def is_sending(self) -> bool:
+        return self._transport.is_sending
+
+    @property
+    def progress(self) -> int:
+        return self._transport.progress
+
     def impair(self, impairment: Impairment) -> None:
         """Begin to do this to what is sent from now on."""
         self._line.impair(impairment, trio.current_time())

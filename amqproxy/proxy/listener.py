@@ -81,7 +81,7 @@ class Server:
     ) -> None:
         """Accept clients until `drain` is set; then end every session in good order, and return."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(watchdog.watch, self.sessions)
+            nursery.start_soon(watchdog.watch, self.sessions, self._limits)
             nursery.start_soon(self._keep_count)
             async with trio.open_nursery() as accepting:
                 for listener, context in listeners:

@@ -22,7 +22,7 @@ from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ConnectionForced, InternalError, ProtocolError, Scope
 from amqproxy.amqp091.frames import EVERY_METHOD, METHOD, Frame
 from amqproxy.amqp091.grammar import CLIENT, CONNECTION_CLOSING, SERVER, Peer, State
-from amqproxy.amqp091.methods import ConnectionOpenOk, ConnectionTuneOk, Method
+from amqproxy.amqp091.methods import ConnectionOpenOk, ConnectionStartOk, ConnectionTuneOk, Method
 from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, NAME, recognise
 from amqproxy.config import Limits
 from amqproxy.proxy.account import Account, End
@@ -106,6 +106,7 @@ class Session:
         self._drain: Drain | None = None
         self._asked: trio.Event | None = None
         self._farewells: dict[Peer, ProtocolError] = {}
+        self._lost: set[Peer] = set()
         self._rules = rules
         self._mirrors = mirrors
         self._memory = memory
@@ -158,6 +159,8 @@ class Session:
                     End("proxy", 0, f"no connection.open-ok within {self._limits.handshake_timeout:g} s")
                 )
             with self.contained():
+                for peer in self._lost:
+                    await self.legs[peer].transport.reset()
                 await self._say_farewells()
                 await self._linger()
         finally:
@@ -221,9 +224,8 @@ class Session:
             except Broken as error:
                 data, reason = b"", f": {error}"
             if not data:
-                self._account.finish(
-                    End("client", 0, f"closed before a protocol header{reason}", is_abnormal=bool(octets))
-                )
+                reason = f"closed before a protocol header{reason}"
+                self._account.finish(End("client", 0, reason, is_abnormal=bool(octets), is_probe=not octets))
                 return None
             octets += data
             protocol = recognise(octets)
@@ -247,14 +249,15 @@ class Session:
         timeout = self._limits.tls_handshake_timeout
         try:
             with trio.fail_after(timeout):
-                await transport.handshake()
+                if await transport.handshake():
+                    return True
+            reason = "closed before the end of the TLS handshake"
+            self._account.finish(End("client", 0, reason, is_abnormal=False, is_probe=True))
         except trio.TooSlowError:
             self._account.finish(End("proxy", 0, f"no TLS handshake within {timeout:g} s"))
-            return False
         except Broken as error:
             self._account.finish(End("client", 0, f"TLS handshake failed: {error}"))
-            return False
-        return True
+        return False
 
     async def _carry(self, source: Leg, target: Leg) -> None:
         """One direction, from its first frame to its end, and what that end means for the session."""
@@ -578,7 +581,9 @@ class Session:
         """Do what follows from a method for the session itself."""
         if self._handshake is not None and sender is SERVER:
             self._handshake.note_answer()
-        if isinstance(method, ConnectionTuneOk):
+        if isinstance(method, ConnectionStartOk):
+            self._account.introduce(self.shown)
+        elif isinstance(method, ConnectionTuneOk):
             for leg in self.legs.values():  # none takes a frame above our own limit, whatever they agreed on
                 agreed = leg.connection.frame_max or self._limits.frame_max
                 leg.reader.set_frame_max(min(agreed, self._limits.frame_max))
@@ -673,15 +678,16 @@ class Session:
 
     # --- the end
 
-    def fall_silent(self, peer: Peer) -> None:
-        """End the session because `peer` has missed its heartbeats."""
+    def lose(self, peer: Peer, reason: str) -> None:
+        """End the session because `peer` says or takes no more. It is reset, so that nothing it says then vanishes."""
         if self._nursery is None:
             return  # it is ending already
+        self._lost.add(peer)
         if peer is SERVER:
-            self._lose_upstream("silent for too long")
+            self._lose_upstream(reason)
         else:
-            self._account.finish(End("proxy", 0, "client silent for too long"))
-            self._farewells[SERVER] = ConnectionForced("client silent for too long")
+            self._account.finish(End("proxy", 0, f"client {reason}"))
+            self._farewells[SERVER] = ConnectionForced(f"client {reason}")
         self._scope.cancel()
 
     def _lose_upstream(self, reason: str) -> None:

@@ -1,44 +1,79 @@
-"""Hangs up on peers that have gone silent; one task for all sessions, off the data path."""
+"""Hangs up on peers that have gone silent, or take nothing more; one task for all sessions, off the data path."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 import trio
 
-from amqproxy.amqp091.grammar import Peer
+from amqproxy.amqp091.grammar import SERVER, Peer
+from amqproxy.config import Limits
+from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.session import Session
 
 INTERVAL = 1.0
 """Seconds between two looks at every session."""
 
 
-async def watch(sessions: Mapping[int, Session]) -> None:
+async def watch(sessions: Mapping[int, Session], limits: Limits) -> None:
     """Look after `sessions`, whoever comes and goes, until cancelled."""
-    seen: dict[tuple[int, Peer], int] = {}
+    watchdog = Watchdog(limits)
     while True:
         await trio.sleep(INTERVAL)
-        seen = look(list(sessions.values()), seen, trio.current_time())
+        watchdog.look(list(sessions.values()), trio.current_time())
 
 
-def look(sessions: Iterable[Session], seen: dict[tuple[int, Peer], int], now: float) -> dict[tuple[int, Peer], int]:
-    """End every session one of whose peers has been silent for too long.
+class Watchdog:
+    """What the last look has found: how many bytes had come from each peer, and since when each has taken none."""
 
-    `seen` is what the last look returned: how many octets had come from each peer. A peer that is
-    not being listened to, because what it said before is still being passed on, is not silent.
-    """
-    counts = {}
-    for session in sessions:
-        with session.contained():
-            for peer, leg in session.legs.items():
-                connection = leg.connection
-                if not connection.heartbeat:
-                    continue
-                key = (session.number, peer)
-                counts[key] = leg.transport.received
-                if counts[key] != seen.get(key) or not leg.transport.is_listening:
-                    connection.heard(peer, now)
-                elif connection.is_silent(peer, now):
-                    session.fall_silent(peer)
-                    break
-    return counts
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._received: dict[tuple[int, Peer], int] = {}
+        self._stalled: dict[tuple[int, Peer], tuple[int, float]] = {}
+
+    def look(self, sessions: Iterable[Session], now: float) -> None:
+        """End every session one of whose peers has been silent for too long, or does not take what is sent to it.
+
+        A peer that is not being listened to, because what it said before is still being passed on, is not silent.
+        """
+        received, self._received = self._received, {}
+        stalled, self._stalled = self._stalled, {}
+        for session in sessions:
+            with session.contained():
+                for peer, leg in session.legs.items():
+                    key = (session.number, peer)
+                    reason = self._silent(key, leg, received.get(key), now) or self._deaf(key, leg, stalled, now)
+                    if reason:
+                        session.lose(peer, reason)
+                        break
+
+    def _silent(self, key: tuple[int, Peer], leg: Leg, received: int | None, now: float) -> str:
+        """Why a peer counts as gone that says nothing; "" when it does not."""
+        connection = leg.connection
+        if not connection.heartbeat:
+            return ""
+        self._received[key] = leg.transport.received
+        if self._received[key] != received or not leg.transport.is_listening:
+            connection.heard(leg.peer, now)
+        elif connection.is_silent(leg.peer, now):
+            return f"missed its heartbeats, of which there is one in {connection.heartbeat} s"
+        return ""
+
+    def _deaf(
+        self, key: tuple[int, Peer], leg: Leg, stalled: Mapping[tuple[int, Peer], tuple[int, float]], now: float
+    ) -> str:
+        """Why a peer counts as gone that takes nothing; "" when it does not."""
+        if not leg.transport.is_sending:
+            return ""
+        before = stalled.get(key)
+        progress = leg.transport.progress
+        self._stalled[key] = (progress, now) if before is None or before[0] != progress else before
+        timeout = self._send_timeout(leg)
+        return f"has taken nothing for {timeout:g} s" if now - self._stalled[key][1] >= timeout else ""
+
+    def _send_timeout(self, leg: Leg) -> float:
+        """Under an alarm, RabbitMQ takes nothing from publishers while that lasts; but its heartbeats still come."""
+        if leg.peer is not SERVER:
+            return self._limits.send_timeout
+        return math.inf if leg.connection.heartbeat else self._limits.upstream_send_timeout

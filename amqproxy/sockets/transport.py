@@ -31,6 +31,9 @@ TURN = 8
 """Reads in a row, none of which had to wait, after which the other tasks have their turn."""
 
 
+_BYTES_ACKED, _BYTES_ACKED_AT = struct.Struct("=Q"), 120
+"""In Linux's `struct tcp_info`: how many bytes the peer's system has acknowledged."""
+
 _AT_ONCE = struct.pack("ii", 1, 0)
 """A socket that does not linger when it is closed: it sends a reset."""
 
@@ -49,7 +52,8 @@ class Broken(Exception):
 class Transport(Protocol):
     """A connection to a peer. One task receives, any may send in turn.
 
-    `received` counts the octets that have come; `is_listening` is whether somebody waits for more.
+    `received` counts the octets that have come; `is_listening` is whether somebody waits for more. `is_sending` is
+    whether a send waits for the peer, and `progress` a number that grows while the peer takes something of it.
     """
 
     @property
@@ -57,6 +61,12 @@ class Transport(Protocol):
 
     @property
     def is_listening(self) -> bool: ...
+
+    @property
+    def is_sending(self) -> bool: ...
+
+    @property
+    def progress(self) -> int: ...
 
     async def receive(self) -> bytes:
         """The octets that came next, b"" once the peer has closed its half. `Broken` if it is gone."""
@@ -107,11 +117,13 @@ class SocketTransport:
         "_unsent",
         "_was_drained",
         "is_listening",
+        "progress",
         "received",
     )
 
     def __init__(self, sock: socket.socket, *, most_read: int = MOST_READ, turn: int = TURN) -> None:
         self.received = 0
+        self.progress = 0
         self.is_listening = False
         self._socket = sock
         self._most_read = most_read
@@ -121,6 +133,10 @@ class SocketTransport:
         self._was_drained = True
         self._lock: trio.Lock | None = None
         self._unsent: bytes | memoryview = b""
+
+    @property
+    def is_sending(self) -> bool:
+        return self._lock is not None and self._lock.locked()
 
     async def receive(self) -> bytes:
         while True:
@@ -196,6 +212,7 @@ class SocketTransport:
                     await trio.lowlevel.wait_writable(self._socket)
                     continue
                 self._unsent = memoryview(self._unsent)[sent:]
+                self.progress += sent
             self._unsent = b""
             if not lock.statistics().tasks_waiting:
                 self._lock = None
@@ -242,13 +259,37 @@ class StreamTransport:
         self._lock = trio.Lock()
         self._is_torn = False
 
-    async def handshake(self) -> None:
-        """Finish the TLS handshake, if it is TLS and has not. `Broken` when it fails."""
+    @property
+    def is_sending(self) -> bool:
+        return self._lock.locked()
+
+    @property
+    def progress(self) -> int:
+        """How much the system at the other end has acknowledged, since TLS does not tell how much it has sent."""
+        below = self._below
+        if isinstance(below, trio.SocketStream) and below.socket.family in (socket.AF_INET, socket.AF_INET6):
+            with suppress(OSError):
+                found = below.socket.getsockopt(
+                    socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_ACKED_AT + _BYTES_ACKED.size
+                )
+                return int(_BYTES_ACKED.unpack_from(found, _BYTES_ACKED_AT)[0])
+        return 0
+
+    @property
+    def _below(self) -> trio.abc.Stream:
+        """What TLS, if it is there, is sent over."""
+        return self._stream.transport_stream if isinstance(self._stream, trio.SSLStream) else self._stream
+
+    async def handshake(self) -> bool:
+        """Finish the TLS handshake, if it is TLS; False when the peer has closed. `Broken` when it fails."""
         if isinstance(self._stream, trio.SSLStream):
             try:
                 await self._stream.do_handshake()
             except GONE as error:
+                if isinstance(error.__cause__, (ssl.SSLEOFError, ssl.SSLSyscallError, ConnectionError)):
+                    return False
                 raise Broken(_reason(error.__cause__ or error)) from None
+        return True
 
     @property
     def tls_subject(self) -> str:
@@ -310,7 +351,7 @@ class StreamTransport:
             await trio.aclose_forcefully(self._stream)
 
     async def reset(self) -> None:
-        below = self._stream.transport_stream if isinstance(self._stream, trio.SSLStream) else self._stream
+        below = self._below
         if isinstance(below, trio.SocketStream) and below.socket.fileno() >= 0:
             with suppress(OSError):
                 below.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)

@@ -49,8 +49,8 @@ def test_nobody_said_how_it_ended(account: Account, metrics: Metrics) -> None:
     assert count(metrics, "connection_closes_total", by="proxy", code="none") == 1
 
 
-@pytest.mark.parametrize(("code", "level"), [(200, "info"), (320, "warning")])
-def test_a_close_with_200_is_nothing_to_worry_about(
+@pytest.mark.parametrize(("code", "level"), [(200, "info"), (0, "info"), (320, "warning")])
+def test_a_close_with_200_or_0_is_nothing_to_worry_about(
     code: int, level: str, account: Account, log: list[EventDict]
 ) -> None:
     account.note_method(CLIENT, ConnectionClose(code))

@@ -259,6 +259,11 @@ async def test_a_tls_client_that_does_not_shake_hands(
         stage.client.say(octets("header"))
         await stage.is_over.wait()
         assert log[-1]["reason"].startswith("TLS handshake failed: ")
+    async with staged(transport=over_tls, limits=LIMITS) as stage:
+        stage.client.perform("EOF")
+        await stage.is_over.wait()
+        reason = "closed before the end of the TLS handshake"
+        assert (log[-1]["log_level"], log[-1]["reason"]) == ("debug", reason)
 
 
 async def test_a_header_octet_by_octet() -> None:
@@ -272,7 +277,7 @@ async def test_a_header_octet_by_octet() -> None:
         """)
 
 
-@pytest.mark.parametrize(("said", "level"), [(b"", "info"), (b"AM", "warning")])
+@pytest.mark.parametrize(("said", "level"), [(b"", "debug"), (b"AM", "warning")])
 async def test_gone_before_a_header(said: bytes, level: str, log: list[structlog.typing.EventDict]) -> None:
     async with staged() as stage:
         stage.client.say(said)
@@ -341,6 +346,24 @@ async def test_what_is_malformed_in_the_handshake_ends_in_a_clean_close(autojump
         """)
         assert stage.end == ("proxy", "501")
         assert stage.count("protocol_errors_total", sender="server", code="501") == 1
+
+
+async def test_each_line_says_who_the_client_is(log: list[structlog.typing.EventDict]) -> None:
+    async with staged("""
+        >> header
+        << connection.start
+    """) as stage:
+        said = Table({"product": "py-amqp", "connection_name": "orders"})
+        stage.client.say(method("connection.start-ok", response=b"\0alice\0secret", client_properties=said))
+        await stage.play("broker: connection.start-ok")
+        await stage.play(HANDSHAKE.partition(">> connection.start-ok")[2])
+        await stage.play(">> connection.close 0")
+        stage.broker.perform("connection.close-ok, EOF")
+        stage.client.perform("EOF")
+        await stage.is_over.wait()
+    lines = [each for each in log if each["event"] in ("connection open", "connection closed")]
+    assert [each["log_level"] for each in lines] == ["info", "info"]
+    assert {(each["user"], each["name"], each["product"]) for each in lines} == {("alice", "orders", "py-amqp")}
 
 
 # ------------------------------------------------------------------------------------- a client that goes
@@ -915,10 +938,10 @@ async def test_an_abort_tells_both_and_waits_for_neither_s_content() -> None:
 
 async def test_draining_what_is_ending_already() -> None:
     async with staged(OPEN, limits=LIMITS) as stage:
-        stage.session.fall_silent(CLIENT)
+        stage.session.lose(CLIENT, "missed its heartbeats")
         await stage.play("broker: connection.close 320")
         stage.session.drain()
-        stage.session.fall_silent(CLIENT)
+        stage.session.lose(CLIENT, "missed its heartbeats")
         await stage.play("""
             << connection.close-ok
             broker: EOF

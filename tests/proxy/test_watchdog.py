@@ -1,15 +1,18 @@
 """Silence, as seconds pass: only what comes counts, and only where somebody listens."""
 
+import socket
 from contextlib import suppress
+from functools import partial
 
 import pytest
+import structlog
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.config import Limits
 from amqproxy.proxy import watchdog
-from tests.proxy.stage import HANDSHAKE, Stage, staged
-from tests.proxy.words import octets
+from tests.proxy.stage import HANDSHAKE, Actor, Stage, staged
+from tests.proxy.words import method, octets
 
 HEARTBEAT = 60
 GONE = 2 * HEARTBEAT
@@ -32,7 +35,7 @@ def limits() -> Limits:
 
 async def test_who_beats_may_stay(limits: Limits, nursery: trio.Nursery, autojump_clock: MockClock) -> None:
     async with staged(HANDSHAKE, limits=limits) as stage:
-        nursery.start_soon(watchdog.watch, {1: stage.session})
+        nursery.start_soon(watchdog.watch, {1: stage.session}, limits)
         await keep_talking(stage, client=True, broker=True, seconds=10 * GONE)
         assert not stage.is_over.is_set()
         await stage.play(f"client: {', '.join(['heartbeat'] * 40)}")
@@ -40,7 +43,7 @@ async def test_who_beats_may_stay(limits: Limits, nursery: trio.Nursery, autojum
 
 async def test_a_silent_client(limits: Limits, nursery: trio.Nursery, autojump_clock: MockClock) -> None:
     async with staged(HANDSHAKE, limits=limits) as stage:
-        nursery.start_soon(watchdog.watch, {1: stage.session})
+        nursery.start_soon(watchdog.watch, {1: stage.session}, limits)
         nursery.start_soon(lambda: keep_talking(stage, client=False, broker=True, seconds=GONE))
         await stage.is_over.wait()
         assert GONE < trio.current_time() < GONE + limits.close_timeout + 3
@@ -50,7 +53,7 @@ async def test_a_silent_client(limits: Limits, nursery: trio.Nursery, autojump_c
 
 async def test_a_silent_broker(limits: Limits, nursery: trio.Nursery, autojump_clock: MockClock) -> None:
     async with staged(HANDSHAKE, limits=limits) as stage:
-        nursery.start_soon(watchdog.watch, {1: stage.session})
+        nursery.start_soon(watchdog.watch, {1: stage.session}, limits)
         nursery.start_soon(lambda: keep_talking(stage, client=True, broker=False, seconds=GONE))
         await stage.is_over.wait()
         assert stage.end == ("server", "none")
@@ -68,13 +71,129 @@ async def test_who_cannot_be_heard_is_not_silent(
         with suppress(BlockingIOError):
             while stage.client.socket.send(chunk) == len(chunk):
                 await wait_all_tasks_blocked()
-        nursery.start_soon(watchdog.watch, {1: stage.session})
+        nursery.start_soon(watchdog.watch, {1: stage.session}, limits)
         await keep_talking(stage, client=False, broker=True, seconds=10 * GONE)
         assert not stage.is_over.is_set()
 
 
-async def test_no_heartbeat_agreed_is_no_silence(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
+async def test_no_heartbeat_agreed_is_no_silence(limits: Limits) -> None:
     async with staged(">> header") as stage:
-        seen = watchdog.look([stage.session], {}, 0.0)
-        assert watchdog.look([stage.session], seen, 1e9) == {}
+        looking = watchdog.Watchdog(limits)
+        for now in (0.0, 1e9):
+            looking.look([stage.session], now)
+        await wait_all_tasks_blocked()
         assert not stage.is_over.is_set()
+
+
+@pytest.mark.parametrize("peer", ["client", "broker"])
+async def test_who_is_silent_is_reset_at_once_so_that_nothing_it_says_vanishes(
+    peer: str, limits: Limits, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    async with staged(HANDSHAKE, limits=limits, tcp=True) as stage:
+        nursery.start_soon(watchdog.watch, {1: stage.session}, limits)
+        await keep_talking(stage, client=peer != "client", broker=peer != "broker", seconds=GONE)
+        await trio.sleep(2.1)
+        actor, other = (stage.client, stage.broker) if peer == "client" else (stage.broker, stage.client)
+        assert (await actor.sees()).endswith("RST")
+        assert (await other.sees()).endswith("connection.close 320")
+        await stage.is_over.wait()
+
+
+# ------------------------------------------------------------------------------------- who takes nothing
+
+NO_HEARTBEATS = """
+    >> header
+    << connection.start
+    >> connection.start-ok
+"""
+
+
+async def without_heartbeats(stage: Stage) -> None:
+    stage.broker.say(method("connection.tune", channel_max=2047, frame_max=131_072, heartbeat=0))
+    await stage.play("client: connection.tune")
+    stage.client.say(method("connection.tune-ok", channel_max=2047, frame_max=131_072, heartbeat=0))
+    await stage.play("""
+        broker: connection.tune-ok
+        >> connection.open
+        << connection.open-ok
+        >> 1: channel.open
+        << 1: channel.open-ok
+    """)
+
+
+async def fill(speaker: Actor, words: str) -> None:
+    """Say so much that it can only wait to be sent on."""
+    chunk = octets(words) * 10
+    with suppress(BlockingIOError):
+        while speaker.socket.send(chunk) == len(chunk):
+            await wait_all_tasks_blocked(speaker.cushion)
+
+
+DELIVERIES = "1: basic.deliver, 1: header 4000, 1: body 4000"
+PUBLISHES = "1: basic.publish, 1: header 4000, 1: body 4000"
+
+
+@pytest.mark.parametrize("beats", [True, False], ids=["that beats", "without heartbeats"])
+async def test_a_client_that_does_not_read_is_reset(
+    beats: bool,
+    limits: Limits,
+    nursery: trio.Nursery,
+    log: list[structlog.typing.EventDict],
+    autojump_clock: MockClock,
+) -> None:
+    async with staged(HANDSHAKE + ">> 1: channel.open" if beats else NO_HEARTBEATS, limits=limits, tcp=True) as stage:
+        if not beats:
+            await without_heartbeats(stage)
+        nursery.start_soon(watchdog.watch, {1: stage.session}, limits)
+        await fill(stage.broker, DELIVERIES)
+        nursery.start_soon(partial(keep_talking, stage, client=beats, broker=False, seconds=GONE / 2))
+        await trio.sleep(limits.send_timeout - 2)
+        assert not stage.is_over.is_set()
+        await trio.sleep(5)
+        assert (await stage.client.sees()).endswith("RST")
+        assert "connection.close 320" in await stage.broker.sees()
+        await stage.is_over.wait()
+        assert log[-1]["reason"] == "client has taken nothing for 30 s"
+
+
+async def test_a_client_that_reads_slowly_is_not(
+    limits: Limits, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    async with staged(NO_HEARTBEATS, limits=limits) as stage:
+        await without_heartbeats(stage)
+        nursery.start_soon(flood, stage.broker.socket, octets(DELIVERIES))
+        nursery.start_soon(watchdog.watch, {1: stage.session}, limits)
+        for _ in range(5):
+            await trio.sleep(limits.send_timeout - 5)
+            assert stage.session.client.transport.is_sending
+            with suppress(BlockingIOError):
+                while stage.client.socket.recv(65536):
+                    pass
+        assert not stage.is_over.is_set()
+        nursery.cancel_scope.cancel()
+
+
+async def flood(end: socket.socket, said: bytes) -> None:
+    """Say it over and over, as fast as it is taken."""
+    unsent = said
+    while True:
+        try:
+            unsent = unsent[end.send(unsent) :] or said
+        except BlockingIOError:
+            await trio.sleep(1)
+
+
+async def test_a_broker_that_takes_nothing_for_long_is_given_up_only_without_heartbeats(
+    limits: Limits, nursery: trio.Nursery, log: list[structlog.typing.EventDict], autojump_clock: MockClock
+) -> None:
+    """Under an alarm, RabbitMQ does not read from publishers, for as long as that lasts."""
+    async with staged(NO_HEARTBEATS, limits=limits, tcp=True) as stage:
+        await without_heartbeats(stage)
+        await fill(stage.client, PUBLISHES)
+        nursery.start_soon(watchdog.watch, {1: stage.session}, limits)
+        await trio.sleep(limits.upstream_send_timeout - 2)
+        assert not stage.is_over.is_set()
+        await trio.sleep(5)
+        assert "connection.close 320" in await stage.client.sees()
+        await stage.is_over.wait()
+        assert log[-1]["reason"] == "upstream has taken nothing for 1800 s"

@@ -108,6 +108,32 @@ async def test_a_peer_that_is_gone(pair: Pair) -> None:
     await ours.aclose()
 
 
+def over_tcp_streams() -> tuple[Transport, Transport]:
+    """As TLS is: a trio stream over TCP."""
+    one, other = (trio.SocketStream(trio.socket.from_stdlib_socket(end)) for end in connected(tcp=True))
+    return StreamTransport(one), StreamTransport(other)
+
+
+@pytest.mark.parametrize("pair", [over_sockets, over_tcp_streams])
+async def test_who_waits_to_send_sees_whether_the_peer_takes_anything(pair: Pair) -> None:
+    ours, theirs = pair()
+    assert not ours.is_sending
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ours.send, bytes(32 * 1024 * 1024))
+        await wait_all_tasks_blocked(0.05)
+        assert ours.is_sending
+        before = ours.progress
+        await wait_all_tasks_blocked(0.05)
+        assert ours.progress == before
+        while theirs.received < 16 * 1024 * 1024:
+            await theirs.receive()
+        assert ours.progress > before
+        nursery.cancel_scope.cancel()
+    assert not ours.is_sending
+    for end in (ours, theirs):
+        await end.aclose()
+
+
 # ------------------------------------------------------------------------------------------------ a stream
 
 
