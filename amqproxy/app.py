@@ -10,7 +10,7 @@ import ssl
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,30 +18,28 @@ import msgspec
 import trio
 
 from amqproxy import __version__
-from amqproxy.amqp091.methods import ConnectionStartOk
 from amqproxy.broker import broker as integrated
 from amqproxy.broker import definitions
 from amqproxy.broker.configured import configured
 from amqproxy.broker.keeping import kept
 from amqproxy.broker.server import Server as BrokerServer
 from amqproxy.broker.store import NAME, StoreError
-from amqproxy.config import Broker, Config, ConfigError, Limits, Listener, Upstream, join_address, split_address
-from amqproxy.control.desk import Desk
+from amqproxy.config import Broker, Config, Limits, Listener, Upstream, join_address, split_address
+from amqproxy.control.desk import Desk, NotReloaded
 from amqproxy.control.service import Occupied, Service, opened
 from amqproxy.log import dropped, logger
 from amqproxy.printing import Printing
 from amqproxy.proxy.copy_drops import DropReason
-from amqproxy.proxy.copyist import Login
 from amqproxy.proxy.listener import Server, listen
 from amqproxy.proxy.mirrors import Mirrors
 from amqproxy.proxy.selection import Selection
 from amqproxy.proxy.upstream import Dialer
-from amqproxy.resources import ConfigResources
+from amqproxy.reload import Reloader, mirror_upstreams, renew_certificates
 from amqproxy.rules.filters import Filter
 from amqproxy.rules.judge import RuleSet
-from amqproxy.sockets.tls import renew, server_context
+from amqproxy.sockets.tls import server_context
 from amqproxy.sockets.transport import SocketTransport, Transport
-from amqproxy.supervision import contained, describe, report
+from amqproxy.supervision import contained, report
 from amqproxy.taps import endpoint
 from amqproxy.taps.metrics import Metrics, RuleCounts
 from amqproxy.taps.record import Record
@@ -75,7 +73,7 @@ async def run(
     *,
     ends_with_reader: bool = False,
 ) -> None:
-    """Run the proxy until SIGTERM or SIGINT, then drain it. On SIGHUP, take the rules that `reread` finds.
+    """Run the proxy until SIGTERM or SIGINT, then drain it. On SIGHUP, take over what `reread` finds: see `reload`.
 
     With `render`, every record is printed on standard output as that makes it, or only those that
     are `wanted`. When the reader of standard output goes away, printing ends; with `ends_with_reader`, that drains the
@@ -105,7 +103,7 @@ async def run(
         if config.upstream == "broker":
             broker, own_listeners = await stack.enter_async_context(_broker(config.broker))
         dial = _dialer(config, broker)
-        mirrors = _mirrors(config, dial, metrics)
+        mirrors, upstreams = _mirrors(config, dial, metrics)
         if config.seed is not None:
             random.seed(config.seed)
         upstream = config.upstream if isinstance(config.upstream, str) else config.upstream.address
@@ -123,17 +121,25 @@ async def run(
         _announce(own_listeners, data=config.broker.data)
         _announce(listeners, upstream=upstream)
 
+        reloader = Reloader(
+            config,
+            reread,
+            server,
+            mirrors,
+            upstreams,
+            contexts=_contexts([*listeners, *own_listeners]),
+            dialers=[dial] if isinstance(dial, Dialer) else [],
+        )
+
         def reload() -> None:
-            reload_rules(server, reread)
-            _renew_certificates([*listeners, *own_listeners])
+            with suppress(NotReloaded):  # which has been logged
+                reloader.reload()
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_obey, signals, drain, nursery.cancel_scope)
             nursery.start_soon(_at_hangup, hangups, reload)
             if control:
-                service = Service(
-                    Desk(server, lambda: reload_rules(server, reread), now=trio.current_time, time=time.time)
-                )
+                service = Service(Desk(server, reloader.reload, now=trio.current_time, time=time.time))
                 server.on_hold = service.note_hold
                 nursery.start_soon(service.run, control)
             await nursery.start(mirrors.run)
@@ -172,7 +178,7 @@ async def run_broker(config: Broker) -> None:
             with trio.open_signal_receiver(*ENDING) as signals:
                 _announce(listeners, data=config.data)
                 nursery.start_soon(_obey, signals, drain, nursery.cancel_scope)
-                nursery.start_soon(_at_hangup, hangups, lambda: _renew_certificates(listeners))
+                nursery.start_soon(_at_hangup, hangups, lambda: renew_certificates(_contexts(listeners)))
                 await drain.wait()
                 await server.close(config.limits.close_timeout)
                 is_done = True
@@ -234,19 +240,8 @@ def _announce(listeners: Listeners, **fields: Any) -> None:
         logger().info("listening", address=address, tls=context is not None, **fields)
 
 
-def _renew_certificates(listeners: Listeners) -> None:
-    """Read the TLS files of listeners again, for the connections to come; a bad one changes nothing."""
-    contexts = list({id(context): context for _, context in listeners if context is not None}.values())
-    renewed = 0
-    for context in contexts:
-        try:
-            renew(context)
-        except ConfigError as error:
-            logger().error("certificate not reloaded", reason=str(error))
-        else:
-            renewed += 1
-    if renewed:
-        logger().info("certificates reloaded", listeners=renewed)
+def _contexts(listeners: Listeners) -> list[ssl.SSLContext]:
+    return [context for _, context in listeners if context is not None]
 
 
 def _dialer(config: Config, broker: BrokerServer | None) -> Callable[[], Awaitable[Transport]]:
@@ -261,27 +256,22 @@ def _dialer(config: Config, broker: BrokerServer | None) -> Callable[[], Awaitab
     return dial
 
 
-def _mirrors(config: Config, dial: Callable[[], Awaitable[Transport]], metrics: Metrics) -> Mirrors:
-    """What takes the copies that rules make. `ConfigError` when a password cannot be read."""
-    dials: dict[str | None, Callable[[], Awaitable[Transport]]] = {None: dial}
-    logins = {}
-    resources = ConfigResources(Path())
-    for name, each in config.upstreams.items():
-        try:
-            text = resources.text(each.password_file) if each.password_file else resources.variable(each.password_env)
-        except ValueError as error:
-            raise ConfigError(f"upstreams.{name}: {error}") from None
-        dials[name] = Dialer(each, config.limits.connect_timeout)
-        password = text.rstrip("\r\n")
-        logins[name] = Login(ConnectionStartOk(response=f"\0{each.user}\0{password}".encode()), each.vhost)
-
+def _mirrors(
+    config: Config, dial: Callable[[], Awaitable[Transport]], metrics: Metrics
+) -> tuple[Mirrors, dict[str, Dialer]]:
+    """What takes the copies that rules make, and its ways to the named upstreams. `ConfigError` when a password cannot
+    be read."""
+    dialers, logins = mirror_upstreams(config)
     for reason in DropReason:  # so that each is there, with 0, before the first is dropped
         metrics.copies_dropped.labels(str(reason))
 
     def count(reason: DropReason, copies: int) -> None:
         metrics.copies_dropped.labels(str(reason)).inc(copies)
 
-    return Mirrors(dials, logins, config.limits.mirror_backlog, config.limits.mirror_memory, count)
+    dials: dict[str | None, Callable[[], Awaitable[Transport]]] = {None: dial}
+    dials.update(dialers)
+    mirrors = Mirrors(dials, logins, config.limits.mirror_backlog, config.limits.mirror_memory, count)
+    return mirrors, dialers
 
 
 async def _obey(signals: AsyncIterator[int], drain: trio.Event, scope: trio.CancelScope) -> None:
@@ -298,26 +288,6 @@ async def _at_hangup(hangups: AsyncIterator[int], reload: Callable[[], None]) ->
         logger().info("reloading", reason="SIGHUP")
         with contained("reload failed"):
             reload()
-
-
-def reload_rules(server: Server, reread: Callable[[], Config] | None) -> str:
-    """Let all sessions go by the rules that the config has now: what is wrong with it, which changes nothing, or ""."""
-    log = logger()
-    if reread is None:
-        fault = "there is no config file to read again"
-    else:
-        try:
-            rules = server.rules.replaced(reread().rules)
-        except (ConfigError, ValueError) as error:
-            fault = str(error)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with a file, the rules there are still hold
-            fault = describe(error)
-        else:
-            server.obey(rules)
-            log.info("rules reloaded", rules=len(rules.rules))
-            return ""
-    log.error("rules not reloaded", reason=fault)
-    return fault
 
 
 def _rule_counts(server: Server) -> Mapping[str, RuleCounts]:

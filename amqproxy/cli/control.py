@@ -23,7 +23,9 @@ app = cyclopts.App(name="control", help="Ask a proxy that runs, through its cont
 
 @app.command
 def reload(*, socket: Path | None = None, config: Path | None = None) -> None:
-    """Let the proxy read the rules of its config file again. A file that is wrong changes nothing.
+    """Let the proxy read its config file again. A file that is wrong changes nothing.
+
+    Rules, the upstreams of mirrors and certificates are taken over; whatever else has changed is named.
 
     Parameters
     ----------
@@ -33,8 +35,11 @@ def reload(*, socket: Path | None = None, config: Path | None = None) -> None:
         The config file that names it.
     """
     with _counterpart(socket, config) as asked:
-        count = asked.ask("reload")["rules"]
+        answer = asked.ask("reload")
+    count = answer["rules"]
     print(f"{count} rule{'' if count == 1 else 's'}", file=sys.stderr)
+    for key in answer.get("restart", ()):
+        print(f"{key} has changed: that needs a restart", file=sys.stderr)
 
 
 @app.command

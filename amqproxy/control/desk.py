@@ -42,6 +42,10 @@ class Listing(NamedTuple):
     entries: Iterator[Any]
 
 
+class NotReloaded(Exception):
+    """The config is wrong, or there is none; the text says what is."""
+
+
 class House(Protocol):
     """What the desk has to know of a proxy's `Server`."""
 
@@ -50,13 +54,18 @@ class House(Protocol):
 
 
 class Desk:
-    """Answers what is asked about one proxy. `reload` says what is wrong with the new rules, or "".
+    """Answers what is asked about one proxy. `reload` gives the keys of what needs a restart, or raises `NotReloaded`.
 
     `now` is our clock, `time` the time of day, both in seconds.
     """
 
     def __init__(
-        self, house: House, reload: Callable[[], str], *, now: Callable[[], float], time: Callable[[], float]
+        self,
+        house: House,
+        reload: Callable[[], tuple[str, ...]],
+        *,
+        now: Callable[[], float],
+        time: Callable[[], float],
     ) -> None:
         self._house = house
         self._reload = reload
@@ -67,10 +76,11 @@ class Desk:
         """What there is to say. `Wrong` where what is asked cannot be done."""
         match request:
             case Reload():
-                fault = self._reload()
-                if fault:
-                    raise Wrong("not-reloaded", fault)
-                return {"rules": len(self._house.rules.rules)}
+                try:
+                    restart = self._reload()
+                except NotReloaded as fault:
+                    raise Wrong("not-reloaded", str(fault)) from None
+                return {"rules": len(self._house.rules.rules), "restart": list(restart)}
             case Rules():
                 return Listing("rules", self._rules())
             case Sessions():

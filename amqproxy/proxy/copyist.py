@@ -153,6 +153,11 @@ class Copyist:
         self._waiting.append(copy)
         self._something.set()
 
+    @property
+    def waiting(self) -> int:
+        """How many copies wait to be sent."""
+        return len(self._waiting)
+
     def retire(self) -> None:
         """Take nothing more, and close the connection in good order."""
         self.is_retired = True

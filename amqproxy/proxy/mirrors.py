@@ -38,7 +38,7 @@ class Mirrors:
         memory: int,
         dropped: Callable[[DropReason, int], None],
     ) -> None:
-        self._dials = dials
+        self._dials = dict(dials)
         self._logins = logins
         self._backlog = backlog
         self._memory = Memory(memory)
@@ -52,6 +52,18 @@ class Mirrors:
             self._nursery.start_soon(self._drops.run)
             task_status.started()
             await trio.sleep_forever()
+
+    def replace(self, dials: Mapping[str, Dial], logins: Mapping[str, Login]) -> None:
+        """Go by other upstreams of those names from here on; what waits for one that is another now is dropped."""
+        changed = {name for name in self._dials if name is not None and self._dials[name] is not dials.get(name)}
+        own = {name: dial for name, dial in self._dials.items() if name is None}
+        self._dials = own | dict(dials.items())
+        self._logins = logins
+        for key, copyist in list(self._copyists.items()):
+            if key[0] in changed:
+                del self._copyists[key]
+                self._drops.add(key[0], DropReason.UPSTREAM, "the upstream has changed", copyist.waiting)
+                copyist.retire()
 
     def put(self, copy: Mirrored, client: Login) -> None:
         """Send a copy of what `client` has published; nobody waits for it."""

@@ -23,11 +23,20 @@ class Dialer:
     """Opens connections to one broker, as the config has it. `ConfigError` when its files are wrong."""
 
     def __init__(self, upstream: Upstream, timeout: float) -> None:
+        self.upstream = upstream
         self.address = upstream.address
         self._host, self._port = split_address(upstream.address)
         self._timeout = timeout
         self._tls = client_context(upstream.tls) if upstream.tls else None
         self._server_name = (upstream.tls and upstream.tls.server_name) or self._host
+
+    def renew(self) -> bool:
+        """Read the TLS files again, for the connections to come; False where there are none. `ConfigError`, and no
+        change, when they are not right."""
+        if self.upstream.tls is None:
+            return False
+        self._tls = client_context(self.upstream.tls)
+        return True
 
     async def __call__(self) -> Transport:
         """A new connection; `Unreachable` when there is none to be had within the timeout."""

@@ -24,6 +24,9 @@ def test_it_is_asked_through_the_socket_that_the_config_names(amqproxy: Amqproxy
     with answering(tmp_path / "control", encoded({"rules": 1})) as heard:
         assert amqproxy("control", "reload", "--config", str(config)) == (0, "", "1 rule\n")
     assert heard == [b'{"request":"reload"}\n']
+    with answering(tmp_path / "other", encoded({"rules": 2, "restart": ["limits.connections"]})):
+        told = "2 rules\nlimits.connections has changed: that needs a restart\n"
+        assert amqproxy("control", "reload", "--socket", str(tmp_path / "other")) == (0, "", told)
 
 
 @pytest.mark.parametrize(("options", "printed"), [((), "look  hold: 3 hits\n"), (("--json",), None)])

@@ -8,7 +8,7 @@ from typing import Any
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.properties import Properties
-from amqproxy.control.desk import Desk
+from amqproxy.control.desk import Desk, NotReloaded
 from amqproxy.rules.judge import RuleSet
 from tests.proxy.stage import OPEN, Stage, staged
 from tests.rules.scene import rule
@@ -29,6 +29,12 @@ class House:
         self.rules = rules
         self.desk = desk
         self.fault = ""
+        self.restart: tuple[str, ...] = ()
+
+    def reload(self) -> tuple[str, ...]:
+        if self.fault:
+            raise NotReloaded(self.fault)
+        return self.restart
 
     @property
     def session(self) -> Any:
@@ -47,5 +53,5 @@ async def opened(*rules: str) -> AsyncIterator[House]:
     server = SimpleNamespace(sessions={}, rules=ruleset)
     async with staged(OPEN, rules=ruleset) as stage:
         server.sessions[stage.session.number] = stage.session
-        house = House(stage, ruleset, Desk(server, lambda: house.fault, now=lambda: 500.0, time=lambda: 1500.0))
+        house = House(stage, ruleset, Desk(server, lambda: house.reload(), now=lambda: 500.0, time=lambda: 1500.0))
         yield house

@@ -36,7 +36,9 @@ async def release(house: House, **keys: Any) -> None:
 
 async def test_reload(autojump_clock: MockClock) -> None:
     async with opened() as house:
-        assert house.desk.answer(Reload()) == {"rules": 1}
+        assert house.desk.answer(Reload()) == {"rules": 1, "restart": []}
+        house.restart = ("limits.connections",)
+        assert house.desk.answer(Reload()) == {"rules": 1, "restart": ["limits.connections"]}
         house.fault = "rules[0]: no"
         with pytest.raises(Wrong, match="no") as wrong:
             house.desk.answer(Reload())

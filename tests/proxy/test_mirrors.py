@@ -88,6 +88,28 @@ async def test_copies_come_to_their_broker_in_order() -> None:
         assert (desk.dropped, desk.dialled) == (0, 2)
 
 
+async def test_upstreams_may_be_replaced() -> None:
+    async with mirrors() as (found, desk):
+        found.put(copy(b"before", "others", upstream="other"), GUEST)
+        await desk.has("others", 1)
+        dialled = 0
+        dial = found._dials["other"]
+
+        async def another() -> Transport:
+            nonlocal dialled
+            dialled += 1
+            return await dial()
+
+        found.replace({"new": another}, {"new": GUEST._replace(vhost="")})
+        found.put(copy(b"there", "others", upstream="new"), GUEST)
+        await desk.has("others", 2)
+        assert dialled == 1
+        found.put(copy(b"gone", "others", upstream="other"), GUEST)
+        found.put(copy(b"own"), GUEST)
+        await desk.has("copies", 1)
+        assert desk.dropped == 1
+
+
 async def test_more_than_may_wait_are_dropped_and_counted() -> None:
     async with mirrors(backlog=3) as (found, desk):
         for _ in range(5):

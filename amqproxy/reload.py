@@ -1,0 +1,160 @@
+"""What a proxy takes over from its config file while it runs: rules, upstreams of mirrors, certificates.
+
+Whatever else has changed in the file needs a restart, and is named.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from amqproxy.amqp091.methods import ConnectionStartOk
+from amqproxy.config import Config, ConfigError
+from amqproxy.control.desk import NotReloaded
+from amqproxy.log import logger
+from amqproxy.proxy.copyist import Login
+from amqproxy.proxy.listener import Server
+from amqproxy.proxy.mirrors import Mirrors
+from amqproxy.proxy.upstream import Dialer
+from amqproxy.resources import ConfigResources
+from amqproxy.sockets.tls import renew
+from amqproxy.supervision import describe
+
+APPLIED = frozenset({"rules", "upstreams"})
+"""The keys of the config that are taken over."""
+
+
+class Reloader:
+    """Reads the config again with `reread`, and lets the proxy go by what it may take over.
+
+    `config` is what the proxy was started with. `contexts` are those of its listeners, `dialers` the ways to brokers
+    that have certificates of their own, besides those of the mirrors.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        reread: Callable[[], Config] | None,
+        server: Server,
+        mirrors: Mirrors,
+        upstreams: Mapping[str, Dialer],
+        *,
+        contexts: Iterable[ssl.SSLContext] = (),
+        dialers: Iterable[Dialer] = (),
+    ) -> None:
+        self._config = config
+        self._reread = reread
+        self._server = server
+        self._mirrors = mirrors
+        self._upstreams = dict(upstreams)
+        self._contexts = tuple(contexts)
+        self._dialers = tuple(dialers)
+
+    def reload(self) -> tuple[str, ...]:
+        """Take over what can be: the keys of what else has changed, which needs a restart.
+
+        `NotReloaded` when the config is wrong: then all stays as it is, but for certificates, which are read again
+        where they are fine.
+        """
+        log = logger()
+        renew_certificates(self._contexts, (*self._dialers, *self._upstreams.values()))
+        try:
+            restart = self._take_over()
+        except (ConfigError, ValueError) as error:
+            fault = str(error)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with a file, the rules there are still hold
+            fault = describe(error)
+        else:
+            log.info("rules reloaded", rules=len(self._server.rules.rules))
+            if restart:
+                log.warning("restart needed", changed=", ".join(restart))
+            return restart
+        log.error("rules not reloaded", reason=fault)
+        raise NotReloaded(fault)
+
+    def _take_over(self) -> tuple[str, ...]:
+        if self._reread is None:
+            raise ValueError("there is no config file to read again")
+        config = self._reread()
+        dialers, logins = mirror_upstreams(config, self._upstreams)
+        rules = self._server.rules.replaced(config.rules)
+        names = {*dialers, *self._upstreams}
+        changed = sorted(name for name in names if dialers.get(name) is not self._upstreams.get(name))
+        self._mirrors.replace(dialers, logins)
+        self._upstreams = dialers
+        self._server.obey(rules)
+        if changed:
+            logger().info("upstreams reloaded", upstreams=", ".join(changed))
+        return differences(self._config, config)
+
+
+def renew_certificates(contexts: Iterable[ssl.SSLContext], dialers: Iterable[Dialer] = ()) -> None:
+    """Read the TLS files of listeners and of ways to brokers again, for the connections to come; a bad one changes
+    nothing."""
+    listeners = upstreams = 0
+    for context in {id(context): context for context in contexts}.values():
+        with _telling():
+            renew(context)
+            listeners += 1
+    for dialer in dialers:
+        with _telling():
+            upstreams += dialer.renew()
+    if listeners or upstreams:
+        logger().info("certificates reloaded", listeners=listeners, upstreams=upstreams)
+
+
+@contextmanager
+def _telling() -> Iterator[None]:
+    try:
+        yield
+    except ConfigError as error:
+        logger().error("certificate not reloaded", reason=str(error))
+
+
+def mirror_upstreams(
+    config: Config, before: Mapping[str, Dialer] | None = None
+) -> tuple[dict[str, Dialer], dict[str, Login]]:
+    """The ways to the brokers of `[upstreams.x]`, and how we log in there. `ConfigError` when a file is not right.
+
+    One that is as it was is the very one of `before`.
+    """
+    dialers: dict[str, Dialer] = {}
+    logins: dict[str, Login] = {}
+    resources = ConfigResources(Path())
+    for name, each in config.upstreams.items():
+        try:
+            text = resources.text(each.password_file) if each.password_file else resources.variable(each.password_env)
+        except ValueError as error:
+            raise ConfigError(f"upstreams.{name}: {error}") from None
+        old = (before or {}).get(name)
+        is_same = old is not None and old.upstream == each
+        dialers[name] = old if is_same and old is not None else Dialer(each, config.limits.connect_timeout)
+        password = text.rstrip("\r\n")
+        logins[name] = Login(ConnectionStartOk(response=f"\0{each.user}\0{password}".encode()), each.vhost)
+    return dialers, logins
+
+
+def differences(old: Config, new: Config) -> tuple[str, ...]:
+    """The keys whose values are not the same, of those that are not taken over."""
+    return tuple(each for each in _differences(old, new, "") if each.partition(".")[0] not in APPLIED)
+
+
+def _differences(old: Any, new: Any, path: str) -> list[str]:
+    if old == new:
+        return []
+    if isinstance(old, msgspec.Struct) and type(old) is type(new):
+        names = old.__struct_fields__
+        return [
+            found
+            for name in names
+            for found in _differences(getattr(old, name), getattr(new, name), f"{path}.{name}".lstrip("."))
+        ]
+    if isinstance(old, tuple) and isinstance(new, tuple) and len(old) == len(new):
+        pairs = enumerate(zip(old, new, strict=True))
+        return [found for place, (one, other) in pairs for found in _differences(one, other, f"{path}[{place}]")]
+    return [path]

@@ -1,0 +1,146 @@
+"""What a proxy takes over from its config while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import structlog
+import trustme
+from msgspec.structs import replace
+from structlog.testing import capture_logs
+
+from amqproxy.config import ClientTLS, Config, ConfigError, Limits, Listener, Log, Metrics, NamedUpstream
+from amqproxy.control.desk import NotReloaded
+from amqproxy.proxy.copyist import Login
+from amqproxy.proxy.upstream import Dialer
+from amqproxy.reload import Reloader, differences, mirror_upstreams
+from amqproxy.rules.allow import Allow
+from amqproxy.rules.judge import RuleSet
+
+
+@pytest.fixture(autouse=True)
+def log() -> Iterator[list[structlog.typing.EventDict]]:
+    """What is logged, as it comes."""
+    with capture_logs() as events:
+        yield events
+
+
+class Mirrors:
+    """What takes copies, and remembers where to."""
+
+    def __init__(self) -> None:
+        self.dials: Mapping[str, Dialer] = {}
+        self.logins: Mapping[str, Login] = {}
+
+    def replace(self, dials: Mapping[str, Dialer], logins: Mapping[str, Login]) -> None:
+        self.dials, self.logins = dials, logins
+
+
+class Place:
+    """A proxy whose config is read again."""
+
+    def __init__(self, config: Config) -> None:
+        self.rules = RuleSet(config.rules)
+        self.mirrors = Mirrors()
+        self.found: Config | Exception = config
+        dialers, _ = mirror_upstreams(config)
+        server: Any = SimpleNamespace(rules=self.rules, obey=self.obey)
+        self.server = server
+        self.reloader = Reloader(config, self.reread, server, self.mirrors, dialers)  # type: ignore[arg-type]
+
+    def obey(self, rules: RuleSet) -> None:
+        self.server.rules = rules
+
+    def reread(self) -> Config:
+        if isinstance(self.found, Exception):
+            raise self.found
+        return self.found
+
+
+@pytest.fixture
+def upstream(monkeypatch: pytest.MonkeyPatch) -> NamedUpstream:
+    monkeypatch.setenv("COPY_PASSWORD", "secret")
+    return NamedUpstream(address="127.0.0.1:5679", password_env="COPY_PASSWORD")
+
+
+def test_upstreams_of_mirrors_come_change_and_go(upstream: NamedUpstream, log: list[Any]) -> None:
+    place = Place(Config(upstreams={"one": upstream, "two": upstream}))
+    one = place.reloader._upstreams["one"]
+    other = replace(upstream, address="127.0.0.1:5680")
+    place.found = Config(upstreams={"one": upstream, "two": other, "three": upstream})
+    assert place.reloader.reload() == ()
+    assert place.mirrors.dials["one"] is one
+    assert {name: dial.address for name, dial in place.mirrors.dials.items()} == {
+        "one": "127.0.0.1:5679",
+        "two": "127.0.0.1:5680",
+        "three": "127.0.0.1:5679",
+    }
+    assert place.mirrors.logins["three"].start.response == b"\0guest\0secret"
+    assert next(line for line in log if line["event"] == "upstreams reloaded")["upstreams"] == "three, two"
+    place.found = Config()
+    assert place.reloader.reload() == ()
+    assert place.mirrors.dials == {}
+
+
+def test_what_needs_a_restart_is_named(log: list[Any]) -> None:
+    place = Place(Config())
+    place.found = Config(
+        rules=(Allow(name="all"),),
+        listen=(Listener(address="127.0.0.1:5999"),),
+        limits=Limits(connections=5, drain_timeout=1.0),
+        log=Log(level="debug"),
+        metrics=Metrics(address="127.0.0.1:0"),
+    )
+    restart = ("listen[0].address", "metrics", "log.level", "limits.connections", "limits.drain_timeout")
+    assert place.reloader.reload() == restart
+    assert [rule.name for rule in place.server.rules.rules] == ["all"]
+    [line] = [line for line in log if line["event"] == "restart needed"]
+    assert line["changed"] == ", ".join(restart)
+
+
+@pytest.mark.parametrize("fault", [ConfigError("rules[0]: no"), ValueError("rules[0]: no"), RecursionError("no")])
+def test_what_is_wrong_changes_nothing(fault: Exception, log: list[Any], upstream: NamedUpstream) -> None:
+    place = Place(Config(rules=(Allow(name="all"),)))
+    place.found = fault
+    with pytest.raises(NotReloaded, match="no"):
+        place.reloader.reload()
+    place.found = Config(upstreams={"one": replace(upstream, password_env="NOT_THERE")})
+    with pytest.raises(NotReloaded, match=r"upstreams\.one: the environment has no variable NOT_THERE"):
+        place.reloader.reload()
+    assert place.server.rules is place.rules
+    assert place.mirrors.dials == {}
+    assert [line["event"] for line in log] == ["rules not reloaded"] * 2
+
+
+def test_without_a_file_there_is_nothing_to_read() -> None:
+    server: Any = SimpleNamespace(rules=RuleSet(()))
+    with pytest.raises(NotReloaded, match="there is no config file to read again"):
+        Reloader(Config(), None, server, Mirrors(), {}).reload()  # type: ignore[arg-type]
+
+
+def test_certificates_of_upstreams_are_read_again(tmp_path: Path, log: list[Any], upstream: NamedUpstream) -> None:
+    authority = tmp_path / "ca.pem"
+    trustme.CA().cert_pem.write_to_path(str(authority))
+    place = Place(Config(upstreams={"one": replace(upstream, tls=ClientTLS(ca=str(authority)))}))
+    one = place.reloader._upstreams["one"]
+    before = one._tls
+    place.reloader.reload()
+    assert place.mirrors.dials["one"] is one
+    assert one._tls is not before
+    before = one._tls
+    authority.write_text("no certificate")
+    place.reloader.reload()
+    assert one._tls is before
+    assert [line["event"] for line in log if line["log_level"] == "error"] == ["certificate not reloaded"]
+
+
+def test_differences_are_paths() -> None:
+    config = Config()
+    assert differences(config, config) == ()
+    two = (*config.listen, Listener(address="127.0.0.1:1"))
+    assert differences(config, replace(config, listen=two, seed=3)) == ("listen", "seed")
+    assert differences(config, replace(config, rules=(Allow(name="a"),))) == ()
