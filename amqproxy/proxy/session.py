@@ -107,6 +107,7 @@ class Session:
         self._asked: trio.Event | None = None
         self._farewells: dict[Peer, ProtocolError] = {}
         self._lost: set[Peer] = set()
+        self._has_failed = False
         self._rules = rules
         self._mirrors = mirrors
         self._memory = memory
@@ -161,6 +162,7 @@ class Session:
             with self.contained():
                 for peer in self._lost:
                     await self.legs[peer].transport.reset()
+                await self._settle_what_waits()
                 await self._say_farewells()
                 await self._linger()
         finally:
@@ -179,6 +181,7 @@ class Session:
         return self._account.contained("session failed", self._fail)
 
     def _fail(self, failure: Exception) -> None:
+        self._has_failed = True
         self._account.note_failure(_FAILURE.code)
         self._farewells = {CLIENT: _FAILURE, SERVER: _FAILURE}
         self._scope.cancel()
@@ -445,7 +448,8 @@ class Session:
         self._impair(crossing.judge.start(now=now, time=time.time(), random=random.random, is_open=is_open))
 
     def _impair(self, impairments: Iterable[Impairment]) -> None:
-        assert self._nursery is not None
+        if self._nursery is None:
+            return  # nothing is left that they could be about
         for impairment in impairments:
             leg = self.legs[impairment.to]
             if not isinstance(leg.transport, Impaired):
@@ -555,6 +559,18 @@ class Session:
             crossing.go_on_releasing(trio.current_time())
         if self._drain is not None:
             self._ask_if_drained()
+
+    async def _settle_what_waits(self) -> None:
+        """Send what a client has said that is gone by now, and that is not to be refused: as if its time had come."""
+        crossing, upstream = self._crossing, self.legs.get(SERVER)
+        if crossing is None or upstream is None or not crossing.waiting or crossing.is_over:
+            return
+        if SERVER in self._lost or upstream.connection.state is not State.OPEN or self._has_failed:
+            return
+        crossing.release_all(trio.current_time())
+        self._note_crossing(crossing)
+        with trio.move_on_after(self._limits.close_timeout), suppress(Broken):
+            await upstream.transport.send(crossing.take_output(SERVER))
 
     async def _let_go_on(self, crossing: Crossing) -> None:
         """Send what has waited, and end the session if that is what it comes to."""

@@ -13,6 +13,7 @@ from trio.testing import MockClock
 
 from amqproxy.amqp091.errors import UnexpectedFrame
 from amqproxy.amqp091.frames import HEADER, METHOD, encode_frame
+from amqproxy.amqp091.grammar import CLIENT
 from amqproxy.proxy.strait import Strait
 from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.judge import RuleSet
@@ -393,10 +394,8 @@ async def test_what_is_malformed_is_refused_when_it_comes_and_not_when_it_would_
             stage.client.perform(PUBLISH)
         await stage.play("broker: nothing")
         stage.client.say(malformed)
-        await stage.play("""
-            client: connection.close 501
-            broker: connection.close 320
-        """)
+        await stage.play("client: connection.close 501")
+        assert (await stage.broker.sees()).endswith("connection.close 320")
         assert stage.count("protocol_errors_total", sender="client", code="501") == 1
 
 
@@ -446,3 +445,34 @@ async def test_what_cannot_go_on_costs_its_sender_its_own_session_only(
                 await stage.is_over.wait()
         assert stage.count("protocol_errors_total", sender="client", code="505") == 1
         assert "session failed" not in [each["event"] for each in log]
+
+
+# ------------------------------------------------------------------------- what is held when its sender is gone
+
+GONE: dict[str, Callable[[Stage], object]] = {
+    "hangs up": lambda stage: stage.client.perform("EOF"),
+    "resets": lambda stage: stage.client.perform("RST"),
+    "says good-bye, and goes": lambda stage: stage.client.perform("connection.close 200, EOF"),
+    "is silent for too long": lambda stage: stage.session.lose(CLIENT, "missed its heartbeats"),
+    "breaks the protocol": lambda stage: stage.client.perform("1: body 1"),
+    "is asked to go": lambda stage: stage.session.drain(),
+    "has to go at once": lambda stage: stage.session.abort("not drained within 1 s"),
+}
+
+
+@pytest.mark.parametrize("on_timeout", ["pass", "refuse"])
+@pytest.mark.parametrize("go", GONE.values(), ids=GONE.keys())
+async def test_what_is_held_when_its_sender_goes_follows_on_timeout(
+    go: Callable[[Stage], object], on_timeout: str
+) -> None:
+    hold = rules({"action": "hold", "match": {"method": "basic.publish"}, "timeout": 60, "on_timeout": on_timeout})
+    async with staged(OPEN, rules=hold, tcp=True) as stage:
+        stage.client.perform(PUBLISH)
+        await stage.play("broker: nothing")
+        stage.client.perform("2: basic.publish, 2: header 1, 2: body 1")
+        await stage.play("broker: nothing")
+        go(stage)
+        seen = await stage.broker.sees()
+        both = f"{PUBLISH}, {PUBLISH.replace('1:', '2:')}"
+        assert seen.startswith(both) is (on_timeout == "pass"), seen
+        assert ("basic.publish" in seen) is (on_timeout == "pass")
