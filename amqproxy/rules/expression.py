@@ -29,8 +29,11 @@ FUNCTIONS = MACROS | {
 }
 """The functions that the library has."""
 
+CONVERSIONS = frozenset({"int", "uint", "double", "timestamp", "duration"})
+"""The functions that not every text is right for."""
+
 _WORDS = frozenset({"true", "false", "null", "in"})
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r"""(?P<blank>\s+|//[^\n]*)
       | (?P<string>[rRbB]{0,2}(?:
             \"\"\"(?:\\.|[^\\])*?\"\"\" | '''(?:\\.|[^\\])*?''' | "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*'))
@@ -53,10 +56,14 @@ class Read(msgspec.Struct, frozen=True):
 
 
 class Examined(msgspec.Struct):
-    """What was found in an expression: what it reads, and the literals, with their places, that `matches` is given."""
+    """What was found in an expression: what it reads, and the literals, with their places, that `matches` is given.
+
+    `conversions` are the functions that make something of a literal, each with that.
+    """
 
     reads: list[Read]
     patterns: list[Token]
+    conversions: list[tuple[Token, Token]]
 
 
 def examined(text: str) -> Examined:
@@ -64,11 +71,11 @@ def examined(text: str) -> Examined:
     for ever."""
     if len(text) > MAX_LENGTH:
         raise TextError(f"an expression of {len(text)} characters; {MAX_LENGTH} is the most", text, MAX_LENGTH)
-    tokens = tokens_of(text, _TOKEN)
+    tokens = tokens_of(text, TOKEN)
     for token in tokens:
         if token.kind == "sign" and token.text in "\"'":
             raise TextError("this text does not end", text, token.place)
-    found = Examined([], [])
+    found = Examined([], [], [])
     _examine(text, tokens, found)
     return found
 
@@ -91,6 +98,8 @@ def _examine(text: str, tokens: list[Token], found: Examined) -> None:
             _check_call(text, tokens, at - 1)
             if token.text == "matches":
                 found.patterns.append(tokens[at + 1])
+            elif token.text in CONVERSIONS and tokens[at + 1].kind == "string" and tokens[at + 2].text == ")":
+                found.conversions.append((token, tokens[at + 1]))
             opened.append("has" if token.text == "has" else "")
             at += 1
             if token.text in MACROS and tokens[at].kind == "word":
@@ -102,7 +111,7 @@ def _examine(text: str, tokens: list[Token], found: Examined) -> None:
         elif tokens[at - 2].text == ".":
             continue  # a key of what has no name, as in f(x).y
         elif token.text not in bound:
-            path, at = _path(tokens, at - 1)
+            path, at = path_at(tokens, at - 1)
             found.reads.append(_read(text, path, token, tokens[at], is_guarded="has" in opened))
 
 
@@ -117,7 +126,7 @@ def _check_call(text: str, tokens: list[Token], at: int) -> None:
             raise TextError("`matches` wants its pattern written out: text.matches('…')", text, token.place)
 
 
-def _path(tokens: list[Token], at: int) -> tuple[list[str], int]:
+def path_at(tokens: list[Token], at: int) -> tuple[list[str], int]:
     """The words of a name and the keys that follow it, and the place behind them."""
     path = [tokens[at].text]
     at += 1

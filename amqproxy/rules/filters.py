@@ -15,6 +15,7 @@ from typing import Any
 
 from amqproxy.rules.condition import Condition
 from amqproxy.rules.expression import Examined, Read, examined
+from amqproxy.rules.expression_types import check_types
 from amqproxy.rules.names import NAMES, Kind, Source, plain
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.token import TextError
@@ -187,6 +188,13 @@ def _compiled(expression: str, found: Examined) -> Any:
             why = _PATTERN.search(str(error))
             what = f"no regular expression: {why[1]}" if why else "no regular expression"
             raise TextError(what, expression, pattern.place) from None
+    for function, literal in found.conversions:
+        try:
+            cel.evaluate(f"{function.text}({literal.text})")
+        except (RuntimeError, TypeError, ValueError):
+            what = f"`{function.text}` makes nothing of {literal.text}"
+            raise TextError(what, expression, literal.place) from None
+    check_types(expression)
     return program
 
 
