@@ -19,7 +19,7 @@ from amqproxy.broker.spill import Spill
 from amqproxy.broker.store import Store
 from amqproxy.broker.time_of_day import current_time
 from amqproxy.log import logger
-from amqproxy.supervision import report
+from amqproxy.supervision import contained, report
 
 
 def damaged(broker: Broker, id_: int, error: Exception) -> None:
@@ -27,6 +27,9 @@ def damaged(broker: Broker, id_: int, error: Exception) -> None:
     lane, position = id_ >> POSITION_BITS, id_ & MAX_POSITION
     broker.events.fail("stored message damaged", error, lane=lane, position=position)
 
+
+AGAIN = 0.1
+"""Seconds after which writing is tried again when it failed before it came to the disk."""
 
 LULL = 0.002
 """Seconds without anything new after which a batch that gathers is written."""
@@ -42,12 +45,18 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[Remembrance]:
     is_writing = is_waiting = is_over = False
     has_failed = False
     began: float | None = None
+    batch: Batch | None = None  # taken, and not handed over
     gathering = Gathering()
 
     def write(is_due: bool = False) -> None:
+        """Write what has gathered; what fails for another reason than the disk is tried again in a while."""
+        with contained("cannot hand over what is to be written", then=lambda _: start_later(AGAIN)):
+            write_gathered(is_due)
+
+    def write_gathered(is_due: bool) -> None:
         """Write what has gathered, one batch at a time: what comes meanwhile is the next one."""
-        nonlocal is_writing, is_waiting, began
-        if not journal.is_dirty or is_over:
+        nonlocal is_writing, began, batch
+        if not (journal.is_dirty or batch is not None) or is_over:
             return
         now = trio.current_time()
         if began is None:
@@ -56,41 +65,53 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[Remembrance]:
             return
         left = 0.0 if journal.is_urgent or is_due else began + gathering.patience(journal.rows, journal.octets) - now
         if left > 0:
-            if not is_waiting:
-                is_waiting = True
-                trio.lowlevel.spawn_system_task(write_later, left)
+            start_later(left)
             return
-        is_writing, began = True, None
-        gathering.taken(journal.rows, journal.spared)
-        store.submit(journal.take())
+        if batch is None:
+            gathering.taken(journal.rows, journal.spared)
+            batch = journal.take()
+        store.submit(batch)
+        is_writing, began, batch = True, None, None
+
+    def start_later(seconds: float) -> None:
+        nonlocal is_waiting
+        if not is_waiting:
+            is_waiting = True
+            trio.lowlevel.spawn_system_task(write_later, seconds)
 
     async def write_later(seconds: float) -> None:
         """Wait, but not when all wait for us: then nothing comes, and nothing is done with."""
         nonlocal is_waiting
-        end = trio.current_time() + seconds
-        before = -1
-        while (
-            not journal.is_urgent and before != (so_far := journal.rows + journal.spared) and trio.current_time() < end
-        ):
-            before = so_far
-            await trio.sleep(LULL)
+        with contained("cannot wait for more to write"):
+            end = trio.current_time() + seconds
+            before = -1
+            while (
+                not journal.is_urgent
+                and before != (so_far := journal.rows + journal.spared)
+                and trio.current_time() < end
+            ):
+                before = so_far
+                await trio.sleep(LULL)
         is_waiting = False
         write(is_due=True)
 
     def written(batch: Batch) -> None:
         nonlocal is_writing, has_failed
         is_writing = False
-        journal.committed(batch)
+        with contained("cannot tell what is written"):
+            journal.committed(batch)
         if has_failed:
             has_failed = False
-            broker.set_alarm("disk", False, current_time(), cause="store")
+            with contained("cannot end the alarm of the disk"):
+                broker.set_alarm("disk", False, current_time(), cause="store")
         write()
 
     def failed(error: Exception) -> None:
         nonlocal has_failed
         has_failed = True
-        logger().error("cannot write", path=str(store.path), reason=str(error))
-        broker.set_alarm("disk", True, current_time(), cause="store")
+        with contained("cannot raise the alarm of the disk"):
+            logger().error("cannot write", path=str(store.path), reason=str(error))
+            broker.set_alarm("disk", True, current_time(), cause="store")
 
     # Not at once: a batch is to have all that this turn of the loop brings.
     journal = Journal(wake=partial(token.run_sync_soon, write, idempotent=True), events=broker.events)
@@ -118,6 +139,8 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[Remembrance]:
         yield remembrance
     finally:
         is_over = True
+        if batch is not None:
+            store.submit(batch)
         if journal.is_dirty:
             store.submit(journal.take())
         with trio.CancelScope(shield=True):

@@ -69,4 +69,5 @@ class Outbox:
         while True:
             await self._something.wait()
             self._something = trio.Event()
-            self.flush(current_time())
+            with contained("sending failed"):
+                self.flush(current_time())

@@ -35,6 +35,7 @@ class Timekeeper:
         self._directory = directory
         self._sleep = trio.CancelScope()
         self._earliest = 0.0
+        self._next_look = 0.0
         self._base = resources.memory_in_use()
         broker.sooner = self._wake_by
         broker.work.wake = self._wake
@@ -44,25 +45,32 @@ class Timekeeper:
 
     async def run(self) -> None:
         """Keep the time, until cancelled."""
-        next_look = 0.0
         while True:
             now = current_time()
-            self._outbox.hold()
-            self._broker.work.quantum.begin()
-            if now >= next_look:
-                next_look = now + MEASURING_INTERVAL
-                with contained("memory and disk not measured"):
-                    self._measure(now)
+            deadline = now + MEASURING_INTERVAL
             with contained("what was due failed"):
-                self._broker.tick(now)
-            self._outbox.flush(now)
-            deadline = self._broker.next_deadline()
+                deadline = self._turn(now)
             if deadline <= now:  # the rest of it is for the next turn
                 await trio.lowlevel.checkpoint()
                 continue
             self._earliest = trio_time(now) + LEAST_SLEEP
-            with trio.CancelScope(deadline=max(self._earliest, trio_time(min(next_look, deadline)))) as self._sleep:
+            with trio.CancelScope(
+                deadline=max(self._earliest, trio_time(min(self._next_look, deadline)))
+            ) as self._sleep:
                 await trio.sleep_forever()
+
+    def _turn(self, now: float) -> float:
+        """Do what is due, and send what comes of it; when something will be due next."""
+        self._outbox.hold()
+        self._broker.work.quantum.begin()
+        if now >= self._next_look:
+            self._next_look = now + MEASURING_INTERVAL
+            with contained("memory and disk not measured"):
+                self._measure(now)
+        with contained("what was due failed"):
+            self._broker.tick(now)
+        self._outbox.flush(now)
+        return self._broker.next_deadline()
 
     def _wake_by(self, when: float) -> None:
         self._sleep.deadline = min(self._sleep.deadline, max(self._earliest, trio_time(when)))
