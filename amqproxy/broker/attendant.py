@@ -130,11 +130,11 @@ class Attendant:
                 self._broker.keeper.journal.when_committed(self._may_read.set)
             elif not link.is_blocked and not link.is_behind and not link.output.is_over(MOST_UNSENT):
                 return
-            while link.is_blocked and not self._may_read.is_set():
-                if self._transport.has_hung_up():
-                    raise Broken("gone while it was blocked")
+            while (link.is_blocked or link.is_awaiting) and not self._may_read.is_set():
                 with trio.move_on_after(BLOCKED_LOOK):
                     await self._may_read.wait()
+                if not self._may_read.is_set() and self._transport.has_hung_up():
+                    raise Broken("gone while it had to wait")
             await self._may_read.wait()
 
     # --- sending

@@ -249,6 +249,7 @@ class Lane:
 
     def purged(self, kept: Mapping[int, int] = MappingProxyType({})) -> None:
         """All messages so far are done with, but for those which somebody still holds: their sizes by position."""
+        self.journal.defined()
         self._clear(self._first + self.last, {self._first + position for position in kept})
         self.messages = len(kept)
         self.octets = sum(kept.values())
@@ -365,6 +366,7 @@ class Journal:
         self._shared_in: dict[int, set[int]] = {}
         self._uses: dict[int, int] = {}
         self._last_body = 0
+        self._last_defined = 0
         self._last_lane = 0
         self._free: list[int] = []
         self._freed: list[int] = []
@@ -389,12 +391,22 @@ class Journal:
     def remember(self, durable: Durable) -> None:
         """Something is declared, or has changed."""
         self._durables[durable.key] = durable
-        self.stir()
+        self.defined()
 
     def forget(self, key: str) -> None:
         """What has this key is gone."""
         self._durables[key] = None
+        self.defined()
+
+    def defined(self) -> None:
+        """What there is has changed, and not only what waits in it: this is answered once the disk has it."""
+        self._last_defined = self.number
         self.stir()
+
+    @property
+    def is_defining(self) -> bool:
+        """Has something changed that the disk does not have yet?"""
+        return self._last_defined > self.last_committed
 
     # --- lanes
 

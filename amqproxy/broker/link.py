@@ -6,6 +6,7 @@ import secrets
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from amqproxy.amqp091.connection import Connection
@@ -53,6 +54,7 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
 
 if TYPE_CHECKING:
+    from amqproxy.broker.journal import Journal
     from amqproxy.broker.queue import Queue
     from amqproxy.broker.vhost import VirtualHost
 
@@ -132,6 +134,8 @@ class Link:
         self._quantum = broker.work.quantum
         self._greeting = b""
         self._confirming: list[Publishes] = []
+        self.is_awaiting = False
+        """Does an answer wait until the disk has what it says is done?"""
         self._held_notices: list[tuple[int, str]] | None = None
         self._ends_at: float | None = None
         self._reader = self.connection.readers[CLIENT]
@@ -171,7 +175,7 @@ class Link:
             self._unread += frames
         else:
             self._take(frames, now)
-            if self.is_behind:
+            if self.is_behind and not self.is_awaiting:
                 self._go_on_later()
 
     def _take(self, frames: list[Frame], now: float) -> None:
@@ -257,7 +261,7 @@ class Link:
         self._do_jobs(now)
         if not self._is_busy and not self.is_blocked and not self.is_over:
             self._take(self._unread, now)
-        if self.is_behind:
+        if self.is_behind and not self.is_awaiting:
             return True
         self._is_listed = False
         self._wake()
@@ -278,7 +282,7 @@ class Link:
                 self.fail(now)
                 raise
             self._jobs.popleft()
-        self._is_busy = False
+        self._is_busy = self.is_awaiting
 
     def _has_ended(self) -> bool:
         return self.is_over
@@ -338,16 +342,36 @@ class Link:
         else:
             self._held_notices.append((channel, consumer_tag))
 
+    def answer_when_kept(self, journal: Journal, channel: int, answer: Method) -> None:
+        """Send an answer, and do what the client asks for after it, once the disk has all that was done so far."""
+        self.is_awaiting = self._is_busy = True
+        journal.when_committed(partial(self._answer_kept, channel, answer))
+
+    def _answer_kept(self, channel: int, answer: Method) -> None:
+        self.is_awaiting = False
+        self._is_busy = bool(self._jobs)
+        if channel in self.channels and not self.is_over:
+            self.say(channel, answer)
+        self._release_notices()
+        if self.is_behind:
+            self._go_on_later()
+        self._wake()
+
+    def _release_notices(self) -> None:
+        notices, self._held_notices = self._held_notices or [], None
+        for channel, consumer_tag in notices:
+            if channel in self.channels:
+                self.say(channel, BasicCancel(consumer_tag, True))
+
     @contextmanager
     def notices_held(self) -> Iterator[None]:
-        """Whatever consumers end meanwhile, let the client know afterwards."""
+        """Whatever consumers end meanwhile, let the client know afterwards, and after the answer."""
         self._held_notices = []
         try:
             yield
         finally:
-            notices, self._held_notices = self._held_notices, None
-            for channel, consumer_tag in notices:
-                self.say(channel, BasicCancel(consumer_tag, True))
+            if not self.is_awaiting:
+                self._release_notices()
 
     def to_confirm(self, publishes: Publishes) -> None:
         """Confirm these once all that came with them is done."""

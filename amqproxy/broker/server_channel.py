@@ -72,6 +72,7 @@ from amqproxy.broker.queue import Queue
 from amqproxy.broker.queue_arguments import check_consume
 
 if TYPE_CHECKING:
+    from amqproxy.broker.exchange import Exchange
     from amqproxy.broker.link import Link
     from amqproxy.broker.vhost import VirtualHost
 
@@ -159,6 +160,16 @@ class ServerChannel:
         if not getattr(method, "no_wait", False):
             self.link.say(self.number, reply)
 
+    def _reply_kept(self, method: Any, reply: Method, *places: Queue | Exchange | None) -> None:
+        """Answer once the disk has it, if all of these outlive the broker: it is not to be undone by a power cut."""
+        journal = self._journal
+        if getattr(method, "no_wait", False):
+            return
+        if journal is not None and journal.is_defining and all(each is not None and each.durable for each in places):
+            self.link.answer_when_kept(journal, self.number, reply)
+        else:
+            self.link.say(self.number, reply)
+
     def _queue_name(self, name: str) -> str:
         """A queue's name, which may be left out for the last one declared. Section 1.7.2.1."""
         if name:
@@ -202,7 +213,7 @@ class ServerChannel:
                 internal=method.internal,
                 arguments=method.arguments,
             )
-        self._reply(method, ExchangeDeclareOk())
+        self._reply_kept(method, ExchangeDeclareOk(), self.vhost.exchanges.get(name))
 
     def _exchange_delete(self, method: ExchangeDelete, now: float) -> None:
         name = stripped(method.exchange)
@@ -210,8 +221,9 @@ class ServerChannel:
         if name.startswith("amq."):
             raise AccessRefused(f"deletion of system exchange '{name}' in vhost '{self.vhost.name}' not allowed")
         self._check(CONFIGURE, "exchange", name)
+        exchange = self.vhost.exchanges.get(name)
         self.vhost.delete_exchange(name, if_unused=method.if_unused)
-        self._reply(method, ExchangeDeleteOk())
+        self._reply_kept(method, ExchangeDeleteOk(), exchange)
 
     def _check_binding(self, kind: str, destination: str, source: str, routing_key: str) -> None:
         """May the user bind, or unbind, these two?"""
@@ -227,17 +239,17 @@ class ServerChannel:
     def _exchange_bind(self, method: ExchangeBind, now: float) -> None:
         source, destination = stripped(method.source), stripped(method.destination)
         self._check_binding("exchange", destination, source, method.routing_key)
-        first = self.vhost.exchange(source)
-        self.vhost.bind(first, self.vhost.exchange(destination), method.routing_key, method.arguments)
-        self._reply(method, ExchangeBindOk())
+        first, second = self.vhost.exchange(source), self.vhost.exchange(destination)
+        self.vhost.bind(first, second, method.routing_key, method.arguments)
+        self._reply_kept(method, ExchangeBindOk(), first, second)
 
     def _exchange_unbind(self, method: ExchangeUnbind, now: float) -> None:
         source, destination = stripped(method.source), stripped(method.destination)
         self._check_binding("exchange", destination, source, method.routing_key)
-        exchanges = self.vhost.exchanges
-        if source in exchanges and destination in exchanges:
-            self.vhost.unbind(exchanges[source], exchanges[destination], method.routing_key, method.arguments)
-        self._reply(method, ExchangeUnbindOk())
+        first, second = self.vhost.exchanges.get(source), self.vhost.exchanges.get(destination)
+        if first is not None and second is not None:
+            self.vhost.unbind(first, second, method.routing_key, method.arguments)
+        self._reply_kept(method, ExchangeUnbindOk(), first, second)
 
     def _queue_declare(self, method: QueueDeclare, now: float) -> None:
         name = stripped(method.queue)
@@ -272,15 +284,16 @@ class ServerChannel:
         if queue.exclusive_to is self.link:
             self.link.exclusive_queues[queue] = None
         self.last_queue = queue.name
-        self._reply(method, QueueDeclareOk(queue.name, queue.message_count, queue.consumer_count))
+        self._reply_kept(method, QueueDeclareOk(queue.name, queue.message_count, queue.consumer_count), queue)
 
     def _queue_bind(self, method: QueueBind, now: float) -> None:
         name, source = self._queue_name(method.queue), stripped(method.exchange)
         routing_key = method.routing_key if method.queue or method.routing_key else name
         self._check_binding("queue", name, source, routing_key)
         exchange = self.vhost.exchange(source)
-        self.vhost.bind(exchange, self.vhost.queue(name, self.link), routing_key, method.arguments)
-        self._reply(method, QueueBindOk())
+        queue = self.vhost.queue(name, self.link)
+        self.vhost.bind(exchange, queue, routing_key, method.arguments)
+        self._reply_kept(method, QueueBindOk(), exchange, queue)
 
     def _queue_unbind(self, method: QueueUnbind, now: float) -> None:
         name, source = self._queue_name(method.queue), stripped(method.exchange)
@@ -289,7 +302,7 @@ class ServerChannel:
         exchange, queue = self.vhost.exchanges.get(source), self.vhost.queues.get(name)
         if exchange is not None and queue is not None:
             self.vhost.unbind(exchange, queue, routing_key, method.arguments, self.link)
-        self._reply(method, QueueUnbindOk())
+        self._reply_kept(method, QueueUnbindOk(), exchange, queue)
 
     def _queue_purge(self, method: QueuePurge, now: float) -> None:
         self._check(READ, "queue", self._queue_name(method.queue))
@@ -297,7 +310,7 @@ class ServerChannel:
         count = queue.purge()
         if self.vhost.events.observers:
             self.vhost.events.report("queue.purged", self.vhost.name, queue, count=count)
-        self._reply(method, QueuePurgeOk(count))
+        self._reply_kept(method, QueuePurgeOk(count), queue)
 
     def _queue_delete(self, method: QueueDelete, now: float) -> None:
         name = self._queue_name(method.queue)
@@ -305,9 +318,10 @@ class ServerChannel:
             self._reply(method, QueueDeleteOk(0))
             return
         self._check(CONFIGURE, "queue", name)
+        queue = self.vhost.queues.get(name)
         with self.link.notices_held():  # the answer comes before basic.cancel
             count = self.vhost.delete_queue(name, self.link, if_unused=method.if_unused, if_empty=method.if_empty)
-            self._reply(method, QueueDeleteOk(count))
+            self._reply_kept(method, QueueDeleteOk(count), queue)
 
     def _basic_qos(self, method: BasicQos, now: float) -> None:
         if method.prefetch_size:

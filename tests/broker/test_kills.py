@@ -222,6 +222,74 @@ def test_a_few_kills(tmp_path: Path) -> None:
     kill_often(tmp_path, 3)
 
 
+ANSWERED: dict[str, tuple[Callable[[Any], object], Callable[[Any], object]]] = {
+    "queue.declare": (
+        lambda ch: ch.queue_declare("new", durable=True),
+        lambda ch: ch.queue_declare("new", passive=True),
+    ),
+    "exchange.declare": (
+        lambda ch: ch.exchange_declare("new", durable=True),
+        lambda ch: ch.exchange_declare("new", passive=True),
+    ),
+    "queue.bind": (lambda ch: ch.queue_bind("q", "x", "k"), lambda ch: routed(ch, "k", 1)),
+    "exchange.bind": (lambda ch: ch.exchange_bind("y", "x", "e"), lambda ch: routed(ch, "e", 1)),
+    "queue.unbind": (lambda ch: ch.queue_unbind("q", "x", "there"), lambda ch: routed(ch, "there", 0)),
+    "exchange.unbind": (lambda ch: ch.exchange_unbind("y", "x", "away"), lambda ch: routed(ch, "away", 0)),
+    "queue.purge": (lambda ch: ch.queue_purge("full"), lambda ch: holds(ch, "full", 0)),
+    "queue.delete": (lambda ch: ch.queue_delete("full"), lambda ch: is_gone(ch.queue_declare, "full")),
+    "exchange.delete": (lambda ch: ch.exchange_delete("y"), lambda ch: is_gone(ch.exchange_declare, "y")),
+}
+"""What is asked of a broker, and how it shows that it was done."""
+
+
+def routed(channel: Any, key: str, count: int) -> None:
+    channel.confirm_delivery()
+    channel.basic_publish("x", key, b"")
+    holds(channel, "q", count)
+
+
+def holds(channel: Any, queue: str, count: int) -> None:
+    assert channel.queue_declare(queue, passive=True).method.message_count == count
+
+
+def is_gone(declare: Any, name: str) -> None:
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="NOT_FOUND"):
+        declare(name, passive=True)
+
+
+def furnish(channel: Any) -> None:
+    for name in ("q", "full"):
+        channel.queue_declare(name, durable=True)
+    for name in ("x", "y"):
+        channel.exchange_declare(name, durable=True)
+    channel.queue_bind("q", "x", "there")
+    channel.exchange_bind("y", "x", "away")
+    for key in ("e", "away"):
+        channel.queue_bind("q", "y", key)
+    channel.confirm_delivery()
+    channel.basic_publish("", "full", b"", pika.BasicProperties(delivery_mode=2))
+
+
+@pytest.mark.parametrize("asked", ANSWERED)
+def test_what_was_answered_is_done_though_the_broker_is_killed_at_once(tmp_path: Path, asked: str) -> None:
+    act, check = ANSWERED[asked]
+    command = [sys.executable, "-m", "tests.broker.test_kills", str(tmp_path)]
+    for do in (furnish, act):
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            connection = connected(int(process.stdout.readline()))
+            do(connection.channel())
+            process.kill()
+        with suppress(pika.exceptions.AMQPError):
+            connection.close()
+
+    def look(port: int) -> None:
+        with connected(port) as connection:
+            check(connection.channel())
+
+    trio.run(with_broker, tmp_path, look)
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 def test_many_kills(tmp_path: Path) -> None:

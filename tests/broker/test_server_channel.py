@@ -22,19 +22,29 @@ from amqproxy.amqp091.methods import (
     ChannelClose,
     ConfirmSelect,
     ConnectionClose,
+    ExchangeBind,
+    ExchangeDeclare,
+    ExchangeDelete,
+    ExchangeUnbind,
     Method,
+    QueueBind,
     QueueDeclare,
     QueueDelete,
     QueuePurge,
+    QueueUnbind,
     TxCommit,
     TxRollback,
     TxSelect,
 )
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.journal import Journal
+from amqproxy.broker.journal import Journal, Owner
 from amqproxy.broker.keeper import Keeper
+from amqproxy.broker.remembrance import Remembrance
 from tests.broker.client import Client, connected
+from tests.broker.yard import message
+
+NOWHERE = "channel 404 basic.publish NOT_FOUND - no exchange 'nowhere' in vhost '/'"
 
 
 @pytest.fixture
@@ -455,3 +465,118 @@ def test_what_a_queue_that_goes_with_its_channel_would_get_back_is_no_dead_lette
     client.channel()
     assert client.depth("q") == 0
     assert "a" not in client.broker.vhosts["/"].queues
+
+
+# --- answers, and the disk
+
+
+class OnDisk:
+    """A client of a broker that keeps what it has, and a disk that writes when it is told to."""
+
+    def __init__(self) -> None:
+        self.journal = Journal()
+        broker = Broker()
+        broker.keep(Keeper(self.journal, lambda lane, position, limit: []))
+        self.remembrance = Remembrance(broker, self.journal)
+        self.remembrance.begin([])
+        self.client = connected(broker)
+
+    def write(self) -> str:
+        """What is answered once all so far is written."""
+        self.journal.committed(self.journal.take())
+        self.client.broker.work.go_on(self.client.now)
+        return self.client.told()
+
+    def furnish(self) -> None:
+        for method in (
+            QueueDeclare(queue="q", durable=True),
+            ExchangeDeclare(exchange="x", durable=True),
+            ExchangeDeclare(exchange="y", durable=True),
+            QueueBind(queue="q", exchange="x", routing_key="there"),
+            ExchangeBind(destination="y", source="x", routing_key="there"),
+        ):
+            self.client.say(1, method)
+            self.write()
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        QueueDeclare(queue="new", durable=True),
+        ExchangeDeclare(exchange="new", durable=True),
+        QueueBind(queue="q", exchange="x", routing_key="k"),
+        QueueUnbind(queue="q", exchange="x", routing_key="there"),
+        ExchangeBind(destination="y", source="x", routing_key="k"),
+        ExchangeUnbind(destination="y", source="x", routing_key="there"),
+        QueuePurge(queue="q"),
+        QueueDelete(queue="q"),
+        ExchangeDelete(exchange="y"),
+    ],
+)
+def test_an_answer_comes_once_the_disk_has_it(method: Method) -> None:
+    """And what the client asks for after it is done, and answered, after it."""
+    disk = OnDisk()
+    disk.furnish()
+    client = disk.client
+    client.say(1, method)
+    client.say(1, BasicQos(0, 1))
+    client.say(1, BasicPublish(exchange="nowhere"))
+    assert client.told() == ""
+    assert client.link.is_behind
+    assert disk.write() == f"{method.name}-ok · basic.qos-ok · {NOWHERE}"
+    assert not client.link.is_behind
+
+
+def test_what_does_not_last_is_answered_at_once() -> None:
+    """So is what was done before, and whatever has nothing to do with what there is."""
+    disk = OnDisk()
+    disk.furnish()
+    client = disk.client
+    disk.journal.lane(Owner("queue", "/", "q")).enqueued(1, message())
+    for method in (
+        QueueDeclare(queue="q", durable=True),
+        QueueDeclare(queue="t"),
+        ExchangeDeclare(exchange="z"),
+        QueueBind(queue="t", exchange="x"),
+        QueueBind(queue="q", exchange="x", routing_key="there"),
+        QueuePurge(queue="t"),
+        QueueDelete(queue="t"),
+    ):
+        assert client.ask(method).name == f"{method.name}-ok"
+    client.say(1, QueueDeclare(queue="new", durable=True, no_wait=True))
+    assert client.ask(QueueDeclare(queue="t")).name == "queue.declare-ok"
+
+
+def test_who_did_not_do_it_waits_for_it_too() -> None:
+    disk = OnDisk()
+    other = connected(disk.client.broker)
+    for client in (disk.client, other):
+        client.say(1, QueueDeclare(queue="q", durable=True))
+        assert client.told() == ""
+    disk.write()
+    assert other.told() == "queue.declare-ok"
+
+
+def test_consumers_hear_of_a_deletion_after_its_answer_however_long_that_takes() -> None:
+    disk = OnDisk()
+    disk.furnish()
+    disk.client.ask(BasicConsume(queue="q"))
+    disk.client.say(1, QueueDelete(queue="q"))
+    assert disk.client.told() == ""
+    assert disk.write() == "queue.delete-ok · basic.cancel"
+
+
+@pytest.mark.parametrize("ends", ["lost", "closed"])
+def test_a_connection_may_end_while_an_answer_waits(ends: str) -> None:
+    disk = OnDisk()
+    disk.furnish()
+    client = disk.client
+    client.say(1, QueueDeclare(queue="new", durable=True))
+    if ends == "lost":
+        client.link.lose(client.now)
+        assert disk.write() == "closed"
+    else:
+        client.link.close("bye", client.now)
+        assert client.told().startswith("connection 320")
+        assert disk.write() == ""
+    assert client.link.channels == {}
