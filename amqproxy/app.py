@@ -336,4 +336,6 @@ def _metrics_endpoint(config: Config, metrics: Metrics) -> Iterator[None]:
 def _tap(printing: Printing | None, wanted: Filter | None, limits: Limits) -> Tap | None:
     if printing is None:
         return None
-    return printing.printer if wanted is None else Selection(printing.printer, wanted, limits.print_memory)
+    if wanted is None:
+        return printing.printer
+    return Selection(printing.printer, wanted, limits.print_memory, limits.rule_body)

@@ -205,10 +205,12 @@ class Limits(Strict, frozen=True):
     """The largest frame before connection.tune-ok has set one; tokens can make start-ok large."""
     frame_max: FrameSize = 16_777_216
     """The largest frame taken, also where the peers have agreed on more, or on no limit."""
-    memory: Count = 536_870_912
+    memory: Size = 536_870_912
     """Bytes of messages that rules keep in all sessions: under way until they can be looked at, held or delayed."""
-    session_memory: Count = 67_108_864
+    session_memory: Size = 67_108_864
     """The same in one session; none may keep more than is left free for the others. More is refused, or not read."""
+    rule_body: Size = 1_048_576
+    """The largest body that rules and filters look into, as text or JSON; nobody else is served meanwhile."""
     print_backlog: Count = 10_000
     """Records waiting to be printed; more are dropped, and counted."""
     print_memory: Size = 67_108_864

@@ -91,7 +91,7 @@ class Account:
                     command,
                     verdict,
                     client=lambda: judge.shown_client,
-                    covered=lambda: judge.covered(sender, command),
+                    covered=lambda: judge.covered(sender, command, 0),
                 )
 
     def note_protocol_header(self, octets: bytes) -> None:

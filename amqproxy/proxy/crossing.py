@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import msgspec
 
 from amqproxy.amqp091.channel import Mode
-from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.commands import MAX_BODY, Command
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import (
     ProtocolError,
@@ -139,7 +139,8 @@ class Crossing:
     connection has to end: what the client is told. `fault` is set when what has waited cannot go on. `waiting` are the
     commands that wait, by a number of each. `met` is called with each method that has passed and counts for the session
     itself. Once it `is_deaf`, as a drain wants it, channels are no longer shown to the legs; what its `gate` does not
-    let by goes no further. What is kept here is a share of `memory`.
+    let by goes no further. What is kept here is a share of `memory`. Rules look into bodies
+    of `body_limit` bytes at most.
     """
 
     def __init__(
@@ -154,6 +155,7 @@ class Crossing:
         is_tapped: bool = False,
         shows_all: bool = False,
         memory: Memory | None = None,
+        body_limit: int = MAX_BODY,
     ) -> None:
         self.connections = connections
         self.client = client
@@ -177,6 +179,7 @@ class Crossing:
         self._is_tapped = is_tapped
         self._shows_all = shows_all
         self.straits: dict[int, Strait] = {}
+        self._body_limit = body_limit
         self.share = Share(memory or Memory(share_limit=SESSION_MEMORY))
         self.loads = {peer: Load(self.share) for peer in Peer}
         self.gathering = Load(self.share)
@@ -676,6 +679,7 @@ class Crossing:
                 now=self.now,
                 time=self.time(),
                 random=self.random,
+                body_limit=self._body_limit,
             )
         )
 
@@ -789,7 +793,7 @@ class Crossing:
         try:
             if verdict.command is not command or verdict.damage:
                 self.note = flow.note._replace(leg=LEGS[sender])
-                covered = self.judge.covered(sender, command)
+                covered = self.judge.covered(sender, command, self._body_limit)
                 if covered is not None:
                     frames = command.frames if covered is command else every_frame(covered.encode(0), 0)
                     for frame in frames:

@@ -49,7 +49,7 @@ class Judge(Protocol):
     def wants_all(self, sender: Peer) -> bool:
         """Are heartbeats to be staged too?"""
 
-    def covered(self, sender: Peer, command: Command) -> Command | None:
+    def covered(self, sender: Peer, command: Command, body_limit: int) -> Command | None:
         """A command as it came, as taps may see it; None: not at all."""
 
     @property

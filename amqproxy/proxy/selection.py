@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from weakref import WeakKeyDictionary, finalize
 
+from amqproxy.amqp091.commands import MAX_BODY
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import Frame
 from amqproxy.amqp091.grammar import Peer
@@ -20,13 +21,15 @@ from amqproxy.taps.tap import Tap, Watched
 class Selection:
     """Shows `tap` the commands for which `wanted` holds, and every violation.
 
-    Messages that are not complete yet take at most `memory` bytes; one for which there is no room is shown.
+    Messages that are not complete yet take at most `memory` bytes; one for which there is no room is shown, as
+    is one with a larger body than `body_limit` bytes if the filter asks for that.
     """
 
-    def __init__(self, tap: Tap, wanted: Filter, memory: int) -> None:
+    def __init__(self, tap: Tap, wanted: Filter, memory: int, body_limit: int = MAX_BODY) -> None:
         self._tap = tap
         self._wanted = wanted
         self._memory = Memory(memory)
+        self._body_limit = body_limit
         self._sieves: WeakKeyDictionary[Watched, Sieve] = WeakKeyDictionary()
 
     def saw_protocol_header(self, session: Watched, octets: bytes) -> None:
@@ -37,7 +40,7 @@ class Selection:
         if sieve is None:
             client = Client.named(session.number, session.name)
             share = Share(self._memory)
-            sieve = self._sieves[session] = Sieve(self._wanted, client, share)
+            sieve = self._sieves[session] = Sieve(self._wanted, client, share, self._body_limit)
             finalize(sieve, share.clear)
         passed = sieve.sift(sender, list(frames), time.time(), note.tags)
         if passed:

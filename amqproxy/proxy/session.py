@@ -439,6 +439,7 @@ class Session:
             met=self._heed,
             is_tapped=self._account.tap is not None,
             memory=self._memory,
+            body_limit=self._limits.rule_body,
         )
         self._start_rules(self._crossing, is_open=connection.state is State.OPEN)
 

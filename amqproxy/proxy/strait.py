@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,6 +13,7 @@ from amqproxy.amqp091.commands import MAX_BODY, MAX_FRAMES, Command
 from amqproxy.amqp091.errors import (
     BY_CODE,
     ContentTooLarge,
+    InternalError,
     PreconditionFailed,
     ProtocolError,
     ResourceError,
@@ -19,6 +21,7 @@ from amqproxy.amqp091.errors import (
     cut_reply_text,
 )
 from amqproxy.amqp091.frames import (
+    BODY,
     HEADER,
     HEARTBEAT,
     METHOD,
@@ -341,19 +344,32 @@ class Strait:
     def _pass_on(self, flow: Flow, original: Command, command: Command, verdict: Verdict) -> Rest:
         """Send a command on, as it came or changed; what becomes of what is still to come of it."""
         sender = flow.sender
+        frame_max = self._crossing.connections[sender.other].frame_max
         if command is original:
             frames, rest = original.frames, Rest.PASSES
         elif command.frames:
             frames, rest = altered(command), Rest.PASSES
         else:
-            frame_max = self._crossing.connections[sender.other].frame_max
             frames, rest = every_frame(command.encode(frame_max), 0), Rest.IS_SWALLOWED
+        if command is not original and self._refuses(command, frames, frame_max, verdict.marks):
+            return Rest.IS_SWALLOWED
         if verdict.damage:
             self._crossing.output[sender.other].append(damaged(frames[0].raw, verdict.damage))
             frames = frames[1:]
         shown = verdict.shown
         self._emit(sender, frames, None if shown is None else every_frame(shown.encode(0), 0))
         return rest
+
+    def _refuses(self, command: Command, frames: list[Frame], frame_max: int, rules: Sequence[str] = ()) -> bool:
+        """Refuse a command that rules have made larger than its receiver's frames: only a body can be split."""
+        size = max([frame.length() for frame in frames[:2] if frame.kind != BODY], default=0)
+        if not frame_max or size <= frame_max:
+            return False
+        made = f"a frame of {size} bytes, where {frame_max} is the most"
+        by = f" by rule '{rules[-1]}'" if rules else ""
+        self._crossing.effects.logged.append(("error", f"refused what was made{by}: {made}"))
+        self._close(command, Close(Scope.CHANNEL, InternalError.code, InternalError(f"rules made {made}").reply_text))
+        return True
 
     def _answer(self, flow: Flow, command: Command, verdict: Verdict) -> None:
         """Tell the sender of a command what became of it, where it has to hear something."""
@@ -519,8 +535,12 @@ class Strait:
                 self.own_requests[method.name] = deque([False] * self._unanswered(to, method.name))
             self.own_requests[method.name].append(True)
             self.watch()
+        frame_max = self._crossing.connections[to].frame_max
+        frames = every_frame(command.encode(frame_max), 0)
+        if self._refuses(command, frames, frame_max):
+            return
         with self._crossing.noting_own(to):
-            for frame in every_frame(command.encode(self._crossing.connections[to].frame_max), 0):
+            for frame in frames:
                 self._crossing.put(to.other, frame)
 
     def _number_own_publish(self) -> None:

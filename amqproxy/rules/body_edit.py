@@ -99,6 +99,8 @@ class BodyEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """The body after it. Whatever is raised refuses the message."""
         try:
             new = body if self._template is None else self._template.fill(seen).encode("utf-8", "surrogateescape")
+            if self.json_patch or self.replace:
+                seen.check_size(len(new))
             new = self._patched(new)
             return self._called(self._replaced(new), context)
         except Unfit:
@@ -114,7 +116,7 @@ class BodyEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Unfit(f"the body is no JSON: {error}") from None
         try:
-            return _encode(self._patch.apply(document))
+            return _encode(self._patch.apply(document, in_place=True))
         except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException) as error:
             raise Unfit(f"the patch does not fit the body: {error}") from None
         except RecursionError:  # newer Pythons decode deeper than they copy

@@ -15,7 +15,7 @@ from amqproxy.rules.names import Source
 from amqproxy.rules.outcome import Counts
 from amqproxy.rules.pattern import predicate
 from amqproxy.rules.rule import Rule
-from amqproxy.rules.seen import Seen
+from amqproxy.rules.seen import BodyTooLarge, Seen
 from amqproxy.rules.sendable import Unsendable
 from amqproxy.rules.verdict import Stage
 
@@ -142,7 +142,7 @@ def account(rule: Rule, error: Exception) -> str:
     """How a rule has failed; without what a peer may have said."""
     if isinstance(error, CodeError):
         return f"rule '{rule.name}' failed: {error.outline}"
-    if isinstance(error, Unsendable):
+    if isinstance(error, (Unsendable, BodyTooLarge)):
         return f"rule '{rule.name}' failed: {error}"
     place, following = "", error.__traceback__
     while following is not None:

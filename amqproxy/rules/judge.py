@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.errors import Scope
+from amqproxy.amqp091.commands import MAX_BODY, Command
+from amqproxy.amqp091.errors import PreconditionFailed, Scope
 from amqproxy.amqp091.frames import HEARTBEAT, Allowance, Frame
 from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
 from amqproxy.amqp091.methods import (
@@ -33,7 +33,7 @@ from amqproxy.rules.names import method_name
 from amqproxy.rules.outcome import Count, Counts, Outcome, outcome
 from amqproxy.rules.redact import Redact
 from amqproxy.rules.rule import Memory, Rule
-from amqproxy.rules.seen import ChannelFacts, Client, Seen
+from amqproxy.rules.seen import BodyTooLarge, ChannelFacts, Client, Seen
 from amqproxy.rules.sendable import check_verdict
 from amqproxy.rules.table import Row, Table
 from amqproxy.rules.verdict import Close, Impairment, Stage, Verdict
@@ -401,13 +401,13 @@ class Judge:
 
     # --- what may be shown
 
-    def covered(self, sender: Peer, command: Command) -> Command | None:
+    def covered(self, sender: Peer, command: Command, body_limit: int = MAX_BODY) -> Command | None:
         """A command as it came, as taps may see it; None: not at all.
 
         Every rule that redacts such a method covers it, whatever its match says of names: those before it may change
-        them.
+        them. A body of more than `body_limit` bytes is masked whole.
         """
-        seen = Seen(sender=sender, command=command, client=self.client)
+        seen = Seen(sender=sender, command=command, client=self.client, body_limit=body_limit)
         name = method_name(seen)
         for case in self._cases:
             if isinstance(case.rule, Redact) and not case.is_shadow and case.may_ask_about(sender, name):
@@ -618,4 +618,6 @@ def _failed(case: Case, seen: Seen, error: Exception) -> Verdict:
         return Verdict(command=seen.command, shown=seen.shown, failures=failures)
     scope = Scope.CHANNEL if seen.command.channel else Scope.CONNECTION
     close = Close(scope, INTERNAL_ERROR, f"INTERNAL_ERROR - rule '{rule.name}' failed")
+    if isinstance(error, BodyTooLarge):
+        close = Close(scope, PreconditionFailed.code, PreconditionFailed(str(error)).reply_text)
     return Verdict(command=None, close=close, marks=(rule.name,), failures=failures, is_final=True)

@@ -123,13 +123,17 @@ _NO_HEADERS = Table()
 
 def body_text(seen: Seen) -> str | None:
     """The body as UTF-8; what is not, is U+FFFD."""
-    return None if seen.command.header is None else seen.command.body.decode("utf-8", "replace")
+    if seen.command.header is None:
+        return None
+    seen.check_size(seen.command.body_size)
+    return seen.command.body.decode("utf-8", "replace")
 
 
 def body_json(seen: Seen) -> Any:
     """What the body says as JSON; None where it is none."""
     if seen.command.header is None:
         return None
+    seen.check_size(seen.command.body_size)
     try:
         return msgspec.json.decode(seen.command.body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):

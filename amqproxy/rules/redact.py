@@ -136,7 +136,7 @@ class Redact(Rule, frozen=True, tag="redact"):
                 headers = masked_table(new_properties.headers, self._secret_headers, self.mask)
                 new_properties = msgspec.structs.replace(new_properties, headers=headers)
             if self._is_of_body:
-                new_body = self._masked_body(body)
+                new_body = self._masked_body(body, seen.body_limit)
         if new_method == method and new_properties == properties and new_body == body:
             return Verdict(command=seen.command, shown=seen.shown)
         covered = shown.altered(
@@ -146,10 +146,10 @@ class Redact(Rule, frozen=True, tag="redact"):
         )
         return Verdict(command=seen.command, shown=covered)
 
-    def _masked_body(self, body: bytes) -> bytes:
+    def _masked_body(self, body: bytes, limit: int) -> bytes:
         if not body:
             return body
-        if self.body:
+        if self.body or len(body) > limit:  # what nobody looks into is not shown
             return self.mask.encode()
         if self._pointers:
             body = masked_json(body, self._pointers, self.mask)

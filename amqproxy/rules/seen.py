@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.commands import MAX_BODY, Command
 from amqproxy.amqp091.grammar import CLIENT, Peer
 
 
@@ -54,6 +54,15 @@ class ChannelFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Deliveries that the client has yet to settle; counted only when a rule asks for it."""
 
 
+class BodyTooLarge(Exception):
+    """A body of `size` bytes, into which no rule looks, since that would hold everybody up; `limit` is the most."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(f"message size {size} is larger than the {limit} bytes that rules look into")
+        self.size = size
+        self.limit = limit
+
+
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """One command of `sender`, as the rules before have left it.
 
@@ -72,6 +81,13 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """The command as the rules before let taps see it, where that differs."""
     tags: tuple[str, ...] = ()
     """The words that the rules before have given it."""
+    body_limit: int = MAX_BODY
+    """The bytes of the largest body into which rules may look."""
+
+    def check_size(self, size: int) -> None:
+        """`BodyTooLarge` for a body of more bytes than rules may look into."""
+        if size > self.body_limit:
+            raise BodyTooLarge(size, self.body_limit)
 
     @property
     def is_from_client(self) -> bool:

@@ -11,7 +11,7 @@ from amqproxy.amqp091.grammar import CLIENT, Peer
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.rules.filters import Filter, FilterFailed
 from amqproxy.rules.introduction import introduced
-from amqproxy.rules.seen import Client, Seen
+from amqproxy.rules.seen import BodyTooLarge, Client, Seen
 from amqproxy.rules.verdict import Stage
 
 FRAME_COST = 256
@@ -54,11 +54,12 @@ class Sieve:
     is no `room` to wait for that, it is let by: somebody should see it.
     """
 
-    def __init__(self, chosen: Filter, client: Client, room: Room | None = None) -> None:
+    def __init__(self, chosen: Filter, client: Client, room: Room | None = None, body_limit: int = MAX_BODY) -> None:
         self._filter = chosen
         self._stage = chosen.condition.stage
         self._client = client
         self._room = room
+        self._body_limit = body_limit
         self._held: dict[tuple[Peer, int], _Held] = {}
         self._tags: tuple[str, ...] = ()
         self._passes: dict[tuple[Peer, int], bool] = {}
@@ -128,10 +129,18 @@ class Sieve:
     def _holds(self, sender: Peer, frames: list[Frame], time: float) -> bool:
         """Does the filter hold? What it fails on, or what is malformed, is let by: somebody should see that."""
         command = Command.received(frames)
-        seen = Seen(sender=sender, command=command, client=self._client, now=time, time=time, tags=self._tags)
+        seen = Seen(
+            sender=sender,
+            command=command,
+            client=self._client,
+            now=time,
+            time=time,
+            tags=self._tags,
+            body_limit=self._body_limit,
+        )
         try:
             return self._filter.condition.holds(seen)
         except TypeError:
             return False  # a heartbeat has nothing of what is asked about
-        except (FilterFailed, ProtocolError):
+        except (FilterFailed, ProtocolError, BodyTooLarge):
             return True

@@ -15,6 +15,8 @@ from amqproxy.amqp091.methods import (
     ConnectionBlocked,
     ConnectionUnblocked,
 )
+from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.wire import Table
 from amqproxy.proxy.memory import Memory
 from amqproxy.rules.verdict import Answer, Close, Hold, Insertion, Stage, Verdict
 from tests.proxy.crossing_transcript import PRELUDE, ScriptedJudge, Water, opened, play, read
@@ -1446,3 +1448,48 @@ def test_a_channel_that_closes_before_its_turn_drops_what_waited(monkeypatch):
     assert wait_turn(water) == []
     assert not water.crossing.resuming
     assert water.crossing.loads[CLIENT].octets == 0
+
+
+# --- what rules make, and a frame cannot hold
+
+
+def with_large_headers(seen):
+    headers = Table({f"{number}": "x" * 1000 for number in range(140)})
+    return Verdict(command=seen.command.altered(properties=Properties(headers=headers)), marks=("large",))
+
+
+LARGE_HEADERS_ARE_REFUSED = """
+    >> 1 basic.publish routing_key=a
+    >> 1 header 3
+    <= 1 channel.close reply_code=541 reply_text='{text}' failing_class_id=60 failing_method_id=40
+    => 1 channel.close reply_code=200 reply_text='closed by a rule of the proxy'
+    >> 1 body abc
+    >> 2 queue.declare queue=q
+    => 2 queue.declare queue=q
+    >> 1 channel.close-ok
+    << 1 channel.close-ok
+"""
+
+
+@pytest.mark.parametrize("stage", [Stage.HEADER, Stage.BODY])
+def test_a_header_that_rules_have_made_too_large_for_a_frame_is_refused(stage):
+    text = "INTERNAL_ERROR - rules made a frame of 141176 bytes, where 131072 is the most"
+    transcript = LARGE_HEADERS_ARE_REFUSED.format(text=text)
+    if stage is Stage.BODY:
+        transcript = transcript.replace("    >> 1 body abc\n", "").replace("    <= 1", "    >> 1 body abc\n    <= 1", 1)
+    water = play(transcript, with_large_headers, "basic.publish", stage=stage)
+    assert water.crossing.take_effects().logged[0][0] == "error"
+    assert water.crossing.share.used == 0
+
+
+def test_a_command_of_our_own_that_does_not_fit_a_frame_closes_its_channel_only():
+    def copies(seen):
+        copy = Command(1, seen.command.method, Properties(headers=Table({"x": "y" * 140_000})), b"")
+        return Verdict(command=seen.command, insertions=(Insertion(SERVER, copy),))
+
+    water = opened(ScriptedJudge(copies, ["basic.publish"]))
+    water.say(*read(">> 1 basic.publish"))
+    heard = water.say(*read(">> 1 header 0"))
+    assert heard[CLIENT].startswith(b"\x01\x00\x01")
+    assert b"INTERNAL_ERROR - rules made a frame" in heard[CLIENT]
+    assert water.crossing.refusal is None

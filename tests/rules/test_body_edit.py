@@ -11,6 +11,7 @@ from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.rules.body_edit import BodyEdit
 from amqproxy.rules.code import CodeError
 from amqproxy.rules.scripting import Context
+from amqproxy.rules.seen import BodyTooLarge
 from tests.rules.scene import Shelf, said
 
 SEEN = said(BasicPublish(exchange="e"))
@@ -128,3 +129,23 @@ def test_what_has_not_been_loaded_is_not_called() -> None:
     with pytest.raises(ValueError, match="has not been loaded") as caught:
         BodyEdit(call="own.py:shout").applied(b"", SEEN, Context("r", SEEN))
     assert not isinstance(caught.value, CodeError)
+
+
+def test_the_largest_body_that_is_looked_into() -> None:
+    body = b'{"a": "' + b"x" * 1000 + b'"}'
+    seen = said(BasicPublish(exchange="e"), body=body, body_limit=1000)
+    patch = {"op": "add", "path": "/b", "value": 1}
+    for keys in (
+        {"json_patch": [patch]},
+        {"replace": [{"text": "x", "with": "y"}]},
+        {"json_patch": [patch], "otherwise": "pass"},
+    ):
+        with pytest.raises(BodyTooLarge):
+            edit(**keys).applied(body, seen, Context("r", seen))
+    assert edit(set="new").applied(body, seen, Context("r", seen)) == b"new"
+
+
+def test_a_patch_changes_no_later_message() -> None:
+    adding = edit(json_patch=[{"op": "add", "path": "/a", "value": []}, {"op": "add", "path": "/a/-", "value": 1}])
+    for _ in range(3):
+        assert adding.applied(b"{}", SEEN, Context("r", SEEN)) == b'{"a":[1]}'

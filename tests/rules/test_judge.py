@@ -23,6 +23,7 @@ from amqproxy.rules.match import Match, Sizes
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Close, Impairment, Stage, Verdict
+from tests.rules.scene import rule, said
 
 GUEST = Client(user="guest", vhost="/", address="10.0.0.7", properties={"product": "pika"})
 
@@ -472,3 +473,32 @@ def test_a_rule_that_fails_as_something_ends_is_counted() -> None:
     judge.channel_closed(1)
     judge.session_over()
     assert rules.counts()["clumsy"].errors == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'action = "refuse"\nwhen = "body.contains(\'a\')"',
+        'action = "refuse"\nwhen = "json.a == 1"',
+        'action = "rewrite"\nbody.json_patch = [{op = "add", path = "/b", value = 1}]',
+        'action = "rewrite"\nheaders.set = {x = "{body}"}',
+    ],
+)
+def test_a_body_too_large_to_be_looked_into_is_refused_as_rabbitmq_refuses_large_ones(text: str) -> None:
+    judge = RuleSet([rule(text)]).judge(GUEST)
+    small = said(BasicPublish(exchange="e"), body=b"{}", body_limit=10)
+    assert judge.judge(small).close is None
+    verdict = judge.judge(said(BasicPublish(exchange="e"), body=b'{"a": 12345}', body_limit=10))
+    assert verdict.close is not None
+    assert (verdict.close.code, verdict.close.scope) == (406, Scope.CHANNEL)
+    assert (
+        verdict.close.text == "PRECONDITION_FAILED - message size 12 is larger than the 10 bytes that rules look into"
+    )
+
+
+def test_a_rule_that_does_not_look_into_a_body_does_not_mind_its_size() -> None:
+    judge = RuleSet([rule('action = "refuse"\nwhen = "size > 100 && body.contains(\'a\')"')]).judge(GUEST)
+    hold = RuleSet([rule('action = "hold"')]).judge(GUEST)
+    seen = said(BasicPublish(exchange="e"), body=b"12 bytes now", body_limit=10)
+    assert hold.judge(seen).hold is not None
+    assert judge.judge(seen).close is not None  # an expression reads all that it names

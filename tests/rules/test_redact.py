@@ -152,3 +152,9 @@ def test_how_much_it_needs(text: str, needs: Stage) -> None:
 def test_what_makes_no_sense_is_not_loaded(text: str, reason: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=reason):
         redact(text)
+
+
+def test_a_body_too_large_to_be_looked_into_is_masked_whole() -> None:
+    seen = said(BasicPublish(exchange="e"), body=b'{"a": 1, "b": 2}', body_limit=10)
+    for text in ('json = ["/a"]', 'text = ["1"]'):
+        assert shown(text, seen).body == b"***"

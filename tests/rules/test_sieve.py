@@ -134,3 +134,9 @@ def test_a_message_without_room_for_its_method_is_let_by() -> None:
     sieve = Sieve(Filter("body == 'abc'"), Client(session=1), CountedRoom(0))
     said = [*published(3), Frame(encode_frame(BODY, 1, b"xyz"))]
     assert sieve.sift(CLIENT, said, 0.0) == said
+
+
+def test_a_body_too_large_to_be_looked_into_is_let_by() -> None:
+    sieve = Sieve(Filter("body == 'abc'"), Client(session=1), body_limit=2)
+    said = [*published(3), Frame(encode_frame(BODY, 1, b"xyz"))]
+    assert sieve.sift(CLIENT, said, 0.0) == said
