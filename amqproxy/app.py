@@ -225,8 +225,9 @@ async def _listeners(listeners: Iterable[Listener], stack: AsyncExitStack) -> Li
     for listener, context in contexts:
         try:
             opened = await listen(listener.address)
-        except OSError as error:
-            raise Unavailable(f"cannot listen on {listener.address}: {error.strerror or error}") from None
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else None
+            raise Unavailable(f"cannot listen on {listener.address}: {reason or error}") from None
         for each in opened:
             await stack.enter_async_context(each)
             found.append((each, context))
@@ -327,8 +328,9 @@ def _metrics_endpoint(config: Config, metrics: Metrics) -> Iterator[None]:
     with ExitStack() as stack:
         try:
             served = stack.enter_context(endpoint.serve(metrics.registry, host, port, _scrape_failed))
-        except OSError as error:
-            raise Unavailable(f"cannot serve metrics on {config.metrics.address}: {error.strerror or error}") from None
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else None
+            raise Unavailable(f"cannot serve metrics on {config.metrics.address}: {reason or error}") from None
         logger().info("metrics", address=join_address(host, served), path="/metrics")
         yield
 

@@ -28,9 +28,9 @@ from amqproxy.rules.quantity import duration, may_be_text, size
 from amqproxy.source_lines import line_of, path_of
 
 Seconds = Annotated[float, duration(gt=0)]
-Count = Annotated[int, msgspec.Meta(ge=1)]
-Size = Annotated[int, size(ge=1)]
-FrameSize = Annotated[int, size(ge=4096)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+Size = Annotated[int, size(ge=1, le=2**63 - 1)]
+FrameSize = Annotated[int, size(ge=4096, le=2**32 - 1)]
 
 PORT = "(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|0*[0-9]{1,4})"
 """In words that JSON Schema knows; `load` says it with more of them."""
@@ -228,7 +228,7 @@ class BrokerLimits(Strict, frozen=True):
     """Client connections at a time; more are closed at once."""
     memory: Size | None = None
     """In use by this process, above which publishers are held up; four tenths of all memory where absent."""
-    disk_free: Annotated[int, size(ge=0)] = 50_000_000
+    disk_free: Annotated[int, size(ge=0, le=2**63 - 1)] = 50_000_000
     """Free where `data` is, below which publishers are held up."""
     channel_max: Annotated[int, msgspec.Meta(ge=1, le=65_535)] = 2047
     """Channels of one connection."""
@@ -385,13 +385,16 @@ def parse(text: str, path: Path) -> Config:
 
 
 _RULE = re.compile(r"rules\[(\d+)\][^:\s]*")
+_PLACE = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+|\[\d+\])*(?=: )")
 
 
 def _placed_fault(fault: str, text: str, path: Path, data: Any) -> str:
     """What is wrong, with the file in front; of a rule, with its line there and its name, too."""
     found = _RULE.match(fault)
     if found is None:
-        return f"{path}: {fault}"
+        place = _PLACE.match(fault)
+        line = line_of(text, path_of(place[0]), is_toml=path.suffix == ".toml") if place is not None else None
+        return f"{path}:{line}: {fault}" if line else f"{path}: {fault}"
     line = line_of(text, path_of(found[0]), is_toml=path.suffix == ".toml")
     try:
         name = data["rules"][int(found[1])]["name"]
@@ -399,6 +402,15 @@ def _placed_fault(fault: str, text: str, path: Path, data: Any) -> str:
         name = ""
     named = f"rule '{name}', " if name and isinstance(name, str) else ""
     return f"{path}:{line}: {named}{fault}" if line else f"{path}: {named}{fault}"
+
+
+def located(fault: str, path: Path) -> str:
+    """What is wrong with a key that is named in front, with the file and line where it stands."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return f"{path}: {fault}"
+    return _placed_fault(fault, text, path, {})
 
 
 def _check_values(data: Any, place: str) -> None:

@@ -118,7 +118,7 @@ def test_an_empty_file_is_the_defaults(name: str) -> None:
 def test_what_is_wrong_is_said_with_its_place(text: str, place: str, what: str) -> None:
     with pytest.raises(ConfigError) as raised:
         parse(text, Path("a.yaml"))
-    assert str(raised.value).startswith(f"a.yaml: {place}: " if place else "a.yaml: ")
+    assert str(raised.value).startswith((f"a.yaml: {place}: ", f"a.yaml:1: {place}: ") if place else "a.yaml: ")
     assert what in str(raised.value)
 
 

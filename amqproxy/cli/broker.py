@@ -55,14 +55,16 @@ def broker(
     import trio
 
     from amqproxy import app as root
-    from amqproxy import log
-    from amqproxy.cli.flags import merged, merged_broker
+    from amqproxy import log, preflight
+    from amqproxy.cli.flags import merged, merged_broker, told_with_line
     from amqproxy.config import Config, load
 
     settings = merged(load(config) if config else Config(), None, None, None, log_format, log_level)
     files = {"certificate": tls_cert, "key": tls_key, "client_ca": tls_client_ca}
     tls = {name: str(file) for name, file in files.items() if file}
     own = merged_broker(settings.broker, listen, data, definitions, tls)
+    with told_with_line(config):
+        preflight.check_broker(own)
     with log.started(settings.log):
         try:
             trio.run(root.run_broker, own)

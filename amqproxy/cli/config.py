@@ -9,13 +9,14 @@ import cyclopts
 import msgspec
 
 from amqproxy.cli.failure import MISUSED, Failure
+from amqproxy.cli.standard_streams import say
 
 app = cyclopts.App(name="config", help="Check, show and describe config files.")
 
 
 @app.command
 def check(*files: Path) -> None:
-    """Check config files, and say what is wrong with the first that is. Certificates are looked at too.
+    """Check config files, and say what is wrong with the first that is. The files that they name are looked at too.
 
     Parameters
     ----------
@@ -24,17 +25,14 @@ def check(*files: Path) -> None:
     """
     if not files:
         raise Failure("config check: name a file", MISUSED)
-    from amqproxy.config import Upstream, load
-    from amqproxy.sockets.tls import client_context, server_context
+    from amqproxy import preflight
+    from amqproxy.cli.flags import told_with_line
+    from amqproxy.config import load
 
     for file in files:
-        found = load(file)
-        for listener in (*found.listen, *found.broker.listen):
-            if listener.tls:
-                server_context(listener.tls)
-        if isinstance(found.upstream, Upstream) and found.upstream.tls:
-            client_context(found.upstream.tls)
-        print(f"{file}: fine", file=sys.stderr)
+        with told_with_line(file):
+            preflight.check(load(file))
+        say(f"{file}: fine")
 
 
 @app.command

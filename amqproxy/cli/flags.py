@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
-from amqproxy.config import Broker, Config, ConfigError, Listener, Metrics, Upstream, explained
+from amqproxy import preflight
+from amqproxy.config import Broker, Config, ConfigError, Listener, Metrics, Upstream, explained, located
+
+
+@contextmanager
+def told_with_line(config: Path | None) -> Iterator[None]:
+    """What preflight finds wrong is told with the config file, if there is one, and the line of the key there."""
+    try:
+        yield
+    except preflight.Fault as fault:
+        raise ConfigError(str(fault) if config is None else located(str(fault), config)) from None
 
 
 def merged(

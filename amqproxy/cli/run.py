@@ -56,8 +56,8 @@ def run(
     import trio
 
     from amqproxy import app as root
-    from amqproxy import log
-    from amqproxy.cli.flags import merged
+    from amqproxy import log, preflight
+    from amqproxy.cli.flags import merged, told_with_line
     from amqproxy.config import Config, load
 
     if filter is not None and not (print_ or json):
@@ -69,6 +69,8 @@ def run(
         return merged(load(config) if config else Config(), listen, upstream, metrics, log_format, log_level)
 
     settings = read()
+    with told_with_line(config):
+        preflight.check_proxy(settings)
     render = renderer(json) if print_ or json else None
     with log.started(settings.log):
         try:

@@ -78,5 +78,5 @@ def _no_password() -> str:
 def _load_authority(context: ssl.SSLContext, authority: str) -> None:
     try:
         context.load_verify_locations(authority)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise ConfigError(f"{authority}: no certificates in PEM: {error}") from None

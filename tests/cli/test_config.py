@@ -18,7 +18,7 @@ def test_config_check(amqproxy: Amqproxy, tmp_path: Path) -> None:
     assert amqproxy("config", "check", str(right)) == (0, "", f"{right}: fine\n")
     code, out, err = amqproxy("config", "check", str(right), str(wrong))
     assert (code, out) == (MISUSED, "")
-    assert err == f"{right}: fine\namqproxy: {wrong}: limits: unknown key `conections`: did you mean `connections`?\n"
+    assert err == f"{right}: fine\namqproxy: {wrong}:1: limits: unknown key `conections`: did you mean `connections`?\n"
 
 
 def test_config_check_looks_at_certificates(amqproxy: Amqproxy, tmp_path: Path) -> None:

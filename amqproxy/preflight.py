@@ -1,0 +1,209 @@
+"""What a config needs of the machine: its files, names and addresses, looked at before anything starts.
+
+`config check` and a start look at the same things here, and so come to the same verdict. What can be read only once, a
+pipe for a key, say, is left to the start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from amqproxy.broker import definitions
+from amqproxy.broker.broker import Broker as BrokerModel
+from amqproxy.config import (
+    Broker,
+    ClientTLS,
+    Config,
+    ConfigError,
+    Listener,
+    NamedUpstream,
+    ServerTLS,
+    Upstream,
+    split_address,
+)
+from amqproxy.control.service import PATH_SIZE
+from amqproxy.reload import mirror_upstreams
+from amqproxy.sockets.tls import client_context, server_context
+
+MOST_VHOST = 255
+"""Bytes of a virtual host's name."""
+
+
+class Fault(ConfigError):
+    """What is wrong with the value at `place`, the path of a key such as `listen[0].tls`."""
+
+    def __init__(self, place: str, text: str) -> None:
+        super().__init__(f"{place}: {text}")
+        self.place = place
+
+
+def check(config: Config) -> None:
+    """Look at all that the config says. `Fault` says what would end the proxy or the broker."""
+    check_proxy(config)
+    check_broker(config.broker)
+
+
+def check_proxy(config: Config) -> None:
+    """Look at all that `amqproxy run` needs. `Fault` says what would end it."""
+    _check_listeners(config.listen, "listen")
+    if isinstance(config.upstream, Upstream):
+        _check_upstream(config.upstream, "upstream")
+    else:
+        check_broker(config.broker)
+    for name, each in config.upstreams.items():
+        _check_named_upstream(config, name, each)
+    addresses = {f"listen[{number}]": each.address for number, each in enumerate(config.listen)}
+    if config.upstream == "broker":
+        addresses |= {f"broker.listen[{number}]": each.address for number, each in enumerate(config.broker.listen)}
+    if config.metrics is not None:
+        _check_host(config.metrics.address, "metrics.address")
+        addresses["metrics"] = config.metrics.address
+    _check_twins(addresses)
+    if config.control is not None:
+        _check_socket_path(Path(config.control.path), "control.path")
+
+
+def check_broker(config: Broker) -> None:
+    """Look at all that `amqproxy broker` needs. `Fault` says what would end it."""
+    _check_listeners(config.listen, "broker.listen")
+    _check_twins({f"broker.listen[{number}]": each.address for number, each in enumerate(config.listen)})
+    if config.data is not None:
+        _check_directory(Path(config.data), "broker.data")
+    if config.definitions is not None:
+        _check_definitions(Path(config.definitions), "broker.definitions")
+
+
+# --- addresses
+
+
+def _check_listeners(listeners: tuple[Listener, ...], place: str) -> None:
+    for number, each in enumerate(listeners):
+        _check_host(each.address, f"{place}[{number}].address")
+        if each.tls is not None and _can_be_read_twice(each.tls):
+            with _told_at(f"{place}[{number}].tls"):
+                server_context(each.tls)
+
+
+def _check_upstream(upstream: Upstream, place: str) -> None:
+    _check_host(upstream.address, f"{place}.address")
+    tls = upstream.tls
+    if tls is None:
+        return
+    if _can_be_read_twice(tls):
+        with _told_at(f"{place}.tls"):
+            client_context(tls)
+    if tls.server_name is not None:
+        try:
+            ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname=tls.server_name)
+        except ValueError as error:
+            raise Fault(f"{place}.tls.server_name", f"`{tls.server_name}` cannot be a host's name: {error}") from None
+
+
+def _check_named_upstream(config: Config, name: str, upstream: NamedUpstream) -> None:
+    place = f"upstreams.{name}"
+    _check_upstream(upstream, place)
+    if len(upstream.vhost.encode()) > MOST_VHOST:
+        raise Fault(f"{place}.vhost", f"a virtual host's name has {MOST_VHOST} bytes at most")
+    if "\0" in upstream.user:
+        raise Fault(f"{place}.user", "a user's name holds no NUL")
+    if not upstream.password_file or _is_plain(upstream.password_file):
+        try:
+            mirror_upstreams(msgspec.structs.replace(config, upstreams={name: upstream}))
+        except ConfigError as error:
+            key = "password_file" if upstream.password_file else "password_env"
+            raise Fault(f"{place}.{key}", str(error).removeprefix(f"{place}: ")) from None
+
+
+def _check_host(address: str, place: str) -> None:
+    """Can its host be looked up at all?"""
+    host = split_address(address)[0]
+    try:
+        host.encode("idna")
+    except UnicodeError as error:
+        raise Fault(place, f"`{host}` cannot be a host's name: {error}") from None
+
+
+def _check_twins(addresses: dict[str, str]) -> None:
+    """No two may listen on the same port."""
+    taken: dict[str, str] = {}
+    for place, address in addresses.items():
+        if split_address(address)[1] and address in taken:
+            raise Fault(f"{place}.address", f"{address} is the address of {taken[address]} already: choose another")
+        taken[address] = place
+
+
+# --- files
+
+
+def _check_socket_path(path: Path, place: str) -> None:
+    if len(os.fsencode(path)) > PATH_SIZE:
+        raise Fault(place, f"{path}: the name of a Unix socket has {PATH_SIZE} bytes at most: choose a shorter one")
+    with _told_at(place, path):
+        if not path.parent.is_dir():
+            raise Fault(place, f"{path}: there is no directory {path.parent}: make it")
+        if path.exists() and not stat.S_ISSOCK(path.stat().st_mode):
+            raise Fault(place, f"{path}: there is a file of that name, which is no socket: choose another name")
+
+
+def _check_directory(path: Path, place: str) -> None:
+    """Is it a directory that can be written to, or can it be made?"""
+    with _told_at(place, path):
+        nearest = path.absolute()
+        while not nearest.exists():
+            nearest = nearest.parent
+        if not nearest.is_dir():
+            raise Fault(place, f"{path}: {nearest} is no directory: choose another")
+        if not os.access(nearest, os.W_OK | os.X_OK):
+            raise Fault(place, f"{path}: there is no right to write in {nearest}: check its owner and rights")
+
+
+def _check_definitions(path: Path, place: str) -> None:
+    """Can a broker begin with them?"""
+    with _told_at(place, path):
+        if path.exists() and not path.is_file():
+            return
+        try:
+            found = json.loads(path.read_bytes())
+            if not isinstance(found, dict):
+                raise Fault(place, f"{path}: not an object, as RabbitMQ exports it")
+            definitions.load(BrokerModel(), found, 0)
+        except RecursionError as error:
+            raise Fault(place, f"{path}: {error}") from None
+
+
+@contextmanager
+def _told_at(place: str, path: Path | None = None) -> Iterator[None]:
+    """What goes wrong within is a fault of the value at `place`, and of the file that it names."""
+    if path is not None and "\0" in str(path):
+        raise Fault(place, "no name of a file holds a NUL")
+    try:
+        yield
+    except Fault:
+        raise
+    except OSError as error:
+        raise Fault(place, f"{path}: cannot be read: {error.strerror or error}") from None
+    except ConfigError as error:
+        raise Fault(place, str(error)) from None
+    except ValueError as error:
+        raise Fault(place, f"{path}: {error}") from None
+
+
+def _can_be_read_twice(tls: ServerTLS | ClientTLS) -> bool:
+    files = (tls.certificate, tls.key, tls.client_ca if isinstance(tls, ServerTLS) else tls.ca)
+    return all(_is_plain(file) for file in files if file is not None)
+
+
+def _is_plain(file: str) -> bool:
+    """Is it a file that can be read again, or none at all?"""
+    try:
+        return not Path(file).exists() or Path(file).is_file()
+    except (OSError, ValueError):
+        return True
