@@ -39,7 +39,7 @@ from amqproxy.rules.filters import Filter
 from amqproxy.rules.judge import RuleSet
 from amqproxy.sockets.tls import server_context
 from amqproxy.sockets.transport import SocketTransport, Transport
-from amqproxy.supervision import contained, report
+from amqproxy.supervision import contained, report, supervised
 from amqproxy.taps import endpoint
 from amqproxy.taps.metrics import Metrics, RuleCounts
 from amqproxy.taps.record import Record
@@ -144,8 +144,8 @@ async def run(
                 nursery.start_soon(service.run, control)
             await nursery.start(mirrors.run)
             if printing:
-                nursery.start_soon(printing.run, end_printing)
-                nursery.start_soon(printing.tell)
+                nursery.start_soon(supervised, "printing failed", printing.run, end_printing)
+                nursery.start_soon(supervised, "printing failed", printing.tell)
             await server.serve(listeners, drain)
             if broker:
                 await broker.close(config.broker.limits.close_timeout)

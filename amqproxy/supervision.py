@@ -6,7 +6,7 @@ Each is served inside a `contained` block, so that an exception there costs its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import PurePath
 from traceback import extract_tb
@@ -41,6 +41,22 @@ def contained(
             then(failure)
     if passing is not None:
         raise passing
+
+
+async def supervised(
+    event: str, function: Callable[..., Awaitable[object]], *args: Any, then: Callable[[Exception], None] | None = None
+) -> None:
+    """Call an async function inside a `contained` block: what a nursery starts to serve a guest."""
+    with contained(event, then=then):
+        await function(*args)
+
+
+def guarded(
+    event: str, function: Callable[..., object], *args: Any, then: Callable[[Exception], None] | None = None
+) -> None:
+    """Call a function inside a `contained` block: what is called back from where an exception would end the process."""
+    with contained(event, then=then):
+        function(*args)
 
 
 def report(event: str, failure: BaseException, *, log: Any = None, **fields: Any) -> None:

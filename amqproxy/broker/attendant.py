@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 
 import trio
 
@@ -12,6 +13,7 @@ from amqproxy.broker.outbox import Outbox
 from amqproxy.broker.time_of_day import current_time
 from amqproxy.log import logger
 from amqproxy.sockets.transport import Broken, Transport
+from amqproxy.supervision import supervised
 
 MOST_UNSENT = 32 * 1024 * 1024
 """Octets waiting to be sent, above which nothing more is read. Deliveries end at a lower mark: these are answers."""
@@ -159,7 +161,8 @@ class Attendant:
                 sent -= len(pieces.pop(0))
             if pieces or link.is_over:
                 self._is_sending = True
-                self._nursery.start_soon(self._send, memoryview(b"".join(pieces))[sent:])
+                rest = memoryview(b"".join(pieces))[sent:]
+                self._nursery.start_soon(partial(supervised, "connection failed", self._send, rest, then=self._fail))
             else:
                 link.sent(now)
         except Broken:

@@ -19,7 +19,7 @@ from amqproxy.broker.spill import Spill
 from amqproxy.broker.store import Store
 from amqproxy.broker.time_of_day import current_time
 from amqproxy.log import logger
-from amqproxy.supervision import contained, report
+from amqproxy.supervision import contained, guarded, report
 
 
 def damaged(broker: Broker, id_: int, error: Exception) -> None:
@@ -95,6 +95,12 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[Remembrance]:
         is_waiting = False
         write(is_due=True)
 
+    def note_written(batch: Batch) -> None:
+        """Called by the store's thread. What cannot be told at once is told again: nobody else knows of the batch."""
+        token.run_sync_soon(
+            partial(guarded, "cannot tell what is written", written, batch, then=lambda _: note_written(batch))
+        )
+
     def written(batch: Batch) -> None:
         nonlocal is_writing, has_failed
         is_writing = False
@@ -114,13 +120,14 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[Remembrance]:
             broker.set_alarm("disk", True, current_time(), cause="store")
 
     # Not at once: a batch is to have all that this turn of the loop brings.
-    journal = Journal(wake=partial(token.run_sync_soon, write, idempotent=True), events=broker.events)
+    wake = partial(guarded, "cannot hand over what is to be written", write)
+    journal = Journal(wake=partial(token.run_sync_soon, wake, idempotent=True), events=broker.events)
     store = await trio.to_thread.run_sync(
         partial(
             Store,
             directory,
-            committed=lambda batch: token.run_sync_soon(written, batch),
-            failed=lambda error: token.run_sync_soon(failed, error),
+            committed=note_written,
+            failed=lambda error: token.run_sync_soon(guarded, "cannot tell that the disk fails", failed, error),
             damaged=partial(damaged, broker),
         )
     )

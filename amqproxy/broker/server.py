@@ -22,7 +22,7 @@ from amqproxy.config import join_address
 from amqproxy.log import logger
 from amqproxy.sockets.certificate import Naming, distinguished_name
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, plain_socket
-from amqproxy.supervision import contained, report
+from amqproxy.supervision import contained, report, supervised
 
 MOST_READ = 512 * 1024
 """Octets taken from one client before the others have their turn: a few milliseconds of work."""
@@ -97,7 +97,7 @@ class Server:
         ours, theirs = socket.socketpair()
         for end in (ours, theirs):
             end.setblocking(False)
-        self._nursery.start_soon(self.attend, _transport(theirs))
+        self._nursery.start_soon(supervised, "connection failed", self.attend, _transport(theirs))
         return ours
 
     async def attend(
@@ -127,18 +127,27 @@ class Server:
             with trio.CancelScope() as scope:
                 self._accepting.append(scope)
                 while True:
-                    try:
-                        stream = await listener.accept()
-                    except OSError as error:
-                        logger().error("cannot accept", reason=error.strerror)
+                    is_accepted = False
+                    with contained("cannot accept"):
+                        is_accepted = await self._accept_one(listener, context)
+                    if not is_accepted:
                         await trio.sleep(BREATHER)
-                        continue
-                    if self._most_connections is not None and self._clients >= self._most_connections:
-                        logger().warning("connection refused", limit=self._most_connections)
-                        await trio.aclose_forcefully(stream)
-                    else:
-                        self._clients += 1
-                        self._nursery.start_soon(self._welcome, stream, context)
+
+    async def _accept_one(self, listener: trio.SocketListener, context: ssl.SSLContext | None) -> bool:
+        """Wait for the next client, and serve it; False when the system has no resources for it."""
+        assert self._nursery is not None
+        try:
+            stream = await listener.accept()
+        except OSError as error:
+            logger().error("cannot accept", reason=error.strerror)
+            return False
+        if self._most_connections is not None and self._clients >= self._most_connections:
+            logger().warning("connection refused", limit=self._most_connections)
+            await trio.aclose_forcefully(stream)
+        else:
+            self._clients += 1
+            self._nursery.start_soon(supervised, "connection failed", self._welcome, stream, context)
+        return True
 
     async def _welcome(self, stream: trio.SocketStream, context: ssl.SSLContext | None) -> None:
         """Serve one client from its first octet to its last."""

@@ -18,7 +18,7 @@ import trio
 from amqproxy.control.desk import Answer, Desk, Listing
 from amqproxy.control.request import MAX_LINE, AnyRequest, Watch, Wrong, id_of, parse
 from amqproxy.proxy.session import Session
-from amqproxy.supervision import contained
+from amqproxy.supervision import contained, supervised
 from amqproxy.taps.record import encoded
 
 MAX_ASKERS = 64
@@ -143,7 +143,7 @@ class Service:
             while True:
                 pause = BREATHER
                 with contained("cannot accept on the control socket"):
-                    nursery.start_soon(self._serve, await listener.accept())
+                    nursery.start_soon(supervised, "control connection failed", self._serve, await listener.accept())
                     pause = 0.0
                 await trio.sleep(pause)
 

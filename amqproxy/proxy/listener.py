@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from itertools import count
 
 import structlog
@@ -18,7 +19,7 @@ from amqproxy.proxy.session import Session
 from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.seen import Client
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, plain_socket
-from amqproxy.supervision import contained
+from amqproxy.supervision import contained, supervised
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 
@@ -159,7 +160,7 @@ class Server:
             if session is None:
                 await trio.aclose_forcefully(stream)
         if session is not None:
-            nursery.start_soon(self._serve, session)
+            nursery.start_soon(supervised, "session failed", self._serve, session)
         return True
 
     def _admit(self, stream: trio.SocketStream, context: ssl.SSLContext | None) -> Session | None:
@@ -169,34 +170,37 @@ class Server:
         except OSError:
             return None
         name = f"{join_address(*remote[:2])}-{join_address(*local[:2])}"
-        transport: Transport
-        if context is None:
-            transport = SocketTransport(plain_socket(stream))
-        else:
-            transport = StreamTransport(trio.SSLStream(stream, context, server_side=True))
-        number = next(self._numbers)
-        client = Client(
-            session=number,
-            address=remote[0],
-            port=remote[1],
-            listener=join_address(*local[:2]),
-            upstream=self._upstream,
-        )
-        session = Session(
-            number,
-            transport,
-            name,
-            self._dial,
-            self._limits,
-            self._metrics,
-            self._tap,
-            rules=self.rules,
-            client=client,
-            mirrors=self._mirrors,
-            memory=self._memory,
-            on_hold=lambda session, number: self.on_hold(session, number),
-            rule_log=self._rule_log,
-        )
+        with ExitStack() as stack:
+            transport: Transport
+            if context is None:
+                sock = stack.enter_context(plain_socket(stream))
+                transport = SocketTransport(sock)
+            else:
+                transport = StreamTransport(trio.SSLStream(stream, context, server_side=True))
+            number = next(self._numbers)
+            client = Client(
+                session=number,
+                address=remote[0],
+                port=remote[1],
+                listener=join_address(*local[:2]),
+                upstream=self._upstream,
+            )
+            session = Session(
+                number,
+                transport,
+                name,
+                self._dial,
+                self._limits,
+                self._metrics,
+                self._tap,
+                rules=self.rules,
+                client=client,
+                mirrors=self._mirrors,
+                memory=self._memory,
+                on_hold=lambda session, number: self.on_hold(session, number),
+                rule_log=self._rule_log,
+            )
+            stack.pop_all()  # the session closes it
         self._metrics.accepted.inc()
         self._metrics.connections.inc()
         self.sessions[session.number] = session

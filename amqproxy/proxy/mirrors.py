@@ -11,7 +11,7 @@ from amqproxy.proxy.copyist import Copyist, Login
 from amqproxy.proxy.memory import Memory
 from amqproxy.rules.verdict import Mirrored
 from amqproxy.sockets.transport import Transport
-from amqproxy.supervision import contained
+from amqproxy.supervision import contained, supervised
 
 Dial = Callable[[], Awaitable[Transport]]
 
@@ -49,7 +49,7 @@ class Mirrors:
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Send copies, until cancelled."""
         async with trio.open_nursery() as self._nursery:
-            self._nursery.start_soon(self._drops.run)
+            self._nursery.start_soon(supervised, "dropped copies not logged", self._drops.run)
             task_status.started()
             await trio.sleep_forever()
 
@@ -84,7 +84,7 @@ class Mirrors:
                 return
             copyist = Copyist(dial, login, self._backlog, self._memory, self._drops, name)
             self._copyists[key] = copyist
-            self._nursery.start_soon(self._serve, key, copyist)
+            self._nursery.start_soon(supervised, "mirror failed", self._serve, key, copyist)
         copyist.put(copy.command)
 
     def _make_room(self) -> bool:

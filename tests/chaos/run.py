@@ -20,16 +20,14 @@ import time
 import traceback
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
-from typing import Any
 
 from tests.chaos import sites
 
 sites.install()
 
-import pika  # noqa: E402 - the sites come first
 import trio  # noqa: E402
 
-from amqproxy import app, config, log  # noqa: E402
+from amqproxy import app, config  # noqa: E402
 from amqproxy.taps.text import line  # noqa: E402
 from tests.chaos import tour  # noqa: E402
 

@@ -1,7 +1,7 @@
 """Every await and every function of the servers, as a place where an exception can be injected.
 
-The list is made from the code: modules are compiled from a syntax tree to which a call is added at the beginning of each
-function and around each await. Only the plain sources can be changed so; `install` has to come before they are imported.
+The list is made from the code: modules are compiled from a syntax tree to which a call is added at the beginning of
+each function and around each await. Only the plain sources can be changed so; `install` comes before they are imported.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from typing import Any
 
 PACKAGES = ("amqp091", "broker", "control", "log", "proxy", "rules", "sockets", "taps")
 """What both servers are made of. Not `supervision`, the door at which failures are caught."""
+
+DOORS = ("Session.contained",)
+"""More of such doors: nobody stands behind them."""
 
 DISK = ("journal.py", "page_file.py", "spill.py", "store.py", "stream_log.py")
 
@@ -119,14 +122,13 @@ def learn(is_on: bool) -> None:
 
 def seen(whom: str) -> list[int]:
     """The numbers of the sites that were passed for the victim, or, with "", for all."""
-    return sorted(_seen[whom])
+    return sorted(number for number in _seen[whom] if not SITES[number].name.endswith(DOORS))
 
 
 def enter(number: int) -> None:
     """What each function begins with."""
-    if _is_learning:
-        if (whom := owner.get()) in _seen:
-            _seen[whom].add(number)
+    if _is_learning and (whom := owner.get()) in _seen:
+        _seen[whom].add(number)
     if number == _armed_number and _armed is not None:
         _armed.step()
 

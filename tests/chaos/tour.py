@@ -47,7 +47,7 @@ def close_after(connection: pika.BlockingConnection, seconds: float) -> threadin
 
 
 class Witness(threading.Thread):
-    """Publishes with confirms, gets what it published, acknowledges it, and checks the order, until `stop` is called."""
+    """Publishes with confirms, consumes and acknowledges what it published, and checks the order, until `stop`."""
 
     def __init__(self, port: int) -> None:
         super().__init__(daemon=True)
@@ -140,11 +140,9 @@ def _confirms(channel: Any) -> None:
 @_on_channel
 def _acknowledge(channel: Any) -> None:
     channel.basic_qos(prefetch_count=3)
-    seen = 0
-    for method, _, _ in channel.consume("victim", inactivity_timeout=0.05):
+    for seen, (method, _, _) in enumerate(channel.consume("victim", inactivity_timeout=0.05)):
         if method is None or seen > 6:
             break
-        seen += 1
         if seen % 3 == 0:
             channel.basic_ack(method.delivery_tag)
         elif seen % 3 == 1:
