@@ -130,6 +130,8 @@ class Upstream(Strict, frozen=True):
     address: RemoteAddress = "127.0.0.1:5672"
     """HOST:PORT or [IPV6]:PORT."""
     tls: ClientTLS | None = None
+    proxy_protocol: bool = False
+    """Tell the broker the client's own address, ahead of everything else: it must expect PROXY protocol, version 2."""
 
     def __post_init__(self) -> None:
         _check_port(self.address)

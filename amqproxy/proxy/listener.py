@@ -16,6 +16,7 @@ from amqproxy.proxy.memory import Memory
 from amqproxy.proxy.mirrors import Mirrors
 from amqproxy.proxy.rule_log import RuleLog
 from amqproxy.proxy.session import Session
+from amqproxy.proxy.upstream import Dialer
 from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.seen import Client
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, plain_socket
@@ -170,6 +171,9 @@ class Server:
         except OSError:
             return None
         name = f"{join_address(*remote[:2])}-{join_address(*local[:2])}"
+        dial = self._dial
+        if isinstance(dial, Dialer):
+            dial = dial.on_behalf_of(remote[:2], local[:2])
         with ExitStack() as stack:
             transport: Transport
             if context is None:
@@ -189,7 +193,7 @@ class Server:
                 number,
                 transport,
                 name,
-                self._dial,
+                dial,
                 self._limits,
                 self._metrics,
                 self._tap,

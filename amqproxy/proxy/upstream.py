@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 import trio
 
 from amqproxy.config import Upstream, split_address
+from amqproxy.sockets.proxy_protocol import Address, header
 from amqproxy.sockets.tls import client_context
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, plain_socket
 
@@ -38,15 +41,24 @@ class Dialer:
         self._tls = client_context(self.upstream.tls)
         return True
 
+    def on_behalf_of(self, client: Address, listener: Address) -> Callable[[], Awaitable[Transport]]:
+        """What opens connections for a client of `listener`, whose address the broker is told if it is to be."""
+        return partial(self._dial, (client, listener))
+
     async def __call__(self) -> Transport:
-        """A new connection; `Unreachable` when there is none to be had within the timeout."""
+        """A new connection of our own; `Unreachable` when there is none to be had within the timeout."""
+        return await self._dial(None)
+
+    async def _dial(self, ends: tuple[Address, Address] | None) -> Transport:
         try:
             with trio.fail_after(self._timeout):
-                return await self._open()
+                return await self._open(ends)
         except trio.TooSlowError:
             raise Unreachable("timeout", f"{self.address} did not accept within {self._timeout:g} s") from None
         except (trio.BrokenResourceError, ssl.SSLError) as error:
             cause = error.__cause__ or error
+            if self._tls is None:
+                raise Unreachable("unreachable", f"{self.address} hung up: {cause}") from None
             raise Unreachable("tls", f"{self.address} failed the TLS handshake: {cause}") from None
         except OSError as error:
             kind, why = _explained(error)
@@ -54,15 +66,18 @@ class Dialer:
         except ValueError as error:  # of UnicodeError's kind: a name that cannot be one
             raise Unreachable("unreachable", f"{self.address} cannot be reached: {error}") from None
 
-    async def _open(self) -> Transport:
+    async def _open(self, ends: tuple[Address, Address] | None) -> Transport:
         stream = await trio.open_tcp_stream(self._host, self._port)
-        if self._tls is None:
-            return SocketTransport(plain_socket(stream))
-        secured = trio.SSLStream(stream, self._tls, server_hostname=self._server_name)
         try:
+            if self.upstream.proxy_protocol:
+                own = stream.socket.getsockname()[:2], stream.socket.getpeername()[:2]
+                await stream.send_all(header(*(ends or own)))
+            if self._tls is None:
+                return SocketTransport(plain_socket(stream))
+            secured = trio.SSLStream(stream, self._tls, server_hostname=self._server_name)
             await secured.do_handshake()
         except BaseException:
-            await trio.aclose_forcefully(secured)
+            await trio.aclose_forcefully(stream)
             raise
         return StreamTransport(secured)
 

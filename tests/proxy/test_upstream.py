@@ -8,6 +8,7 @@ from trio.testing import MockClock
 
 from amqproxy.config import ClientTLS, ConfigError, Upstream
 from amqproxy.proxy.upstream import Dialer, Unreachable
+from amqproxy.sockets.proxy_protocol import header
 from amqproxy.sockets.transport import SocketTransport
 
 
@@ -25,6 +26,26 @@ async def test_a_broker_that_accepts() -> None:
         await transport.send(b"hello")
         assert accepted.recv(10) == b"hello"
     await transport.aclose()
+
+
+async def test_a_broker_that_is_told_whose_connection_it_is() -> None:
+    client, listens = ("10.1.2.3", 40000), ("10.0.0.1", 5673)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        dialer = Dialer(Upstream(address=address_of(listener), proxy_protocol=True), timeout=5.0)
+        for dial in (dialer.on_behalf_of(client, listens), dialer):
+            transport = await dial()
+            accepted, here = listener.accept()
+            with accepted:
+                ends = (client, listens) if dial is not dialer else (here, listener.getsockname())
+                assert accepted.recv(100) == header(*ends)
+            await transport.aclose()
+        plain = Dialer(Upstream(address=address_of(listener)), timeout=5.0)
+        transport = await plain.on_behalf_of(client, listens)()
+        await transport.send(b"hello")
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.recv(100) == b"hello"
+        await transport.aclose()
 
 
 async def test_a_broker_that_is_down() -> None:

@@ -1,0 +1,39 @@
+"""The PROXY protocol, version 2: how a proxy tells the server behind it where a connection really comes from.
+
+As in HAProxy's doc/proxy-protocol.txt, section 2.2; for TCP over IPv4 and IPv6, without extensions.
+"""
+
+from __future__ import annotations
+
+import struct
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
+_VERSION_AND_COMMAND = 0x21  # version 2, PROXY
+_TCP4, _TCP6 = 0x11, 0x21
+_HEAD = struct.Struct(">12sBBH")
+_PORTS = struct.Struct(">HH")
+
+Address = tuple[str, int]
+"""An IP address and a port."""
+
+
+def header(source: Address, destination: Address) -> bytes:
+    """What goes ahead of everything else on a connection that really goes from `source` to `destination`."""
+    one, other = _ip(source[0]), _ip(destination[0])
+    if isinstance(one, IPv4Address) and isinstance(other, IPv4Address):
+        family, packed = _TCP4, one.packed + other.packed
+    else:
+        family, packed = _TCP6, _v6(one).packed + _v6(other).packed
+    addresses = packed + _PORTS.pack(source[1], destination[1])
+    return _HEAD.pack(SIGNATURE, _VERSION_AND_COMMAND, family, len(addresses)) + addresses
+
+
+def _ip(host: str) -> IPv4Address | IPv6Address:
+    """The address, an IPv4 one that was mapped to IPv6 as such, and without a zone."""
+    address = ip_address(host.partition("%")[0])
+    return address.ipv4_mapped or address if isinstance(address, IPv6Address) else address
+
+
+def _v6(address: IPv4Address | IPv6Address) -> IPv6Address:
+    return IPv6Address(f"::ffff:{address}") if isinstance(address, IPv4Address) else address
