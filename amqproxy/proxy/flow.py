@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+import itertools
 from collections import deque
 from collections.abc import Iterable, Mapping
 from enum import Enum, auto
@@ -24,6 +26,9 @@ class Rest(Enum):
     PASSES = auto()
     IS_SWALLOWED = auto()
 
+
+_numbers = itertools.count()
+"""Keep those in order that are overtaken enough at the same time."""
 
 FRAME_COST = 256
 """Octets that a frame costs besides its own, about: else empty ones could wait without end."""
@@ -109,7 +114,9 @@ class Flow:
         "_gathered_cost",
         "_gathering",
         "_has_header",
+        "_overtaking",
         "_own_load",
+        "_passed",
         "_remaining",
         "_waiting_load",
         "decided",
@@ -147,7 +154,9 @@ class Flow:
         self.queue: deque[tuple[Frame, bool | None]] = deque()
         self.waiting: Waiting | None = None
         self.insertions: deque[tuple[Command, int | None]] = deque()
-        self.postponed: list[Postponed] = []
+        self.postponed: dict[Postponed, None] = {}
+        self._passed: dict[int, int] = {}
+        self._overtaking: dict[int, list[tuple[int, int, Postponed]]] = {}
         self._has_header = True
         self._remaining = 0
 
@@ -198,16 +207,21 @@ class Flow:
         return command, tag
 
     def postpone(self, postponed: Postponed) -> None:
-        self.postponed.append(postponed)
+        index = postponed.command.index
+        self.postponed[postponed] = None
+        heap = self._overtaking.setdefault(index, [])
+        heapq.heappush(heap, (self._passed.get(index, 0) + postponed.left, next(_numbers), postponed))
         self._waiting_load.add(postponed.cost)
 
     def no_longer_postponed(self, gone: Iterable[Postponed]) -> None:
         """Forget those that are sent, or are not to be sent at all."""
         for each in gone:
-            self.postponed.remove(each)
+            del self.postponed[each]
             self._waiting_load.remove(each.cost)
             if each.timer is not None:
                 each.timer.cancel()
+        if not self.postponed:
+            self._overtaking.clear()
 
     def gather(self, frames: list[Frame], stage: Stage) -> None:
         """Keep a command of which these have come until it has come as far as `stage`."""
@@ -300,12 +314,13 @@ class Flow:
 
     def overtaken_by(self, index: int) -> list[Postponed]:
         """Count a command of that method's: those that have been overtaken enough now."""
+        passed = self._passed[index] = self._passed.get(index, 0) + 1
+        heap = self._overtaking.get(index, [])
         ready = []
-        for each in self.postponed:
-            if each.command.index == index:
-                each.left -= 1
-                if each.left <= 0:
-                    ready.append(each)
+        while heap and heap[0][0] <= passed:
+            postponed = heapq.heappop(heap)[2]
+            if postponed in self.postponed:
+                ready.append(postponed)
         self.no_longer_postponed(ready)
         return ready
 

@@ -118,7 +118,8 @@ class ConfirmNumbers:
             self._settled.remove(self._settled_to)
             self._own.discard(self._settled_to)
         passed = bisect_right(self._starts, self._settled_to) - 1
-        if passed > 0:
+        is_full = len(self._starts) > MAX_OPEN
+        if passed > len(self._starts) // 2 or (is_full and passed):  # no sooner, so that numbers are seldom moved
             del self._starts[:passed], self._shifts[:passed]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from heapq import heappop
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -135,7 +137,7 @@ def test_overtaken_often_enough(bank: Bank) -> None:
     assert bank.octets == (soon.cost + later.cost, 0, 0)
     assert bank.flow.overtaken_by(BasicQos.index) == []
     assert bank.flow.overtaken_by(BasicDeliver.index) == [soon]
-    assert (bank.flow.postponed, bank.octets) == ([later], (later.cost, 0, 0))
+    assert (list(bank.flow.postponed), bank.octets) == ([later], (later.cost, 0, 0))
     assert bank.flow.overtaken_by(BasicDeliver.index) == [later]
     assert bank.octets == (0, 0, 0)
 
@@ -173,4 +175,23 @@ def test_once_cleared_nothing_counts_any_more(steps: list[str]) -> None:
     flow.clear()
     assert bank.octets == (0, 0, 0)
     assert not flow.is_held_up
-    assert (flow.gathered, flow.stage, list(flow.insertions), flow.postponed) == ([], Stage.NOTHING, [], [])
+    assert (flow.gathered, flow.stage, list(flow.insertions), list(flow.postponed)) == ([], Stage.NOTHING, [], [])
+
+
+def test_those_that_are_to_be_overtaken_are_not_looked_at_for_each_command(bank: Bank) -> None:
+    waiting = [postponed(500, tag=number) for number in range(1, 501)]
+    for each in waiting:
+        bank.flow.postpone(each)
+    looks = 0
+
+    def counting(heap: list[object]) -> object:
+        nonlocal looks
+        looks += 1
+        return heappop(heap)
+
+    with pytest.MonkeyPatch.context() as patching:
+        patching.setattr("amqproxy.proxy.flow.heapq.heappop", counting)
+        ready = [each for _ in range(500) for each in bank.flow.overtaken_by(BasicDeliver.index)]
+    assert ready == waiting
+    assert looks == 500
+    assert bank.octets == (0, 0, 0)

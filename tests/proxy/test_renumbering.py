@@ -1,5 +1,7 @@
 """The numbers of two legs that differ, against a broker and a client that keep plain lists."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -214,3 +216,27 @@ def test_a_transaction_cannot_be_as_long_as_one_likes(monkeypatch):
             numbers.settle(tag, False, may_be_taken_back=True)
     with pytest.raises(OverflowError):
         numbers.settle(11, False, may_be_taken_back=True)
+
+
+def test_what_is_confirmed_one_by_one_moves_the_others_seldom() -> None:
+    """Every second publish is withheld, and the broker confirms the rest each alone."""
+    moved = []
+    for count in (1000, 4000):
+        numbers = ConfirmNumbers(0)
+        for number in range(2, 2 * count, 2):
+            numbers.withhold(number)
+        numbers._starts = starts = _CountingList(numbers._starts)
+        for number in range(1, count):
+            assert numbers.translate(number, False) == [(2 * number - 1, False)]
+        moved.append(starts.moved)
+    assert moved[1] < 5 * moved[0]
+
+
+class _CountingList(list[int]):
+    """Counts the entries that are moved since others before them are deleted."""
+
+    moved = 0
+
+    def __delitem__(self, which: Any) -> None:
+        super().__delitem__(which)
+        self.moved += len(self)
