@@ -13,6 +13,7 @@ cdef class Entry:
     cdef public unsigned long long tag
     cdef public bint is_redelivered
     cdef public long long delivery_count
+    cdef public object away
 
 
 cpdef Entry taken(object queue, Message message, long long position, double expires_at)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from typing import TYPE_CHECKING
 
 from amqproxy.amqp091.properties import Properties
+from amqproxy.broker.away import Away, bring_back, put_away, whole
 from amqproxy.broker.message import Message
 from amqproxy.broker.packing import Stored
-from amqproxy.broker.parked import MESSAGE_COST, Parked, Place
+from amqproxy.broker.parked import MESSAGE_COST, UNREADABLE, Parked, Place
 from amqproxy.broker.work import Container
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Entry:
     """
 
     __slots__ = (
+        "away",
         "consumer",
         "delivery_count",
         "expires_at",
@@ -64,6 +66,8 @@ class Entry:
         self.tag = 0
         self.is_redelivered = False
         self.delivery_count = 0
+        self.away: Away | None = None
+        """Where the message's body is, if that is not in memory."""
 
 
 def taken(queue: Queue, message: Message, position: cython.longlong, expires_at: float) -> Entry:
@@ -78,6 +82,7 @@ def taken(queue: Queue, message: Message, position: cython.longlong, expires_at:
     entry.tag = 0
     entry.is_redelivered = False
     entry.delivery_count = 0
+    entry.away = None
     return entry
 
 
@@ -89,7 +94,7 @@ class Backlog:
     how many messages cannot be read any more, and the octets of their bodies.
     """
 
-    __slots__ = ("_expiries", "_fresh", "_parked", "_position", "_returned", "on_lost")
+    __slots__ = ("_expiries", "_fresh", "_parked", "_position", "_returned", "_returned_away", "on_lost")
 
     def __init__(self, on_lost: Callable[[int, int], None] = lambda messages, octets: None) -> None:
         self.on_lost = on_lost
@@ -98,6 +103,8 @@ class Backlog:
         self._parked: Parked | None = None
         self._position = 0
         self._returned: list[tuple[int, Entry]] = []
+        self._returned_away = 0
+        """Octets of the bodies of what has come back that are not in memory."""
 
     def __len__(self) -> int:
         count = len(self._fresh) + len(self._returned)
@@ -106,7 +113,7 @@ class Backlog:
     def __iter__(self) -> Iterator[Message]:
         """What waits, in its order."""
         for _, entry in sorted(self._returned, key=lambda each: each[0]):
-            yield entry.message
+            yield whole(entry)
         if self._parked is not None:
             yield from self._parked
         yield from self._fresh
@@ -128,7 +135,8 @@ class Backlog:
     def take(self, queue: Queue) -> Entry | None:
         """Take the first message out; there must be one. None where what is left cannot be read any more."""
         if self._returned:
-            return heapq.heappop(self._returned)[1]
+            entry: Entry = heapq.heappop(self._returned)[1]
+            return entry if entry.away is None or self._restore(entry) else None
         if self._parked is not None:
             return self._take_parked(queue)
         self._position += 1
@@ -143,6 +151,20 @@ class Backlog:
     def put_back(self, entry: Entry) -> None:
         """Let a message that was taken out wait where it was."""
         heapq.heappush(self._returned, (entry.position, entry))
+        if entry.away is not None:
+            self._returned_away += entry.away.octets
+
+    def _restore(self, entry: Entry) -> bool:
+        """Let what has come back have its body again; False where that is lost."""
+        assert entry.away is not None
+        octets = entry.away.octets
+        self._returned_away -= octets
+        try:
+            bring_back(entry)
+        except UNREADABLE:
+            self._lost(1, octets, None)
+            return False
+        return True
 
     def done(self, entry: Entry, *, is_used: bool = True) -> None:
         """What was taken out will not come back: somebody has used it, or it goes elsewhere."""
@@ -165,6 +187,7 @@ class Backlog:
         self._fresh = deque()
         self._expiries = None
         self._returned = []
+        self._returned_away = 0
         if self._parked is not None:
             self._parked.clear()
             self._parked = None
@@ -179,13 +202,25 @@ class Backlog:
     @property
     def octets_away(self) -> int:
         """What being parked saves in memory."""
-        return 0 if self._parked is None else self._parked.octets_away
+        return self._returned_away if self._parked is None else self._returned_away + self._parked.octets_away
+
+    def _came_back(self) -> Iterable[Entry]:
+        """What has come back."""
+        return (entry for _, entry in self._returned)
 
     def park(self, spill: Place, most: int) -> int:
-        """Let what is fresh wait on the disk, about `most` octets of it; how many that gives back.
+        """Let what is fresh wait on the disk, and then what came back, about `most` octets; how many that gives back.
 
         The first few stay in memory. `OSError` when the disk does not take them: then they wait where they were.
         """
+        freed = self._park_fresh(spill, most)
+        if freed < most:
+            back = put_away((entry for entry in self._came_back() if entry.away is None), spill, most - freed)
+            self._returned_away += back
+            freed += back
+        return freed
+
+    def _park_fresh(self, spill: Place, most: int) -> int:
         if self._parked is None and len(self._fresh) > 1:
             self._parked = self._new_parked()
             head = self._first_fresh(HEAD_MESSAGES, HEAD_OCTETS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from amqproxy.amqp091.errors import PreconditionFailed
@@ -15,7 +15,6 @@ from amqproxy.broker.message import Message
 from amqproxy.broker.output import MOST_WAITING, Waiting
 from amqproxy.broker.overdue import Overdue
 from amqproxy.broker.paging import Paging
-from amqproxy.broker.parked import MESSAGE_COST
 from amqproxy.broker.permissions import Permission
 from amqproxy.broker.schedule import Schedule
 from amqproxy.broker.users import User
@@ -24,6 +23,7 @@ from amqproxy.broker.work import Work
 
 if TYPE_CHECKING:
     from amqproxy.broker.link import Link
+    from amqproxy.broker.unacked import Unacked
 
 MAX_MESSAGE_SIZE = 134_217_728
 CONSUMER_TIMEOUT = 1800.0
@@ -84,7 +84,7 @@ class Broker:
         self.alarms: set[str] = set()
         self.waiting = Waiting(MOST_WAITING if memory_limit is None else min(MOST_WAITING, memory_limit // 4))
         self._causes: dict[str, set[str]] = {}
-        self.paging = Paging(memory_limit, lambda: self.vhosts.values(), self._paging_failed)
+        self.paging = Paging(memory_limit, lambda: self.vhosts.values(), self._paging_failed, self._all_unacked)
         self.parameters: list[dict[str, Any]] = []
         self.global_parameters: list[dict[str, Any]] = []
         self.sooner: Callable[[float], None] = lambda when: None
@@ -237,7 +237,7 @@ class Broker:
             octets += LINK_COST
             for channel in link.channels.values():
                 unacked = channel.deliveries.unacked
-                octets += CHANNEL_COST + unacked.octets + len(unacked) * MESSAGE_COST
+                octets += CHANNEL_COST + unacked.octets_in_memory
         return octets
 
     def measure(
@@ -277,6 +277,9 @@ class Broker:
             self.alarms.remove(resource)
         self.events.report("alarm.set" if is_on else "alarm.cleared", "", resource)
         self._for_each(list(self.links), lambda link: link.alarms_changed(now), now)
+
+    def _all_unacked(self) -> Iterator[Unacked]:
+        return (channel.deliveries.unacked for link in self.links for channel in link.channels.values())
 
     def _paging_failed(self, has_failed: bool, now: float) -> None:
         self.set_alarm("disk", has_failed, now, cause="paging")

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from amqproxy.amqp091.errors import AccessRefused, PreconditionFailed
 from amqproxy.amqp091.wire import Table
+from amqproxy.broker.away import whole
 from amqproxy.broker.backlog import FLAGS, HAS_EXPIRATION, HAS_PRIORITY, NEVER, Backlog, Entry
 from amqproxy.broker.consumer import Consumer
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.kept_backlog import KeptBacklog
 from amqproxy.broker.message import Message
 from amqproxy.broker.outcomes import ACK, GIVE_BACK, REJECT, REQUEUE
-from amqproxy.broker.parked import MESSAGE_COST, Place
+from amqproxy.broker.parked import MESSAGE_COST, UNREADABLE, Place
 from amqproxy.broker.policies import NO_EFFECT, Effect, effective_arguments
 from amqproxy.broker.prefetch import UNLIMITED
 from amqproxy.broker.queue_arguments import Settings
@@ -77,6 +78,8 @@ class Queue:
     """
 
     type: ClassVar[str] = "classic"
+    takes_back: ClassVar[bool] = True
+    """Does what is handed out and not wanted come back?"""
     _successor_waits: ClassVar[bool] = True
     """Does the next single active consumer wait for what the one that was cancelled has not settled?"""
     __slots__ = (
@@ -378,14 +381,19 @@ class Queue:
         """There is no more use for this here, for a reason that x-death will name."""
         self._quantum.left -= _LETTING_GO
         self.forget(entry, is_used=self.settings.dead_letter_exchange is None)
-        self._owner.dead_letter(self, entry.message, reason, now)
+        try:
+            message = entry.message if entry.away is None else whole(entry)
+        except UNREADABLE as error:
+            self._owner.failed(self, "messages lost", error, count=1)
+            return
+        self._owner.dead_letter(self, message, reason, now)
 
     def _put_back(self, entry: Entry) -> None:
         message = entry.message
         lane = self._lane(message, message.header[_FLAGS]) if self._max_priority else self._lanes[0][1]
         lane.put_back(entry)
         self._count += 1
-        self.octets += len(message.body)
+        self.octets += len(message.body) if entry.away is None else entry.away.octets
         if entry.expires_at != _NEVER:
             self._is_timed = True
 

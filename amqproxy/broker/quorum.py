@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from amqproxy.amqp091.errors import NotImplementedByServer, ResourceLocked
 from amqproxy.amqp091.wire import Field
+from amqproxy.broker.away import bring_back, whole
 from amqproxy.broker.backlog import NEVER, Backlog, Entry
 from amqproxy.broker.journal import Lane
 from amqproxy.broker.kept_backlog import KeptBacklog
 from amqproxy.broker.message import Message, header_with
-from amqproxy.broker.parked import Fetch
+from amqproxy.broker.parked import UNREADABLE, Fetch
 from amqproxy.broker.queue import Queue
 from amqproxy.broker.turns import SingleTurn
 from amqproxy.broker.work import Container
@@ -43,22 +44,29 @@ class ReturnsFirst(Backlog):
 
     def __iter__(self) -> Iterator[Message]:
         for entry in self._again:
-            yield entry.message
+            yield whole(entry)
         yield from super().__iter__()
 
     def put_back(self, entry: Entry) -> None:
         self._again.append(entry)
+        if entry.away is not None:
+            self._returned_away += entry.away.octets
 
     def put_behind(self, entry: Entry) -> None:
-        """Let a message that was taken out wait behind all others."""
+        """Let a message that was taken out wait behind all others. An error of `UNREADABLE` where its body is lost."""
+        bring_back(entry)
         self.add(entry.message, entry.expires_at)
         self._behind[self._position + len(self._fresh)] = entry
 
     def take(self, queue: Queue) -> Entry | None:
         if self._again:
-            return self._again.popleft()
+            again = self._again.popleft()
+            return again if again.away is None or self._restore(again) else None
         entry = super().take(queue)
         return self._behind.pop(entry.position, entry) if self._behind and entry is not None else entry
+
+    def _came_back(self) -> Iterable[Entry]:
+        return self._again
 
     @property
     def expires_at(self) -> float:
@@ -93,7 +101,7 @@ class KeptReturnsFirst(KeptBacklog):
 
     def __iter__(self) -> Iterator[Message]:
         for entry in self._again:
-            yield entry.message
+            yield whole(entry)
         yield from super().__iter__()
 
     def recover(self, queue: Queue) -> list[Entry]:
@@ -120,11 +128,14 @@ class KeptReturnsFirst(KeptBacklog):
 
     def put_back(self, entry: Entry) -> None:
         self._again.append(entry)
+        if entry.away is not None:
+            self._returned_away += entry.away.octets
         self._out.pop(entry.position)
         self._turn += 1
         self._lane.returned(entry.position, entry.delivery_count, self._turn)
 
     def put_behind(self, entry: Entry) -> None:
+        bring_back(entry)
         self._lane.settled(entry.position, self._out.pop(entry.position), is_used=False)
         self.add(entry.message, entry.expires_at)
         entry.position = self._position + len(self._fresh)
@@ -134,11 +145,16 @@ class KeptReturnsFirst(KeptBacklog):
     def take(self, queue: Queue) -> Entry | None:
         if self._again:
             again = self._again.popleft()
+            if again.away is not None and not self._restore(again):
+                return None
             self._went_out(again)
             self._lane.returned(again.position, again.delivery_count)
             return again
         entry = super().take(queue)
         return self._behind.pop(entry.position, entry) if self._behind and entry is not None else entry
+
+    def _came_back(self) -> Iterable[Entry]:
+        return self._again
 
     @property
     def expires_at(self) -> float:
@@ -222,7 +238,11 @@ class Quorum(Queue):
             self._put_back(entry)
 
     def _put_behind(self, entry: Entry) -> None:
-        self._lanes[0][1].put_behind(entry)
+        try:
+            self._lanes[0][1].put_behind(entry)
+        except UNREADABLE as error:
+            self._owner.failed(self, "messages lost", error, count=1)
+            return
         self._count += 1
         self.octets += len(entry.message.body)
         if entry.expires_at != NEVER:

@@ -47,6 +47,7 @@ class Stream(Queue):
     """
 
     type: ClassVar[str] = "stream"
+    takes_back: ClassVar[bool] = False
     __slots__ = ("_chunks", "_log", "_places", "_segments", "_writer")
 
     def __init__(self, name: str, owner: Owner, *, keeper: Keeper | None = None, **options: Any) -> None:

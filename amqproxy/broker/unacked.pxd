@@ -13,6 +13,7 @@ cdef class Unacked:
     cdef Py_ssize_t _start
     cdef Py_ssize_t _count
     cdef readonly long long octets
+    cdef unsigned long long _parked_to
 
     cpdef add(self, unsigned long long tag, Entry entry)
     cpdef list take(self, unsigned long long tag, bint multiple)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from amqproxy.amqp091.errors import PreconditionFailed
+from amqproxy.broker.away import put_away
 from amqproxy.broker.backlog import Entry
+from amqproxy.broker.parked import MESSAGE_COST, Place
 
 SPARSE = 1024
 """Places in the line from which on most of them must be taken."""
@@ -21,10 +25,10 @@ class Unacked:
 
     The newest are in a line, a place for each tag from `_first` on, those before `_start` empty. What stays for so long
     that the line grows sparse is one of the old, which are in the order of their tags too. `octets` is what the bodies
-    of all come to.
+    of all come to that are in memory.
     """
 
-    __slots__ = ("_count", "_first", "_line", "_old", "_start", "octets")
+    __slots__ = ("_count", "_first", "_line", "_old", "_parked_to", "_start", "octets")
 
     def __init__(self) -> None:
         self._old: dict[int, Entry] = {}
@@ -32,6 +36,7 @@ class Unacked:
         self._first = 1
         self._start = 0
         self._count = 0
+        self._parked_to = 0
         self.octets = 0
 
     def __len__(self) -> int:
@@ -179,3 +184,28 @@ class Unacked:
         self._first += len(self._line)
         self._line = []
         self._start = self._count = 0
+
+    # --- what memory has no room for
+
+    is_deleted = False
+    """It is there for as long as its channel."""
+
+    @property
+    def octets_in_memory(self) -> int:
+        """What it costs in memory, by and large."""
+        return self.octets + len(self) * MESSAGE_COST
+
+    def park(self, place: Place, most: int) -> int:
+        """Let the bodies of what is out wait on the disk, about `most` octets, the oldest first; how many that gives
+        back. `OSError` when the disk does not take them.
+        """
+        freed: int = put_away(self._in_memory(), place, most)
+        self.octets -= freed
+        return freed
+
+    def _in_memory(self) -> Iterator[Entry]:
+        """What has not been looked at yet, the oldest first."""
+        for entry in [*self._old.values(), *self._line[self._start :]]:
+            if entry is not None and entry.tag > self._parked_to and entry.away is None:
+                self._parked_to = entry.tag
+                yield entry
