@@ -20,7 +20,7 @@ import trio
 
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ConnectionForced, InternalError, ProtocolError, Scope
-from amqproxy.amqp091.frames import EVERY_METHOD, METHOD, Frame
+from amqproxy.amqp091.frames import EVERY_METHOD, HEARTBEAT_FRAME, METHOD, Frame
 from amqproxy.amqp091.grammar import CLIENT, CONNECTION_CLOSING, SERVER, Peer, State
 from amqproxy.amqp091.methods import ConnectionOpenOk, ConnectionStartOk, ConnectionTuneOk, Method
 from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, NAME, recognise
@@ -118,6 +118,7 @@ class Session:
         self._timer: trio.CancelScope | None = None
         self._room: dict[Peer, trio.Event] = {}
         self._going = 2
+        self._is_beating = False
 
     @property
     def client(self) -> Leg:
@@ -694,6 +695,25 @@ class Session:
         return self.state is State.CLOSED
 
     # --- the end
+
+    @property
+    def owes_heartbeats(self) -> bool:
+        """Does the broker expect heartbeats that the client does not send, since a rule has clamped what it said?"""
+        upstream = self.legs.get(SERVER)
+        if upstream is None or not upstream.connection.heartbeat or not upstream.takes_close:
+            return False
+        return not 0 < self.client.connection.heartbeat <= upstream.connection.heartbeat
+
+    def send_heartbeat(self) -> None:
+        """Send the broker a heartbeat, unless the last one is still on its way."""
+        if self._nursery is not None and not self._is_beating:
+            self._is_beating = True
+            self._nursery.start_soon(self._send_heartbeat)
+
+    async def _send_heartbeat(self) -> None:
+        with suppress(Broken):  # its own direction will say what happened
+            await self.legs[SERVER].transport.send(HEARTBEAT_FRAME)
+        self._is_beating = False
 
     def lose(self, peer: Peer, reason: str) -> None:
         """End the session because `peer` says or takes no more. It is reset, so that nothing it says then vanishes."""

@@ -1,4 +1,4 @@
-"""Hangs up on peers that have gone silent, or take nothing more; one task for all sessions, off the data path."""
+"""Hangs up on peers that say or take nothing more, and beats for clients: one task, off the data path."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import trio
 
-from amqproxy.amqp091.grammar import SERVER, Peer
+from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
 from amqproxy.config import Limits
 from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.session import Session
@@ -35,12 +35,18 @@ class Watchdog:
     def look(self, sessions: Iterable[Session], now: float) -> None:
         """End every session one of whose peers has been silent for too long, or does not take what is sent to it.
 
-        A peer that is not being listened to, because what it said before is still being passed on, is not silent.
+        A peer that is not being listened to, because what it said before is still being passed on, is not silent. A
+        broker that expects more heartbeats than the client sends gets them from here.
         """
         received, self._received = self._received, {}
         stalled, self._stalled = self._stalled, {}
         for session in sessions:
             with session.contained():
+                if session.owes_heartbeats:
+                    upstream = session.legs[SERVER].connection
+                    if upstream.heartbeat_is_due(CLIENT, now):
+                        upstream.heard(CLIENT, now)
+                        session.send_heartbeat()
                 for peer, leg in session.legs.items():
                     key = (session.number, peer)
                     reason = self._silent(key, leg, received.get(key), now) or self._deaf(key, leg, stalled, now)

@@ -225,9 +225,11 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
     def decide(self, seen: Seen, memory: Memory) -> Verdict:
         command = seen.command
         method: Method = command.method
-        if isinstance(method, ConnectionTuneOk):
-            close = None if self.tune is None else self.tune.objection(method)
-            return Verdict(command=command) if close is None else Verdict(command=None, close=close, is_final=True)
+        if isinstance(method, ConnectionTuneOk) and self.tune is not None:
+            close = self.tune.objection(method)
+            if close is not None:
+                return Verdict(command=None, close=close, is_final=True)
+            return Verdict(command=_altered(command, self.tune.answered(method)))
         new_method = self._changed_method(method, seen, memory)
         properties = body = None
         if self._needs >= Stage.HEADER and command.header is not None:

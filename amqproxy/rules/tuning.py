@@ -29,11 +29,18 @@ class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             heartbeat=_smaller(tune.heartbeat, self.heartbeat),
         )
 
+    def answered(self, answer: ConnectionTuneOk) -> ConnectionTuneOk:
+        """What the broker is told: no longer a heartbeat than this, whichever the client insists on.
+
+        Then each leg has its own, and the proxy sees to the broker's.
+        """
+        heartbeat = _smaller(answer.heartbeat, self.heartbeat)
+        return answer if heartbeat == answer.heartbeat else replace(answer, heartbeat=heartbeat)
+
     def objection(self, answer: ConnectionTuneOk) -> Close | None:
         """What RabbitMQ says to a client that takes more than it was offered.
 
-        To tell the broker less than the client goes by would only have the broker end it later. The heartbeat that a
-        client insists on stands, as it does with RabbitMQ: both peers have to go by the same.
+        To tell the broker less than the client goes by would only have the broker end it later.
         """
         for field, most, value in (
             ("channel_max", self.channel_max, answer.channel_max),

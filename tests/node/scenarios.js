@@ -214,6 +214,29 @@ const scenarios = {
       assert.ok(await queue(channel));
     }),
 
+  named_queues: () =>
+    withChannel(async (channel) => {
+      const where = `amqplib.${randomBytes(8).toString('hex')}`;
+      for (const options of [{}, { durable: false }, { durable: false, maxPriority: 5 }]) {
+        await channel.assertQueue(where, options);
+        await channel.checkQueue(where);
+        await channel.prefetch(1, true);
+        const received = new Promise((resolve) => {
+          channel.consume(where, (message) => {
+            channel.ack(message);
+            resolve(message.content.toString());
+          }, { consumerTag: 'me' });
+        });
+        channel.sendToQueue(where, Buffer.from('one'), { persistent: true, priority: 3 });
+        assert.equal(await received, 'one');
+        await channel.cancel('me');
+      }
+      await channel.deleteQueue(where);
+      assert.ok(await queue(channel));
+      assert.ok((await channel.assertQueue(where, { autoDelete: true, durable: false })).queue);
+      await channel.deleteQueue(where);
+    }),
+
   field_tables: () =>
     withChannel(async (channel) => {
       const headers = {

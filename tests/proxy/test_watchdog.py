@@ -9,10 +9,15 @@ import structlog
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from amqproxy.amqp091.frames import encode_method
+from amqproxy.amqp091.grammar import CLIENT, SERVER
+from amqproxy.amqp091.methods import ConnectionTuneOk
 from amqproxy.config import Limits
 from amqproxy.proxy import watchdog
+from amqproxy.rules.judge import RuleSet
 from tests.proxy.stage import HANDSHAKE, Actor, Stage, staged
 from tests.proxy.words import method, octets
+from tests.rules.scene import rule
 
 HEARTBEAT = 60
 GONE = 2 * HEARTBEAT
@@ -197,3 +202,36 @@ async def test_a_broker_that_takes_nothing_for_long_is_given_up_only_without_hea
         assert "connection.close 320" in await stage.client.sees()
         await stage.is_over.wait()
         assert log[-1]["reason"] == "upstream has taken nothing for 1800 s"
+
+
+@pytest.mark.parametrize("agreed", [0, 60])
+async def test_a_broker_that_expects_more_heartbeats_gets_them(
+    agreed: int, limits: Limits, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """The client goes by what it said, and the broker by what a rule has made of that."""
+    clamp = RuleSet([rule('action = "rewrite"\ntune.heartbeat = 10')])
+    async with staged(HANDSHAKE.partition(">> connection.tune-ok")[0], limits=limits, rules=clamp) as stage:
+        stage.client.say(encode_method(0, ConnectionTuneOk(2047, 131_072, agreed)) + octets("connection.open"))
+        await stage.play("<< connection.open-ok")
+        legs = stage.session.legs
+        assert [legs[peer].connection.heartbeat for peer in (CLIENT, SERVER)] == [agreed, 10]
+        nursery.start_soon(watchdog.watch, {1: stage.session}, limits)
+        for _ in range(20):
+            await trio.sleep(5)
+            stage.broker.perform("heartbeat")
+        heard = await stage.broker.sees()
+        assert 18 <= heard.split(", ").count("heartbeat") <= 20
+        assert not stage.is_over.is_set()
+        stage.client.perform("heartbeat")
+        await stage.is_over.wait()
+        assert stage.count("upstream_failures_total", reason="lost") == 1
+
+
+async def test_who_beats_as_the_broker_expects_is_not_helped(
+    limits: Limits, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    async with staged(HANDSHAKE, limits=limits) as stage:
+        assert not stage.session.owes_heartbeats
+        nursery.start_soon(watchdog.watch, {1: stage.session}, limits)
+        await keep_talking(stage, client=True, broker=True, seconds=GONE)
+        assert (await stage.broker.sees()).split(", ").count("heartbeat") == 4

@@ -176,7 +176,7 @@ def who_may_do_what(example: Example) -> None:
     assert channel.basic_get("orders.q") == (None, None, None)
     for denied in (
         lambda on: on.basic_get("amq.private"),
-        lambda on: on.queue_declare("orders.q", passive=True),
+        lambda on: on.queue_declare("orders.q"),
         lambda on: on.exchange_bind("other", "secret"),
     ):
         with refused(403, "by rule 'who may do what, line"):
@@ -474,12 +474,16 @@ def the_broker_knows_one_user(example: Example) -> None:
     assert '{"via","amqproxy"}' in mine
     assert '{"peer","127.' in mine
     assert mine.endswith("\t64\t65536\t20")
+    named = {"connection_name": "never beats"}
+    _ = example.connection(credentials=credentials, client_properties=named, heartbeat=0)
+    lines = example.rabbitmq.ctl("list_connections", *words).splitlines()
+    assert [line.endswith("\t20") for line in lines if "never beats" in line] == [True]
 
 
 def queues_are_replicated_and_nothing_stays_for_ever(example: Example) -> None:
     channel = example.channel()
     arguments = {"x-max-priority": 3, "x-message-ttl": 10**9}
-    channel.queue_declare("orders.new", exclusive=True, arguments=arguments)
+    channel.queue_declare("orders.new", arguments=arguments)
     is_so = {"x-queue-type": "quorum", "x-dead-letter-exchange": "dead", "x-message-ttl": 604800000}
     example.behind.queue_declare("orders.new", durable=True, arguments=is_so)
     headers = {"x-corr": "7", "x-internal-a": 1}

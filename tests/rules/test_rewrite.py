@@ -415,6 +415,7 @@ def test_limits_are_offered_smaller_and_held_to() -> None:
     made = rewrite("tune = {channel_max = 8, frame_max = 4096, heartbeat = 10}")
     assert left(made, heard(ConnectionTune(2047, 131_072, 60))).method == ConnectionTune(8, 4096, 10)
     assert passes(made, said(ConnectionTuneOk(8, 4096, 10)))
+    assert left(made, said(ConnectionTuneOk(8, 4096, 600))).method == ConnectionTuneOk(8, 4096, 10)
     verdict = decided(made, said(ConnectionTuneOk(9, 4096, 10)))
     assert (verdict.command, verdict.is_final) == (None, True)
     text = "NOT_ALLOWED - negotiated channel_max = 9 is higher than the maximum allowed value (8)"

@@ -28,7 +28,7 @@ def test_the_broker_offers_no_more(
     ("answer", "text"),
     [
         ((10, 8192, 5), None),
-        ((1, 4096, 600), None),  # a heartbeat is the client's choice
+        ((1, 4096, 600), None),  # which is made less for the broker
         ((1, 4096, 0), None),
         ((11, 8192, 5), "NOT_ALLOWED - negotiated channel_max = 11 is higher than the maximum allowed value (10)"),
         ((0, 8192, 5), "NOT_ALLOWED - negotiated channel_max = no limit is higher than the maximum allowed value (10)"),
@@ -40,3 +40,10 @@ def test_a_client_that_takes_more_is_told_so(answer: tuple[int, int, int], text:
     close = Tuning(channel_max=10, frame_max=8192, heartbeat=5).objection(ConnectionTuneOk(*answer))
     assert (close and (close.code, close.text)) == (text and (530, text))
     assert Tuning().objection(ConnectionTuneOk(*answer)) is None
+
+
+@pytest.mark.parametrize(("said", "told"), [(600, 5), (0, 5), (6, 5), (5, 5), (2, 2)])
+def test_the_broker_is_told_no_longer_a_heartbeat(said: int, told: int) -> None:
+    tuning, answer = Tuning(channel_max=10, heartbeat=5), ConnectionTuneOk(10, 8192, said)
+    assert tuning.answered(answer) == ConnectionTuneOk(10, 8192, told)
+    assert Tuning(channel_max=10).answered(answer) is answer
