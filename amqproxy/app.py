@@ -71,19 +71,20 @@ async def run(
     reread: Callable[[], Config] | None = None,
     wanted: Filter | None = None,
     *,
+    body: int = 0,
     ends_with_reader: bool = False,
 ) -> None:
     """Run the proxy until SIGTERM or SIGINT, then drain it. On SIGHUP, take over what `reread` finds: see `reload`.
 
-    With `render`, every record is printed on standard output as that makes it, or only those that
-    are `wanted`. When the reader of standard output goes away, printing ends; with `ends_with_reader`, that drains the
-    proxy too, and is raised as `BrokenPipeError`. A second signal ends it at once, with `KeyboardInterrupt`, and one
-    that comes before it listens ends the process. `ConfigError` when a file of the config is not right, `Unavailable`
-    when an address cannot be had.
+    With `render`, every record is printed on standard output as that makes it, or only those that are `wanted`, with
+    as many bytes of each body frame as `body` says. When the reader of standard output goes away, printing ends; with
+    `ends_with_reader`, that drains the proxy too, and is raised as `BrokenPipeError`. A second signal ends it at once,
+    with `KeyboardInterrupt`, and one that comes before it listens ends the process. `ConfigError` when a file of the
+    config is not right, `Unavailable` when an address cannot be had.
     """
     metrics = Metrics()
     metrics.count_log(dropped)
-    printing = Printing(render, config.limits, metrics) if render else None
+    printing = Printing(render, config.limits, metrics, body=body) if render else None
     log = logger()
     drain = trio.Event()
     is_done = False

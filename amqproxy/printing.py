@@ -28,11 +28,12 @@ Render = Callable[[Record], str]
 class Printing:
     """Carries a `Printer`'s records to standard output, each as the line that `render` makes of it.
 
-    `is_unheard` once the reader of standard output is gone: after that nothing is printed any more.
+    Records show as many bytes of each body frame as `body` says. `is_unheard` once the reader of standard output is
+    gone: after that nothing is printed any more.
     """
 
-    def __init__(self, render: Render, limits: Limits, metrics: Metrics) -> None:
-        self.printer = Printer(limits.print_backlog, limits.print_memory, metrics, self._wake)
+    def __init__(self, render: Render, limits: Limits, metrics: Metrics, *, body: int = 0) -> None:
+        self.printer = Printer(limits.print_backlog, limits.print_memory, metrics, self._wake, body=body)
         self.is_unheard = False
         self._render = render
         self._something = trio.Event()

@@ -60,8 +60,11 @@ class Skipped(msgspec.Struct, frozen=True, gc=False):
 Passed: TypeAlias = FramesPassed | HeaderPassed | Skipped
 
 
-def records_of(passed: Passed) -> Iterator[Record]:
-    """The records of what passed, one a frame; of type "error" where a frame's payload turns out to be malformed."""
+def records_of(passed: Passed, *, body: int = 0) -> Iterator[Record]:
+    """The records of what passed, one a frame; of type "error" where a frame's payload turns out to be malformed.
+
+    They show as many bytes of each body frame as `body` says.
+    """
     if isinstance(passed, FramesPassed):
         for frame in passed.frames:
             yield record_frame(
@@ -70,6 +73,7 @@ def records_of(passed: Passed) -> Iterator[Record]:
                 stream=passed.stream,
                 connection=passed.connection,
                 sender=passed.sender,
+                body=body,
             )
         return
     record = Record(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Annotated
@@ -10,13 +11,15 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from amqproxy.cli.failure import MISUSED, Failure
-from amqproxy.cli.printing import renderer, wanted
+from amqproxy.cli.printing import checked_body, renderer, wanted
+from amqproxy.cli.progress import Progress
 
 
 def decode(
     *files: Annotated[Path, Parameter(allow_leading_hyphen=True)],
     json: Annotated[bool, Parameter(negative="")] = False,
     filter: str | None = None,
+    body: int = 0,
 ) -> None:
     """Decode the AMQP in captures: pcap or pcapng, plain or gzip; - is standard input.
 
@@ -28,6 +31,8 @@ def decode(
         One JSON object a line for each frame, instead of text.
     filter
         A CEL expression, as rules have them: only the frames of commands for which it holds. See docs/rules.md.
+    body
+        So many bytes of each body frame, too; 1024 where --body stands alone.
     """
     from amqproxy.capture.choice import chosen
     from amqproxy.capture.decode import read_passed
@@ -41,6 +46,7 @@ def decode(
         raise Failure(f"decode: unknown option {unknown[0]}; for a file of that name, say ./{unknown[0]}", MISUSED)
     render = renderer(json)
     selected = wanted(filter)
+    records = partial(records_of, body=checked_body(body))
     write = sys.stdout.write
     count = 0
 
@@ -48,15 +54,21 @@ def decode(
         if notice.kind is NoticeKind.CUT_SHORT and not notice.offset:
             raise Failure(str(notice))  # not even the file's own header is whole
         if notice.kind is not NoticeKind.IGNORED or not count:
+            progress.clear()
             print(f"amqproxy: {notice}", file=sys.stderr)
 
     for file in files:
         count = 0
+        progress = Progress(file)
         try:
-            passed = read_passed(file, notify)
-            for record in chain.from_iterable(map(records_of, chosen(passed, selected) if selected else passed)):
-                write(render(record) + "\n")
-                count += 1
+            with progress.reading() as source:
+                passed = read_passed(source, notify)
+                for record in chain.from_iterable(map(records, chosen(passed, selected) if selected else passed)):
+                    line = render(record) + "\n"
+                    if progress.is_in_the_way:
+                        progress.clear()
+                    write(line)
+                    count += 1
         except CaptureError as error:
             sys.stdout.flush()
             raise Failure(str(error)) from None

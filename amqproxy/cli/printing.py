@@ -12,6 +12,25 @@ if TYPE_CHECKING:
     from amqproxy.taps.record import Record
 
 
+USUAL_BODY = 1024
+"""Bytes of a body that `--body` shows where it does not say how many."""
+
+
+def with_value_of_body(arguments: list[str]) -> list[str]:
+    """The arguments with `--body=1024` for a bare `--body`, where that is an option whose value may be left out."""
+    if arguments[:1] not in (["decode"], ["run"]):
+        return arguments
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    options = [f"--body={USUAL_BODY}" if each == "--body" else each for each in arguments[:end]]
+    return options + arguments[end:]
+
+
+def checked_body(size: int) -> int:
+    if size < 0:
+        raise Failure(f"--body={size}: a number of bytes is not negative", MISUSED)
+    return size
+
+
 def renderer(json: bool) -> Callable[[Record], str]:
     if json:
         return lambda record: record.to_json().decode()

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from amqproxy.cli.failure import MISUSED, Failure
-from amqproxy.cli.printing import renderer, wanted
+from amqproxy.cli.printing import checked_body, renderer, wanted
 
 
 def run(
@@ -20,6 +20,7 @@ def run(
     print_: Annotated[bool, Parameter(name="--print", negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
     filter: str | None = None,
+    body: int = 0,
     exit_on_closed_output: Annotated[bool, Parameter(negative="")] = False,
     log_format: Literal["text", "json"] | None = None,
     log_level: Literal["debug", "info", "warning", "error"] | None = None,
@@ -44,6 +45,8 @@ def run(
         As --print, but one JSON object a line for each frame, as `decode --json` does.
     filter
         With --print or --json: a CEL expression, as rules have them: only the commands for which it holds.
+    body
+        With --print or --json: so many bytes of each body frame, too; 1024 where --body stands alone.
     exit_on_closed_output
         With --print: drain and exit, with 141, when the reader of standard output goes away. Else only printing ends.
     log_format
@@ -62,8 +65,9 @@ def run(
 
     if filter is not None and not (print_ or json):
         raise Failure("run: --filter says what is printed: it needs --print or --json", MISUSED)
-    if exit_on_closed_output and not (print_ or json):
-        raise Failure("run: --exit-on-closed-output needs --print or --json", MISUSED)
+    for option, is_given in (("--body", body != 0), ("--exit-on-closed-output", exit_on_closed_output)):
+        if is_given and not (print_ or json):
+            raise Failure(f"run: {option} needs --print or --json", MISUSED)
 
     def read() -> Config:
         return merged(load(config) if config else Config(), listen, upstream, metrics, log_format, log_level)
@@ -81,6 +85,7 @@ def run(
                     render,
                     read if config else None,
                     wanted(filter),
+                    body=checked_body(body),
                     ends_with_reader=exit_on_closed_output,
                 )
             )

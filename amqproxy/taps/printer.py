@@ -26,11 +26,12 @@ class Printer:
     """A tap that makes records of what sessions relay, and hands them out in batches.
 
     `backlog` bounds the records that wait, `memory` the bytes that they and those that were taken last may take. `wake`
-    is called when there is something to take.
+    is called when there is something to take. Records show as many bytes of each body frame as `body` says.
     """
 
-    def __init__(self, backlog: int, memory: int, metrics: Metrics, wake: Callable[[], None]) -> None:
+    def __init__(self, backlog: int, memory: int, metrics: Metrics, wake: Callable[[], None], *, body: int = 0) -> None:
         self._backlog = backlog
+        self._body = body
         self._memory = memory
         self._waiting_size = 0
         self._taken_size = 0
@@ -65,10 +66,10 @@ class Printer:
     def saw_frames(self, session: Watched, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
         where = _where(session)
         for made, frame in enumerate(frames):
-            cost = _cost(frame)
+            cost = _cost(frame, self._body)
             if not self._has_room(cost, len(frames) - made):
                 break  # the rest is not even made
-            self._add(record_frame(frame, sender=sender, note=note, **where), cost)
+            self._add(record_frame(frame, sender=sender, note=note, body=self._body, **where), cost)
         self._wake()
 
     def saw_violation(self, session: Watched, sender: Peer, error: ProtocolError) -> None:
@@ -92,9 +93,10 @@ class Printer:
         self._waiting_size += cost
 
 
-def _cost(frame: Frame) -> int:
+def _cost(frame: Frame, body: int) -> int:
     """The bytes that the record of a frame takes, about."""
-    return RECORD_COST if frame.kind == BODY else RECORD_COST + DECODED_FACTOR * frame.size
+    shown = min(frame.size, body) if frame.kind == BODY else frame.size
+    return RECORD_COST + DECODED_FACTOR * shown
 
 
 class _Where(TypedDict):

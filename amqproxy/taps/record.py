@@ -32,7 +32,8 @@ class Record(msgspec.Struct, rename={"sender": "from"}, omit_defaults=True, kw_o
     """A frame, a protocol header, or an error, with where and when it passed.
 
     `ts_ns` is in nanoseconds since 1970; `stream` numbers the connection within the file or the
-    run; `connection` names both ends, the client's first; `size` is octets of payload. An error has
+    run; `connection` names both ends, the client's first; `size` is octets of payload, of which `body` is
+    the beginning, where that is asked for. An error has
     the reply `code` it calls for, the `reason`, the `offset` in its direction's octets, and how
     many octets were `lost`. Of a command that rules acted on: the `rules`, the `tags` that they gave it, and the
     `verdict`, what became of it. Where it did not go on as it came there is a record of either, whose `leg` says where
@@ -50,6 +51,7 @@ class Record(msgspec.Struct, rename={"sender": "from"}, omit_defaults=True, kw_o
     arguments: dict[str, Any] | None = None
     properties: dict[str, Any] | None = None
     size: int | None = None
+    body: Any = None
     code: int | None = None
     reason: str | None = None
     offset: int | None = None
@@ -86,9 +88,12 @@ def _escaped(value: Any) -> Any:
 
 
 def record_frame(
-    frame: Frame, *, ts_ns: int, stream: int, connection: str, sender: str, note: Note = NOTHING
+    frame: Frame, *, ts_ns: int, stream: int, connection: str, sender: str, note: Note = NOTHING, body: int = 0
 ) -> Record:
-    """The record of a 0-9-1 frame; of type "error" when its payload turns out to be malformed."""
+    """The record of a 0-9-1 frame; of type "error" when its payload turns out to be malformed.
+
+    Of a body frame, it shows as many bytes as `body` says.
+    """
     record = Record(
         ts_ns=ts_ns,
         stream=stream,
@@ -111,11 +116,27 @@ def record_frame(
             header: ContentHeader = frame.header
             record.properties = plain_mapping(header.properties.present())
             record.arguments = {"body_size": header.body_size}
+        elif body and record.type == "body":
+            record.body = excerpt(frame.payload, body)
     except ProtocolError as error:
         record.type = "error"
         record.code, record.reason, record.offset = error.code, error.reply_text, error.offset
         record.lost = frame.size
     return record
+
+
+def excerpt(payload: bytes, most: int) -> Any:
+    """The first bytes of a payload: text where they are UTF-8 that can be printed, else `{"base64": "…"}`."""
+    start = payload[:most]
+    try:
+        text = start.decode()
+    except UnicodeDecodeError as error:
+        if len(start) == len(payload) or error.reason != "unexpected end of data" or not error.start:
+            return _base64(start)
+        text = start[: error.start].decode()  # the last character is not all within what is shown
+    if text.isprintable() or all(each.isprintable() or each in "\t\n\r" for each in text):
+        return text
+    return _base64(start)
 
 
 def record_protocol_header(octets: bytes, *, ts_ns: int, stream: int, connection: str, sender: str) -> Record:

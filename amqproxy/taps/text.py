@@ -50,14 +50,19 @@ def _what(record: Record) -> str:
         size = (record.arguments or {}).get("body_size", 0)
         return f"  header  {size} octets to come  {pairs(record.properties or {})}"
     if record.type == "body":
-        return f"  body  {record.size} octets"
+        shown = "" if record.body is None else f"  {value_text(record.body)}"
+        return f"  body  {record.size} octets{shown}"
     if record.type == "protocol-header":
         return f"protocol header: {record.protocol}"
     if record.type == "error":
         place = "" if record.offset is None else f" at octet {record.offset}"
         lost = f", {record.lost} octets lost" if record.lost else ""
-        return f"ERROR {record.code or ''} {record.reason}{place}{lost}"
+        return f"ERROR {record.code or ''} {_printable(record.reason or '')}{place}{lost}"
     return record.type
+
+
+def _printable(text: str) -> str:
+    return text if text.isprintable() else _in_ascii(text)[1:-1]
 
 
 def pairs(values: Mapping[str, Any]) -> str:

@@ -93,13 +93,43 @@ def test_times_that_no_calendar_has(options: list[str], amqproxy: Amqproxy, tmp_
         assert "basic.publish" in out
 
 
-def capture_of(routing_key: str, *, at: int = 0) -> bytes:
+def capture_of(routing_key: str, *, at: int = 0, body: bytes = b"x") -> bytes:
     """A client that publishes, some microseconds after 1970."""
     methods = (ConnectionTuneOk(2047, 131072, 60), ChannelOpen())
     said = HEADER + b"".join([encode_method(channel, method) for channel, method in enumerate(methods)])
-    said += Command(1, BasicPublish(routing_key=routing_key), body=b"x").encode(0)
+    said += Command(1, BasicPublish(routing_key=routing_key), body=body).encode(0)
     segments = [building.tcp(flags=building.SYN, seq=99), building.tcp(said, seq=100)]
     blocks = [building.section(), building.interface()]
     for number, segment in enumerate(segments):
         blocks.append(building.enhanced(at + number, building.ethernet(building.ipv4(segment))))
     return b"".join(blocks)
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ([], None),
+        (["--body"], "x" * 1024),
+        (["--body=5"], "x" * 5),
+        (["--body", "--json"], "x" * 1024),
+        (["--body=0"], None),
+        (["--body=9999", "--filter", "size > 5"], "x" * 2000),
+    ],
+)
+def test_bodies_on_request(options: list[str], shown: str | None, amqproxy: Amqproxy, tmp_path: Path) -> None:
+    file = tmp_path / "capture"
+    file.write_bytes(capture_of("k", body=b"x" * 2000))
+    for arguments in ([*options, str(file)], [str(file), *options]):
+        code, out, err = amqproxy("decode", *arguments)
+        assert (code, err) == (0, "")
+        last = out.splitlines()[-1]
+        if "--json" in options:
+            assert json.loads(last)["body"] == shown
+        else:
+            assert last.endswith("2000 octets" if shown is None else f"2000 octets  {shown}")
+
+
+def test_a_body_of_less_than_nothing(amqproxy: Amqproxy) -> None:
+    code, out, err = amqproxy("decode", "--body=-1", "x.pcap")
+    assert (code, out) == (MISUSED, "")
+    assert "--body=-1" in err

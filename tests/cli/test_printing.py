@@ -6,7 +6,7 @@ import pytest
 from amqproxy.amqp091.frames import Frame, encode_method
 from amqproxy.amqp091.methods import BasicAck
 from amqproxy.cli.failure import MISUSED, Failure
-from amqproxy.cli.printing import renderer, wanted
+from amqproxy.cli.printing import renderer, wanted, with_value_of_body
 from amqproxy.taps.record import record_frame
 
 RECORD = record_frame(
@@ -29,3 +29,17 @@ def test_an_expression_that_is_none(expression: str) -> None:
     with pytest.raises(Failure, match=r"^--filter: ") as failure:
         wanted(expression)
     assert failure.value.code == MISUSED
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["decode", "--body", "a"], ["decode", "--body=1024", "a"]),
+        (["run", "--print", "--body"], ["run", "--print", "--body=1024"]),
+        (["decode", "--body=3", "--", "--body"], ["decode", "--body=3", "--", "--body"]),
+        (["control", "held", "--body", "3"], ["control", "held", "--body", "3"]),
+        ([], []),
+    ],
+)
+def test_the_number_of_bytes_of_a_body_may_be_left_out(arguments: list[str], expected: list[str]) -> None:
+    assert with_value_of_body(arguments) == expected

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from amqproxy.amqp091.errors import FrameError
+from amqproxy.amqp091.frames import BODY, Frame, encode_frame
 from amqproxy.amqp091.frames import HEADER as HEADER_FRAME
-from amqproxy.amqp091.frames import Frame, encode_frame
 from amqproxy.amqp091.grammar import CLIENT, SERVER
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.protocol_header import HEADER
@@ -85,3 +85,13 @@ def test_bytes_that_wait_are_bounded_too() -> None:
     assert len(printer.take()) == 0
     printer.saw_frames(Session(), CLIENT, [large] * 20)  # they are written by now
     assert len(printer.take()) == count
+
+
+def test_bodies_count_where_they_are_shown() -> None:
+    frames = [Frame(encode_frame(BODY, 1, b"x" * 10_000))] * 10
+    for body, kept in ((0, 10), (100, 10), (10_000, 2)):
+        printer = Printer(100, 100_000, Metrics(), Bell(), body=body)
+        printer.saw_frames(Session(), CLIENT, frames)
+        records = printer.take()
+        assert len(records) == kept
+        assert {len(record.body or "") for record in records} == {body}

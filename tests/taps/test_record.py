@@ -208,3 +208,37 @@ def test_any_header_has_json(header: ContentHeader) -> None:
 def test_what_does_not_apply_is_absent() -> None:
     record = Record(type="body", sender="client", **WHERE)
     assert set(json.loads(record.to_json())) == {"ts_ns", "stream", "connection", "from", "type"}
+
+
+@pytest.mark.parametrize(
+    ("payload", "most", "shown"),
+    [
+        (b"hello", 1024, "hello"),
+        (b"hello", 3, "hel"),
+        (b"hello", 0, None),
+        (b"", 10, ""),
+        ("añb".encode(), 2, "a"),
+        ("añb".encode(), 3, "añ"),
+        (b"a\n\tb\r", 10, "a\n\tb\r"),
+        (b"a\0b", 10, {"base64": "YQBi"}),
+        (b"\x1b[2J", 10, {"base64": "G1sySg=="}),
+        (b"a\xff", 10, {"base64": "Yf8="}),
+        (b"a\xc3", 10, {"base64": "YcM="}),
+        (b"\xc3\xb1", 1, {"base64": "ww=="}),
+    ],
+)
+def test_a_body_is_shown_where_that_is_asked_for(payload: bytes, most: int, shown: Any) -> None:
+    record = record_frame(Frame(encode_frame(BODY, 1, payload)), sender="client", body=most, **WHERE)
+    assert record.body == shown
+    told = json.loads(record.to_json())
+    assert told.get("body") == shown
+    assert told["size"] == len(payload)
+
+
+def test_nothing_but_a_body_has_one() -> None:
+    for octets in (
+        encode_method(1, BasicPublish()),
+        encode_frame(HEADER, 1, ContentHeader(5).encode()),
+        HEARTBEAT_FRAME,
+    ):
+        assert record_frame(Frame(octets), sender="client", body=100, **WHERE).body is None

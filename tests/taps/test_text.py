@@ -92,3 +92,22 @@ def test_any_method_is_one_printable_line(method: Method, ts_ns: int) -> None:
 def test_times_that_no_calendar_has(ts_ns: int) -> None:
     record = record_frame(Frame(HEARTBEAT_FRAME), **{**WHERE, "ts_ns": ts_ns})
     assert line(record).endswith("heartbeat")
+
+
+@pytest.mark.parametrize(
+    ("payload", "shown"),
+    [
+        (b"hello", "5 octets  hello"),
+        (b"hello there", '11 octets  "hello the"'),
+        (b"a\nb", '3 octets  "a\\nb"'),
+        (b"\x1b[2J", '4 octets  {"base64": "G1sySg=="}'),
+    ],
+)
+def test_bodies_where_they_are_asked_for(payload: bytes, shown: str) -> None:
+    record = record_frame(Frame(encode_frame(BODY, 1, payload)), body=9, **WHERE)
+    assert line(record).endswith(f"ch 1      body  {shown}")
+
+
+def test_a_terminal_does_not_obey_the_reason_of_an_error() -> None:
+    text = line(record_error(FrameError("no \x1b[2J"), **WHERE))
+    assert text.endswith("no \\u001b[2J")
