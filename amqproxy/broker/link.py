@@ -38,6 +38,7 @@ from amqproxy.amqp091.methods import (
     Method,
 )
 from amqproxy.amqp091.protocol_header import HEADER, NAME, recognise
+from amqproxy.amqp091.rabbitmq_errors import reworded, reworded_reading
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker import sasl
 from amqproxy.broker.broker import Broker, limit
@@ -45,7 +46,6 @@ from amqproxy.broker.output import Output
 from amqproxy.broker.publishes import Publishes
 from amqproxy.broker.server_channel import ServerChannel
 from amqproxy.broker.users import User
-from amqproxy.broker.wording import reworded, reworded_reading
 from amqproxy.broker.work import Job, Steps
 
 try:

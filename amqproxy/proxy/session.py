@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager, suppress
+from copy import copy
 from enum import Enum, auto
 from functools import partial
 
@@ -24,6 +25,7 @@ from amqproxy.amqp091.frames import EVERY_METHOD, HEARTBEAT_FRAME, METHOD, Frame
 from amqproxy.amqp091.grammar import CLIENT, CONNECTION_CLOSING, SERVER, Peer, State
 from amqproxy.amqp091.methods import ConnectionOpenOk, ConnectionStartOk, ConnectionTuneOk, Method
 from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, NAME, recognise
+from amqproxy.amqp091.rabbitmq_errors import reworded, reworded_reading
 from amqproxy.config import Limits
 from amqproxy.proxy.account import Account, End
 from amqproxy.proxy.copy_drops import DropReason
@@ -108,6 +110,7 @@ class Session:
         self._farewells: dict[Peer, ProtocolError] = {}
         self._lost: set[Peer] = set()
         self._has_failed = False
+        self._culprit: Frame | None = None
         self._rules = rules
         self._mirrors = mirrors
         self._memory = memory
@@ -358,6 +361,7 @@ class Session:
             if self._crossing is not None:
                 await self._answer(self._crossing, source)
             if error is not None:
+                self._culprit = _culprit(frames, error)
                 raise error
             if self._asked is not None and await self._is_answered():
                 return Ending.OVER
@@ -489,8 +493,8 @@ class Session:
             self._account.log(level, text)
         for sender, command, verdict in effects.refused:
             self._account.note_refusal(crossing.judge, sender, command, verdict)
-        for copy in effects.mirrored:
-            self._mirror(copy)
+        for mirrored in effects.mirrored:
+            self._mirror(mirrored)
         for number in effects.held:
             with self._account.contained("hold not announced"):
                 self._on_hold(self, number)
@@ -736,8 +740,17 @@ class Session:
     def _refuse(self, sender: Peer, error: ProtocolError) -> None:
         """End the session because of what `sender` sent; the other side is told that it was not its fault."""
         self._account.note_violation(sender, error)
-        self._farewells[sender] = error
+        self._farewells[sender] = self._reworded(error) if sender is CLIENT else error
         self._farewells[sender.other] = ConnectionForced(f"the {sender} broke the protocol: {error.reply_text}")
+
+    def _reworded(self, error: ProtocolError) -> ProtocolError:
+        """What RabbitMQ would tell a client that sent this; the log has more to say."""
+        reader, error_of_client = self.client.reader, copy(error)
+        if error is reader.error:
+            return reworded_reading(error_of_client, reader.refused, reader.frame_max)
+        if self._culprit is not None:
+            return reworded(error_of_client, self._culprit, self.state)
+        return error
 
     def _end_soon(self, timeout: float | None = None) -> None:
         """Bound what is left of the two directions, by `limits.close_timeout` where nothing is said."""
@@ -768,6 +781,14 @@ class Session:
         if self.state is State.ANSWERED:
             return self.known.announced("authentication_failure_close")
         return self.state is State.AGREED
+
+
+def _culprit(frames: list[Frame], error: ProtocolError | Fault) -> Frame | None:
+    """The frame that an error is about, if it is among these."""
+    if not isinstance(error, ProtocolError) or error.offset is None:
+        return None
+    offset = error.offset
+    return next((frame for frame in frames if frame.offset <= offset < frame.offset + frame.length()), None)
 
 
 def _show(connection: Connection, sender: Peer, frame: Frame) -> None:

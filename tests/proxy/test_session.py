@@ -578,6 +578,26 @@ async def test_a_client_that_breaks_the_rules(said: str, passed: str, code: int)
         assert stage.end == ("proxy", str(code))
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("1: body 5", b"UNEXPECTED_FRAME - expected method frame, got non method frame instead\0\0\0\0"),
+        ("3: basic.publish", b"CHANNEL_ERROR - expected 'channel.open'\0\x3c\0\x28"),
+        ("basic.qos", b"CHANNEL_ERROR - unexpected method in connection state running\0\x3c\0\x0a"),
+        ("1: basic.qos-ok", b"COMMAND_INVALID - unimplemented method\0\x3c\0\x0b"),
+    ],
+)
+async def test_a_client_is_told_in_rabbitmq_s_words(
+    said: str, told: bytes, log: list[structlog.typing.EventDict], autojump_clock: MockClock
+) -> None:
+    async with staged(OPEN, limits=LIMITS) as stage:
+        stage.client.perform(said)
+        await wait_all_tasks_blocked()
+        assert told in stage.client.look()
+        await stage.is_over.wait()
+        assert "the client broke the protocol: 50" in log[-1]["reason"]  # and, in our own words, what and where
+
+
 async def test_a_culprit_that_beats_and_closes_while_it_is_told() -> None:
     """It is not listened to any more, but for its end; and it is answered when its close crosses ours."""
     async with staged(OPEN, tap=Audience()) as stage:

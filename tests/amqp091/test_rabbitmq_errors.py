@@ -3,7 +3,7 @@
 import pytest
 
 from amqproxy.amqp091.frames import encode_frame
-from amqproxy.broker.wording import numbers, shown
+from amqproxy.amqp091.rabbitmq_errors import numbers, shown
 from tests.broker.client import connected
 from tests.real import raw
 
