@@ -405,10 +405,15 @@ class Link:
         if frame.index == CHANNEL_OPEN and self._is_full(frame.channel, now):
             return
         try:
-            if not self.connection.receive(CLIENT, frame) or frame.kind != METHOD:
+            if not self.connection.receive(CLIENT, frame):
                 return
         except ProtocolError as error:
             self._refuse_as(frame, reworded(error, frame, self.connection.state), now)
+            return
+        if frame.channel and (frame.kind != METHOD or frame.index == _PUBLISH):
+            self.channels[frame.channel].publishes.receive(frame, now)  # which came together with its channel.open
+            return
+        if frame.kind != METHOD:
             return
         method: Method = frame.method
         if frame.channel == 0:
@@ -424,6 +429,8 @@ class Link:
                 self.do(self._closing_channel(frame.channel, ChannelCloseOk(), now), now)
             case ChannelCloseOk():
                 pass
+            case BasicAck() | BasicNack() | BasicReject():
+                self.channels[frame.channel].deliveries.settle(frame, now)
             case _:
                 self.channels[frame.channel].handle(method, now)
 

@@ -8,10 +8,12 @@ from amqproxy.amqp091.methods import (
     AccessRequest,
     BasicAck,
     BasicGet,
+    BasicGetOk,
     ChannelClose,
     ChannelCloseOk,
     ChannelFlow,
     ChannelOpen,
+    ChannelOpenOk,
     QueueDeclare,
     TxSelect,
 )
@@ -25,6 +27,26 @@ def test_a_number_can_be_used_again(ch: Channel) -> None:
     ch.close()
     ch.call(ChannelOpen())
     ch.expect_nothing()
+
+
+def test_a_channel_may_be_used_in_the_write_that_opens_it(scene: Scene, ch: Channel, q: str) -> None:
+    """Nothing of what is said on it has to wait for open-ok."""
+    client = ch.client
+    second = Channel(client, ch.number + 50)
+    with client.one_write():
+        second.send(ChannelOpen())
+        second.publish("", q, b"first")
+        second.publish("", q, b"second")
+        second.send(BasicGet(queue=q))
+    second.expect(ChannelOpenOk)
+    assert second.expect(BasicGetOk).body == b"first"
+    assert ch.depth(q) == 1
+    third = Channel(client, ch.number + 51)
+    with client.one_write():
+        third.send(ChannelOpen())
+        third.send(BasicAck(7))
+    third.expect(ChannelOpenOk)
+    third.expect_close("channel 406 basic.ack PRECONDITION_FAILED - unknown delivery tag 7")
 
 
 def test_a_number_can_be_used_again_after_an_error(ch: Channel) -> None:
