@@ -26,6 +26,7 @@ from amqproxy.broker.turns import SingleTurn, Turns
 from amqproxy.broker.work import Work
 
 if TYPE_CHECKING:
+    from amqproxy.broker.letters import Letter
     from amqproxy.broker.link import Link
 
 try:
@@ -53,8 +54,13 @@ class Owner(Protocol):
     name: str
     work: Work
 
-    def dead_letter(self, queue: Queue, message: Message, reason: str, now: float) -> None:
-        """The queue has no more use for a message, for the reason that x-death will name."""
+    def dead_letter(
+        self, queue: Queue, message: Message, reason: str, now: float, letter: Letter | None = None
+    ) -> None:
+        """The queue has no more use for a message, for the reason that x-death will name.
+
+        With `letter`, its `letter_sent` is to be called.
+        """
 
     def became_unused(self, queue: Queue) -> None:
         """The queue has lost the last consumer it was for, or was not used for as long as it may."""
@@ -387,6 +393,10 @@ class Queue:
             self._owner.failed(self, "messages lost", error, count=1)
             return
         self._owner.dead_letter(self, message, reason, now)
+
+    def letter_sent(self, letter: Letter, has_arrived: bool, now: float) -> None:
+        """A dead letter that the queue keeps until it has arrived was sent: has it?"""
+        raise NotImplementedError
 
     def _put_back(self, entry: Entry) -> None:
         message = entry.message

@@ -81,6 +81,7 @@ class Settings(NamedTuple):
     delivery_limit: int | None = None
     max_age: float | None = None
     segment_size: int = SEGMENT_SIZE
+    dead_letter_strategy: str = "at-most-once"
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> Settings:
@@ -103,6 +104,7 @@ class Settings(NamedTuple):
             overflow=text("x-overflow") or "drop-head",
             dead_letter_exchange=text("x-dead-letter-exchange"),
             dead_letter_routing_key=text("x-dead-letter-routing-key"),
+            dead_letter_strategy=text("x-dead-letter-strategy") or "at-most-once",
             delivery_limit=number("x-delivery-limit"),
             max_age=None if age is None else interval(age),
             segment_size=number("x-stream-max-segment-size-bytes") or SEGMENT_SIZE,

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from amqproxy.amqp091.errors import NotImplementedByServer, ResourceLocked
 from amqproxy.amqp091.wire import Field
-from amqproxy.broker.away import bring_back, whole
+from amqproxy.broker.away import bring_back, put_away, whole
 from amqproxy.broker.backlog import NEVER, Backlog, Entry
 from amqproxy.broker.journal import Lane
 from amqproxy.broker.kept_backlog import KeptBacklog
+from amqproxy.broker.letters import Letter, Letters
 from amqproxy.broker.message import Message, header_with
-from amqproxy.broker.parked import UNREADABLE, Fetch
-from amqproxy.broker.queue import Queue
+from amqproxy.broker.parked import MESSAGE_COST, UNREADABLE, Fetch, Place
+from amqproxy.broker.queue import LETTING_GO, Queue
 from amqproxy.broker.turns import SingleTurn
-from amqproxy.broker.work import Container
+from amqproxy.broker.work import Container, Job
 
 if TYPE_CHECKING:
     from amqproxy.broker.consumer import Consumer
@@ -172,11 +173,13 @@ class KeptReturnsFirst(KeptBacklog):
 class Quorum(Queue):
     type: ClassVar[str] = "quorum"
     _successor_waits: ClassVar[bool] = False
-    __slots__ = ("_is_full",)
+    __slots__ = ("_is_full", "_keeps_letters", "_letters")
     _lanes: list[tuple[int, ReturnsFirst | KeptReturnsFirst]]  # type: ignore[assignment]
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self._is_full = False
+        self._letters = Letters()
+        self._keeps_letters = False
         super().__init__(*arguments, **options)
 
     def _new_backlog(self, priority: int) -> ReturnsFirst | KeptReturnsFirst:
@@ -189,6 +192,84 @@ class Quorum(Queue):
         if settings.overflow == "reject-publish-dlx":
             settings = settings._replace(overflow="drop-head")
         super()._follow(settings)
+        is_asked = settings.dead_letter_strategy == "at-least-once" and settings.dead_letter_exchange is not None
+        # As with RabbitMQ, it needs this overflow, and is at-most-once without.
+        self._keeps_letters = is_asked and settings.overflow == "reject-publish"
+
+    # --- letters that are kept until they have arrived
+
+    def _let_go(self, entry: Entry, reason: str, now: float) -> None:
+        if not self._keeps_letters:
+            super()._let_go(entry, reason, now)
+            return
+        letter = Letter(entry, reason)
+        self._letters.add(letter)
+        self._quantum.left -= LETTING_GO
+        self._send(letter, now)
+
+    def _send(self, letter: Letter, now: float) -> None:
+        letter.attempts += 1
+        try:
+            message = whole(letter.entry)
+        except UNREADABLE as error:
+            self._owner.failed(self, "messages lost", error, count=1)
+            self._letters.arrived(letter)
+            return
+        self._owner.dead_letter(self, message, letter.reason, now, letter)
+
+    def letter_sent(self, letter: Letter, has_arrived: bool, now: float) -> None:
+        if self.is_deleted:
+            return
+        if has_arrived:
+            self._letters.arrived(letter)
+            self.forget(letter.entry, is_used=False)
+        else:
+            self._letters.wait(letter, now)
+            self._look_ahead()
+
+    def _sending_again(self, now: float) -> Job:
+        """Send all again that have not arrived, in steps; those that are not to be kept any more, for the last time."""
+        letters = self._letters.take()
+        quantum = self._quantum
+        while letters and not self.is_deleted:
+            letter = letters.popleft()
+            if self._keeps_letters:
+                self._send(letter, now)
+            else:
+                self._letters.arrived(letter)
+                super()._let_go(letter.entry, letter.reason, now)
+            quantum.left -= LETTING_GO
+            if quantum.left <= 0 and quantum.is_over():
+                now = yield
+
+    def tick(self, now: float) -> None:
+        if self._letters.due <= now and not self.is_deleted:
+            self._owner.work.do(self._sending_again(now), now)
+        super().tick(now)
+
+    @property
+    def next_deadline(self) -> float:
+        return min(super().next_deadline, self._letters.due)
+
+    def _look_ahead(self) -> None:
+        if self._letters.due < self._looked_at:
+            self._looked_at = self._letters.due
+            self._owner.look_at(self, self._looked_at)
+        super()._look_ahead()
+
+    @property
+    def octets_in_memory(self) -> int:
+        letters = sum(MESSAGE_COST + len(letter.entry.message.body) for letter in self._letters)
+        return super().octets_in_memory + letters
+
+    def park(self, spill: Place, most: int) -> int:
+        freed = super().park(spill, most)
+        if freed < most:
+            entries = (letter.entry for letter in self._letters if letter.entry.away is None)
+            freed += put_away(entries, spill, most - freed)
+        return freed
+
+    # --- what is different in a quorum queue
 
     def get(self, now: float) -> Entry | None:
         if isinstance(self._turns, SingleTurn):
@@ -267,9 +348,10 @@ class Quorum(Queue):
 
     def _refuses(self, message: Message, now: float) -> bool:
         """A queue is full once it is over a limit, which it thus exceeds by one message, until it is well below."""
-        if self._count > self._max_length or self.octets > self._max_octets:
+        count, octets = self._count + self._letters.count, self.octets + self._letters.octets
+        if count > self._max_length or octets > self._max_octets:
             self._is_full = True
-        elif self._count <= int(self._max_length * LOW_WATER) and self.octets <= int(self._max_octets * LOW_WATER):
+        elif count <= int(self._max_length * LOW_WATER) and octets <= int(self._max_octets * LOW_WATER):
             self._is_full = False
         return self._is_full
 

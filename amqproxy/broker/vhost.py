@@ -24,6 +24,7 @@ from amqproxy.broker.exchanges import TYPES
 from amqproxy.broker.exchanges.delayed import released
 from amqproxy.broker.held import Held
 from amqproxy.broker.keeper import Keeper
+from amqproxy.broker.letters import Letter
 from amqproxy.broker.limits import VHOST_LIMITS, check_limits
 from amqproxy.broker.message import Message
 from amqproxy.broker.packing import DAMAGED
@@ -88,7 +89,7 @@ class VirtualHost:
         self._routes: dict[tuple[str, str], tuple[Queue, ...]] = {}
         self._bound: dict[Queue | Exchange, dict[tuple[Exchange, Binding], None]] = {}
         self.timed_queues: Schedule[Queue] = Schedule(sooner)
-        self._dead: deque[tuple[Queue, Message, str]] = deque()
+        self._dead: deque[tuple[Queue, Message, str, Letter | None]] = deque()
         self._is_burying = False
         self.held = Held(name, sooner)
         self._keeper: Keeper | None = None
@@ -477,34 +478,57 @@ class VirtualHost:
 
     # --- dead letters
 
-    def dead_letter(self, queue: Queue, message: Message, reason: str, now: float) -> None:
-        """Publish what a queue has let go to its dead-letter exchange, if it has one."""
-        if self.events.observers:
+    def dead_letter(
+        self, queue: Queue, message: Message, reason: str, now: float, letter: Letter | None = None
+    ) -> None:
+        """Publish what a queue has let go to its dead-letter exchange, if it has one.
+
+        With `letter`, the queue hears whether it has arrived.
+        """
+        if self.events.observers and (letter is None or letter.attempts == 1):
             self.events.report("message.dropped", self.name, message, queue=queue, reason=reason)
         if queue.settings.dead_letter_exchange is None:
             return
-        self._dead.append((queue, message, reason))
+        self._dead.append((queue, message, reason, letter))
         if self._is_burying:
             return  # from within the loop below: a queue that was given a dead letter has let one go itself
         self._is_burying = True
         try:
             while self._dead:
-                queue, message, reason = self._dead.popleft()
+                queue, message, reason, letter = self._dead.popleft()
+                arrived: set[str] = set() if letter is None else letter.arrived
+                has_arrived = False
                 # A letter that cannot be written costs itself, and neither those behind it nor whoever let it go.
                 with self.events.contained("dead letter lost", vhost=self.name, queue=queue.name, why=reason):
-                    self._bury(queue, message, reason, now)
+                    has_arrived = self._bury(queue, message, reason, now, arrived)
+                if letter is not None:
+                    queue.letter_sent(letter, has_arrived, now)
         finally:
             self._is_burying = False
 
-    def _bury(self, queue: Queue, message: Message, reason: str, now: float) -> None:
+    def _bury(self, queue: Queue, message: Message, reason: str, now: float, arrived: set[str]) -> bool:
+        """Route a letter to all queues that it has not arrived in; is it in all of them, and at least one, now?
+
+        One that would go in a circle is dropped, and that is its end, too.
+        """
         exchange = self.exchanges.get(queue.settings.dead_letter_exchange or "")
         if exchange is None:
-            return
+            return False
         message = dead_lettered(queue, message, reason, now)
-        for target in without_cycles(self.route(exchange, message, now), message, reason):
+        held = self.held.so_far
+        found = self.route(exchange, message, now)
+        has_arrived = bool(found) or self.held.so_far != held
+        for target in without_cycles(found, message, reason):
+            if target.name in arrived:
+                continue
+            is_taken = False
             with self.events.contained("dead letter lost", vhost=self.name, queue=queue.name, target=target.name):
-                target.publish(message, now)
+                is_taken = target.publish(message, now)
+            if is_taken:
+                arrived.add(target.name)
+            has_arrived = has_arrived and is_taken
         message.forget_properties()
+        return has_arrived
 
     # --- checking
 

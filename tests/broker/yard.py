@@ -10,6 +10,7 @@ from amqproxy.broker.backlog import Entry
 from amqproxy.broker.consumer import Consumer
 from amqproxy.broker.deliveries import Deliveries
 from amqproxy.broker.keeper import Keeper
+from amqproxy.broker.letters import Letter
 from amqproxy.broker.message import Message
 from amqproxy.broker.prefetch import UNLIMITED
 from amqproxy.broker.queue import Queue
@@ -38,7 +39,9 @@ class Yard:
         self.failures: list[tuple[str, dict[str, object]]] = []
         self.work = Work()
 
-    def dead_letter(self, queue: Queue, message: Message, reason: str, now: float) -> None:
+    def dead_letter(
+        self, queue: Queue, message: Message, reason: str, now: float, letter: Letter | None = None
+    ) -> None:
         self.dead.append((message.body.decode(), reason))
 
     def became_unused(self, queue: Queue) -> None:
