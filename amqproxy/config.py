@@ -257,6 +257,11 @@ class Broker(Strict, frozen=True):
     """A definitions.json to begin with, as RabbitMQ exports it."""
     certificate_login: Literal["distinguished_name", "common_name"] = "distinguished_name"
     """The user that a client's certificate names, with EXTERNAL: RabbitMQ's ssl_cert_login_from."""
+    auth_mechanisms: Annotated[tuple[Literal["PLAIN", "AMQPLAIN", "EXTERNAL"], ...], msgspec.Meta(min_length=1)] = (
+        "PLAIN",
+        "AMQPLAIN",
+    )
+    """What clients may log in with. EXTERNAL, where it is listed, is offered to those that show a certificate."""
     log_exchange: bool = False
     """Publish the log to amq.rabbitmq.log too, each line under its level: RabbitMQ's log.exchange."""
     limits: BrokerLimits = BrokerLimits()

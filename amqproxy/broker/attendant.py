@@ -7,11 +7,12 @@ from functools import partial
 
 import trio
 
+from amqproxy.amqp091.grammar import CLIENT
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.link import CLOSING_TIME, Link
+from amqproxy.broker.endings import End
+from amqproxy.broker.link import Link
 from amqproxy.broker.outbox import Outbox
 from amqproxy.broker.time_of_day import current_time
-from amqproxy.log import logger
 from amqproxy.sockets.transport import Broken, Transport
 from amqproxy.supervision import supervised
 
@@ -85,14 +86,24 @@ class Attendant:
 
     async def run(self) -> None:
         """Serve the client until it is gone, or had to go."""
+        is_gone = False
         try:
             with self._scope, suppress(Broken):
                 await self._read()
+            is_gone = True
         finally:
-            self._lose()
+            self._lose(is_gone=is_gone)
+            self._broker.refused.discard(self.link)
             self.is_ended.set()
             with trio.CancelScope(shield=True):
-                await self._transport.aclose()
+                await self._close_socket()
+
+    async def _close_socket(self) -> None:
+        """Close it, by a reset where the client was to do it and has not, or is to be cut."""
+        if self._scope.cancelled_caught:
+            await self._transport.reset()
+        else:
+            await self._transport.aclose()
 
     # --- reading
 
@@ -130,6 +141,7 @@ class Attendant:
             if self._is_disk_behind():
                 assert self._broker.keeper is not None
                 self._broker.keeper.journal.when_committed(self._may_read.set)
+                link.is_unheard = True
             elif not link.is_blocked and not link.is_behind and not link.output.is_over(MOST_UNSENT):
                 return
             while (link.is_blocked or link.is_awaiting) and not self._may_read.is_set():
@@ -138,6 +150,9 @@ class Attendant:
                 if not self._may_read.is_set() and self._transport.has_hung_up():
                     raise Broken("gone while it had to wait")
             await self._may_read.wait()
+            if link.is_unheard:
+                link.is_unheard = False
+                link.connection.heard(CLIENT, current_time())
 
     # --- sending
 
@@ -147,6 +162,8 @@ class Attendant:
             self._is_listed = True
             self._outbox.add(self)
         self._may_read.set()
+        if self.link.end is End.LOST:
+            self._scope.cancel()
 
     def send(self, now: float) -> None:
         """Send what there is, as far as that goes without waiting; a task of its own sends the rest."""
@@ -200,10 +217,7 @@ class Attendant:
             with trio.move_on_after(patience) as scope:
                 await self._transport.send(octets[start : start + SLICE])
             if scope.cancelled_caught:
-                waiting = self.link.waiting
-                logger().warning("client reset", client=self.link.name, reason="it does not read", waiting=waiting)
-                await self._transport.reset()
-                self._scope.cancel()
+                self.link.cut("client does not read what it is sent")
                 return False
         return True
 
@@ -211,17 +225,19 @@ class Attendant:
 
     async def _end(self) -> None:
         """All is said. The client has a while to hear it, and to close."""
-        self._scope.deadline = trio.current_time() + CLOSING_TIME
-        self._lose()
-        await self._transport.send_eof()
+        self._scope.deadline = trio.current_time() + self.link.patience
+        if self.link.end is not End.REFUSED:  # which may yet be cut before its time
+            self._lose()
+        if self.link.end is End.AGREED:
+            await self._transport.send_eof()
         self.is_ended.set()
 
-    def _lose(self) -> None:
+    def _lose(self, *, is_gone: bool = False) -> None:
         now = current_time()
         self._outbox.hold()
         self._broker.work.quantum.begin()
         try:
-            self.link.lose(now)
+            self.link.lose(now, is_gone=is_gone)
         except Exception as error:  # noqa: BLE001
             self._fail(error)
         self._outbox.flush(now)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from amqproxy.amqp091.errors import PreconditionFailed
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
+from amqproxy.broker import sasl
 from amqproxy.broker.events import Events
 from amqproxy.broker.exchanges.topic import Topic
 from amqproxy.broker.keeper import Keeper
@@ -16,8 +17,9 @@ from amqproxy.broker.output import MOST_WAITING, Waiting
 from amqproxy.broker.overdue import Overdue
 from amqproxy.broker.paging import Paging
 from amqproxy.broker.permissions import Permission
+from amqproxy.broker.refused_logins import RefusedLogins
 from amqproxy.broker.schedule import Schedule
-from amqproxy.broker.users import User
+from amqproxy.broker.users import LoginRefused, User
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Work
 
@@ -50,7 +52,8 @@ class Broker:
     `consumer_timeout` is how long (seconds) a client may hold a message before its channel is closed. `memory_limit`
     and `disk_free_limit` (octets) are held against what `measure` is told. `events` reports all that
     happens; `vhosts`, `users` and `links` hold all there is. `paging` frees memory. `log_exchange` makes
-    amq.rabbitmq.log. `sooner` is called with a time when `next_deadline` may have become that.
+    amq.rabbitmq.log. `mechanisms` are those of SASL that are offered. `refused` has the connections that could not
+    log in, as long as they are kept. `sooner` is called with a time when `next_deadline` may have become that.
     """
 
     def __init__(
@@ -66,8 +69,10 @@ class Broker:
         disk_free_limit: int | None = None,
         consumer_timeout: float | None = CONSUMER_TIMEOUT,
         log_exchange: bool = False,
+        mechanisms: Sequence[str] = sasl.USUAL,
     ) -> None:
         self.node = node
+        self.mechanisms = tuple(mechanisms)
         self.channel_max = channel_max
         self.frame_max = frame_max
         self.heartbeat = heartbeat
@@ -81,6 +86,7 @@ class Broker:
         self.vhosts: dict[str, VirtualHost] = {}
         self.users: dict[str, User] = {}
         self.links: dict[Link, None] = {}
+        self.refused: RefusedLogins[Link] = RefusedLogins(lambda link: link.cut())
         self.alarms: set[str] = set()
         self.waiting = Waiting(MOST_WAITING if memory_limit is None else min(MOST_WAITING, memory_limit // 4))
         self._causes: dict[str, set[str]] = {}
@@ -161,17 +167,21 @@ class Broker:
         self.events.report("user.deleted", "", user)
         return True
 
-    def log_in(self, name: str, password: str, *, is_loopback: bool) -> User | None:
-        """The user, if the password is right and it may come from there."""
+    def log_in(self, name: str, password: str, *, is_loopback: bool) -> User:
+        """The user, if the password is right and it may come from there; else `LoginRefused`."""
         user = self.users.get(name)
-        if user is None or not user.accepts(password) or (user.only_from_loopback and not is_loopback):
-            return None
-        return user
+        if user is None or not user.accepts(password):
+            raise LoginRefused(f"user '{name}' - invalid credentials")
+        return _allowed(user, is_loopback=is_loopback)
 
-    def log_in_by_certificate(self, name: str, *, is_loopback: bool) -> User | None:
+    def log_in_by_certificate(self, name: str, *, is_loopback: bool) -> User:
         """The user that a TLS client's certificate names; "" names none."""
-        user = self.users.get(name) if name else None
-        return None if user is None or (user.only_from_loopback and not is_loopback) else user
+        if not name:
+            raise LoginRefused("connection peer presented no TLS (x.509) certificate")
+        user = self.users.get(name)
+        if user is None:
+            raise LoginRefused(f"user '{name}' - invalid credentials")
+        return _allowed(user, is_loopback=is_loopback)
 
     # --- parameters, which others than the broker make something of
 
@@ -333,6 +343,12 @@ class Broker:
         for channel in overdue.find(channels, now):
             error = PreconditionFailed(text.format(channel.number, overdue.timeout * 1000))
             self._for_each([channel.link], lambda link: link.end_channel(channel, error, now), now)  # noqa: B023
+
+
+def _allowed(user: User, *, is_loopback: bool) -> User:
+    if user.only_from_loopback and not is_loopback:
+        raise LoginRefused(f"user '{user.name}' can only connect via localhost")
+    return user
 
 
 def limit(limits: Mapping[str, int], name: str) -> int | None:

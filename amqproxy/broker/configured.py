@@ -38,6 +38,7 @@ async def configured(settings: config.Broker, version: str = "") -> AsyncIterato
         disk_free_limit=limits.disk_free,
         consumer_timeout=limits.consumer_timeout,
         log_exchange=settings.log_exchange,
+        mechanisms=settings.auth_mechanisms,
     )
     data = None if settings.data is None else Path(settings.data)
     async with AsyncExitStack() as stack:

@@ -4,4 +4,5 @@ cdef class Events:
     cdef public list observers
     cdef public list keepers
     cdef public object on_failure
+    cdef public object on_log
     cdef public long long failures

@@ -26,15 +26,17 @@ class Events:
 
     `keepers` want to hear of definitions only: for these, ask `is_kept`. `on_failure` is called with each failure that
     the model contains, as `supervision.report` is: what happened, the exception, and the fields of one log line.
-    `failures` counts them.
+    `failures` counts them. `on_log` is given each line that the model has for the log: its level, what happened, the
+    address of the client that it is about, and the other fields.
     """
 
-    __slots__ = ("failures", "keepers", "observers", "on_failure")
+    __slots__ = ("failures", "keepers", "observers", "on_failure", "on_log")
 
     def __init__(self) -> None:
         self.observers: list[Observer] = []
         self.keepers: list[Observer] = []
         self.on_failure: Callable[..., None] = lambda event, failure, **fields: None
+        self.on_log: Callable[..., None] = lambda level, event, address, **fields: None
         self.failures = 0
 
     @property
@@ -64,3 +66,8 @@ class Events:
         self.failures += 1
         with suppress(Exception):  # a log that fails is nobody's trouble
             self.on_failure(event, failure, **fields)
+
+    def log(self, level: str, event: str, address: str = "", **fields: Any) -> None:
+        """Write a line to the log."""
+        with suppress(Exception):  # a log that fails is nobody's trouble
+            self.on_log(level, event, address, **fields)

@@ -7,13 +7,14 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ConnectionForced, InternalError, NotAllowed, ProtocolError, Scope
 from amqproxy.amqp091.frames import EVERY_METHOD, HEARTBEAT_FRAME, METHOD, Frame, encode_method
 from amqproxy.amqp091.grammar import CLIENT, CONNECTION_CLOSING, SERVER, State
 from amqproxy.amqp091.methods import (
+    METHODS,
     BasicAck,
     BasicCancel,
     BasicNack,
@@ -42,10 +43,11 @@ from amqproxy.amqp091.rabbitmq_errors import reworded, reworded_reading
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker import sasl
 from amqproxy.broker.broker import Broker, limit
+from amqproxy.broker.endings import CLOSING_TIME, PENALTY, End, closing_time
 from amqproxy.broker.output import Output
 from amqproxy.broker.publishes import Publishes
 from amqproxy.broker.server_channel import ServerChannel
-from amqproxy.broker.users import User
+from amqproxy.broker.users import LoginRefused, User
 from amqproxy.broker.work import Job, Steps
 
 try:
@@ -66,10 +68,7 @@ def _nobody() -> None:
 HANDSHAKE_TIME = 10.0
 """Seconds that a client has to open its connection."""
 
-CLOSING_TIME = 30.0
-"""Seconds that a client has to answer connection.close."""
-
-LIKE_0_9_1 = {NAME: (0, 9), "0-9": (0, 9), "0-8": (8, 0)}
+LIKE_0_9_1 = {NAME: (0, 9), "0-9": (0, 9), "0-8": (8, 0), "0-9-1 (Qpid)": (8, 0)}
 """The protocols whose clients RabbitMQ takes, and the version that it tells them."""
 
 REMOVING = 16
@@ -86,9 +85,10 @@ class Link:
     """Plays SERVER to one client.
 
     `feed` takes its octets; `take_output` gives what is to be sent, and `sent` is told once it is; `waiting` octets are
-    not known to be sent. Once `is_over`, the socket is to be closed when the output is sent; `lose` is to be called in
-    any case. While it `is_blocked` or `is_behind`, nothing is to be read. `wake` is called whenever any of this has
-    changed. `now` is when the client came, in seconds; without it, it may take its time for the handshake.
+    not known to be sent. Once `is_over`, nothing more is taken: `end` says what is to become of the socket when the
+    output is sent, and `patience` for how many seconds the client may keep it; `lose` is to be called in any case.
+    While it `is_blocked` or `is_behind`, nothing is to be read. `wake` is called whenever any of this has changed.
+    `now` is when the client came, in seconds; without it, it may take its time for the handshake.
 
     What a turn of the loop has no time for, it does in later ones, before anything more that the client asks for.
 
@@ -116,12 +116,19 @@ class Link:
         self.client_properties = Table()
         self.exclusive_queues: dict[Queue, None] = {}
         self.is_over = False
+        self.end: End | None = None
+        self.patience = 0.0
         self.is_blocked = False
+        self.is_unheard = False
+        """Is nothing read from the client just now, for no fault of its own?"""
         self.takes_cancel = False
         self._user: User | None = None
         self._takes_blocked = False
         self._certificate_name = certificate_name
         self._is_loopback = is_loopback
+        self._is_agreed = False
+        self._is_lost = False
+        self._last_words: tuple[str, dict[str, Any]] | None = None
         self._wake = wake
         self._is_deaf = False
         self._has_failed = False
@@ -150,6 +157,11 @@ class Link:
         """Who has logged in."""
         assert self._user is not None
         return self._user
+
+    @property
+    def address(self) -> str:
+        """The client's address, without its port."""
+        return self.name.partition(" ")[0].rpartition(":")[0]
 
     def is_of(self, user: User) -> bool:
         """Has this user logged in?"""
@@ -288,17 +300,20 @@ class Link:
         return self.is_over
 
     def _greet(self, data: bytes) -> bytes:
+        if not self._greeting:
+            self.log("info", "connection accepted")
         self._greeting += data
         protocol = recognise(self._greeting)
         if protocol is None:
             return b""
         if protocol not in LIKE_0_9_1:
             self.write(HEADER)
-            self._end()
+            self._last_words = "warning", {"by": "broker", "reason": f"the client speaks another protocol: {protocol}"}
+            self._end(End.AGREED)
             return b""
         self.connection.receive_header(CLIENT, HEADER)
         major, minor = LIKE_0_9_1[protocol]
-        mechanisms = sasl.offered(self._certificate_name)
+        mechanisms = sasl.offered(self.broker.mechanisms, self._certificate_name)
         self.say(0, ConnectionStart(major, minor, self.broker.properties, mechanisms, b"en_US"))
         return self._greeting[len(HEADER) :]
 
@@ -460,40 +475,68 @@ class Link:
             case ConnectionStartOk():
                 self._log_in(method, now)
             case ConnectionTuneOk():
+                self._is_agreed = True
                 self.output.frame_max = self.connection.frame_max or self.broker.frame_max
             case ConnectionOpen():
                 self._enter(method.virtual_host, now)
             case ConnectionUpdateSecret():
                 self.say(0, ConnectionUpdateSecretOk())
             case ConnectionClose():
-                self.do(self._closed_by_client(now), now)
+                self._close_for_client(method, now)
             case ConnectionCloseOk():
-                self._end()
+                self._end(End.AGREED)
             case _:
                 raise AssertionError(method)
+
+    def _close_for_client(self, method: ConnectionClose, now: float) -> None:
+        """Close as the client wants it, and let it close the socket; a stranger is not answered."""
+        if not self._is_agreed:
+            self._refuse_stranger("connection.close before connection.tune-ok")
+            return
+        # Some clients close with no code at all, as py-amqp does.
+        level = "info" if method.reply_code in (0, 200) else "warning"
+        fields = {"by": "client", "code": method.reply_code or None, "reason": method.reply_text or None}
+        self._last_words = level, fields
+        self.do(self._closed_by_client(now), now)
 
     def _log_in(self, method: ConnectionStartOk, now: float) -> None:
         self.client_properties = method.client_properties
         capabilities = method.client_properties.get("capabilities")
         able: Table = capabilities if isinstance(capabilities, Table) else Table()
         mechanism = method.mechanism
-        if mechanism == sasl.EXTERNAL and self._certificate_name is not None:
-            self._user = self.broker.log_in_by_certificate(self._certificate_name, is_loopback=self._is_loopback)
-        else:
-            name, password = sasl.credentials(mechanism, method.response)
-            self._user = self.broker.log_in(name, password, is_loopback=self._is_loopback)
-        if self._user is None:
-            if not able.get("authentication_failure_close"):
-                self._end()
-                return
-            text = f"Login was refused using authentication mechanism {mechanism}. "
-            text += "For details see the broker logfile."
-            self._say_close(403, f"ACCESS_REFUSED - {text}", 0, 0, now)
+        sasl.check(mechanism, self.broker.mechanisms, self._certificate_name)
+        try:
+            if mechanism == sasl.EXTERNAL:
+                name = self._certificate_name or ""
+                self._user = self.broker.log_in_by_certificate(name, is_loopback=self._is_loopback)
+            else:
+                name, password = sasl.credentials(mechanism, method.response)
+                self._user = self.broker.log_in(name, password, is_loopback=self._is_loopback)
+        except LoginRefused as error:
+            self.log("warning", "login refused", mechanism=mechanism, user=name or None, reason=str(error))
+            self._refuse_login(mechanism, now, says_why=bool(able.get("authentication_failure_close")))
             return
         self.takes_cancel = bool(able.get("consumer_cancel_notify"))
         self._takes_blocked = bool(able.get("connection.blocked"))
         broker = self.broker
         self.say(0, ConnectionTune(broker.channel_max, broker.frame_max, broker.heartbeat))
+
+    def _refuse_login(self, mechanism: str, now: float, *, says_why: bool) -> None:
+        """Cut the client after a while, whether it is told why or not."""
+        self._last_words = "debug", {"by": "broker", "reason": "login refused"}
+        self.broker.refused.add(self, self.address)
+        if says_why:
+            text = f"Login was refused using authentication mechanism {mechanism}. "
+            text += "For details see the broker logfile."
+            self._say_close(403, f"ACCESS_REFUSED - {text}", 0, 0, now + PENALTY)
+        else:
+            self._end(End.REFUSED, PENALTY)
+
+    def _refuse_stranger(self, reason: str) -> None:
+        """Cut a client that did something wrong before it had agreed to anything: after a while, without a word."""
+        self.log("warning", "handshake failed", reason=reason)
+        self._last_words = "debug", {"by": "broker", "reason": "handshake failed"}
+        self._end(End.REFUSED, PENALTY)
 
     def _enter(self, name: str, now: float) -> None:
         vhost, user = self.broker.vhosts.get(name), self.user
@@ -515,6 +558,8 @@ class Link:
         self.say(0, ConnectionOpenOk())
         self._ends_at = None
         self._set_timer(now)
+        heartbeat = self.connection.heartbeat or None
+        self.log("info", "connection open", product=_text(self.client_properties, "product"), heartbeat=heartbeat)
         self._report("connection.created", self)
 
     def _report(self, name: str, subject: object) -> None:
@@ -533,10 +578,12 @@ class Link:
             self._close(InternalError(""), now)
             return
         connection = self.connection
-        is_heard = connection.state is State.OPEN and not self.is_blocked and not self.is_behind
-        is_silent = is_heard and connection.is_silent(CLIENT, now)
-        if is_silent or (self._ends_at is not None and self._ends_at <= now):
-            self.do(self._hanging_up(now), now)
+        is_read = not self.is_blocked and not self.is_behind and not self.is_unheard
+        if connection.state is State.OPEN and is_read and connection.is_silent(CLIENT, now):
+            self.cut(f"missed heartbeats from client, timeout: {connection.heartbeat}s")
+            return
+        if self._ends_at is not None and self._ends_at <= now:
+            self.cut("" if connection.state in CONNECTION_CLOSING else "handshake timeout")
             return
         if connection.state is State.OPEN and connection.heartbeat_is_due(SERVER, now):
             self.write(HEARTBEAT_FRAME)
@@ -569,7 +616,7 @@ class Link:
             self.fail(now)
         except Exception as error:  # noqa: BLE001
             self.broker.events.fail("connection failed", error, client=self.name)
-            self._end()
+            self.cut()
 
     def fail_soon(self) -> None:
         """Close the connection with 541 at the next tick: what has failed did so in the middle of something else."""
@@ -578,6 +625,7 @@ class Link:
 
     def end_channel(self, channel: ServerChannel, error: ProtocolError, now: float) -> None:
         """Close one channel, with no method at fault."""
+        self._log_channel_error(channel.number, error)
         self.do(self._closing_channel(channel.number, ChannelClose(error.code, error.reply_text, 0, 0), now), now)
 
     def close(self, reason: str, now: float) -> None:
@@ -593,6 +641,7 @@ class Link:
 
     def _refuse_as(self, frame: Frame, error: ProtocolError, now: float) -> None:
         if error.scope is Scope.CHANNEL and frame.channel in self.channels:
+            self._log_channel_error(frame.channel, error)
             close = ChannelClose(error.code, error.reply_text, error.class_id, error.method_id)
             self.do(self._closing_channel(frame.channel, close, now), now)
         else:
@@ -614,37 +663,79 @@ class Link:
         return now
 
     def _close(self, error: ProtocolError, now: float) -> None:
-        self.do(self._closing(error, now), now)
+        state = self.connection.state
+        if state in (State.AGREED, State.OPENING, State.OPEN):
+            level = "info" if isinstance(error, ConnectionForced) else "warning"
+            self.log(level, "connection error", code=error.code, operation=_operation(error), reason=error.reply_text)
+            self._last_words = "info", {"by": "broker", "code": error.code}
+            self.do(self._closing(error, now), now)
+        elif state not in CONNECTION_CLOSING:
+            self._refuse_stranger(error.reply_text)
 
     def _closing(self, error: ProtocolError, now: float) -> Job:
         now = yield from self._losing_channels(now)
-        state = self.connection.state
-        if state in (State.AGREED, State.OPENING, State.OPEN):
-            self._say_close(error.code, error.reply_text, error.class_id, error.method_id, now)
-        elif state not in CONNECTION_CLOSING:
-            self._end()
+        if self.connection.state not in CONNECTION_CLOSING:
+            ends_at = now + closing_time(self.connection.heartbeat)
+            self._say_close(error.code, error.reply_text, error.class_id, error.method_id, ends_at)
 
-    def _say_close(self, code: int, text: str, class_id: int, method_id: int, now: float) -> None:
+    def _say_close(self, code: int, text: str, class_id: int, method_id: int, ends_at: float) -> None:
         self.say(0, ConnectionClose(code, text, class_id, method_id))
         self.is_blocked = False
         self._unread, self._place = [], 0
-        self._end_by(now + CLOSING_TIME)
+        self._end_by(ends_at)
 
     def _closed_by_client(self, now: float) -> Job:
         yield from self._losing_channels(now)
         self.say(0, ConnectionCloseOk())
-        self._end()
+        self._end(End.CLOSED, closing_time(self.connection.heartbeat))
 
-    def _hanging_up(self, now: float) -> Job:
-        yield from self._losing_channels(now)
-        self._end()
+    def cut(self, reason: str = "") -> None:
+        """Have the socket reset at once, whatever is still to be sent. A reason is logged as a warning."""
+        if reason:
+            self._last_words = "warning", {"by": "broker", "reason": reason}
+        self._end(End.LOST)
 
-    def _end(self) -> None:
+    def _end(self, end: End, patience: float = CLOSING_TIME) -> None:
         self.is_over = True
+        self.end = end
+        self.patience = patience
         self._wake()
 
-    def lose(self, now: float) -> None:
-        """The client is gone, or as good as: its channels end, and its exclusive queues."""
+    # --- the log
+
+    def log(self, level: str, event: str, **fields: Any) -> None:
+        """Write a line that is about this client. One within this process is its owner's, who logs it too."""
+        if not self.name and level == "info":
+            level = "debug"
+        known = {
+            "client": self.name or None,
+            "name": _text(self.client_properties, "connection_name"),
+            "user": self._user.name if self._user is not None else None,
+            "vhost": self.vhost.name if self.vhost is not None else None,
+        }
+        self.broker.events.log(level, event, self.address, **{**known, **fields})
+
+    def _log_channel_error(self, number: int, error: ProtocolError) -> None:
+        operation, reason = _operation(error), error.reply_text
+        self.log("warning", "channel error", channel=number, code=error.code, operation=operation, reason=reason)
+
+    def _log_end(self, *, is_gone: bool) -> None:
+        level, fields = self._last_words or ("info", {})
+        if self._last_words is None and is_gone:
+            has_spoken = self.connection.state is not State.NEW or bool(self._greeting)
+            level = "warning" if has_spoken else "debug"
+            reason = "client unexpectedly closed TCP connection" if has_spoken else "client sent nothing"
+            fields = {"by": "client", "reason": reason}
+        self.log(level, "connection closed", **fields)
+
+    def lose(self, now: float, *, is_gone: bool = True) -> None:
+        """The client is gone, or as good as: its channels end, and its exclusive queues.
+
+        `is_gone` says that it has closed the socket.
+        """
+        if not self._is_lost:
+            self._is_lost = True
+            self._log_end(is_gone=is_gone)
         self.is_over = True
         self._unread, self._place = [], 0
         self.broker.timed_links.drop(self)
@@ -674,3 +765,15 @@ class Link:
             if quantum.left <= 0 and quantum.is_over():
                 now = yield
         return now
+
+
+def _operation(error: ProtocolError) -> str | None:
+    """The method at fault, if one is."""
+    method = METHODS.get(error.class_id << 16 | error.method_id)
+    return None if method is None else method.name
+
+
+def _text(properties: Table, name: str) -> str | None:
+    """A client's property, where it is a text."""
+    value = properties.get(name)
+    return value if isinstance(value, str) else None

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from amqproxy.amqp091.errors import AccessRefused, ProtocolError, Scope
+from collections.abc import Iterable
+
+from amqproxy.amqp091.errors import AccessRefused, CommandInvalid, ProtocolError, Scope
 from amqproxy.amqp091.wire import Table
 
 PLAIN, AMQPLAIN, EXTERNAL = "PLAIN", "AMQPLAIN", "EXTERNAL"
 
 
-def offered(certificate_name: str | None) -> bytes:
-    """The mechanisms a client may choose from; EXTERNAL where it has shown a certificate."""
-    return b"PLAIN AMQPLAIN EXTERNAL" if certificate_name else b"PLAIN AMQPLAIN"
+USUAL = (PLAIN, AMQPLAIN)
+"""What RabbitMQ offers unless its `auth_mechanisms` say something else."""
+
+
+def offered(mechanisms: Iterable[str], certificate_name: str | None) -> bytes:
+    """Those mechanisms that a client may choose from: EXTERNAL only where it has shown a certificate."""
+    return " ".join([each for each in mechanisms if each != EXTERNAL or certificate_name]).encode()
+
+
+def check(mechanism: str, mechanisms: Iterable[str], certificate_name: str | None) -> None:
+    """503, as in RabbitMQ, for a mechanism that cannot be used here. With TLS, EXTERNAL can, and fails by itself."""
+    if mechanism not in mechanisms or (mechanism == EXTERNAL and certificate_name is None):
+        kind = "invalid" if mechanism in (PLAIN, AMQPLAIN, EXTERNAL) else "unknown"
+        raise CommandInvalid(f"{kind} authentication mechanism '{mechanism}'")
 
 
 def credentials(mechanism: str, response: bytes) -> tuple[str, str]:

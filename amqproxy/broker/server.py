@@ -14,7 +14,7 @@ import trio
 
 from amqproxy.broker.attendant import Attendant
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.link import HANDSHAKE_TIME
+from amqproxy.broker.connection_log import ConnectionLog
 from amqproxy.broker.outbox import Outbox
 from amqproxy.broker.time_of_day import current_time
 from amqproxy.broker.timekeeper import Timekeeper
@@ -26,6 +26,9 @@ from amqproxy.supervision import contained, report, supervised
 
 MOST_READ = 512 * 1024
 """Octets taken from one client before the others have their turn: a few milliseconds of work."""
+
+TLS_HANDSHAKE_TIME = 5.0
+"""Seconds that a client has for TLS before it can begin to speak AMQP."""
 
 BACKLOG = 1024
 """Clients that may wait to be accepted."""
@@ -53,7 +56,9 @@ class Server:
         directory: Path | None = None,
     ) -> None:
         self.broker = broker
+        self._log = ConnectionLog(trio.current_time)
         broker.events.on_failure = report
+        broker.events.on_log = self._log.write
         self._most_connections = most_connections
         self._naming = naming
         broker.work.quantum.limit(clock=time.perf_counter)
@@ -69,6 +74,7 @@ class Server:
         async with trio.open_nursery() as self._nursery:
             self._nursery.start_soon(self._timekeeper.run)
             self._nursery.start_soon(self._outbox.run)
+            self._nursery.start_soon(self._log.run)
             task_status.started()
 
     async def close(self, timeout: float) -> None:
@@ -121,6 +127,11 @@ class Server:
         finally:
             self._attendants.remove(attendant)
 
+    @property
+    def _occupied(self) -> int:
+        """Connections that count. Those that are kept though their login was refused are a bounded number of others."""
+        return self._clients - len(self.broker.refused)
+
     async def _accept(self, listener: trio.SocketListener, context: ssl.SSLContext | None) -> None:
         assert self._nursery is not None
         async with listener:
@@ -141,8 +152,8 @@ class Server:
         except OSError as error:
             logger().error("cannot accept", reason=error.strerror)
             return False
-        if self._most_connections is not None and self._clients >= self._most_connections:
-            logger().warning("connection refused", limit=self._most_connections)
+        if self._most_connections is not None and self._occupied >= self._most_connections:
+            self._log.write("warning", "connection refused", "", limit=self._most_connections)
             await trio.aclose_forcefully(stream)
         else:
             self._clients += 1
@@ -165,16 +176,17 @@ class Server:
             return
         name = f"{join_address(*remote)} -> {join_address(*local)}"
         is_loopback = _is_loopback(remote[0])
-        logger().debug("client connected", client=name)
+        self._log.write("debug", "client connected", remote[0], client=name)
         if context is None:
             await self.attend(_transport(plain_socket(stream)), is_loopback=is_loopback, name=name)
             return
         secured = trio.SSLStream(stream, context, server_side=True)
         try:
-            with trio.fail_after(HANDSHAKE_TIME):
+            with trio.fail_after(TLS_HANDSHAKE_TIME):
                 await secured.do_handshake()
         except (trio.BrokenResourceError, trio.TooSlowError) as error:
-            logger().warning("TLS handshake failed", client=name, reason=str(error.__cause__ or error) or "timeout")
+            reason = str(error.__cause__ or error) or "timeout"
+            self._log.write("warning", "TLS handshake failed", remote[0], client=name, reason=reason)
             await trio.aclose_forcefully(secured)
             return
         certificate = secured.getpeercert()

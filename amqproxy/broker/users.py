@@ -34,6 +34,10 @@ def hash_password(password: str, algorithm: str = USUAL_ALGORITHM, salt: bytes |
     return b64encode(salt + ALGORITHMS[algorithm](salt + password.encode()).digest()).decode()
 
 
+class LoginRefused(Exception):
+    """Somebody could not log in; the text says why, in RabbitMQ's words, and is for the log only."""
+
+
 class User:
     """Somebody who may log in. `only_from_loopback` is RabbitMQ's rule for guest.
 

@@ -210,6 +210,15 @@ class Client:
             return True
         return False
 
+    def ending(self) -> str:
+        """How the broker ends the socket, whatever it says before: "reset", or "closed" in good order."""
+        try:
+            while self.stream.recv(65536):
+                pass
+        except ConnectionResetError:
+            return "reset"
+        return "closed"
+
     # --- octets
 
     def send_octets(self, octets: bytes) -> None:

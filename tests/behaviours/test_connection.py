@@ -15,12 +15,14 @@ from amqproxy.amqp091.methods import (
     ConnectionCloseOk,
     ConnectionOpen,
     ConnectionOpenOk,
+    ConnectionStart,
+    ConnectionStartOk,
     ConnectionTune,
     ConnectionTuneOk,
     ConnectionUnblocked,
     ConnectionUpdateSecret,
 )
-from amqproxy.amqp091.wire import Field, encode_table_entries
+from amqproxy.amqp091.wire import Field, Table, encode_table_entries
 from tests.behaviours.client import (
     CAPABILITIES,
     HEADER,
@@ -53,6 +55,19 @@ def test_another_protocol_is_told_which_one_is_spoken(scene: Scene, header: byte
     assert bytes(client.octets) == HEADER
     client.octets.clear()
     assert client.is_cut()
+
+
+@pytest.mark.parametrize(
+    ("header", "version"),
+    [
+        (b"AMQP\x01\x01\x00\x09", (0, 9)),
+        (b"AMQP\x01\x01\x08\x00", (8, 0)),
+        (b"AMQP\x01\x01\x09\x01", (8, 0)),
+    ],
+)
+def test_older_headers_are_taken(scene: Scene, header: bytes, version: tuple[int, int]) -> None:
+    start = scene.bare().greet(header)
+    assert (start.version_major, start.version_minor) == version
 
 
 def test_start_says_who_the_broker_is(scene: Scene) -> None:
@@ -116,6 +131,19 @@ def test_tune_ok_and_open_may_come_in_one_read(scene: Scene) -> None:
     client.zero.expect(ConnectionOpenOk)
 
 
+def test_a_client_need_not_wait_for_start_and_tune(scene: Scene) -> None:
+    client = scene.bare()
+    properties = Table({"capabilities": {}})
+    methods = (
+        ConnectionStartOk(properties, "PLAIN", login("guest", "guest"), "en_US"),
+        ConnectionTuneOk(2047, 131072, 0),
+        ConnectionOpen(VHOST),
+    )
+    client.send_octets(HEADER + b"".join(frame(1, 0, each.encode()) for each in methods))
+    for type_ in (ConnectionStart, ConnectionTune, ConnectionOpenOk):
+        client.zero.expect(type_)
+
+
 def _tuned(scene: Scene) -> Client:
     client = scene.bare()
     client.greet()
@@ -172,6 +200,9 @@ CUT: dict[str, Callable[[Client], object]] = {
     "channel_max too high": lambda c: _logged_in(c, channel_max=2048),
     "channel_max without a limit": lambda c: _logged_in(c, channel_max=0),
     "open before start-ok": lambda c: c.zero.send(ConnectionOpen(VHOST)),
+    "close before start-ok": lambda c: c.zero.send(ConnectionClose(200, "bye")),
+    "a channel before start-ok": lambda c: c.write(1, ChannelOpen()),
+    "no frame": lambda c: c.send_octets(b"\x09" * 20),
 }
 
 
@@ -190,7 +221,16 @@ def doomed(broker: Target) -> Iterator[dict[str, Client]]:
 
 @pytest.mark.parametrize("name", CUT)
 def test_cut_without_a_word(doomed: dict[str, Client], name: str) -> None:
-    assert doomed[name].is_cut()
+    client = doomed[name]
+    assert not client.octets
+    assert client.ending() == "reset"
+
+
+def test_whoever_is_told_and_stays_is_cut_too(scene: Scene) -> None:
+    client = scene.bare()
+    client.greet()
+    client.start_ok(login("guest", "wrong"))
+    assert client.ending() == "reset"
 
 
 def test_a_channel_before_open(scene: Scene) -> None:
@@ -235,6 +275,11 @@ def test_heartbeats_come_and_count(scene: Scene) -> None:
     assert beats >= 2
 
 
+def test_whoever_stays_silent_is_reset(scene: Scene) -> None:
+    """A client that only sends would not notice that the broker has closed its half."""
+    assert scene.client(heartbeat=1).ending() == "reset"
+
+
 # --------------------------------------------------------------------------------------------------------- its end
 
 
@@ -242,6 +287,29 @@ def test_close_is_answered(scene: Scene) -> None:
     client = scene.client()
     client.zero.send(ConnectionClose(200, "bye"))
     client.zero.expect(ConnectionCloseOk)
+
+
+def test_the_socket_is_the_clients_to_close(scene: Scene) -> None:
+    client = scene.client()
+    client.zero.call(ConnectionClose(200, "bye"))
+    client.stream.settimeout(0.3)
+    with pytest.raises(TimeoutError):
+        client.stream.recv(1)
+    client.write(1, ChannelOpen())
+    with pytest.raises(TimeoutError):
+        client.stream.recv(1)
+
+
+def test_a_short_heartbeat_is_the_time_to_close_it(scene: Scene) -> None:
+    client = scene.client(heartbeat=1)
+    client.zero.call(ConnectionClose(200, "bye"))
+    assert client.ending() == "reset"
+
+
+def test_and_the_time_to_answer_close(scene: Scene) -> None:
+    client = scene.client(heartbeat=1)
+    client.zero.send(BasicQos())
+    assert client.ending() == "reset"
 
 
 def test_what_was_sent_before_close_is_done(scene: Scene, ch: Channel) -> None:

@@ -64,7 +64,7 @@ def secured(broker: Target) -> Iterator[Secured]:
             context.verify_mode = ssl.CERT_OPTIONAL
             authority.configure_trust(context)
             authority.issue_cert("127.0.0.1").configure_cert(context)
-            own = Broker()
+            own = Broker(mechanisms=("PLAIN", "AMQPLAIN", "EXTERNAL"))
             definitions.load(own, DEFINITIONS, 0.0)
             found = Secured(stack.enter_context(serve_in_thread(own, context=context)).port, authority)
         with found.stack:

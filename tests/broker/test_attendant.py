@@ -3,12 +3,11 @@
 import gc
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 import pytest
 import trio
 import trio.testing
-from structlog.testing import capture_logs
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.connection import Connection
@@ -34,11 +33,13 @@ from amqproxy.broker.attendant import BLOCKED_LOOK, STALLED_TIME, Attendant
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.consumer import Consumer
 from amqproxy.broker.deliveries import Deliveries
-from amqproxy.broker.link import CLOSING_TIME, Link
+from amqproxy.broker.endings import CLOSING_TIME, PENALTY
+from amqproxy.broker.link import Link
 from amqproxy.broker.outbox import Outbox
 from amqproxy.broker.output import HIGH_WATER, Output
 from amqproxy.broker.publishes import Publishes
 from amqproxy.broker.server_channel import ServerChannel
+from amqproxy.broker.timekeeper import Timekeeper
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport
 from tests.broker.client import Client, noted
 
@@ -83,6 +84,19 @@ class House:
         client = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
         self.clients.append(client)
         return client
+
+    async def tcp_client(self, opening: bytes = OPENING) -> tuple[trio.SocketStream, Attendant]:
+        """The same over TCP, which knows a reset."""
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            ours = socket.create_connection(listener.getsockname())
+            theirs, _ = listener.accept()
+        theirs.setblocking(False)
+        attendant = self.attend(SocketTransport(theirs, turn=1))
+        client = self.over(ours)
+        if opening:
+            await client.send_all(opening)
+            await hush(client)
+        return client, attendant
 
     async def client(self, heartbeat: int = 0) -> tuple[trio.SocketStream, Attendant]:
         """A client with channel 1 open."""
@@ -175,9 +189,19 @@ async def test_who_does_not_read_answers_is_not_listened_to(
             got += len(await client.receive_some())
 
 
+async def how_it_ends(client: trio.SocketStream) -> str:
+    """ "reset", or "closed" where the broker has closed its half, after all that it has to say."""
+    try:
+        while await client.receive_some():
+            pass
+    except trio.BrokenResourceError as error:
+        return "reset" if isinstance(error.__cause__, ConnectionResetError) else str(error.__cause__)
+    return "closed"
+
+
 @pytest.mark.parametrize("kind", ["socket", "stream"])
-async def test_the_client_may_go_on_after_it_closed(autojump_clock: Clock, kind: str) -> None:
-    """As amqplib does, whose last acks may come behind its close: to be reset for them would cost it our close-ok."""
+async def test_after_close_ok_the_client_closes_the_socket(autojump_clock: Clock, kind: str) -> None:
+    """As with RabbitMQ. It may go on as amqplib does, whose last acks may come behind its close."""
     async with house() as home:
         if kind == "socket":
             client, attendant = await home.client()
@@ -189,23 +213,62 @@ async def test_the_client_may_go_on_after_it_closed(autojump_clock: Clock, kind:
         assert (await hush(client)).endswith(encode_method(0, ConnectionCloseOk()))
         await attendant.is_ended.wait()
         assert not home.broker.links
-        if kind == "socket":
-            await client.send_all(b"and more")
-            assert await client.receive_some() == b""
+        await client.send_all(b"and more")
+        with trio.move_on_after(1) as patience:
+            await client.receive_some()
+        assert patience.cancelled_caught
         await client.aclose()
 
 
 async def test_but_not_for_ever(autojump_clock: Clock) -> None:
     async with house() as home:
-        client, _ = await home.client()
+        client, _ = await home.tcp_client()
         began = trio.current_time()
         await client.send_all(GOODBYE)
-        await hush(client)
-        with suppress(trio.BrokenResourceError):
-            while True:
-                await client.send_all(b"x")
-                await trio.sleep(1)
-        assert trio.current_time() - began == pytest.approx(CLOSING_TIME, abs=2)
+        assert await how_it_ends(client) == "reset"
+        assert trio.current_time() - began == pytest.approx(CLOSING_TIME, abs=1)
+
+
+async def test_a_client_that_agrees_to_our_close_is_not_reset(autojump_clock: Clock) -> None:
+    async with house() as home:
+        client, _ = await home.tcp_client()
+        home.broker.close_connections("because", 0.0)
+        await client.send_all(encode_method(0, ConnectionCloseOk()))
+        assert await how_it_ends(client) == "closed"
+
+
+async def test_a_client_that_misses_its_heartbeats_is_reset(autojump_clock: Clock) -> None:
+    """And not half-closed, which a client that only sends would never notice."""
+    async with house() as home:
+        client, attendant = await home.tcp_client()
+        attendant.link.cut()
+        assert await how_it_ends(client) == "reset"
+        await attendant.is_ended.wait()
+        assert not home.broker.links
+
+
+async def test_so_is_one_that_does_not_read_what_it_is_sent(autojump_clock: Clock) -> None:
+    async with house() as home:
+        client, attendant = await home.tcp_client()
+        await client.send_all(said(QueueDeclare(queue="q")) + publish(bytes(20_000_000)))
+        await client.send_all(said(BasicConsume(queue="q", no_ack=True)))
+        await trio.testing.wait_all_tasks_blocked(0.1)
+        assert attendant.link.waiting
+        attendant.link.cut()
+        await attendant.is_ended.wait()
+        assert not home.broker.links
+
+
+@pytest.mark.parametrize("capabilities", [{}, {"authentication_failure_close": True}])
+async def test_who_may_not_log_in_is_cut_after_a_while(autojump_clock: Clock, capabilities: dict[str, bool]) -> None:
+    async with house() as home:
+        home.nursery.start_soon(Timekeeper(home.broker, home.outbox).run)
+        client, _ = await home.tcp_client(b"")
+        began = trio.current_time()
+        await client.send_all(HEADER + encode_method(0, Client.start_ok(b"\0guest\0no", capabilities=capabilities)))
+        assert await how_it_ends(client) == "reset"
+        assert trio.current_time() - began == pytest.approx(PENALTY, abs=0.5)
+        assert not home.broker.refused
 
 
 async def test_a_client_that_goes_without_a_word(autojump_clock: Clock) -> None:
@@ -315,10 +378,11 @@ async def test_who_stops_reading_is_reset_and_what_it_has_goes_to_others(
     async with house() as home:
         _, attendant = await stalled(home, heartbeat)
         began = trio.current_time()
-        with capture_logs() as log:
-            await attendant.is_ended.wait()
+        reasons: list[str] = []
+        home.broker.events.on_log = lambda level, event, address, *, reason, **fields: reasons.append(reason)
+        await attendant.is_ended.wait()
         assert trio.current_time() - began == pytest.approx(patience, abs=0.1)
-        assert [each["event"] for each in log] == ["client reset"]
+        assert reasons == ["client does not read what it is sent"]
         assert home.broker.vhosts["/"].queues["q"].message_count == 3
         assert list(home.broker.links) != [attendant.link]
 

@@ -1,6 +1,7 @@
 """A connection from its first octet to its last: each answer is RabbitMQ 3.10's."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from amqproxy.amqp091.methods import (
     ConnectionCloseOk,
     ConnectionOpen,
     ConnectionStart,
+    ConnectionStartOk,
     ConnectionTuneOk,
     ConnectionUpdateSecret,
     Method,
@@ -23,7 +25,9 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.broker import CAPABILITIES, EVERYTHING, Broker
-from amqproxy.broker.link import CLOSING_TIME, HANDSHAKE_TIME
+from amqproxy.broker.endings import CLOSING_TIME, PENALTY, End
+from amqproxy.broker.link import HANDSHAKE_TIME, Link
+from amqproxy.broker.refused_logins import MOST_OF_ADDRESS
 from amqproxy.broker.users import User
 from tests.broker.client import Client, Refused, connected
 from tests.real import raw
@@ -154,6 +158,48 @@ def test_a_client_that_would_not_understand_is_told_nothing() -> None:
     client.receive()
     client.say(0, client.start_ok(b"\0guest\0wrong", capabilities={}))
     assert client.told() == "closed"
+    assert (client.link.end, client.link.patience) == (End.REFUSED, PENALTY)
+
+
+def test_a_client_that_is_told_why_is_cut_as_soon() -> None:
+    client = Client(Broker())
+    client.feed(HEADER)
+    client.say(0, client.start_ok(b"\0guest\0wrong"))
+    assert "connection 403" in client.told()
+    assert not client.link.is_over
+    client.broker.tick(client.now + PENALTY)
+    assert client.link.end is End.LOST
+
+
+def test_or_when_it_agrees() -> None:
+    client = Client(Broker())
+    client.feed(HEADER)
+    client.say(0, client.start_ok(b"\0guest\0wrong"))
+    client.say(0, ConnectionCloseOk())
+    assert client.link.end is End.AGREED
+
+
+@pytest.mark.parametrize("capabilities", [{}, {"authentication_failure_close": True}])
+def test_whoever_guesses_passwords_is_kept_only_so_often(capabilities: dict[str, bool]) -> None:
+    broker = Broker()
+    clients = []
+    for _ in range(MOST_OF_ADDRESS + 5):
+        clients.append(client := Client(broker))
+        client.feed(HEADER)
+        client.say(0, client.start_ok(b"\0guest\0wrong", capabilities=capabilities))
+    assert len(broker.refused) == MOST_OF_ADDRESS
+    assert [client.link.end is End.LOST for client in clients].count(True) == 5
+    assert all(client.link.end is End.LOST for client in clients[:5])
+
+
+@pytest.mark.parametrize("method", [ConnectionOpen("/"), ConnectionClose(200, "bye"), ConnectionTuneOk(0, 131072, 0)])
+def test_a_stranger_is_cut_without_a_word(method: Method) -> None:
+    client = Client(Broker())
+    client.feed(HEADER)
+    client.receive()
+    client.say(0, method)
+    assert client.told() == "closed"
+    assert (client.link.end, client.link.patience) == (End.REFUSED, PENALTY)
 
 
 def test_guest_comes_from_nearby() -> None:
@@ -162,7 +208,7 @@ def test_guest_comes_from_nearby() -> None:
 
 
 def test_a_certificate_logs_in() -> None:
-    broker = Broker()
+    broker = Broker(mechanisms=("PLAIN", "AMQPLAIN", "EXTERNAL"))
     user = User("CN=client", "")
     user.permit("/", EVERYTHING)
     broker.add_user(user)
@@ -173,6 +219,16 @@ def test_a_certificate_logs_in() -> None:
         assert start.method.mechanisms == b"PLAIN AMQPLAIN EXTERNAL"
         client.say(0, client.start_ok(b"", "EXTERNAL"))
         assert client.told().startswith(expected)
+
+
+def test_external_is_offered_only_where_the_config_says_so() -> None:
+    """py-amqp prefers it where it is offered, whether the user is known or not."""
+    client = Client(Broker(), certificate_name="CN=client")
+    client.feed(HEADER)
+    (start,) = client.receive()
+    assert start.method.mechanisms == b"PLAIN AMQPLAIN"
+    client.say(0, client.start_ok(b"", "EXTERNAL"))
+    assert client.told() == "closed"
 
 
 def test_a_user_without_a_password_cannot_use_one() -> None:
@@ -263,6 +319,17 @@ def test_close() -> None:
     client.say(0, ConnectionClose(200, "bye"))
     assert client.told() == "connection.close-ok"
     assert client.link.is_over
+    assert (client.link.end, client.link.patience) == (End.CLOSED, CLOSING_TIME)
+
+
+def test_a_short_heartbeat_makes_the_time_to_close_short() -> None:
+    client = connected(heartbeat=4)
+    client.say(0, ConnectionClose(200, "bye"))
+    assert (client.link.end, client.link.patience) == (End.CLOSED, 4.0)
+    other = connected(heartbeat=5)
+    other.broker.close_connections("because", other.now)
+    other.broker.tick(other.now + 5)
+    assert other.link.end is End.LOST
 
 
 @pytest.mark.parametrize(
@@ -309,20 +376,20 @@ def test_who_takes_too_long_for_the_handshake_is_cut() -> None:
     assert not client.link.is_over
     assert client.broker.next_deadline() == client.now + HANDSHAKE_TIME
     client.broker.tick(client.now + HANDSHAKE_TIME)
-    assert client.link.is_over
+    assert client.link.end is End.LOST
 
 
 def test_who_does_not_answer_close_is_cut() -> None:
     client = connected()
     client.broker.close_connections("because", client.now)
     client.broker.tick(client.now + CLOSING_TIME)
-    assert client.link.is_over
+    assert client.link.end is End.LOST
 
 
 def test_heartbeats() -> None:
     client = connected(heartbeat=10)
     broker, start = client.broker, client.now
-    for second in range(1, 60):
+    for second in range(1, 70):
         client.now = start + second
         if second < 40:
             client.feed(HEARTBEAT_FRAME)
@@ -333,11 +400,202 @@ def test_heartbeats() -> None:
         if client.link.is_over:
             break
     assert 39 + 20 <= second <= 39 + 25
+    assert client.link.end is End.LOST
+
+
+def test_a_client_that_nobody_reads_from_is_not_silent() -> None:
+    client = connected(heartbeat=10)
+    client.link.is_unheard = True
+    client.broker.tick(client.now + 100)
+    assert not client.link.is_over
 
 
 def test_without_heartbeats_nobody_is_looked_after() -> None:
     client = connected(heartbeat=0)
     assert client.broker.next_deadline() == float("inf")
+
+
+# --- the log
+
+
+class Log:
+    """What a broker logs, a line each: the level, what happened, and the fields without who it is about."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.lines: list[str] = []
+        self.fields: dict[str, Any] = {}
+        self.addresses: set[str] = set()
+        broker.events.on_log = self.note
+
+    def note(self, level: str, event: str, address: str, **fields: Any) -> None:
+        self.addresses.add(address)
+        self.fields = {name: value for name, value in fields.items() if value is not None}
+        known = ("client", "name", "vhost", "user", "operation")
+        rest = [f"{name}={value}" for name, value in self.fields.items() if name not in known]
+        self.lines.append(" ".join([f"{level} {event}", *rest]))
+
+    def take(self) -> list[str]:
+        lines, self.lines = self.lines, []
+        return lines
+
+
+@pytest.fixture
+def log() -> Log:
+    return Log(Broker())
+
+
+def stranger(log: Log) -> Client:
+    """A client that has been greeted."""
+    broker = Broker()
+    broker.events.on_log = log.note
+    client = Client(broker)
+    client.feed(HEADER)
+    client.receive()
+    assert log.take() == ["info connection accepted"]
+    return client
+
+
+def guest(log: Log, **options: Any) -> Client:
+    """A client with channel 1 open."""
+    broker = Broker()
+    broker.events.on_log = log.note
+    client = connected(broker, **options)
+    log.lines.clear()
+    return client
+
+
+def test_a_connection_is_logged_as_rabbitmq_logs_it(log: Log) -> None:
+    client = stranger(log)
+    properties = Table({"product": "p", "connection_name": "mine", "capabilities": {}})
+    client.say(0, ConnectionStartOk(properties, "PLAIN", b"\0guest\0guest", "en_US"))
+    client.say(0, ConnectionTuneOk(2047, 131_072, 60))
+    client.say(0, ConnectionOpen("/"))
+    assert log.take() == ["info connection open product=p heartbeat=60"]
+    assert log.fields["user"] == "guest"
+    assert log.fields["name"] == "mine"
+    assert log.fields["vhost"] == "/"
+    client.say(0, ConnectionClose(200, "bye"))
+    client.link.lose(client.now)
+    client.link.lose(client.now)
+    assert log.take() == ["info connection closed by=client code=200 reason=bye"]
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        (0, "info connection closed by=client reason=r"),
+        (200, "info connection closed by=client code=200 reason=r"),
+        (541, "warning connection closed by=client code=541 reason=r"),
+    ],
+)
+def test_a_client_may_close_without_a_code(log: Log, code: int, line: str) -> None:
+    """As py-amqp does, and so kombu and Celery."""
+    client = guest(log)
+    client.say(0, ConnectionClose(code, "r"))
+    client.link.lose(client.now)
+    assert log.take() == [line]
+
+
+def test_a_connection_that_is_closed_by_nobody_is_a_warning(log: Log) -> None:
+    client = guest(log)
+    client.link.lose(client.now)
+    assert log.take() == ["warning connection closed by=client reason=client unexpectedly closed TCP connection"]
+
+
+def test_a_probe_is_for_debugging(log: Log) -> None:
+    broker = Broker()
+    broker.events.on_log = log.note
+    Client(broker).link.lose(0.0)
+    assert log.take() == ["debug connection closed by=client reason=client sent nothing"]
+
+
+def test_a_broker_that_ends_blames_no_client(log: Log) -> None:
+    client = guest(log)
+    client.link.lose(client.now, is_gone=False)
+    assert log.take() == ["info connection closed"]
+
+
+@pytest.mark.parametrize(
+    ("response", "mechanism", "line"),
+    [
+        (b"\0guest\0no", "PLAIN", "login refused mechanism=PLAIN reason=user 'guest' - invalid credentials"),
+        (b"\0nobody\0no", "PLAIN", "login refused mechanism=PLAIN reason=user 'nobody' - invalid credentials"),
+        (b"secret", "PLAIN", "handshake failed reason=ACCESS_REFUSED - no credentials in the response to PLAIN"),
+        (b"", "NONE", "handshake failed reason=COMMAND_INVALID - unknown authentication mechanism 'NONE'"),
+    ],
+)
+def test_a_login_that_is_refused_is_logged_with_its_reason(
+    log: Log, response: bytes, mechanism: str, line: str
+) -> None:
+    client = stranger(log)
+    client.say(0, client.start_ok(response, mechanism))
+    assert log.take() == [f"warning {line}"]
+    client.link.lose(client.now)
+    assert all(each.startswith(("debug", "info")) for each in log.take())
+
+
+def test_a_guest_from_elsewhere_is_logged_with_the_reason(log: Log) -> None:
+    broker = Broker()
+    broker.events.on_log = log.note
+    client = Client(broker, is_loopback=False)
+    client.feed(HEADER)
+    client.say(0, client.start_ok(b"\0guest\0guest"))
+    assert log.take()[1:] == [
+        "warning login refused mechanism=PLAIN reason=user 'guest' can only connect via localhost"
+    ]
+
+
+def test_errors_are_logged_with_their_texts(log: Log) -> None:
+    client = guest(log)
+    client.answers(QueueDeclare(queue="q", passive=True))
+    assert log.take() == ["warning channel error channel=1 code=404 reason=NOT_FOUND - no queue 'q' in vhost '/'"]
+    assert log.fields["operation"] == "queue.declare"
+    client.channel()
+    client.answers(BasicQos(prefetch_size=1))
+    assert log.take() == ["warning connection error code=540 reason=NOT_IMPLEMENTED - prefetch_size!=0 (1)"]
+    client.say(0, ConnectionCloseOk())
+    client.link.lose(client.now)
+    assert log.take() == ["info connection closed by=broker code=540"]
+
+
+def test_what_an_operator_closes_is_no_warning(log: Log) -> None:
+    client = guest(log)
+    client.broker.close_connections("because", client.now)
+    assert log.take() == ["info connection error code=320 reason=CONNECTION_FORCED - because"]
+
+
+def test_missed_heartbeats_are_logged(log: Log) -> None:
+    client = guest(log, heartbeat=2)
+    client.broker.tick(client.now + 5)
+    client.link.lose(client.now)
+    assert log.take() == ["warning connection closed by=broker reason=missed heartbeats from client, timeout: 2s"]
+
+
+def test_a_handshake_that_takes_too_long_is_logged(log: Log) -> None:
+    client = stranger(log)
+    client.broker.tick(client.now + HANDSHAKE_TIME)
+    client.link.lose(client.now)
+    assert log.take() == ["warning connection closed by=broker reason=handshake timeout"]
+
+
+def test_another_protocol_is_logged(log: Log) -> None:
+    broker = Broker()
+    broker.events.on_log = log.note
+    client = Client(broker)
+    client.feed(b"GET / HTTP/1.1")
+    client.link.lose(client.now)
+    assert log.take() == [
+        "info connection accepted",
+        "warning connection closed by=broker reason=the client speaks another protocol: HTTP",
+    ]
+
+
+def test_lines_are_counted_by_address() -> None:
+    broker = Broker()
+    log = Log(broker)
+    link = Link(broker, is_loopback=True, wake=lambda: None, name="[::1]:40000 -> [::1]:5672")
+    link.feed(HEADER, 0.0)
+    assert log.addresses == {"[::1]"}
 
 
 # --- alarms

@@ -17,7 +17,7 @@ from amqproxy.broker.message import Message
 from amqproxy.broker.permissions import Permission, TopicPermission
 from amqproxy.broker.policies import make_policy
 from amqproxy.broker.remembrance import Remembrance, restore
-from amqproxy.broker.users import User
+from amqproxy.broker.users import LoginRefused, User
 
 NOW = 1000.0
 
@@ -107,8 +107,9 @@ def test_everything_comes_back(remembered: Remembered) -> None:
     assert sorted_export(again) == sorted_export(broker)
     assert again.vhosts["v"].queues["q"].arguments.fields == (Field("x-max-length", "b", 5),)
     assert again.vhosts["v"].queues["q"].policy_names == ("p", "o")
-    assert again.log_in("u", "secret", is_loopback=False) is not None
-    assert again.log_in("guest", "guest", is_loopback=False) is None
+    assert again.log_in("u", "secret", is_loopback=False).name == "u"
+    with pytest.raises(LoginRefused, match="can only connect via localhost"):
+        again.log_in("guest", "guest", is_loopback=False)
 
 
 def test_what_is_transient_or_exclusive_does_not(remembered: Remembered) -> None:

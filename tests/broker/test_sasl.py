@@ -2,9 +2,9 @@
 
 import pytest
 
-from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.errors import CommandInvalid, ProtocolError
 from amqproxy.amqp091.wire import Field, Table
-from amqproxy.broker.sasl import credentials, offered
+from amqproxy.broker.sasl import USUAL, check, credentials, offered
 
 
 def amqplain(**fields: object) -> bytes:
@@ -39,9 +39,40 @@ def test_credentials(mechanism: str, response: bytes, expected: tuple[str, str] 
         assert credentials(mechanism, response) == expected
 
 
+ALL = ("PLAIN", "AMQPLAIN", "EXTERNAL")
+
+
 @pytest.mark.parametrize(
-    ("certificate", "expected"),
-    [(None, b"PLAIN AMQPLAIN"), ("", b"PLAIN AMQPLAIN"), ("CN=x", b"PLAIN AMQPLAIN EXTERNAL")],
+    ("mechanisms", "certificate", "expected"),
+    [
+        (USUAL, None, b"PLAIN AMQPLAIN"),
+        (USUAL, "CN=x", b"PLAIN AMQPLAIN"),
+        (ALL, None, b"PLAIN AMQPLAIN"),
+        (ALL, "", b"PLAIN AMQPLAIN"),
+        (ALL, "CN=x", b"PLAIN AMQPLAIN EXTERNAL"),
+        (("EXTERNAL",), "CN=x", b"EXTERNAL"),
+    ],
 )
-def test_offered(certificate: str | None, expected: bytes) -> None:
-    assert offered(certificate) == expected
+def test_offered(mechanisms: tuple[str, ...], certificate: str | None, expected: bytes) -> None:
+    assert offered(mechanisms, certificate) == expected
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "mechanisms", "certificate", "fault"),
+    [
+        ("PLAIN", USUAL, None, ""),
+        ("PLAIN", ("EXTERNAL",), "CN=x", "invalid authentication mechanism 'PLAIN'"),
+        ("EXTERNAL", ALL, "CN=x", ""),
+        ("EXTERNAL", ALL, "", ""),  # over TLS, and so it is told that it has shown no certificate
+        ("EXTERNAL", ALL, None, "invalid authentication mechanism 'EXTERNAL'"),
+        ("EXTERNAL", USUAL, "CN=x", "invalid authentication mechanism 'EXTERNAL'"),
+        ("SCRAM", ALL, "CN=x", "unknown authentication mechanism 'SCRAM'"),
+    ],
+)
+def test_what_may_be_used(mechanism: str, mechanisms: tuple[str, ...], certificate: str | None, fault: str) -> None:
+    try:
+        check(mechanism, mechanisms, certificate)
+        found = ""
+    except CommandInvalid as error:
+        found = error.text
+    assert found == fault

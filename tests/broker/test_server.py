@@ -3,7 +3,7 @@
 import socket
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 import pika
@@ -13,13 +13,15 @@ import trio.testing
 import trustme
 from structlog.testing import capture_logs
 
-from amqproxy.amqp091.frames import Frame, FrameReader
+from amqproxy import config
+from amqproxy.amqp091.frames import Frame, FrameReader, encode_method
 from amqproxy.amqp091.methods import ConnectionStart
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.broker.broker import EVERYTHING, Broker
 from amqproxy.broker.server import SHUTDOWN, Server, serve
 from amqproxy.broker.users import User
 from amqproxy.sockets.certificate import Naming, common_name, distinguished_name
+from tests.broker.client import Client
 from tests.broker.test_attendant import OPENING
 
 
@@ -147,8 +149,10 @@ def client_context(authority: trustme.CA, name: str = "") -> ssl.SSLContext:
 
 
 @asynccontextmanager
-async def listening_with_tls(authority: trustme.CA, naming: Naming, *users: str) -> AsyncIterator[int]:
-    broker = Broker()
+async def listening_with_tls(
+    authority: trustme.CA, naming: Naming, *users: str, mechanisms: tuple[str, ...] = ("PLAIN", "AMQPLAIN", "EXTERNAL")
+) -> AsyncIterator[int]:
+    broker = Broker(mechanisms=mechanisms)
     for name in users:
         user = User(name, "")
         user.permit("/", EVERYTHING)
@@ -178,6 +182,38 @@ async def test_external_is_offered_to_those_who_can(authority: trustme.CA) -> No
     async with listening_with_tls(authority, distinguished_name) as port:
         assert await mechanisms(port, client_context(authority)) == {b"PLAIN", b"AMQPLAIN"}
         assert await mechanisms(port, client_context(authority, "orders")) == {b"PLAIN", b"AMQPLAIN", b"EXTERNAL"}
+
+
+async def test_external_is_not_offered_unless_the_config_says_so(authority: trustme.CA) -> None:
+    usual = config.Broker().auth_mechanisms
+    async with listening_with_tls(authority, distinguished_name, mechanisms=usual) as port:
+        assert await mechanisms(port, client_context(authority, "orders")) == {b"PLAIN", b"AMQPLAIN"}
+
+
+async def test_a_client_that_does_not_finish_the_tls_handshake_has_five_seconds(
+    authority: trustme.CA, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with listening_with_tls(authority, distinguished_name) as port:
+        async with await trio.open_tcp_stream("127.0.0.1", port) as client:
+            began = trio.current_time()
+            with capture_logs() as log, suppress(trio.BrokenResourceError):
+                await client.receive_some()
+        assert trio.current_time() - began == pytest.approx(5.0, abs=0.5)
+    assert [event["event"] for event in log] == ["TLS handshake failed"]
+
+
+async def test_who_waits_after_a_refused_login_takes_nobodys_place() -> None:
+    server = Server(Broker(), most_connections=1)
+    async with running(server):
+        port = await listening(server)
+        async with await trio.open_tcp_stream("127.0.0.1", port) as guessing:
+            await guessing.send_all(HEADER + encode_method(0, Client.start_ok(b"\0guest\0wrong", capabilities={})))
+            with trio.fail_after(5):
+                while not server.broker.refused:  # noqa: ASYNC110
+                    await trio.sleep(0.01)
+            async with await trio.open_tcp_stream("127.0.0.1", port) as other:
+                await other.send_all(HEADER)
+                assert await other.receive_some(1) == b"\x01"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,56 @@
+"""Connections whose login was refused, and that are kept for a while before they are cut: a brake on guessing."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+L = TypeVar("L")
+
+MOST_OF_ADDRESS = 100
+"""Refused connections of one address that are kept; of more, the oldest is cut."""
+
+MOST = 1000
+"""Those of all addresses."""
+
+
+class RefusedLogins(Generic[L]):
+    """The connections that are kept, by address. `cut` is called with each that is to go before its time.
+
+    So whoever tries many passwords at once occupies no more than this, and nobody else pays for it.
+    """
+
+    def __init__(self, cut: Callable[[L], None], *, most_of_address: int = MOST_OF_ADDRESS, most: int = MOST) -> None:
+        self._cut = cut
+        self._most_of_address = most_of_address
+        self._most = most
+        self._kept: OrderedDict[L, str] = OrderedDict()
+        self._by_address: dict[str, OrderedDict[L, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def add(self, link: L, address: str) -> None:
+        """Keep a connection whose login was refused just now."""
+        self._kept[link] = address
+        theirs = self._by_address.setdefault(address, OrderedDict())
+        theirs[link] = None
+        if len(theirs) > self._most_of_address:
+            self._cut_first(theirs)
+        elif len(self._kept) > self._most:
+            self._cut_first(self._kept)
+
+    def _cut_first(self, links: OrderedDict[L, None] | OrderedDict[L, str]) -> None:
+        link = next(iter(links))
+        self.discard(link)
+        self._cut(link)
+
+    def discard(self, link: L) -> None:
+        """Forget a connection, which need not be kept."""
+        address = self._kept.pop(link, None)
+        if address is not None:
+            theirs = self._by_address[address]
+            del theirs[link]
+            if not theirs:
+                del self._by_address[address]
