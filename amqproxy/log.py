@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
@@ -69,12 +70,29 @@ def stop(timeout: float = LINGER) -> None:
 
 @contextmanager
 def started(log: Log) -> Iterator[None]:
-    """Write the log as the config has it, for the while."""
+    """Write the log as the config has it, for the while.
+
+    What Python itself would write on standard error is logged, too: a finalizer's or a thread's failure must not make
+    the program wait for whoever reads that.
+    """
+    hooks = sys.unraisablehook, threading.excepthook
     start(log)
+    sys.unraisablehook, threading.excepthook = _log_unraisable, _log_of_thread
     try:
         yield
     finally:
+        sys.unraisablehook, threading.excepthook = hooks
         stop()
+
+
+def _log_unraisable(failure: sys.UnraisableHookArgs) -> None:
+    kind = failure.exc_type.__name__
+    logger().error("exception ignored", reason=f"{kind}: {failure.exc_value}", place=repr(failure.object))
+
+
+def _log_of_thread(failure: threading.ExceptHookArgs) -> None:
+    kind, thread = failure.exc_type.__name__, failure.thread
+    logger().error("thread failed", reason=f"{kind}: {failure.exc_value}", thread=thread.name if thread else None)
 
 
 def dropped() -> int:

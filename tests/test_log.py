@@ -2,6 +2,8 @@
 
 import errno
 import json
+import sys
+import threading
 from collections.abc import Iterator
 from io import StringIO
 
@@ -199,3 +201,27 @@ def test_colours(
     structlog.get_logger().warning("said")
     assert log.flush(10.0)
     assert ("\x1b[" in stream.getvalue()) == is_coloured
+
+
+class Dying:
+    def __del__(self) -> None:
+        raise ZeroDivisionError("in a finalizer")
+
+
+def test_what_python_itself_would_write_is_logged(capsys: pytest.CaptureFixture[str]) -> None:
+    hooks = sys.unraisablehook, threading.excepthook
+
+    def fail() -> None:
+        raise ZeroDivisionError("in a thread")
+
+    with log.started(Log(format="json")):
+        Dying()
+        thread = threading.Thread(target=fail, name="some")
+        thread.start()
+        thread.join()
+        first, second = map(json.loads, written(capsys).splitlines())
+    assert (sys.unraisablehook, threading.excepthook) == hooks
+    assert (first["event"], first["reason"]) == ("exception ignored", "ZeroDivisionError: in a finalizer")
+    assert "Dying" in first["place"]
+    assert (second["event"], second["reason"]) == ("thread failed", "ZeroDivisionError: in a thread")
+    assert second["thread"] == "some"

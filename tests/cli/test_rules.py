@@ -4,7 +4,11 @@ from pathlib import Path
 
 import msgspec
 
+from amqproxy.amqp091.frames import METHOD, encode_frame, encode_method
+from amqproxy.amqp091.methods import BasicDeliver, ConnectionTune
+from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.cli.failure import FAILED
+from tests.capture import building
 from tests.cli.outcome import Amqproxy, Outcome
 
 CAPTURE = str(Path(__file__).parents[2] / "captures" / "confirms.pcapng")
@@ -48,3 +52,28 @@ def test_a_rehearsal_without_its_capture(tmp_path: Path, amqproxy: Amqproxy) -> 
     code, out, err = amqproxy("rules", "test", str(path), "--capture", str(tmp_path / "missing.pcap"))
     assert (code, out) == (FAILED, "")
     assert "missing.pcap" in err
+
+
+def test_a_method_that_is_cut_off_is_not_judged(tmp_path: Path, amqproxy: Amqproxy) -> None:
+    path, capture = tmp_path / "a.yaml", tmp_path / "capture"
+    path.write_text("rules: [{name: none, action: refuse, mode: shadow, match: {method: 'basic.*'}}]")
+    deliver = encode_method(1, BasicDeliver("tag", 7, False, "e", "k"))[7:-1]
+    whole = encode_method(1, BasicDeliver("tag", 7, False, "e", "k"))
+    said = b"".join([encode_frame(METHOD, 1, deliver[:size]) for size in range(4, len(deliver))])
+    segments = [
+        building.tcp(flags=building.SYN, seq=99),
+        building.tcp(HEADER, seq=100),
+        building.tcp(encode_method(0, ConnectionTune(0, 0, 0)) + said + whole, source=5672, target=40000, seq=500),
+    ]
+    ends = [(building.CLIENT, building.SERVER)] * 2 + [(building.SERVER, building.CLIENT)]
+    packets = [
+        (number, building.ethernet(building.ipv4(segment, source=source, target=target)))
+        for number, (segment, (source, target)) in enumerate(zip(segments, ends, strict=True))
+    ]
+    capture.write_bytes(building.pcapng(packets))
+    code, out, err = amqproxy("rules", "test", str(path), "--capture", str(capture))
+    assert (code, out) == (0, "")
+    assert "Traceback" not in err
+    code, out, err = amqproxy("decode", str(capture))
+    assert code == 0
+    assert out.count("ERROR 501") + out.count("ERROR 502") == len(deliver) - 4

@@ -15,6 +15,7 @@ from pathlib import Path
 import pika
 import pytest
 
+from amqproxy.cli.failure import INTERRUPTED
 from tests.cli.process import COMMAND, DEADLINE, connected
 from tests.real.ports import free_port
 
@@ -86,6 +87,61 @@ def test_nobody_notices_that_the_log_cannot_be_written(command: str, stderr: Std
             process.kill()
             process.wait()
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize("stdout", [a_full_disk, a_pipe_without_reader, a_pipe_that_nobody_reads])
+def test_neither_does_anybody_notice_that_nothing_can_be_printed(stdout: Stderr) -> None:
+    """Where the log stands still, too."""
+    port, metrics = free_port(), free_port()
+    arguments = [*COMMAND, "run", "--listen", f"127.0.0.1:{port}", "--upstream", "broker", "--print", "--body"]
+    arguments += ["--metrics", f"127.0.0.1:{metrics}"]
+    with stdout() as output, a_pipe_that_nobody_reads() as log:
+        process = subprocess.Popen(arguments, stdout=output, stderr=log)
+        try:
+            beside = _eventually_connected(process, port)
+            channel = beside.channel()
+            channel.queue_declare("q")
+            for _ in range(CONNECTIONS):
+                channel.basic_publish("", "q", b"x" * 100)
+                while channel.basic_get("q", auto_ack=True)[2] is None:
+                    pass
+            _dropped(metrics)
+            beside.close()
+            process.send_signal(signal.SIGTERM)
+            process.wait(DEADLINE)
+        finally:
+            process.kill()
+            process.wait()
+    assert process.returncode == 0
+
+
+def test_a_second_signal_works_where_the_log_stands_still() -> None:
+    port = free_port()
+    with a_pipe_that_nobody_reads() as log:
+        arguments = [*COMMAND, "broker", "--listen", f"127.0.0.1:{port}"]
+        process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=log)
+        try:
+            beside = _eventually_connected(process, port)  # which does not answer, since it is not polled
+            process.send_signal(signal.SIGINT)
+            _until_refused(process, port)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(DEADLINE) == INTERRUPTED
+        finally:
+            process.kill()
+            process.wait()
+        with pytest.raises(pika.exceptions.AMQPError):
+            beside.sleep(1)
+
+
+def _until_refused(process: subprocess.Popen[bytes], port: int) -> None:
+    """Wait until it accepts nobody any more."""
+    while process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=DEADLINE).close()
+        except OSError:
+            return
+        time.sleep(0.02)
+    pytest.fail(f"it has ended: {process.poll()}")
 
 
 def _eventually_connected(process: subprocess.Popen[bytes], port: int) -> pika.BlockingConnection:
