@@ -38,6 +38,7 @@ from amqproxy.proxy.leg import TAKES_CLOSE, Leg
 from amqproxy.proxy.memory import Memory
 from amqproxy.proxy.mirrors import Mirrors
 from amqproxy.proxy.rule_log import RuleLog
+from amqproxy.proxy.tunnel import Tunnel
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rules.introduction import introduced
 from amqproxy.rules.judge import RuleSet
@@ -48,6 +49,9 @@ from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 
 HEADER_SIZE = len(HEADER)
+
+OPAQUE = "0-8"
+"""What RabbitMQ speaks too, with its older clients, and we do not read."""
 
 QUANTUM = 0.002
 """Seconds of work of one direction after which all other tasks have their turn."""
@@ -110,6 +114,7 @@ class Session:
         self._farewells: dict[Peer, ProtocolError] = {}
         self._lost: set[Peer] = set()
         self._has_failed = False
+        self._tunnel: Tunnel | None = None
         self._culprit: Frame | None = None
         self._rules = rules
         self._mirrors = mirrors
@@ -195,6 +200,7 @@ class Session:
         if octets is None:
             return
         header, rest = octets[:HEADER_SIZE], octets[HEADER_SIZE:]
+        is_opaque = recognise(header) == OPAQUE
         try:
             transport = await self._dial()
         except Unreachable as error:
@@ -206,6 +212,9 @@ class Session:
             leg.connection.receive_header(CLIENT, HEADER)
             if self._account.tap is None:
                 leg.reader.want(STATEFUL[leg.peer], content=False)
+        if is_opaque:
+            await self._serve_unread(upstream, octets)
+            return
         try:
             async with trio.open_nursery() as self._nursery:
                 if self._rules is not None and self._rules.rules:
@@ -217,6 +226,20 @@ class Session:
                 await self._carry(self.client, upstream)
         finally:
             self._nursery = None
+
+    async def _serve_unread(self, upstream: Leg, said: bytes) -> None:
+        """Let a client and the broker talk that speak what we do not read; not where rules would have to."""
+        self._scope.deadline = math.inf
+        self._tunnel = Tunnel(self.client.transport, upstream.transport, self._limits.close_timeout)
+        self._account.log("info", f"{OPAQUE} passes without being read")
+        try:
+            async with trio.open_nursery() as self._nursery:
+                await self._tunnel.run(self._nursery, said)
+        finally:
+            self._nursery = None
+        if self._tunnel.ended_by is not None:
+            by, reason = self._tunnel.ended_by
+            self._account.finish(End(by, 0, f"{reason}, after {OPAQUE}", is_abnormal=False))
 
     async def _receive_protocol_header(self) -> bytes | None:
         """The header, and what came with it; None when the client is not to be served. Section 4.2.2."""
@@ -241,7 +264,8 @@ class Session:
         if isinstance(transport, StreamTransport):
             subject, name = transport.tls_subject, transport.tls_server_name
             self._known = msgspec.structs.replace(self._known, tls_subject=subject, sni=name)
-        if protocol in LIKE_0_9_1:
+        is_seen = self._account.tap is not None or (self._rules is not None and self._rules.rules)
+        if protocol in LIKE_0_9_1 or (protocol == OPAQUE and not is_seen):
             return octets
         self._metrics.refused.labels("protocol").inc()
         self._account.finish(End("proxy", 0, f"the client speaks {protocol}, not AMQP {NAME}"))
@@ -418,7 +442,9 @@ class Session:
         for leg in self.legs.values():
             if isinstance(leg.transport, Impaired):
                 leg.transport.lift(kept)
-        if self._crossing is not None:
+        if self._tunnel is not None and rules.rules:
+            self.abort(f"rules cannot read {OPAQUE}")
+        elif self._crossing is not None:
             self._crossing.judge = self._crossing.judge.moved(rules)
             self._crossing.ask_for_frames()
             if self._nursery is not None:

@@ -1,0 +1,43 @@
+"""Carries what nobody here can read: bytes from one transport to the other, and back, until both have ended."""
+
+from __future__ import annotations
+
+import trio
+
+from amqproxy.sockets.transport import Broken, Transport
+
+
+class Tunnel:
+    """Between a client and its upstream. `ended_by` is whichever hung up first, and how."""
+
+    def __init__(self, client: Transport, upstream: Transport, close_timeout: float) -> None:
+        """`close_timeout` is how many seconds a peer has to close its half after the other has."""
+        self._client = client
+        self._upstream = upstream
+        self._close_timeout = close_timeout
+        self.ended_by: tuple[str, str] | None = None
+
+    async def run(self, nursery: trio.Nursery, said: bytes) -> None:
+        """Until it is over. `said` is what the client has said so far."""
+        nursery.start_soon(self._carry, "server", self._upstream, self._client, b"", nursery.cancel_scope)
+        await self._carry("client", self._client, self._upstream, said, nursery.cancel_scope)
+
+    async def _carry(
+        self, name: str, source: Transport, target: Transport, data: bytes, scope: trio.CancelScope
+    ) -> None:
+        reason = "closed"
+        try:
+            data = data or await source.receive()
+            while data:
+                await target.send(data)
+                data = await source.receive()
+        except Broken as error:  # whichever of the two it is, there is nothing to be carried any more
+            reason = str(error)
+            scope.cancel()
+        if self.ended_by is None:
+            self.ended_by = name, reason
+            scope.deadline = min(scope.deadline, trio.current_time() + self._close_timeout)
+        try:
+            await target.send_eof()
+        except Broken:
+            scope.cancel()

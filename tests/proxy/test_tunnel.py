@@ -1,0 +1,98 @@
+"""0-8, which passes as it is where nobody wants to look into it."""
+
+import pytest
+import structlog
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from amqproxy.config import Limits
+from amqproxy.proxy import watchdog
+from amqproxy.rules.allow import Allow
+from amqproxy.rules.judge import RuleSet
+from tests.proxy.stage import Stage, staged
+from tests.proxy.test_session import Audience
+
+HEADER = b"AMQP\1\1\x08\0"
+LIMITS = Limits(close_timeout=5.0, handshake_timeout=15.0)
+
+
+async def greet(stage: Stage) -> None:
+    stage.client.say(HEADER + b"\xff start-ok")
+    await wait_all_tasks_blocked()
+    assert stage.broker.look() == HEADER + b"\xff start-ok"
+    stage.broker.say(b"\xfe start")
+    await wait_all_tasks_blocked()
+    assert stage.client.look() == b"\xfe start"
+
+
+@pytest.mark.parametrize("ends", ["client", "broker"])
+async def test_what_is_not_read_passes_both_ways_and_ends(
+    ends: str, log: list[structlog.typing.EventDict], autojump_clock: MockClock
+) -> None:
+    async with staged(limits=LIMITS) as stage:
+        await greet(stage)
+        await trio.sleep(100)  # nobody knows when such a connection is open
+        one, other = (stage.client, stage.broker) if ends == "client" else (stage.broker, stage.client)
+        one.perform("EOF")
+        assert await other.sees() == "EOF"
+        other.say(b"last words")
+        await wait_all_tasks_blocked()
+        assert one.look() == b"last words"
+        other.perform("EOF")
+        await stage.is_over.wait()
+        assert log[-1]["by"] == ("client" if ends == "client" else "server")
+        assert log[-1]["reason"] == "closed, after 0-8"
+
+
+@pytest.mark.parametrize("ends", ["client", "broker"])
+async def test_who_is_reset(ends: str, autojump_clock: MockClock) -> None:
+    async with staged(limits=LIMITS, tcp=True) as stage:
+        await greet(stage)
+        one, other = (stage.client, stage.broker) if ends == "client" else (stage.broker, stage.client)
+        one.reset()
+        await stage.is_over.wait()
+        assert await other.sees() in ("EOF", "RST")
+
+
+async def test_half_closed_is_not_for_ever(autojump_clock: MockClock) -> None:
+    async with staged(limits=LIMITS) as stage:
+        await greet(stage)
+        stage.client.perform("EOF")
+        await stage.is_over.wait()
+        assert trio.current_time() == pytest.approx(5.0)
+
+
+async def test_it_does_not_pass_where_rules_or_a_tap_would_have_to_read_it(autojump_clock: MockClock) -> None:
+    for stage_ in (staged(rules=RuleSet([Allow(name="all")])), staged(tap=Audience())):
+        async with stage_ as stage:
+            stage.client.say(HEADER)
+            await stage.play("client: header, EOF")
+            assert stage.count("connections_refused_total", reason="protocol") == 1
+
+
+async def test_it_ends_when_there_are_rules_or_a_drain() -> None:
+    for end in (lambda stage: stage.session.obey(RuleSet([Allow(name="all")])), lambda stage: stage.session.drain()):
+        async with staged(limits=LIMITS) as stage:
+            await greet(stage)
+            stage.session.obey(RuleSet(()))
+            await stage.play("client: nothing")
+            end(stage)
+            await stage.play("""
+                client: EOF
+                broker: EOF
+            """)
+            await stage.is_over.wait()
+
+
+async def test_who_takes_nothing_is_let_go(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
+    async with staged(limits=LIMITS, tcp=True) as stage:
+        await greet(stage)
+        nursery.start_soon(watchdog.watch, {1: stage.session}, LIMITS)
+        try:
+            while stage.broker.socket.send(bytes(65536)):
+                await wait_all_tasks_blocked(stage.broker.cushion)
+        except BlockingIOError:
+            pass
+        await stage.is_over.wait()
+        stage.client.look()
+        assert stage.client.ending == "RST"
