@@ -3,8 +3,9 @@
 `listener` accepts clients, `upstream` reaches the broker. A `Session` (`session`) joins the two: it holds a `Leg`
 (`leg`) for each, which is a `Transport` of `amqproxy.sockets` and the `Connection` that the leg's two peers have made
 so far. One task a direction receives, feeds, decides and sends; reading waits for the write, and so a slow reader slows
-its own writer only. A `Drain` (`drain`) says what still passes while a session is being ended; hanging up on the silent
-(`watchdog`) is beside the data path.
+its own writer only. A `PacedHandshake` (`handshake`) lets a client run ahead of the broker's answers. A `Drain`
+(`drain`) says what still passes while a session is being ended; hanging up on those who say or take nothing
+(`watchdog`) is beside the data path. What nobody here can read goes through a `Tunnel` (`tunnel`).
 
 Where there are rules, what one leg was told comes to the other through the `Crossing` (`crossing`), which has no trio,
 no socket and no clock: `judge` is what it needs of the rules of its session. It has a `Strait` (`strait`) for each
