@@ -31,6 +31,21 @@ TYPE_NAMES = {
 }
 """RabbitMQ's names of the wire types, which its texts use."""
 
+MAX_SHORT_STRING = 255
+
+
+def check_short(what: str, text: object) -> None:
+    """406 for a name or key that no frame could carry: clients cannot send such, but definitions may have them."""
+    if not isinstance(text, str):
+        raise PreconditionFailed(f"{what} is not a string")
+    try:
+        size = len(text.encode("utf-8", "surrogateescape"))
+    except UnicodeEncodeError:
+        raise PreconditionFailed(f"{what} is no text that can be encoded") from None
+    if size > MAX_SHORT_STRING:
+        raise PreconditionFailed(f"{what} has {size} bytes, and {MAX_SHORT_STRING} are the most")
+
+
 _CLASSES = {**dict.fromkeys("bBsUuIilL", "integer"), **dict.fromkeys("fd", "float")}
 
 

@@ -9,6 +9,7 @@ from amqproxy.amqp091.errors import PreconditionFailed
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker import sasl
+from amqproxy.broker.arguments import check_short
 from amqproxy.broker.events import Events
 from amqproxy.broker.exchanges.topic import Topic
 from amqproxy.broker.keeper import Keeper
@@ -123,9 +124,10 @@ class Broker:
     # --- virtual hosts
 
     def add_vhost(self, name: str) -> VirtualHost:
-        """The virtual host of that name, made if it is not there."""
+        """The virtual host of that name, made if it is not there; 406 for a name that cannot be sent."""
         vhost = self.vhosts.get(name)
         if vhost is None:
+            check_short("the virtual host's name", name)
             vhost = self.vhosts[name] = VirtualHost(name, self.events, self._sooner, self.work)
             vhost.keeper = self.keeper
             self.events.report("vhost.created", name, vhost)

@@ -16,7 +16,7 @@ from amqproxy.amqp091.errors import (
 )
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker import queue_types
-from amqproxy.broker.arguments import check_equivalent, check_same, in_order
+from amqproxy.broker.arguments import check_equivalent, check_same, check_short, in_order
 from amqproxy.broker.dead_letters import dead_lettered, without_cycles
 from amqproxy.broker.events import Events
 from amqproxy.broker.exchange import Binding, Exchange
@@ -162,6 +162,7 @@ class VirtualHost:
             self._check_arguments(f"exchange '{name}'", ("alternate-exchange",), arguments, exchange.arguments)
             return exchange
         self._check_name("exchange", name)
+        check_short("the exchange's name", name)
         TYPES[type_].check(f"exchange '{name}' in vhost '{self.name}'", arguments)
         exchange = TYPES[type_](name, durable=durable, auto_delete=auto_delete, internal=internal, arguments=arguments)
         self.exchanges[name] = exchange
@@ -234,6 +235,7 @@ class VirtualHost:
             check_same_queue(name, self.name, existing.type, arguments, existing.arguments)
             existing.touch(now)
             return existing
+        check_short("the queue's name", name)
         is_named = bool(name) and not name.startswith("amq.")
         name = name or self.new_queue_name()
         check_declare(
@@ -319,6 +321,7 @@ class VirtualHost:
 
     def bind(self, source: Exchange, destination: Queue | Exchange, routing_key: str, arguments: Table) -> None:
         """Add a binding that may be there already."""
+        check_short("the routing key", routing_key)
         binding = Binding(destination, routing_key, in_order(arguments))
         if source.bind(binding):
             self._bound.setdefault(destination, {})[source, binding] = None

@@ -350,3 +350,19 @@ def test_many_at_once(client: Client) -> None:
         client.answers(BasicGet(queue="a"))
     assert client.answers(BasicNack(0, True, False)) == ""
     assert client.depth("grave") == 5
+
+
+def test_a_copy_under_a_key_that_nobody_could_publish_with(client: Client) -> None:
+    """CC may have such keys, as with RabbitMQ: they route, and are told in x-death and by the firehose."""
+    long = "c" * 300
+    letters_to_come(client, "k")
+    client.broker.vhosts["/"].trace(True)
+    client.declare("trace")
+    client.bind("trace", "amq.rabbitmq.trace", "#")
+    client.publish("", "a", headers={"CC": [long, "nowhere"]}, mandatory=True)
+    assert client.answers(BasicGet(queue="a"), BasicReject(1, False)) == ""
+    found = headers(client, "grave")
+    assert found is not None
+    assert found["x-death"][0]["routing-keys"] == ["a", long, "nowhere"]
+    assert headers(client, "trace") is not None
+    assert client.broker.events.failures == 0

@@ -11,6 +11,8 @@ from amqproxy.broker.broker import Broker
 from amqproxy.broker.definitions import DefinitionError, export, load
 from tests.broker.client import Client, connected
 
+TOO_LONG = "{}'s name has 256 bytes, and 255 are the most"
+
 RABBITMQS = {
     "rabbit_version": "3.10.8",
     "users": [
@@ -164,6 +166,21 @@ def test_of_one_virtual_host() -> None:
         ({"queues": [{"name": "q", "vhost": "nil"}]}, "queues[0]: virtual host 'nil' does not exist"),
         ({"queues": [{"name": "q"}]}, "queues[0]: 'vhost' is missing"),
         ({"queues": ["q"]}, "queues[0]: not an object"),
+        ({"queues": [{"name": "é" * 128, "vhost": "/"}]}, f"queues[0]: {TOO_LONG.format('the queue')}"),
+        (
+            {"exchanges": [{"name": "é" * 128, "vhost": "/", "type": "direct"}]},
+            f"exchanges[0]: {TOO_LONG.format('the exchange')}",
+        ),
+        ({"vhosts": [{"name": "é" * 128}]}, f"vhosts[0]: {TOO_LONG.format('the virtual host')}"),
+        (
+            {
+                "queues": [{"name": "q", "vhost": "/"}],
+                "bindings": [{"source": "amq.direct", "vhost": "/", "destination": "q", "routing_key": 256 * "k"}],
+            },
+            "bindings[0]: the routing key has 256 bytes, and 255 are the most",
+        ),
+        ({"queues": [{"name": "\ud800", "vhost": "/"}]}, "queues[0]: the queue's name is no text that can be encoded"),
+        ({"queues": [{"name": 5, "vhost": "/"}]}, "queues[0]: the queue's name is not a string"),
         (
             {"permissions": [{"user": "x", "vhost": "/", "configure": "", "write": "", "read": ""}]},
             "permissions[0]: user 'x' does not exist",
