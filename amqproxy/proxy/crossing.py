@@ -750,11 +750,12 @@ class Crossing:
     # --- what goes out
 
     def put(self, sender: Peer, frame: Frame, is_shown: bool = True) -> None:
-        """Send a frame to the peer that `sender` talks to, unless what it belongs to is closing there."""
-        if not self.show(sender, frame):
-            return
+        """Send a frame to the peer that `sender` talks to, unless what it belongs to is closing there, or is closed."""
         to = sender.other
-        frame_max = self.connections[to].frame_max
+        connection = self.connections[to]
+        if connection.state is State.CLOSED or not self.show(sender, frame):
+            return
+        frame_max = connection.frame_max
         if frame.kind == BODY and frame_max and len(frame.raw) > frame_max + OVERHEAD:
             payload, step = frame.payload, frame_max - OVERHEAD
             for start in range(0, len(payload), step):

@@ -49,6 +49,24 @@ def said(key, arrow=">>", channel=1):
     """
 
 
+def test_nothing_follows_the_end_of_a_connection():
+    play(
+        """
+        << 1 basic.deliver consumer_tag=t delivery_tag=1
+        << 1 header 3
+        << 1 body abc
+        >> connection.close
+        => connection.close
+        << connection.close-ok
+        <= connection.close-ok
+        -- 2
+        """,
+        lambda seen: Verdict(command=seen.command, delay=1.0),
+        "basic.deliver",
+        stage=Stage.BODY,
+    )
+
+
 def test_what_passes_is_what_came():
     play(said("good") + said("good", "=>"), passes, "basic.publish")
     play(said("good") + said("good", "=>"), passes, "basic.publish", stage=Stage.METHOD)
