@@ -109,6 +109,11 @@ class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             return self._only_source is not None
         return bool(self.names) or not (self.strip_prefix or self.strip_suffix)
 
+    @property
+    def separates(self) -> bool:
+        """Do clients each get names of their own, which the others cannot say?"""
+        return self.source is None and any(template.places for template in (self._prefix, self._suffix))
+
     def new(self, name: str, seen: Seen) -> str:
         """The name's new one, or itself. `ValueError` when that would be too long."""
         if self.names:

@@ -9,6 +9,7 @@ import msgspec
 import msgspec.structs
 
 from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.errors import AccessRefused, Scope
 from amqproxy.amqp091.grammar import CLIENT, SENDERS, SERVER, Peer
 from amqproxy.amqp091.methods import (
     BY_NAME,
@@ -16,7 +17,9 @@ from amqproxy.amqp091.methods import (
     ConnectionTune,
     ConnectionTuneOk,
     ConnectionUpdateSecret,
+    ExchangeDeclare,
     Method,
+    QueueDeclare,
 )
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
@@ -25,15 +28,17 @@ from amqproxy.rules.body_edit import BodyEdit
 from amqproxy.rules.edit import Edit, check_fields, check_properties
 from amqproxy.rules.match import Places
 from amqproxy.rules.name_places import CLOSES, MESSAGES, Noun, Rename
+from amqproxy.rules.operations import ALTERNATE_EXCHANGE, UNKNOWN, dead_letters, texts
 from amqproxy.rules.pattern import exact
 from amqproxy.rules.renaming import Renaming, UsedNames, put
+from amqproxy.rules.reply_text import cut
 from amqproxy.rules.resources import Resources
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.scripting import Context
 from amqproxy.rules.secret import Secret
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.tuning import Tuning
-from amqproxy.rules.verdict import Stage, Verdict
+from amqproxy.rules.verdict import Close, Stage, Verdict
 
 Follow = Literal["arguments", "reply_to", "copies", "deaths", "texts"]
 EVERYWHERE: tuple[Follow, ...] = ("arguments", "reply_to", "copies", "deaths", "texts")
@@ -230,6 +235,12 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
             if close is not None:
                 return Verdict(command=None, close=close, is_final=True)
             return Verdict(command=_altered(command, self.tune.answered(method)))
+        if seen.is_from_client and self._escapes(method):
+            text = (
+                f"ACCESS_REFUSED - messages would go to the default exchange with their own keys, by rule '{self.name}'"
+            )
+            close = Close(Scope.CHANNEL, AccessRefused.code, cut(text))
+            return Verdict(command=None, close=close, is_final=True)
         new_method = self._changed_method(method, seen, memory)
         properties = body = None
         if self._needs >= Stage.HEADER and command.header is not None:
@@ -238,6 +249,15 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
                 context = Context(self.name, seen)
                 body = self.body.applied(command.body, seen, context)
         return Verdict(command=_altered(command, new_method, properties, body))
+
+    def _escapes(self, method: Method) -> bool:
+        """Would messages reach queues by routing keys that nobody has changed, where clients are to have their own?"""
+        queue = self._renamings.get(Noun.QUEUE)
+        if queue is None or not queue.separates:
+            return False
+        if isinstance(method, QueueDeclare) and not method.passive:
+            return any(not exchange and key is UNKNOWN for exchange, key in dead_letters(method))
+        return isinstance(method, ExchangeDeclare) and "" in texts(method.arguments, ALTERNATE_EXCHANGE)
 
     def _changed_method(self, method: Method, seen: Seen, memory: Memory) -> Method:
         if isinstance(method, ConnectionStartOk):

@@ -434,7 +434,7 @@ def maintenance(example: Example) -> None:
 
 
 def orders_has_moved(example: Example) -> None:
-    moved, events = example.exchange("guest.orders.v2"), example.exchange("guest.events", "topic")
+    moved, events = example.exchange("guest:orders.v2"), example.exchange("guest:events", "topic")
     channel = example.channel()
     channel.basic_publish("orders", "", b"1")
     assert example.got(moved)[2] == b"1"
@@ -442,7 +442,7 @@ def orders_has_moved(example: Example) -> None:
     assert example.got(events)[0].routing_key == "eu.deploy"
     assert channel.queue_declare("q_work", auto_delete=True).method.queue == "q_work"
     channel.queue_bind("q_work", "orders")
-    example.behind.queue_declare("guest.work", passive=True)
+    example.behind.queue_declare("guest:work", passive=True)
     channel.basic_publish("", "q_work", b"3")
     channel.basic_publish("orders", "", b"4")
     got: list[tuple[str, str, str, bytes]] = []
@@ -459,6 +459,8 @@ def orders_has_moved(example: Example) -> None:
     assert own.startswith("amq.gen-")
     with refused(404, "no queue 'q_none' in vhost '/'"):
         channel.queue_declare("q_none", passive=True)
+    with refused(403, "by rule 'nor at the broker's own exchanges, line 1'"):
+        example.channel().queue_bind(own, "amq.topic")
 
 
 def the_broker_knows_one_user(example: Example) -> None:

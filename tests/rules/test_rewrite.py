@@ -422,6 +422,30 @@ def test_limits_are_offered_smaller_and_held_to() -> None:
     assert verdict.close == Close(Scope.CONNECTION, 530, text)
 
 
+TO_DEFAULT = Table({"x-dead-letter-exchange": ""})
+TO_QUEUE = Table({"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q"})
+ALTERNATE = Table({"alternate-exchange": ""})
+
+
+@pytest.mark.parametrize(
+    ("text", "method", "is_refused"),
+    [
+        ('queue.prefix = "{user}:"', QueueDeclare(queue="q", arguments=TO_DEFAULT), True),
+        ('queue.prefix = "{user}:"', QueueDeclare(queue="q", arguments=TO_QUEUE), False),
+        ('queue.prefix = "{user}:"', QueueDeclare(queue="q", passive=True, arguments=TO_DEFAULT), False),
+        ('queue.suffix = "@{vhost}"', ExchangeDeclare(exchange="e", arguments=ALTERNATE), True),
+        ('queue.prefix = "q_"', QueueDeclare(queue="q", arguments=TO_DEFAULT), False),
+        ('exchange.prefix = "{user}:"', QueueDeclare(queue="q", arguments=TO_DEFAULT), False),
+    ],
+)
+def test_where_clients_have_names_of_their_own_no_key_leads_elsewhere(
+    text: str, method: Method, is_refused: bool
+) -> None:
+    verdict = decided(rewrite(text), said(method))
+    assert (verdict.close is not None and verdict.close.code == 403) is is_refused
+    assert (verdict.command is None) is is_refused
+
+
 # --- what is said
 
 
