@@ -15,21 +15,34 @@ app = cyclopts.App(name="rules", help="Check and explain the rules of a config f
 
 
 @app.command
-def check(*files: Path) -> None:
+def check(*files: Path, strict: Annotated[bool, Parameter(negative="")] = False) -> None:
     """Check the rules of config files, and say what is wrong with the first that are.
+
+    Warns of rules that could be walked around, lock everybody out, or are never asked.
 
     Parameters
     ----------
     files
         .toml, .yaml or .yml files.
+    strict
+        Fail where there is something to warn of.
     """
     from amqproxy.config import load
+    from amqproxy.rules.loopholes import loopholes
 
     if not files:
         raise Failure("rules check: name a file", MISUSED)
+    warnings = 0
     for file in files:
-        count = len(load(file).rules)
-        print(f"{file}: {count} rule{'' if count == 1 else 's'}, fine", file=sys.stderr)
+        rules = load(file).rules
+        found = list(loopholes(rules))
+        warnings += len(found)
+        for each in found:
+            print(f"{file}: warning: {each}", file=sys.stderr)
+        count = f"{len(rules)} rule{'' if len(rules) == 1 else 's'}"
+        print(f"{file}: {count}, {f'{len(found)} to look at' if found else 'fine'}", file=sys.stderr)
+    if strict and warnings:
+        raise Failure(f"rules check: {warnings} warning{'' if warnings == 1 else 's'}")
 
 
 @app.command(name="test")

@@ -31,6 +31,20 @@ def test_rules_are_checked_and_explained(tmp_path: Path, amqproxy: Amqproxy) -> 
     )
 
 
+def test_rules_that_could_be_walked_around_are_warned_of(tmp_path: Path, amqproxy: Amqproxy) -> None:
+    path = tmp_path / "a.toml"
+    path.write_text('[[rules]]\nname = "who"\naction = "acl"\nlines = "otherwise deny"\n')
+    warned = (
+        f"{path}: warning: rule 'who': line 1 locks everybody out: no line before it allows anybody to connect\n"
+        f"{path}: 1 rule, 1 to look at\n"
+    )
+    assert amqproxy("rules", "check", str(path)) == Outcome(0, "", warned)
+    strict = amqproxy("rules", "check", "--strict", str(path))
+    assert strict == Outcome(FAILED, "", f"{warned}amqproxy: rules check: 1 warning\n")
+    path.write_text('[[rules]]\nname = "who"\naction = "acl"\nlines = "allow anyone to connect; otherwise deny"\n')
+    assert amqproxy("rules", "check", "--strict", str(path)) == Outcome(0, "", f"{path}: 1 rule, fine\n")
+
+
 def test_rules_are_rehearsed_on_a_capture(tmp_path: Path, amqproxy: Amqproxy) -> None:
     path = tmp_path / "a.yaml"
     path.write_text("rules: [{name: none, action: refuse, with: nack, match: {method: basic.publish}}]")

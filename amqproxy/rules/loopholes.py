@@ -1,0 +1,110 @@
+"""Where rules that load could be walked around, lock everybody out, or are never asked: what `rules check` warns of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from amqproxy.rules.access_list import Line
+from amqproxy.rules.acl import AccessList
+from amqproxy.rules.allow import Allow
+from amqproxy.rules.filters import compiled
+from amqproxy.rules.match import Match
+from amqproxy.rules.operations import METHODS
+from amqproxy.rules.refuse import Refuse
+from amqproxy.rules.rule import Rule
+
+_SINGLE = {"exchange": "exchanges", "queue": "queues", "routing_key": "routing_keys"}
+"""The names of expressions that stand for the method's own alone, and those for all that have an effect."""
+
+_WAYS = {
+    "exchange": (
+        "basic.publish",
+        METHODS["publish"],
+        "bring messages there, too",
+    ),
+    "queue": ("basic.consume", frozenset({"basic.get"}), "takes messages from it, too"),
+}
+"""For a rule that is about one way to get at something: the other ways."""
+
+
+def loopholes(rules: Iterable[Rule]) -> Iterator[str]:
+    """What is doubtful about rules in this order, a line each, with the name of the rule."""
+    ended_by = ""
+    for rule in rules:
+        if rule.mode == "shadow":
+            continue
+        if ended_by:
+            yield f"rule '{rule.name}' is never asked: '{ended_by}' is about every command, and ends the rules"
+            continue
+        for found in _of_rule(rule):
+            yield f"rule '{rule.name}': {found}"
+        if isinstance(rule, Allow) and _is_about_all(rule):
+            ended_by = rule.name
+
+
+def _of_rule(rule: Rule) -> Iterator[str]:
+    if isinstance(rule, AccessList):
+        yield from _of_list(rule)
+    elif isinstance(rule, Refuse):
+        yield from _of_refusal(rule)
+
+
+# --- access lists
+
+
+def _of_list(rule: AccessList) -> Iterator[str]:
+    lines = rule.parsed
+    for place, line in enumerate(lines):
+        if not line.is_otherwise:
+            for earlier in lines[:place]:
+                if _covers(earlier, line):
+                    yield f"line {line.number} is never asked: line {earlier.number} is about all that it is about"
+                    break
+    first = next((line for line in lines if "connect" in line.acts and (line.does_allow or _is_for_all(line))), None)
+    if first is not None and not first.does_allow and _is_about_everybody(rule):
+        yield f"line {first.number} locks everybody out: no line before it allows anybody to connect"
+
+
+def _covers(earlier: Line, later: Line) -> bool:
+    """Does the earlier line decide about whatever the later one is about?"""
+    if not later.acts <= earlier.acts:
+        return False
+    return all(later.who.get(key) == patterns for key, patterns in earlier.who.items()) and all(
+        later.objects.get(key) == patterns for key, patterns in earlier.objects.items()
+    )
+
+
+def _is_for_all(line: Line) -> bool:
+    return not line.who and not line.objects
+
+
+# --- rules that refuse
+
+
+def _of_refusal(rule: Refuse) -> Iterator[str]:
+    match = rule.match
+    if "connection.open" in rule.matched and _is_about_everybody(rule) and not _reads(rule):
+        yield "it locks everybody out: it refuses each connection.open; name the methods that it is about"
+    for key, (way, others, what) in _WAYS.items():
+        missed = sorted(others - rule.matched)
+        if match.method is not None and getattr(match, key) is not None and way in rule.matched and missed:
+            yield f"it refuses {way}, but {' and '.join(missed)} {what}; leave `method` out, or use an acl"
+    for name in sorted(_reads(rule) & _SINGLE.keys()):
+        yield f"`{name}` in its `when` is the method's own; `{_SINGLE[name]}` are all that have an effect"
+
+
+def _reads(rule: Rule) -> frozenset[str]:
+    """The names that its expression reads."""
+    return compiled(rule.when).names if rule.when else frozenset()
+
+
+def _is_about_everybody(rule: Rule) -> bool:
+    """Is there nothing in its match, but for methods, that could spare a client?"""
+    empty = Match()
+    return not rule.when and all(
+        getattr(rule.match, key) == getattr(empty, key) for key in rule.match.__struct_fields__ if key != "method"
+    )
+
+
+def _is_about_all(rule: Rule) -> bool:
+    return rule.match.method is None and _is_about_everybody(rule)
