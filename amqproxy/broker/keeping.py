@@ -153,4 +153,5 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[Remembrance]:
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(store.close)
         broker.paging.place = None
-        spill.close()
+        with contained("page file not closed"):
+            spill.close()

@@ -15,7 +15,7 @@ import sqlite3
 import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,6 +36,7 @@ from amqproxy.broker.journal import (
     State,
 )
 from amqproxy.broker.packing import DAMAGED, Stored, decoded, encoded, pack, unpack
+from amqproxy.supervision import contained
 
 FORMAT = 2
 """The version of the file. A newer one is not touched."""
@@ -123,38 +124,44 @@ class Store:
         self._failed = failed
         self._damaged = damaged
         self._retry_after = retry_after
-        self._lock = _lock(directory)
-        try:
-            self._writer = self._connect()
+        with ExitStack() as stack:
+            self._lock = _lock(directory)
+            stack.callback(os.close, self._lock)
+            self._writer = stack.enter_context(closing(self._connect()))
             self._check_format()
-            self._reader = self._connect()
-        except BaseException:
-            os.close(self._lock)
-            raise
+            self._reader = stack.enter_context(closing(self._connect()))
+            stack.pop_all()  # `close` does it
         self._batches: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
         self._is_closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="store", daemon=True)
         self._thread.start()
 
     def _connect(self) -> sqlite3.Connection:
-        try:
-            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-            connection = sqlite3.connect(
-                self.path, isolation_level=None, check_same_thread=False, cached_statements=64, timeout=60
-            )
-            connection.execute("pragma page_size = 16384")
-            connection.execute("pragma auto_vacuum = incremental")
-            connection.execute("pragma journal_mode = wal")
-            # In WAL mode, anything less leaves a commit in the system's cache.
-            connection.execute("pragma synchronous = full")
-            connection.execute(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
-            connection.execute("pragma journal_size_limit = 67108864")
-        except (sqlite3.OperationalError, OSError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise StoreError(f"{self.path} cannot be opened: {reason}; {ROOM_AND_RIGHTS}") from error
-        except sqlite3.Error as error:
-            raise StoreError(f"{self.path} cannot be opened: {error}; {REMEDY}") from error
+        with ExitStack() as stack:
+            try:
+                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+                connection = sqlite3.connect(
+                    self.path, isolation_level=None, check_same_thread=False, cached_statements=64, timeout=60
+                )
+                stack.enter_context(closing(connection))
+                self._tune(connection)
+            except (sqlite3.OperationalError, OSError) as error:
+                reason = error.strerror if isinstance(error, OSError) else error
+                raise StoreError(f"{self.path} cannot be opened: {reason}; {ROOM_AND_RIGHTS}") from error
+            except sqlite3.Error as error:
+                raise StoreError(f"{self.path} cannot be opened: {error}; {REMEDY}") from error
+            stack.pop_all()
         return connection
+
+    def _tune(self, connection: sqlite3.Connection) -> None:
+        """Set what each connection to the database wants."""
+        connection.execute("pragma page_size = 16384")
+        connection.execute("pragma auto_vacuum = incremental")
+        connection.execute("pragma journal_mode = wal")
+        # In WAL mode, anything less leaves a commit in the system's cache.
+        connection.execute("pragma synchronous = full")
+        connection.execute(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        connection.execute("pragma journal_size_limit = 67108864")
 
     def _check_format(self) -> None:
         try:
@@ -291,12 +298,19 @@ class Store:
         self._batches.put(batch)
 
     def _run(self) -> None:
+        """What the thread does: nothing but `close` ends it, or nothing more would ever be kept."""
         while (batch := self._batches.get()) is not None:
-            while not self._write(batch):
-                if self._is_closing.wait(self._retry_after):
+            is_written = False
+            while not is_written:
+                with contained("cannot write", path=str(self.path)):
+                    is_written = self._write(batch)
+                if not is_written and self._is_closing.wait(self._retry_after):
                     return
+            with contained("cannot tell what is written"):
+                self._committed(batch)
             if self._batches.empty():
-                self._shrink()
+                with contained("no space given back to the disk"):
+                    self._shrink()
 
     def _shrink(self) -> None:
         """Give a little of what is free in the file back to the disk, if most of the file is."""
@@ -327,7 +341,6 @@ class Store:
         else:
             batch.refused.extend(Refusal(row.id, fault) for row in batch.rows)
             batch.refused.extend(Refusal(key, fault) for key in batch.durables)
-        self._committed(batch)
         return True
 
     def _commit(self, batch: Batch, parts: All) -> None:

@@ -6,7 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -331,7 +331,7 @@ async def test_a_transaction_that_can_never_be_stored_is_not_committed(
 
 async def test_a_damaged_message_is_passed_over_and_logged(tmp_path: Path) -> None:
     await with_broker(tmp_path, partial(declare_and_publish, arguments={}))
-    with sqlite3.connect(tmp_path / NAME) as connection:
+    with closing(sqlite3.connect(tmp_path / NAME)) as connection, connection:
         connection.execute("update entry set content = x'00' where id & 0xffff in (6, 9)")
     connection.close()
     with capture_logs() as log:

@@ -5,6 +5,7 @@ import os
 import queue
 import sqlite3
 import tempfile
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -250,7 +251,7 @@ def test_runs(ids: list[int], expected: list[tuple[int, int]]) -> None:
 
 
 def corrupted(directory: Path, fault: str) -> None:
-    with sqlite3.connect(directory / NAME) as connection:
+    with closing(sqlite3.connect(directory / NAME)) as connection, connection:
         if fault == "newer":
             connection.execute(f"pragma user_version = {FORMAT + 1}")
         elif fault == "foreign":
@@ -261,7 +262,6 @@ def corrupted(directory: Path, fault: str) -> None:
             connection.execute("drop table lane")
         elif fault == "entries":
             connection.execute("drop table entry")
-    connection.close()
     if fault == "no database":
         (directory / NAME).write_bytes(b"rubbish" * 10_000)
 
@@ -338,12 +338,11 @@ def test_an_older_format_is_brought_up_to_date(kept: Kept) -> None:
     lane.enqueued(1, message())
     kept.commit()
     kept.store.close()
-    with sqlite3.connect(kept.directory / NAME) as connection:
+    with closing(sqlite3.connect(kept.directory / NAME)) as connection, connection:
         connection.execute("drop table delivery_count")
         connection.execute("create table delivery_count(id integer primary key, count integer not null)")
         connection.execute("insert into delivery_count values (?, 3)", ((lane.number << POSITION_BITS) + 1,))
         connection.execute("pragma user_version = 1")
-    connection.close()
     for _ in range(2):
         store = Store(kept.directory)
         store.load()
@@ -509,9 +508,8 @@ def test_a_damaged_message_costs_itself(kept: Kept, damage: str) -> None:
         lane.enqueued(position, message(b"%d" % position))
     kept.commit()
     id_ = lane.number << POSITION_BITS | 2
-    with sqlite3.connect(kept.directory / NAME) as connection:
+    with closing(sqlite3.connect(kept.directory / NAME)) as connection, connection:
         connection.execute(damage.format(id_))
-    connection.close()
     one, two, three = kept.store.fetch(lane.number, 0, 10)
     assert (one.message.body, three.message.body) == (b"1", b"3")
     assert (two.position, two.message, two.size) == (2, DAMAGED, 1)

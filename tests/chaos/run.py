@@ -192,7 +192,7 @@ VICTIM = 3
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=20, help="how many, at random; 0 for every site once")
     parser.add_argument("--seed", type=int, default=random.randrange(2**32))
     parser.add_argument("--site", help="only sites with this in their name", default="")
     parser.add_argument("--verbose", action="store_true")
@@ -213,9 +213,12 @@ def main() -> int:
         )
         print(f"{len(sites.SITES)} sites; passed for the victim {len(own)}, for all {len(shared)}", file=keep)
         sprung: set[int] = set()
-        for number in range(options.rounds):
-            for_victim = bool(own) and (number % 2 == 0 or not shared)
-            trap = sites.choose(chance, own if for_victim else shared, for_victim=for_victim)
+        places = [(number, True) for number in own] + [(number, False) for number in shared]
+        if options.rounds:
+            weights = [len(shared) or 1] * len(own) + [len(own) or 1] * len(shared)
+            places = chance.choices(places, weights, k=options.rounds)
+        for number, (site, for_victim) in enumerate(places):
+            trap = sites.trap_at(site, chance, for_victim=for_victim)
             try:
                 play(trap, directory)
             except Failure as failure:
@@ -223,7 +226,7 @@ def main() -> int:
                 print(f"FAILED round {number}: {trap}\n    {failure}", file=keep)
             if trap.has_sprung:
                 sprung.add(trap.site.number)
-    print(f"{options.rounds} rounds, {len(sprung)} sites raised, {failures} failures, seed {options.seed}", file=keep)
+    print(f"{len(places)} rounds, {len(sprung)} sites raised, {failures} failures, seed {options.seed}", file=keep)
     return 1 if failures else 0
 
 

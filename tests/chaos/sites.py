@@ -12,6 +12,7 @@ import importlib.util
 import random
 import sqlite3
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -43,6 +44,9 @@ ON_DISK: tuple[Callable[[], Exception], ...] = (
     lambda: OSError(28, "No space left on device"),
     lambda: MemoryError("injected"),
 )
+
+MOST_SKIPPED = 30
+"""How often a site is passed, at most, before it raises."""
 
 AT_DRAIN = 0.15
 """The share of traps that wait for the drain."""
@@ -99,7 +103,7 @@ class Trap:
 
 _armed: Trap | None = None
 _armed_number = -1
-_seen: dict[str, set[int]] = {"victim": set(), "": set()}
+_seen: dict[str, Counter[int]] = {"victim": Counter(), "": Counter()}
 _is_learning = False
 
 
@@ -128,7 +132,7 @@ def seen(whom: str) -> list[int]:
 def enter(number: int) -> None:
     """What each function begins with."""
     if _is_learning and (whom := owner.get()) in _seen:
-        _seen[whom].add(number)
+        _seen[whom][number] += 1
     if number == _armed_number and _armed is not None:
         _armed.step()
 
@@ -270,9 +274,10 @@ def _owned(*things: object) -> Iterator[None]:
             del _at_work[id(each)]
 
 
-def choose(chance: random.Random, numbers: Sequence[int], *, for_victim: bool) -> Trap:
-    """A trap at one of these sites."""
-    site = SITES[chance.choice(numbers)]
+def trap_at(number: int, chance: random.Random, *, for_victim: bool) -> Trap:
+    """A trap at this site, of which chance says the rest."""
+    site = SITES[number]
     kinds = ON_DISK if site.is_on_disk and not for_victim else KINDS
-    skip = chance.choice((0, 0, 0, 1, 2, 5, 20))
+    times = min(_seen["victim" if for_victim else ""][number], MOST_SKIPPED)
+    skip = chance.randrange(times) if times and chance.random() < 0.5 else 0
     return Trap(site, skip, chance.choice(kinds), for_victim=for_victim, at_drain=chance.random() < AT_DRAIN)

@@ -1,0 +1,35 @@
+"""A few rounds in every run, and every site in the nightly one."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*options: str, timeout: float) -> None:
+    """Rounds in a process of their own, which can change the sources it imports. What fails is told with its seed."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "tests.chaos.run", *options],
+        cwd=ROOT,
+        env={**os.environ, "AMQPROXY_PURE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_nobody_but_the_victim_notices_what_fails() -> None:
+    run("--rounds", "15", timeout=170)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_nobody_notices_wherever_it_fails() -> None:
+    run("--rounds", "0", timeout=7100)
