@@ -141,7 +141,7 @@ def mirror_upstreams(
 
 def differences(old: Config, new: Config) -> tuple[str, ...]:
     """The keys whose values are not the same, of those that are not taken over."""
-    return tuple(each for each in _differences(old, new, "") if each.partition(".")[0] not in APPLIED)
+    return tuple(each for each in _differences(old, new, "") if each.partition(".")[0].partition("[")[0] not in APPLIED)
 
 
 def _differences(old: Any, new: Any, path: str) -> list[str]:

@@ -144,3 +144,5 @@ def test_differences_are_paths() -> None:
     two = (*config.listen, Listener(address="127.0.0.1:1"))
     assert differences(config, replace(config, listen=two, seed=3)) == ("listen", "seed")
     assert differences(config, replace(config, rules=(Allow(name="a"),))) == ()
+    changed = replace(config, rules=(Allow(name="a"),)), replace(config, rules=(Allow(name="b"),))
+    assert differences(*changed) == ()

@@ -191,7 +191,7 @@ class Output:
         self.has_room = True
         return True
 
-    def is_over(self, most: int) -> bool:
+    def is_over(self, most: cython.longlong) -> bool:
         """Do more octets than that wait, or more than a share of what all clients may have together?"""
         return self.waiting > most or (self._all.octets > self._all.most and self.waiting > _SHARE)
 
