@@ -1,0 +1,92 @@
+"""Whatever a capture holds, reading it ends in records or in a `CaptureError`: with filters and rules, too."""
+
+import gzip
+import io
+import random
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from amqproxy.capture.choice import chosen
+from amqproxy.capture.decode import read_passed
+from amqproxy.capture.notices import CaptureError
+from amqproxy.capture.passed import FramesPassed, records_of
+from amqproxy.capture.rehearsal import Rehearsal
+from amqproxy.config import parse
+from amqproxy.rules.filters import compiled
+from amqproxy.taps import text
+from amqproxy.taps.record import encoded
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+LARGE = 200_000
+"""Bytes of a capture that would take too long."""
+
+FILTERS = (
+    "time.getHours() == 3",
+    "size > 10 || body.contains('x')",
+    "headers.x.y == 1",
+    "json.a == 1",
+    "fields.arguments.x == 1",
+    "1 / size > 0",
+    "int(body) > 1",
+    "client.properties.capabilities.x",
+    "properties.priority + 9223372036854775807 > 0",
+)
+RULES = """
+rules:
+- {name: a, action: refuse, mode: shadow, when: "size > 10 && body.contains('x')"}
+- {name: b, action: refuse, mode: shadow, match: {method: "basic.*", queue: "q*"}}
+- {name: c, action: rewrite, match: {method: basic.publish}, headers: {set: {x: "{client.address}"}}}
+- {name: d, action: log, text: "{user} {method} {exchange} {routing_key}"}
+"""
+
+
+def octets_of(path: Path) -> bytes:
+    octets = path.read_bytes()
+    return gzip.decompress(octets) if path.suffix == ".gz" else octets
+
+
+def mutated(octets: bytes, chance: random.Random) -> bytes:
+    changed = bytearray(octets)
+    for _ in range(chance.choice([1, 2, 5, 30, 200])):
+        at = chance.randrange(len(changed))
+        kind = chance.random()
+        if kind < 0.6:
+            changed[at] = chance.choice([0, 255, 0x80, chance.randrange(256)])
+        elif kind < 0.9:
+            changed[at : at + 4] = chance.randbytes(4)
+        else:
+            del changed[len(changed) - chance.randrange(min(len(changed) - 30, 500)) :]
+    return bytes(changed)
+
+
+def read(octets: bytes, filter_: str | None) -> None:
+    passed = read_passed(io.BytesIO(octets))
+    with suppress(CaptureError):
+        for record in chain.from_iterable(map(records_of, chosen(passed, compiled(filter_)) if filter_ else passed)):
+            assert text.line(record).isprintable()
+            record.to_json()
+
+
+def rehearse(octets: bytes) -> None:
+    rehearsal = Rehearsal(parse(RULES, Path("rules.yaml")).rules)
+    with suppress(CaptureError):
+        for passed in read_passed(io.BytesIO(octets)):
+            if isinstance(passed, FramesPassed):
+                for rehearsed in rehearsal.play(passed):
+                    str(rehearsed)
+                    encoded(rehearsed)
+
+
+@pytest.mark.parametrize("path", sorted(CAPTURES.glob("*.pcap*")), ids=lambda path: path.name)
+def test_mutations(path: Path) -> None:
+    octets = octets_of(path)
+    if len(octets) > LARGE:
+        octets = octets[:LARGE]
+    chance = random.Random(path.name)
+    rehearse(octets)
+    for filter_ in (None, *FILTERS):
+        read(octets if filter_ is None else mutated(octets, chance), filter_)
+        rehearse(mutated(octets, chance))
