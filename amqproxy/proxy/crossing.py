@@ -35,7 +35,7 @@ from amqproxy.amqp091.frames import (
     encode_frame,
     every_frame,
 )
-from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer, State
+from amqproxy.amqp091.grammar import CLIENT, CONNECTION_CLOSING, SERVER, Peer, State
 from amqproxy.amqp091.methods import (
     BY_INDEX,
     BY_NAME,
@@ -753,7 +753,9 @@ class Crossing:
         """Send a frame to the peer that `sender` talks to, unless what it belongs to is closing there, or is closed."""
         to = sender.other
         connection = self.connections[to]
-        if connection.state is State.CLOSED or not self.show(sender, frame):
+        if connection.state in CONNECTION_CLOSING and (frame.channel or connection.state is State.CLOSED):
+            return
+        if not self.show(sender, frame):
             return
         frame_max = connection.frame_max
         if frame.kind == BODY and frame_max and len(frame.raw) > frame_max + OVERHEAD:

@@ -32,6 +32,7 @@ from amqproxy.rules.last_queue import LastQueues
 from amqproxy.rules.names import method_name
 from amqproxy.rules.outcome import Count, Counts, Outcome, outcome
 from amqproxy.rules.redact import Redact
+from amqproxy.rules.reply_text import reply_text
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import BodyTooLarge, ChannelFacts, Client, Seen
 from amqproxy.rules.sendable import check_verdict
@@ -617,7 +618,7 @@ def _failed(case: Case, seen: Seen, error: Exception) -> Verdict:
     if case.is_shadow or rule.fails_open:
         return Verdict(command=seen.command, shown=seen.shown, failures=failures)
     scope = Scope.CHANNEL if seen.command.channel else Scope.CONNECTION
-    close = Close(scope, INTERNAL_ERROR, f"INTERNAL_ERROR - rule '{rule.name}' failed")
+    close = Close(scope, INTERNAL_ERROR, reply_text(INTERNAL_ERROR, f"rule '{rule.name}' failed"))
     if isinstance(error, BodyTooLarge):
         close = Close(scope, PreconditionFailed.code, PreconditionFailed(str(error)).reply_text)
     return Verdict(command=None, close=close, marks=(rule.name,), failures=failures, is_final=True)

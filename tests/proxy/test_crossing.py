@@ -49,17 +49,19 @@ def said(key, arrow=">>", channel=1):
     """
 
 
-def test_nothing_follows_the_end_of_a_connection():
+@pytest.mark.parametrize("pauses", [("", "-- 2"), ("-- 2", "")])
+def test_nothing_follows_the_end_of_a_connection(pauses):
     play(
-        """
+        f"""
         << 1 basic.deliver consumer_tag=t delivery_tag=1
         << 1 header 3
         << 1 body abc
         >> connection.close
         => connection.close
+        {pauses[0]}
         << connection.close-ok
         <= connection.close-ok
-        -- 2
+        {pauses[1]}
         """,
         lambda seen: Verdict(command=seen.command, delay=1.0),
         "basic.deliver",

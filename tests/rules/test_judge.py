@@ -502,3 +502,10 @@ def test_a_rule_that_does_not_look_into_a_body_does_not_mind_its_size() -> None:
     seen = said(BasicPublish(exchange="e"), body=b"12 bytes now", body_limit=10)
     assert hold.judge(seen).hold is not None
     assert judge.judge(seen).close is not None  # an expression reads all that it names
+
+
+def test_a_rule_with_a_long_name_fails_in_as_much_as_a_reply_text_holds() -> None:
+    verdict = judged(RuleSet([Raising(name="é" * 300)]).judge(GUEST), command(BasicPublish()))
+    assert verdict.close is not None
+    assert verdict.close.text.startswith("INTERNAL_ERROR - rule 'é")
+    assert len(verdict.close.text.encode()) <= 255
