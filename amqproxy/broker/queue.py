@@ -252,6 +252,8 @@ class Queue:
         while self._count and entry is None:
             entry = self._take()
         if entry is not None:
+            if self._is_timed:
+                self.expire(now)  # so that the count of what is left is without what has expired behind it
             self._look_ahead()
         return entry
 

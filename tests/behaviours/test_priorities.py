@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tests.behaviours.client import Channel
@@ -75,3 +77,15 @@ def test_depth_counts_all(scene: Scene, ch: Channel) -> None:
     for priority in range(4):
         ch.publish("", queue, priority=priority)
     assert ch.depth(queue) == 4
+
+
+def test_the_count_of_a_get_is_without_what_has_expired_behind_it(ch: Channel) -> None:
+    queue = ch.declare(exclusive=True, arguments={"x-max-priority": 2})
+    ch.publish("", queue, b"low", priority=0, expiration="30")
+    ch.publish("", queue, b"high", priority=2)
+    time.sleep(0.1)
+    assert ch.depth(queue) == 2
+    got = ch.get(queue)
+    assert got
+    assert (got.body, got.method.message_count) == (b"high", 0)
+    assert ch.depth(queue) == 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import time
+
 import pytest
 
 from amqproxy.amqp091.methods import QueueDelete
@@ -203,3 +205,14 @@ def test_message_ttl_of_quorum_queues(scene: Scene, ch: Channel) -> None:
     assert ch.outcome() == "ack"
     until(lambda: ch.depth(q) == 0, "the message to expire")
     ch.call(QueueDelete(queue=q))
+
+
+def test_the_count_of_a_get_is_without_what_has_expired_behind_it(ch: Channel) -> None:
+    queue = ch.declare(exclusive=True)
+    ch.publish("", queue, b"lasts")
+    ch.publish("", queue, b"expires", expiration="30")
+    time.sleep(0.1)
+    assert ch.depth(queue) == 2
+    got = ch.get(queue)
+    assert got
+    assert (got.body, got.method.message_count) == (b"lasts", 0)
