@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.wire import Array, Field, Item, Table
 from amqproxy.broker.message import Message
 
@@ -20,35 +22,69 @@ MAX_COUNT = 2**63 - 1
 """How far x-death counts."""
 
 
-def dead_lettered(queue: Queue, message: Message, reason: str, now: float) -> Message:
-    """`message` as `queue` passes it on to its dead-letter exchange, for `reason`. `now` is in seconds since 1970."""
+MAX_LETTERS = 1024
+"""Headers of dead letters that are remembered; beyond, all are forgotten and made again."""
+
+PROPERTIES_AT = 12
+"""Where in a content header's payload the properties begin; before them is the size of the body."""
+
+
+class Letter(NamedTuple):
+    """What dead letters have in common that were alike, let go by one queue in the same second.
+
+    `header` is one's content header, `ending` what all of theirs end in, `passed` the queues where they may not go.
+    """
+
+    header: bytes
+    ending: bytes
+    properties: Properties
+    passed: frozenset[str]
+
+
+_letters: dict[tuple[object, ...], Letter] = {}
+
+
+def dead_lettered(queue: Queue, message: Message, reason: str, now: float) -> tuple[Message, frozenset[str]]:
+    """`message` as `queue` passes it on to its dead-letter exchange, for `reason`, and the queues where it may not go:
+    those where it was before, unless somebody rejected it since. `now` is in seconds since 1970.
+
+    What is let go comes in great numbers, and most of it is alike: its header is written once.
+    """
     settings = queue.settings
+    exchange, routing_key, more_keys = settings.dead_letter_exchange or "", message.routing_key, message.more_keys
+    if settings.dead_letter_routing_key is not None:
+        routing_key, more_keys = settings.dead_letter_routing_key, ()
+    start, rest = message.header[:PROPERTIES_AT], message.header[PROPERTIES_AT:]
+    key = (rest, queue.name, reason, int(now), message.exchange, message.routing_key, settings.dead_letter_routing_key)
+    letter = _letters.get(key)
+    if letter is None:
+        letter = _written(queue, message, reason, now)
+        if len(_letters) >= MAX_LETTERS:
+            _letters.clear()
+        _letters[key] = letter
+    header = letter.header
+    if not header.startswith(start):
+        header = start + letter.ending
+        _letters[key] = letter._replace(header=header)
+    return Message(exchange, routing_key, header, message.body, letter.properties, more_keys), letter.passed
+
+
+def _written(queue: Queue, message: Message, reason: str, now: float) -> Letter:
     properties = message.properties
     fields = list(properties.headers.fields) if properties.headers else []
     fields = _with_death(fields, queue, message, reason, now)
-    routing_key, more_keys = message.routing_key, message.more_keys
-    if settings.dead_letter_routing_key is not None:
-        routing_key, more_keys = settings.dead_letter_routing_key, ()
+    if queue.settings.dead_letter_routing_key is not None:
         fields = [field for field in fields if field.name != "CC"]
     properties = msgspec.structs.replace(properties, headers=Table(fields), expiration=None)
-    return Message.made(settings.dead_letter_exchange or "", routing_key, properties, message.body, more_keys)
+    header = ContentHeader(len(message.body), properties).encode()
+    return Letter(header, header[PROPERTIES_AT:], properties, passed(fields, reason))
 
 
-def without_cycles(queues: Iterable[Queue], message: Message, reason: str) -> Sequence[Queue]:
-    """The queues that a dead letter may go to: not one where it was before, unless somebody rejected it since."""
-    if reason == "rejected":
-        return list(queues)
-    deaths = _deaths(message.properties.headers.fields if message.properties.headers else ())
-    return [queue for queue in queues if not _is_cycle(queue.name, deaths)]
-
-
-def _is_cycle(name: str, deaths: list[Table]) -> bool:
-    for death in deaths:
-        if death.get("reason") == "rejected":
-            return False
-        if death.get("queue") == name:
-            return True
-    return False
+def passed(fields: Iterable[Field], reason: str) -> frozenset[str]:
+    """The queues where a dead letter with these headers may not go."""
+    deaths = [] if reason == "rejected" else _deaths(fields)
+    since = takewhile(lambda death: death.get("reason") != "rejected", deaths)
+    return frozenset(name for death in since if isinstance(name := death.get("queue"), str))
 
 
 def _deaths(fields: Iterable[Field]) -> list[Table]:

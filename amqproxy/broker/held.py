@@ -54,6 +54,8 @@ class Held:
         self._heap: list[tuple[float, int, Hold]] = []
         self._numbers = itertools.count()
         self._read: tuple[int, dict[int, Message]] = (0, {})
+        self._ahead = READ_AHEAD
+        self._count_read = 0
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -135,9 +137,16 @@ class Held:
         assert self.keeper is not None
         lane, position = held.lane.number, held.position
         if self._read[0] != lane or position not in self._read[1]:
-            rows = self.keeper.fetch(lane, position, READ_AHEAD)
+            # Reading ahead is worth it where messages are due in the order in which they came, and there only.
+            unused = len(self._read[1])
+            if not unused:
+                self._ahead = min(2 * self._ahead, READ_AHEAD)
+            elif 2 * unused >= self._count_read:
+                self._ahead = max(1, self._ahead // 4)
+            rows = self.keeper.fetch(lane, position, self._ahead)
+            self._count_read = len(rows)
             self._read = lane, {row.position: row.message for row in rows}
-        return self._read[1].get(position, DAMAGED)
+        return self._read[1].pop(position, DAMAGED)
 
 
 def _is_refused(held: Hold) -> bool:

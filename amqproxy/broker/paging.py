@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 SHARE = 0.5
 """Of the limit for memory: where paging begins, as with RabbitMQ."""
 
-SLICE = 8 * 1024 * 1024
-"""Octets that one `work` parks, about: a few hundredths of a second, in which nobody is served."""
+SLICE = 1024 * 1024
+"""Octets that one `work` parks, about: a few thousandths of a second, in which nobody is served."""
 
 LEAST = 128 * 1024
 """Octets of a queue in memory that are worth a look: a head may stay anyway."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from amqproxy.amqp091.errors import AccessRefused
+from amqproxy.broker.name_pattern import name_pattern
 
 if TYPE_CHECKING:
     from amqproxy.broker.exchange import Exchange
@@ -36,20 +35,12 @@ def check_patterns(patterns: Iterable[str]) -> None:
     for pattern in patterns:
         if not isinstance(pattern, str):
             raise ValueError(f"{pattern!r} is no regular expression")
-        try:
-            _compiled(pattern)
-        except re.error as error:
-            raise ValueError(f"'{pattern}' is no regular expression: {error}") from None
+        name_pattern(pattern)
 
 
 def fits(pattern: str, text: str) -> bool:
     """Does the pattern fit anywhere in the text?"""
-    return _compiled(pattern or "^$").search(text) is not None
-
-
-@lru_cache(1024)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
+    return name_pattern(pattern or "^$").fits(text)
 
 
 def check(user: User, vhost: str, operation: str, kind: str, name: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from amqproxy.broker.arguments import erlang
+from amqproxy.broker.name_pattern import NamePattern, name_pattern
 
 APPLY_TO = ("all", "queues", "exchanges")
 
@@ -15,14 +16,14 @@ class Policy(NamedTuple):
     """Of the policies that match, the one of highest priority holds. `apply_to` is one of APPLY_TO."""
 
     name: str
-    pattern: re.Pattern[str]
+    pattern: NamePattern
     definition: Mapping[str, Any]
     priority: int = 0
     apply_to: str = "all"
 
     def matches(self, kind: str, name: str) -> bool:
         """`kind` is "queues" or "exchanges"."""
-        return self.apply_to in ("all", kind) and self.pattern.search(name) is not None
+        return self.apply_to in ("all", kind) and self.pattern.fits(name)
 
 
 class Effect(NamedTuple):
@@ -47,8 +48,8 @@ def make_policy(
 ) -> Policy:
     """A policy, once checked; `ValueError` in RabbitMQ's words when it cannot be."""
     try:
-        compiled = re.compile(pattern)
-    except re.error as error:
+        compiled = name_pattern(pattern)
+    except ValueError as error:
         raise ValueError(f"pattern should be regular expression but is invalid: {error}") from None
     if apply_to not in APPLY_TO:
         raise ValueError(f"apply-to '{apply_to}' unrecognised; should be one of: 'queues', 'exchanges', 'all'")

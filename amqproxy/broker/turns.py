@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -73,23 +72,31 @@ class SingleTurn(Turns):
         super().__init__()
         self.active: Consumer | None = None
         self._predecessor: Consumer | None = None
-        self._waiting: dict[Consumer, None] = {}
+        self._waiting: dict[int, dict[Consumer, None]] = {}
+        """By their priority."""
 
     def add(self, consumer: Consumer) -> None:
         consumer.is_blocked = False
         if self.active is None:
             self.active = consumer
         elif consumer is not self.active:
-            self._waiting[consumer] = None
+            self._waiting.setdefault(consumer.priority, {})[consumer] = None
 
     def remove(self, consumer: Consumer) -> None:
         consumer.is_blocked = False
-        self._waiting.pop(consumer, None)
+        self._wait_not(consumer)
         if consumer is self.active:
             self._predecessor = consumer
-            self.active = max(self._waiting, key=attrgetter("priority"), default=None)
+            self.active = next(iter(self._waiting[max(self._waiting)])) if self._waiting else None
             if self.active is not None:
-                del self._waiting[self.active]
+                self._wait_not(self.active)
+
+    def _wait_not(self, consumer: Consumer) -> None:
+        waiting = self._waiting.get(consumer.priority)
+        if waiting is not None:
+            waiting.pop(consumer, None)
+            if not waiting:
+                del self._waiting[consumer.priority]
 
     def wait_no_more(self) -> None:
         self._predecessor = None

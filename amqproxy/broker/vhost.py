@@ -17,7 +17,7 @@ from amqproxy.amqp091.errors import (
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker import queue_types
 from amqproxy.broker.arguments import check_equivalent, check_same, check_short, in_order
-from amqproxy.broker.dead_letters import dead_lettered, without_cycles
+from amqproxy.broker.dead_letters import dead_lettered
 from amqproxy.broker.events import Events
 from amqproxy.broker.exchange import Binding, Exchange
 from amqproxy.broker.exchanges import TYPES
@@ -33,7 +33,7 @@ from amqproxy.broker.queue import Queue
 from amqproxy.broker.queue_arguments import Settings, check_declare, queue_type
 from amqproxy.broker.queue_arguments import check_same as check_same_queue
 from amqproxy.broker.schedule import Schedule
-from amqproxy.broker.work import Work
+from amqproxy.broker.work import Job, Work
 
 if TYPE_CHECKING:
     from amqproxy.broker.link import Link
@@ -469,9 +469,17 @@ class VirtualHost:
         for exchange in self.exchanges.values():
             exchange.policy, *names = self._effect("exchanges", exchange.name)
             exchange.policy_names = (names[0], names[1])
-        for queue in list(self.queues.values()):
-            self._apply_policies_to(queue, now)
         self._forget_routes()
+        self.work.do(self._applying_policies(list(self.queues.values()), now), now)
+
+    def _applying_policies(self, queues: list[Queue], now: float) -> Job:
+        quantum = self.work.quantum
+        for queue in queues:
+            if not queue.is_deleted:
+                self._apply_policies_to(queue, now)
+            quantum.left -= 1 + len(self.policies) + len(self.operator_policies)
+            if quantum.left <= 0 and quantum.is_over():
+                now = yield
 
     def _apply_policies_to(self, queue: Queue, now: float) -> None:
         definition, *names = self._effect("queues", queue.name)
@@ -517,20 +525,21 @@ class VirtualHost:
         exchange = self.exchanges.get(queue.settings.dead_letter_exchange or "")
         if exchange is None:
             return False
-        message = dead_lettered(queue, message, reason, now)
+        letter, passed = dead_lettered(queue, message, reason, now)
         held = self.held.so_far
-        found = self.route(exchange, message, now)
+        found = self.route(exchange, letter, now)
+        self.work.quantum.left -= len(found)
         has_arrived = bool(found) or self.held.so_far != held
-        for target in without_cycles(found, message, reason):
-            if target.name in arrived:
+        for target in found:
+            if target.name in passed or target.name in arrived:
                 continue
             is_taken = False
             with self.events.contained("dead letter lost", vhost=self.name, queue=queue.name, target=target.name):
-                is_taken = target.publish(message, now)
+                is_taken = target.publish(letter, now)
             if is_taken:
                 arrived.add(target.name)
             has_arrived = has_arrived and is_taken
-        message.forget_properties()
+        letter.forget_properties()
         return has_arrived
 
     # --- checking

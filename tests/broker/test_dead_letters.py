@@ -15,9 +15,10 @@ from amqproxy.amqp091.methods import (
     ConfirmSelect,
     ExchangeDeclare,
 )
+from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.wire import Array, Field, Item, Table
 from amqproxy.broker import vhost as vhost_module
-from amqproxy.broker.dead_letters import dead_lettered, without_cycles
+from amqproxy.broker.dead_letters import dead_lettered, passed
 from amqproxy.broker.message import Message
 from amqproxy.broker.policies import make_policy
 from amqproxy.broker.queue import Queue
@@ -30,7 +31,7 @@ NOW = 1234.7
 def dead(reason: str = "rejected", /, arguments: dict[str, Any] | None = None, **properties: Any) -> Any:
     """The message as queue q, with these arguments, passes it on."""
     queue = Yard().queue(**{"dead_letter_exchange": "dlx", **(arguments or {})})
-    return dead_lettered(queue, message("body", exchange="x", key="k", **properties), reason, NOW)
+    return dead_lettered(queue, message("body", exchange="x", key="k", **properties), reason, NOW)[0]
 
 
 def shape(table: Table) -> list[tuple[str, str, Any]]:
@@ -160,9 +161,31 @@ def test_another_routing_key() -> None:
     ],
 )
 def test_cycles(deaths: list[tuple[str, str]], reason: str, goes: bool) -> None:
-    queue = Yard().queue()
-    letter = message(headers={"x-death": [death(1, name, why) for name, why in deaths]})
-    assert without_cycles([queue], letter, reason) == ([queue] if goes else [])
+    headers = Table({"x-death": [death(1, name, why) for name, why in deaths]})
+    assert ("q" not in passed(headers.fields, reason)) is goes
+
+
+def test_letters_that_are_alike_are_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though their bodies are of different lengths; and each time when anything of them differs that counts."""
+    written = []
+    encode = ContentHeader.encode
+    monkeypatch.setattr(ContentHeader, "encode", lambda self: written.append(self) or encode(self))
+    queue = Yard().queue(dead_letter_exchange="dlx")
+    sent = [message(body, key="once", message_id="alike") for body in ("a", "b", "longer")]
+    written.clear()
+    letters = [dead_lettered(queue, each, "expired", NOW)[0] for each in sent]
+    assert len(written) == 1
+    assert [int.from_bytes(letter.header[4:12]) for letter in letters] == [1, 1, 6]
+    assert len({letter.header[12:] for letter in letters}) == 1
+    others = [
+        dead_lettered(queue, message("a", key="another", message_id="alike"), "expired", NOW),
+        dead_lettered(queue, message("a", exchange="x", key="once", message_id="alike"), "expired", NOW),
+        dead_lettered(queue, message("a", key="once"), "expired", NOW),
+        dead_lettered(queue, sent[0], "maxlen", NOW),
+        dead_lettered(queue, sent[0], "expired", NOW + 1),
+        dead_lettered(Yard().queue(dead_letter_exchange="x", dead_letter_routing_key="k"), sent[0], "expired", NOW),
+    ]
+    assert len({letter.header for letter, _ in others} | {letters[0].header}) == 6, "the routing key is not in it"
 
 
 # --- on their way through a virtual host
@@ -312,7 +335,7 @@ def test_a_letter_that_cannot_be_made_costs_itself(client: Client, monkeypatch: 
     letters_to_come(client, "k")
     made = vhost_module.dead_lettered
 
-    def fails(queue: Queue, message: Message, reason: str, now: float) -> Message:
+    def fails(queue: Queue, message: Message, reason: str, now: float) -> tuple[Message, frozenset[str]]:
         if message.body == b"1":
             raise RuntimeError("on purpose")
         return made(queue, message, reason, now)

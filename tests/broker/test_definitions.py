@@ -206,7 +206,7 @@ def test_of_one_virtual_host() -> None:
         ),
         (
             {"permissions": [{"user": "guest", "vhost": "/", "configure": "(", "write": "", "read": ""}]},
-            "permissions[0]: '(' is no regular expression: missing ), unterminated subpattern at position 0",
+            "permissions[0]: `(` is not a regular expression: missing ): (",
         ),
         (
             {"topic_permissions": [{"user": "guest", "vhost": "/", "exchange": "amq.topic", "write": 1, "read": ""}]},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 
@@ -116,3 +117,19 @@ def test_what_cannot_be_read_now_is_due_again_later(disk: Disk) -> None:
     assert found.next == 5.0 + AGAIN_AFTER
     found.keeper.fetch = disk.fetch
     assert found.take(6.0)[1].body == b"a"
+
+
+@pytest.mark.parametrize("due", [lambda number: -number, lambda number: number * 7919 % 1000])
+def test_what_is_due_in_another_order_than_it_came_is_read_about_once(disk: Disk, due: Callable[[int], int]) -> None:
+    found = held(disk)
+    for number in range(1000):
+        found.hold(due(number), X, message(str(number)))
+    disk.again()
+    found = held(disk, X)
+    assert found.keeper is not None
+    read = []
+    fetch = found.keeper.fetch
+    found.keeper.fetch = lambda *wanted: read.append(fetch(*wanted)) or read[-1]
+    taken = [int(found.take()[1].body) for _ in range(1000)]
+    assert taken == sorted(range(1000), key=due)
+    assert sum(map(len, read)) < 2000

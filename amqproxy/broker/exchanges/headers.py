@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from amqproxy.amqp091.errors import PreconditionFailed
-from amqproxy.amqp091.wire import Table
+from amqproxy.amqp091.wire import Array, Table
 from amqproxy.broker.arguments import TYPE_NAMES, comparable, field
 from amqproxy.broker.exchange import Binding, Exchange
 
@@ -17,13 +17,27 @@ if TYPE_CHECKING:
 MATCHES = ("all", "any", "all-with-x", "any-with-x")
 
 
+Want = tuple[str, Any]
+"""A header's name, and its value: ANY, where that does not matter."""
+
+ANY = object()
+
+
 class Headers(Exchange):
+    """Each pattern is looked at for those messages only that have a header it asks for.
+
+    One that asks for all of several lies where the fewest others do; one that asks for any of them, at each. A value
+    that cannot be told from others by a look-up (a table or an array) is taken for ANY.
+    """
+
     type = "headers"
     routes_by_key_only = False
 
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__(name, **options)
-        self._patterns: dict[Binding, Pattern] = {}
+        self._patterns: dict[Binding, tuple[Pattern, tuple[Want, ...]]] = {}
+        self._wanting: dict[Want, dict[Binding, Pattern]] = {}
+        self._always: dict[Binding, Pattern] = {}
 
     def check_binding(self, binding: Binding) -> None:
         how = field(binding.arguments, "x-match")
@@ -38,17 +52,41 @@ class Headers(Exchange):
             )
 
     def added(self, binding: Binding) -> None:
-        self._patterns[binding] = Pattern(binding.arguments)
+        pattern = Pattern(binding.arguments)
+        wants = tuple(dict.fromkeys((name, _told_apart(value)) for name, value in pattern.wanted))
+        if wants and not pattern.takes_any:
+            wants = (min(wants, key=lambda want: len(self._wanting.get(want, ()))),)
+        self._patterns[binding] = pattern, wants
+        for want in wants:
+            self._wanting.setdefault(want, {})[binding] = pattern
+        if not wants:
+            self._always[binding] = pattern
 
     def removed(self, binding: Binding) -> None:
-        del self._patterns[binding]
+        _, wants = self._patterns.pop(binding)
+        for want in wants:
+            wanting = self._wanting[want]
+            del wanting[binding]
+            if not wanting:
+                del self._wanting[want]
+        self._always.pop(binding, None)
 
     def route(self, routing_key: str, message: Message) -> Iterable[Queue | Exchange]:
         headers = message.properties.headers
         found: Mapping[str, Any] = {}
         if headers is not None:
             found = {each.name: comparable(each.value) for each in reversed(headers.fields)}
-        return [binding.destination for binding, pattern in self._patterns.items() if pattern.fits(found)]
+        places = [self._always]
+        for name, value in found.items():
+            for want in {(name, _told_apart(value)), (name, ANY)}:
+                if (wanting := self._wanting.get(want)) is not None:
+                    places.append(wanting)
+        return [binding.destination for place in places for binding, pattern in place.items() if pattern.fits(found)]
+
+
+def _told_apart(value: Any) -> Any:
+    """A value as it can be looked up by: equal ones are one. None asks for the name alone."""
+    return ANY if value is None or isinstance(value, (Table, Array)) else value
 
 
 class Pattern:

@@ -1,0 +1,82 @@
+"""Regular expressions of an operator's, in permissions and policies, held against names that clients choose.
+
+RabbitMQ's are PCRE, which can take for ever over a name. These are RE2's, which take time linear in it. RE2 has no
+looking ahead, but `^(?!amq\\.).*` is what many configurations say: looking ahead from the beginning is done here.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+from amqproxy.rules.pattern import regular_expression, sound
+
+_BEGINNING = re.compile(r"\\A|\^")
+
+
+class NamePattern:
+    """What fits a name that `expression` is found in, and each of `ahead` at its beginning, or not, as that says."""
+
+    __slots__ = ("ahead", "expression", "pattern")
+
+    def __init__(self, pattern: str, expression: Any, ahead: tuple[tuple[Any, bool], ...]) -> None:
+        self.pattern = pattern
+        self.expression = expression
+        self.ahead = ahead
+
+    def fits(self, name: str) -> bool:
+        """Is it found anywhere in a name?"""
+        text = sound(name)
+        if any((each.match(text) is None) is is_wanted for each, is_wanted in self.ahead):
+            return False
+        return self.expression.search(text) is not None
+
+
+@lru_cache(1024)
+def name_pattern(pattern: str) -> NamePattern:
+    """A pattern; `ValueError` where it is no regular expression, or one that RE2 cannot have."""
+    begins = _BEGINNING.match(pattern)
+    if begins is None:
+        return NamePattern(pattern, regular_expression(pattern), ())
+    rest = pattern[begins.end() :]
+    ahead = []
+    while rest.startswith(("(?!", "(?=")) and (end := _end_of_group(rest)):
+        ahead.append((regular_expression(f"(?:{rest[3 : end - 1]})"), rest[2] == "="))
+        rest = rest[end:]
+    if ahead and _has_alternatives(rest):
+        raise ValueError(f"`{pattern}` has alternatives to what it looks ahead for: put them in parentheses")
+    return NamePattern(pattern, regular_expression(begins[0] + rest if ahead else pattern), tuple(ahead))
+
+
+def _end_of_group(pattern: str) -> int:
+    """Where the group ends that a pattern begins with; 0 where it does not."""
+    return next((place + 1 for place, depth, char in _walk(pattern) if char == ")" and not depth), 0)
+
+
+def _has_alternatives(pattern: str) -> bool:
+    return any(char == "|" and not depth for _, depth, char in _walk(pattern))
+
+
+def _walk(pattern: str) -> list[tuple[int, int, str]]:
+    """The characters that mean something outside of classes: where, how deep in groups behind them, and which."""
+    found = []
+    depth = place = 0
+    in_class = False
+    while place < len(pattern):
+        char = pattern[place]
+        if char == "\\":
+            place += 1
+        elif in_class:
+            in_class = char != "]"
+        elif char == "[":
+            in_class = True
+            if pattern[place + 1 : place + 2] == "^":
+                place += 1
+            if pattern[place + 1 : place + 2] == "]":
+                place += 1
+        else:
+            depth += (char == "(") - (char == ")")
+            found.append((place, depth, char))
+        place += 1
+    return found
