@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from amqproxy.amqp091.errors import ProtocolError
@@ -196,22 +197,21 @@ class Deliveries:
         """The same in steps, for what may be very many."""
         if tag:
             self.unacked.find(tag)
-        entries, now = yield from self._take_up_to(tag or self._last_tag, now)
-        if self.is_transactional:
-            self._pending.append((entries, outcome))
-            return now
-        return (yield from self._applying(entries, outcome, now))
-
-    def _take_up_to(self, tag: int, now: float) -> Generator[None, float, tuple[list[Entry], float]]:
+        if not self.is_transactional:
+            return (yield from self._settling(self._parts(tag or self._last_tag), outcome, now))
         entries: list[Entry] = []
-        quantum = self._quantum
-        size = min(TAKEN, quantum.step)
-        while (some := self.unacked.take_some(tag, size)) is not None:
+        self._pending.append((entries, outcome))
+        for some in self._parts(tag or self._last_tag):
             entries += some
-            quantum.left -= 1 + len(some) // TAKING
-            if quantum.left <= 0 and quantum.is_over():
+            self._quantum.left -= 1 + len(some) // TAKING
+            if self._quantum.left <= 0 and self._quantum.is_over():
                 now = yield
-        return entries, now
+        return now
+
+    def _parts(self, tag: int) -> Iterable[list[Entry]]:
+        """Take out what there is up to a tag, a part at a time."""
+        size = min(TAKEN, self._quantum.step)
+        return iter(lambda: self.unacked.take_some(tag, size), None)
 
     def apply(self, entries: list[Entry], outcome: str, now: float) -> None:
         """Let an outcome be that of these few."""
@@ -226,37 +226,52 @@ class Deliveries:
         if self.global_prefetch != _UNLIMITED:
             self.pump(now)
 
-    def _applying(self, entries: list[Entry], outcome: str, now: float) -> Generator[None, float, float]:
-        """The same in steps, for any number; a queue that cannot settle so does not keep the others from it."""
-        queues, now = yield from self._each_queues(entries, now)
+    def _settling(self, parts: Iterable[list[Entry]], outcome: str, now: float) -> Generator[None, float, float]:
+        """Let an outcome be that of any number, in steps: all of one queue's, then all of the next one's.
+
+        What comes back to a queue is waited for from the moment it is known of. A queue that cannot settle so does not
+        keep the others from it.
+        """
+        comes_back = outcome is REQUEUE or outcome is GIVE_BACK
+        quantum = self._quantum
+        queues: dict[Queue, list[Entry]] = {}
         refusal: ProtocolError | None = None
-        for queue, mine in queues.items():
-            if self.events.observers:
-                self._settled(mine, outcome)
-            try:
-                now = yield from queue.settling(mine, outcome, now)
-            except ProtocolError as error:
-                refusal = error
+        try:
+            for some in parts:
+                for entry in some:
+                    mine = queues.get(entry.queue)
+                    if mine is None:
+                        mine = queues[entry.queue] = []
+                        if comes_back:
+                            entry.queue.hold_back()
+                    mine.append(entry)
+                if self.events.observers and outcome is not GIVE_BACK:
+                    self._settled(some, outcome)
+                quantum.left -= 1 + len(some) // TAKING
+                if quantum.left <= 0 and quantum.is_over():
+                    now = yield
+            while queues:
+                queue = next(iter(queues))
+                with self._contained(outcome, queue):
+                    try:
+                        now = yield from queue.settling(queues.pop(queue), outcome, now)
+                    except ProtocolError as error:
+                        refusal = error
+        finally:
+            for queue in queues:
+                if comes_back:
+                    queue.hold_no_more(now)
         if refusal is not None:
             raise refusal
         if self.global_prefetch != _UNLIMITED:
             self.pump(now)
         return now
 
-    def _each_queues(
-        self, entries: list[Entry], now: float
-    ) -> Generator[None, float, tuple[dict[Queue, list[Entry]], float]]:
-        """Entries, each queue's together and in their order, as `by_queue`."""
-        queues: dict[Queue, list[Entry]] = {}
-        quantum = self._quantum
-        size = min(TAKEN, quantum.step)
-        for start in range(0, len(entries), size):
-            for entry in entries[start : start + size]:
-                queues.setdefault(entry.queue, []).append(entry)
-            quantum.left -= 1 + size // TAKING
-            if quantum.left <= 0 and quantum.is_over():
-                now = yield
-        return queues, now
+    def _contained(self, outcome: str, queue: Queue) -> AbstractContextManager[None]:
+        """A queue that fails while a channel ends is not to keep the others from getting back what is theirs."""
+        if outcome is GIVE_BACK:
+            return self.events.contained("requeueing failed", queue=str(queue))
+        return nullcontext()
 
     def _settled(self, entries: list[Entry], outcome: str) -> None:
         """Tell whoever watches."""
@@ -277,8 +292,7 @@ class Deliveries:
         self.channel.link.do(self._recovering(now), now)
 
     def _recovering(self, now: float) -> Generator[None, float, float]:
-        entries, now = yield from self._take_up_to(self._last_tag, now)
-        return (yield from self._applying(entries, REQUEUE, now))
+        return (yield from self._settling(self._parts(self._last_tag), REQUEUE, now))
 
     def pump(self, now: float) -> None:
         """Let the consumers be sent what waits for them, those first that were sent something longest ago."""
@@ -295,7 +309,8 @@ class Deliveries:
         """Let everything be settled, in steps."""
         pending, self._pending = self._pending, []
         for entries, outcome in pending:
-            now = yield from self._applying(entries, outcome, now)
+            parts = (entries[start : start + TAKEN] for start in range(0, len(entries), TAKEN))
+            now = yield from self._settling(parts, outcome, now)
         return now
 
     def roll_back(self) -> None:
@@ -326,11 +341,7 @@ class Deliveries:
         last = [each for each, mine in ending.items() if each.auto_delete and len(mine) == len(each.consumers)]
         for queue in last:
             now = yield from self._ending(ending.pop(queue), now)
-        entries, now = yield from self._take_up_to(EVERY_TAG, now)
-        queues, now = yield from self._each_queues(entries, now)
-        for queue, mine in queues.items():
-            with self.events.contained("requeueing failed", queue=str(queue)):
-                now = yield from queue.settling(mine, GIVE_BACK, now)
+        now = yield from self._settling(self._parts(EVERY_TAG), GIVE_BACK, now)
         for consumers in ending.values():
             now = yield from self._ending(consumers, now)
         return now

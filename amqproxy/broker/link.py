@@ -276,7 +276,8 @@ class Link:
         if self.is_behind and not self.is_awaiting:
             return True
         self._is_listed = False
-        self._wake()
+        if not self.is_over:
+            self._wake()
         return False
 
     def _do_jobs(self, now: float) -> None:

@@ -34,7 +34,7 @@ try:
 except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
 
-PART = 16
+PART = 8
 """Messages that are settled between two looks whether the turn is over."""
 
 LETTING_GO = 8
@@ -324,12 +324,12 @@ class Queue:
     def settling(self, entries: list[Entry], outcome: str, now: float) -> Generator[None, float, float]:
         """The same in steps, for any number of messages: the list is used up. Returns the time it ends at.
 
-        What comes back is back as a whole before any of it, or of what came later, is handed out.
+        What comes back is back as a whole before any of it, or of what came later, is handed out: whoever lets it come
+        back has called `hold_back`, and this ends that.
         """
         comes_back = outcome is REQUEUE or outcome is GIVE_BACK
         quantum = self._quantum
         size = min(PART, quantum.step)
-        self._holds += comes_back
         try:
             entries.reverse()
             while entries:
@@ -348,12 +348,20 @@ class Queue:
                 if entries and quantum.left <= 0 and quantum.is_over():
                     now = yield
         finally:
-            self._holds -= comes_back
-        if comes_back:
-            self._settle_down(now)
-        else:
+            if comes_back:
+                self.hold_no_more(now)
+        if not comes_back:
             self.pump(now)
         return now
+
+    def hold_back(self) -> None:
+        """Hand nothing out until what is coming back is there, and let nobody look."""
+        self._holds += 1
+
+    def hold_no_more(self, now: float) -> None:
+        """All is back."""
+        self._holds -= 1
+        self._settle_down(now)
 
     def _acked(self, entries: list[Entry]) -> None:
         entry: Entry

@@ -206,6 +206,12 @@ class Stream(Queue):
             raise self._refusal()
         return now
 
+    def hold_back(self) -> None:
+        """Nothing comes back to a stream."""
+
+    def hold_no_more(self, now: float) -> None:
+        """Nor is it waited for."""
+
     def _refusal(self) -> NotImplementedByServer:
         return NotImplementedByServer(f"basic.nack and basic.reject not supported by stream queues {self}")
 

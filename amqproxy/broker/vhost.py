@@ -70,7 +70,7 @@ class VirtualHost:
         work: Work | None = None,
     ) -> None:
         self.name = name
-        self.work = work or Work()
+        self.work = Work() if work is None else work
         self.events = events or Events()
         self.description = ""
         self.tags: list[str] = []

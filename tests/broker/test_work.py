@@ -1,0 +1,508 @@
+"""What a turn may do, and what it leaves to later ones: by operations, never by the clock on the wall."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+import pytest
+
+from amqproxy.amqp091.frames import encode_frame, encode_method
+from amqproxy.amqp091.methods import (
+    BasicAck,
+    BasicConsume,
+    BasicDeliver,
+    BasicGet,
+    BasicGetEmpty,
+    BasicNack,
+    BasicPublish,
+    BasicQos,
+    BasicRecover,
+    ChannelClose,
+    ConfirmSelect,
+    ExchangeDeclare,
+    Method,
+    QueueDeclare,
+    QueueDelete,
+    QueuePurge,
+    TxCommit,
+    TxSelect,
+)
+from amqproxy.amqp091.properties import ContentHeader, Properties
+from amqproxy.amqp091.wire import Table
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.policies import make_policy
+from amqproxy.broker.vhost import VirtualHost
+from amqproxy.broker.work import Job, Quantum, Steps, Work
+from tests.broker.client import connected, noted
+
+COUNT = 1000
+STEP = 20
+OVERSHOOT = 100
+"""What one operation may cost beyond what is left: a message for several queues, a queue with all that hangs on it."""
+
+
+# --- quanta
+
+
+def test_a_turn_without_a_clock_ends_by_operations() -> None:
+    quantum = Quantum()
+    assert not quantum.is_over()
+    quantum.limit(3)
+    for left in (2, 1):
+        quantum.left -= 1
+        assert (quantum.left, quantum.is_over()) == (left, False)
+    quantum.left -= 1
+    assert quantum.is_over()
+    quantum.begin()
+    assert not quantum.is_over()
+
+
+def test_a_turn_with_a_clock_looks_at_it_every_few_operations() -> None:
+    looks = []
+
+    def clock() -> float:
+        looks.append(None)
+        return len(looks) * 1.0
+
+    quantum = Quantum()
+    quantum.limit(10, 3.5, clock)
+    looks.clear()
+    quantum.begin()
+    done = 0
+    while not quantum.is_over():
+        quantum.left -= 1
+        done += 1
+    assert (done, len(looks)) == (40, 5)
+
+
+# --- work
+
+
+def counted(done: list[str], name: str, times: int) -> Job:
+    for _ in range(times):
+        done.append(name)
+        yield
+
+
+def test_each_has_its_turn() -> None:
+    work, done = Work(), list[str]()
+    work.quantum.limit(1)
+    woken: list[None] = []
+    work.wake = lambda: woken.append(None)
+    work.do(counted(done, "a", 3), 0.0)
+    work.do(counted(done, "b", 1), 0.0)
+    assert (done, len(work), len(woken)) == (["a", "b"], 2, 1)
+    while work:
+        work.go_on(0.0)
+    assert done == ["a", "b", "a", "a"]
+
+
+def test_what_fits_into_a_turn_is_done_at_once() -> None:
+    work, done = Work(), list[float]()
+
+    def job() -> Generator[None, float, None]:
+        done.append(0.0)
+        return
+        yield
+
+    work.do(job(), 0.0)
+    assert (done, len(work)) == ([0.0], 0)
+
+
+def test_a_job_is_told_the_time() -> None:
+    times = []
+
+    def job() -> Generator[None, float, None]:
+        times.append((yield))
+        times.append((yield))
+
+    steps = Steps(job())
+    assert [steps.go_on(now) for now in (1.0, 2.0, 3.0)] == [True, True, False]
+    assert times == [2.0, 3.0]
+
+
+def test_one_that_fails_ends_itself_only() -> None:
+    work, done = Work(), list[str]()
+    failures: list[Exception] = []
+    work.failed = failures.append
+
+    def fails(now: float) -> bool:
+        raise RuntimeError("on purpose")
+
+    work.add(fails)
+    work.add(Steps(counted(done, "a", 2)).go_on)
+    while work:
+        work.go_on(0.0)
+    assert (done, [str(failure) for failure in failures]) == (["a", "a"], ["on purpose"])
+
+
+def test_what_nobody_wants_is_freed_a_turn_at_a_time() -> None:
+    work = Work()
+    work.quantum.limit(100)
+    containers: list[Any] = [list(range(1000)), dict.fromkeys(range(500)), set(range(300)), [1, 2]]
+    for container in containers:
+        work.free(container)
+    turns = 0
+    while work:
+        before = sum(map(len, containers))
+        work.go_on(0.0)
+        assert before - sum(map(len, containers)) <= 100
+        turns += 1
+    assert (turns, [len(each) for each in containers]) == (19, [0, 0, 0, 2])
+
+
+# --- what clients ask for
+
+PING = encode_method(1, BasicGet(queue="other", no_ack=True))
+DEAD = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+
+
+class Crowd:
+    """One client that asks for very much, and another, at a broker whose turns are short once `limit` is called."""
+
+    def __init__(self) -> None:
+        self.broker = Broker()
+        self.greedy = connected(self.broker)
+        self.other = connected(self.broker)
+        self.other.declare("other")
+        self.turns = 0
+
+    @property
+    def vhost(self) -> VirtualHost:
+        return self.broker.vhosts["/"]
+
+    def fill(self, count: int = COUNT, **arguments: Any) -> None:
+        self.greedy.declare("dead")
+        self.greedy.declare("q", durable=True, arguments=arguments)
+        for number in range(count):
+            self.greedy.say(1, BasicPublish(routing_key="q"), b"%d" % number)
+
+    def hold(self, count: int = COUNT, **arguments: Any) -> None:
+        """Let the greedy client hold so many messages."""
+        self.fill(count, **arguments)
+        for _ in range(count):
+            self.greedy.say(1, BasicGet(queue="q"))
+        self.greedy.receive()
+
+    def limit(self) -> None:
+        self.broker.work.quantum.limit(STEP)
+
+    def say(self, *methods: Method) -> None:
+        """The greedy client says these in one write."""
+        self.broker.work.quantum.begin()
+        self.greedy.link.feed(b"".join(encode_method(1, method) for method in methods), self.greedy.now)
+
+    def depth(self, queue: str) -> int:
+        return self.vhost.queues[queue].message_count
+
+    def rest(self) -> None:
+        """Let all be done, a turn at a time: none does too much, and the other client is heard between any two."""
+        quantum, output = self.broker.work.quantum, self.other.link.output
+        while self.broker.work:
+            self.broker.work.go_on(self.greedy.now)
+            assert quantum.left >= -OVERSHOOT, "too much for one turn"
+            self.turns += 1
+            quantum.begin()
+            self.other.link.feed(PING, self.other.now)
+            assert output.waiting, "the other client has to wait"
+            self.other.link.take_output()
+            self.other.link.sent(self.other.now)
+
+
+@pytest.fixture
+def crowd() -> Crowd:
+    return Crowd()
+
+
+def expire(crowd: Crowd) -> int:
+    crowd.fill(**DEAD, **{"x-message-ttl": 1000})
+    crowd.limit()
+    crowd.greedy.now = crowd.other.now = 1002.0
+    crowd.broker.tick(1002.0)
+    return crowd.depth("dead")
+
+
+def reject(crowd: Crowd) -> int:
+    crowd.hold(**DEAD)
+    crowd.limit()
+    crowd.say(BasicNack(0, True, False))
+    return crowd.depth("dead")
+
+
+def requeue(crowd: Crowd) -> int:
+    crowd.hold()
+    crowd.limit()
+    crowd.say(BasicNack(COUNT, True, True))
+    return crowd.depth("q")
+
+
+def recover(crowd: Crowd) -> int:
+    crowd.hold()
+    crowd.limit()
+    crowd.say(BasicRecover(True))
+    return crowd.depth("q")
+
+
+def close_channel(crowd: Crowd) -> int:
+    crowd.hold()
+    crowd.limit()
+    crowd.say(ChannelClose(200, "bye"))
+    return crowd.depth("q")
+
+
+def hang_up(crowd: Crowd) -> int:
+    crowd.hold()
+    crowd.limit()
+    crowd.broker.work.quantum.begin()
+    crowd.greedy.link.lose(crowd.greedy.now)
+    return crowd.depth("q")
+
+
+def return_to_a_quorum_queue(crowd: Crowd) -> int:
+    crowd.hold(**{"x-queue-type": "quorum"})
+    crowd.limit()
+    crowd.say(BasicNack(0, True, True))
+    return crowd.depth("q")
+
+
+def reach_the_delivery_limit(crowd: Crowd) -> int:
+    crowd.hold(**DEAD, **{"x-queue-type": "quorum", "x-delivery-limit": 0})
+    crowd.limit()
+    crowd.say(BasicNack(0, True, True))
+    return crowd.depth("dead")
+
+
+def lower_the_limit(crowd: Crowd) -> int:
+    crowd.fill(**DEAD)
+    crowd.limit()
+    crowd.vhost.set_policy(make_policy("p", "^q$", {"max-length": 0}), crowd.greedy.now)
+    return crowd.depth("dead")
+
+
+def commit(crowd: Crowd) -> int:
+    crowd.greedy.declare("q")
+    crowd.greedy.ask(TxSelect())
+    for number in range(COUNT):
+        crowd.greedy.say(1, BasicPublish(routing_key="q"), b"%d" % number)
+    crowd.limit()
+    crowd.say(TxCommit())
+    return crowd.depth("q")
+
+
+def publish_in_one_write(crowd: Crowd) -> int:
+    crowd.greedy.declare("q")
+    crowd.limit()
+    crowd.broker.work.quantum.begin()
+    header = encode_frame(2, 1, ContentHeader(0, Properties()).encode())
+    octets = (encode_method(1, BasicPublish(routing_key="q")) + header) * COUNT
+    crowd.greedy.link.feed(octets, crowd.greedy.now)
+    return crowd.depth("q")
+
+
+def fan_out(crowd: Crowd) -> int:
+    for number in range(COUNT):
+        crowd.greedy.declare(f"q{number}")
+        crowd.greedy.bind(f"q{number}", "amq.fanout")
+    crowd.limit()
+    crowd.broker.work.quantum.begin()
+    crowd.greedy.say(1, BasicPublish(exchange="amq.fanout"))
+    return sum(crowd.depth(f"q{number}") for number in range(COUNT))
+
+
+def declare_in_one_write(crowd: Crowd) -> int:
+    crowd.limit()
+    crowd.say(*(QueueDeclare(queue=f"q{number}") for number in range(COUNT)))
+    return len(crowd.vhost.queues) - 1
+
+
+def lose_exclusive_queues(crowd: Crowd) -> int:
+    for number in range(COUNT):
+        crowd.greedy.declare(f"q{number}", exclusive=True)
+    crowd.limit()
+    crowd.broker.work.quantum.begin()
+    crowd.greedy.link.lose(crowd.greedy.now)
+    return COUNT + 1 - len(crowd.vhost.queues)
+
+
+def end_consumers(crowd: Crowd) -> int:
+    crowd.greedy.declare("q", arguments={"x-single-active-consumer": True})
+    for number in range(COUNT):
+        crowd.greedy.ask(BasicConsume(queue="q", consumer_tag=f"c{number}"))
+    crowd.limit()
+    crowd.say(ChannelClose(200, "bye"))
+    return COUNT - len(crowd.vhost.queues["q"].consumers)
+
+
+def hand_out(crowd: Crowd) -> int:
+    crowd.fill()
+    crowd.limit()
+    crowd.say(BasicConsume(queue="q", consumer_tag="c"))
+    return COUNT - crowd.depth("q")
+
+
+def read_a_stream(crowd: Crowd) -> int:
+    crowd.greedy.declare("q", durable=True, arguments={"x-queue-type": "stream"})
+    for number in range(COUNT):
+        crowd.greedy.say(1, BasicPublish(routing_key="q"), b"%d" % number)
+    crowd.greedy.ask(BasicQos(prefetch_count=COUNT))
+    crowd.limit()
+    crowd.say(BasicConsume(queue="q", consumer_tag="c", arguments=Table({"x-stream-offset": "first"})))
+    return crowd.greedy.link.channels[1].deliveries.last_tag
+
+
+def apply_a_policy(crowd: Crowd) -> int:
+    for number in range(COUNT):
+        crowd.greedy.declare(f"q{number}")
+    crowd.limit()
+    crowd.vhost.set_policy(make_policy("p", "^q", {"max-length": 7}), crowd.greedy.now)
+    return sum(queue.settings.max_length == 7 for queue in crowd.vhost.queues.values())
+
+
+def let_held_messages_go(crowd: Crowd) -> int:
+    crowd.greedy.declare("q")
+    arguments = Table({"x-delayed-type": "fanout"})
+    crowd.greedy.ask(ExchangeDeclare(exchange="late", type="x-delayed-message", arguments=arguments))
+    crowd.greedy.bind("q", "late")
+    for _ in range(COUNT):
+        crowd.greedy.publish("late", "", headers={"x-delay": 1000})
+    crowd.limit()
+    crowd.broker.work.quantum.begin()
+    crowd.greedy.now = crowd.other.now = 1002.0
+    while crowd.broker.next_deadline() <= 1002.0:
+        crowd.broker.work.quantum.begin()
+        before = crowd.depth("q")
+        crowd.broker.tick(1002.0)
+        assert crowd.depth("q") - before <= STEP
+        crowd.turns += 1
+    return 1
+
+
+EVENTS: dict[Callable[[Crowd], int], int] = {
+    expire: 200,
+    reject: 100,
+    requeue: 30,
+    recover: 30,
+    close_channel: 30,
+    hang_up: 30,
+    return_to_a_quorum_queue: 30,
+    reach_the_delivery_limit: 100,
+    lower_the_limit: 200,
+    commit: 30,
+    publish_in_one_write: 30,
+    fan_out: 30,
+    declare_in_one_write: 30,
+    lose_exclusive_queues: 200,
+    end_consumers: 50,
+    hand_out: 30,
+    read_a_stream: 30,
+    apply_a_policy: 30,
+    let_held_messages_go: 50,
+}
+"""What a client or an operator may ask for, which gives how much of it the first turn has done, and the least number of
+turns that all of it takes."""
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_no_turn_works_without_bound(event: Callable[[Crowd], int]) -> None:
+    crowd = Crowd()
+    done = event(crowd)
+    assert done <= 2 * STEP, "all in one turn"
+    crowd.rest()
+    assert crowd.turns >= EVENTS[event]
+
+
+# --- and nobody can tell
+
+
+def test_whoever_asks_about_a_queue_waits_until_all_is_back_in_it(crowd: Crowd) -> None:
+    crowd.hold()
+    crowd.limit()
+    crowd.say(BasicNack(0, True, True))
+    crowd.other.link.feed(encode_method(1, QueueDeclare(queue="q", passive=True)), 1000.0)
+    assert crowd.depth("q") < COUNT
+    (answer,) = crowd.other.receive()
+    assert answer.method.message_count == COUNT
+
+
+@pytest.mark.parametrize(("method", "count"), [(QueuePurge(queue="q"), COUNT), (QueueDelete(queue="q"), COUNT)])
+def test_the_same_clients_next_command_comes_after_all_of_the_last(crowd: Crowd, method: Method, count: int) -> None:
+    crowd.hold()
+    crowd.limit()
+    crowd.say(BasicNack(0, True, True), method)
+    (answer,) = crowd.greedy.receive()
+    assert answer.method.message_count == count
+
+
+def test_nothing_overtakes_what_comes_back(crowd: Crowd) -> None:
+    """A consumer that is there all the time, and messages that come while others are still to come back."""
+    crowd.hold()
+    crowd.other.ask(BasicConsume(queue="q", consumer_tag="c", no_ack=True))
+    crowd.limit()
+    crowd.say(BasicNack(0, True, True))
+    crowd.other.say(1, BasicPublish(routing_key="q"), b"late")
+    bodies = [each.body for each in crowd.other.receive() if isinstance(each.method, BasicDeliver)]
+    assert bodies == [*(b"%d" % number for number in range(COUNT)), b"late"]
+
+
+def test_a_client_that_is_gone_gives_back_all_it_held(crowd: Crowd) -> None:
+    crowd.hold()
+    crowd.limit()
+    crowd.greedy.link.lose(1000.0)
+    crowd.greedy.link.lose(1000.0)
+    assert crowd.greedy.link in crowd.broker.links
+    crowd.rest()
+    assert crowd.greedy.link not in crowd.broker.links
+    assert crowd.depth("q") == COUNT
+
+
+def test_a_message_for_very_many_is_confirmed_when_all_have_it(crowd: Crowd) -> None:
+    for number in range(200):
+        crowd.greedy.declare(f"q{number}")
+        crowd.greedy.bind(f"q{number}", "amq.fanout")
+    crowd.greedy.ask(ConfirmSelect())
+    crowd.limit()
+    crowd.broker.work.quantum.begin()
+    crowd.greedy.say(1, BasicPublish(exchange="amq.fanout"))
+    assert crowd.greedy.link.take_output() == b""
+    (answer,) = crowd.greedy.receive()
+    assert answer.method == BasicAck(1, False)
+    assert all(crowd.depth(f"q{number}") == 1 for number in range(200))
+
+
+def test_an_error_at_the_end_of_long_work_is_answered_as_the_frames(crowd: Crowd) -> None:
+    crowd.greedy.declare("q", durable=True, arguments={"x-queue-type": "stream"})
+    for number in range(COUNT):
+        crowd.greedy.say(1, BasicPublish(routing_key="q"), b"%d" % number)
+    crowd.greedy.ask(BasicQos(prefetch_count=COUNT))
+    crowd.greedy.say(1, BasicConsume(queue="q", consumer_tag="c", arguments=Table({"x-stream-offset": "first"})))
+    crowd.greedy.receive()
+    crowd.limit()
+    crowd.say(BasicNack(0, True, True))
+    assert crowd.greedy.link.is_behind
+    assert crowd.greedy.told().startswith("connection 540 basic.nack")
+
+
+def test_work_that_fails_costs_its_client_only(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
+    crowd.hold()
+    failures = noted(crowd.broker)
+    crowd.limit()
+    crowd.say(BasicNack(0, True, True))
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("on purpose")
+
+    monkeypatch.setattr(crowd.vhost.queues["q"].__class__, "_requeued", fails)
+    assert crowd.greedy.told().startswith("connection 541")
+    assert [event for event, _ in failures] == ["unfinished work failed"]
+    assert crowd.other.ask(BasicGet(queue="other", no_ack=True)) == BasicGetEmpty()
+    assert not crowd.vhost.queues["q"].is_busy
+
+
+def test_a_heartbeat_is_not_missed_by_who_was_not_heard(crowd: Crowd) -> None:
+    crowd.hold()
+    crowd.greedy.link.connection.heartbeat = 1
+    crowd.limit()
+    crowd.say(BasicNack(0, True, True))
+    crowd.greedy.link.tick(2000.0)
+    assert not crowd.greedy.link.is_over
