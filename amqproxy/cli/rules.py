@@ -83,7 +83,7 @@ def rehearse(
     print(f"{rehearsal.commands} commands", file=sys.stderr)
     for name, counts in rehearsal.rules.counts().items():
         shadow = f", {counts.shadow_hits} in shadow" if counts.shadow_hits else ""
-        failed = f", failed {counts.errors} times" if counts.errors else ""
+        failed = f", failed {counts.errors} times: {counts.last_failure}" if counts.errors else ""
         print(f"  {name}: {counts.hits}{shadow}{failed}", file=sys.stderr)
 
 

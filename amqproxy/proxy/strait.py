@@ -345,12 +345,16 @@ class Strait:
         """Send a command on, as it came or changed; what becomes of what is still to come of it."""
         sender = flow.sender
         frame_max = self._crossing.connections[sender.other].frame_max
-        if command is original:
-            frames, rest = original.frames, Rest.PASSES
-        elif command.frames:
-            frames, rest = altered(command), Rest.PASSES
-        else:
-            frames, rest = every_frame(command.encode(frame_max), 0), Rest.IS_SWALLOWED
+        try:
+            if command is original:
+                frames, rest = original.frames, Rest.PASSES
+            elif command.frames:
+                frames, rest = altered(command), Rest.PASSES
+            else:
+                frames, rest = every_frame(command.encode(frame_max), 0), Rest.IS_SWALLOWED
+        except Exception as error:  # noqa: BLE001 - whatever a rule may have put there
+            self._refuse_made(original, f"what cannot be encoded ({type(error).__name__})", verdict.marks)
+            return Rest.IS_SWALLOWED
         if command is not original and self._refuses(command, frames, frame_max, verdict.marks):
             return Rest.IS_SWALLOWED
         if verdict.damage:
@@ -365,11 +369,13 @@ class Strait:
         size = max([frame.length() for frame in frames[:2] if frame.kind != BODY], default=0)
         if not frame_max or size <= frame_max:
             return False
-        made = f"a frame of {size} bytes, where {frame_max} is the most"
+        self._refuse_made(command, f"a frame of {size} bytes, where {frame_max} is the most", rules)
+        return True
+
+    def _refuse_made(self, command: Command, made: str, rules: Sequence[str]) -> None:
         by = f" by rule '{rules[-1]}'" if rules else ""
         self._crossing.effects.logged.append(("error", f"refused what was made{by}: {made}"))
         self._close(command, Close(Scope.CHANNEL, InternalError.code, InternalError(f"rules made {made}").reply_text))
-        return True
 
     def _answer(self, flow: Flow, command: Command, verdict: Verdict) -> None:
         """Tell the sender of a command what became of it, where it has to hear something."""

@@ -90,6 +90,8 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """The properties after it. `ValueError` when a value is no number where one has to be."""
         old = properties.present()
         kept = {field.name: field.value for field in self._kept(Field(name, "", value) for name, value in old.items())}
+        if self.rename:  # to what may be of another type
+            kept |= {name: _as_property(name, kept[name]) for name in self.rename.values() if name in kept}
         new = {name: self._bounded_property(name, value) for name, value in kept.items()}
         for name, value in self.default.items():
             if name not in new:

@@ -393,7 +393,8 @@ class Judge:
         if case.is_shadow:
             marks = (f"{case.rule.name} (shadow)",) if does_act else ()
             return Verdict(command=seen.command, marks=marks)
-        check_verdict(decided, seen.command)
+        if case.is_settled or case.rule.may_make_anything:
+            check_verdict(decided, seen.command)
         if case.last_place >= 0 and decided.command is not None:
             return msgspec.structs.replace(decided, is_final=False)  # it ends the list, and not the rules
         if does_act:
@@ -463,7 +464,8 @@ class Judge:
             seen = _after(seen, verdict)
             try:
                 restored = case.rule.restore(seen, self._memory(case))
-                check_verdict(restored, seen.command)
+                if case.rule.may_make_anything:
+                    check_verdict(restored, seen.command)
             except Exception as error:  # noqa: BLE001 - as above
                 verdict = verdict.then(_failed(case, seen, error))
                 continue

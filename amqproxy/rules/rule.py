@@ -90,6 +90,14 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         return False
 
     @property
+    def may_make_anything(self) -> bool:
+        """Is what it makes, such as a name, of any kind and length? Then it is tried whether that can be encoded.
+
+        All other rules see to it themselves, and what each makes of a specimen is tried when the config is loaded.
+        """
+        return False
+
+    @property
     def reads_unacked(self) -> bool:
         """Does it read `ChannelFacts.unacked`? That is counted only where a rule, or the `when` of one, does."""
         return False

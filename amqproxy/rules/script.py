@@ -28,6 +28,8 @@ class Script(Rule, frozen=True, tag="script"):
     file: str
     reads: Literal["method", "header", "body"] = "body"
 
+    may_make_anything = True
+
     @property
     def needs(self) -> Stage:
         return _STAGES[self.reads]

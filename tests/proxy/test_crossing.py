@@ -1513,3 +1513,18 @@ def test_a_command_of_our_own_that_does_not_fit_a_frame_closes_its_channel_only(
     assert heard[CLIENT].startswith(b"\x01\x00\x01")
     assert b"INTERNAL_ERROR - rules made a frame" in heard[CLIENT]
     assert water.crossing.refusal is None
+
+
+def test_what_nobody_can_encode_is_refused():
+    """Rules see to it that there is no such thing; if there is, all the same, it costs its channel."""
+
+    def decide(seen):
+        return Verdict(command=seen.command.altered(BasicPublish(routing_key="x" * 256)), marks=("r",))
+
+    water = opened(ScriptedJudge(decide, ["basic.publish"], Stage.METHOD))
+    text = "INTERNAL_ERROR - rules made what cannot be encoded (ValueError)"
+    water.say(*read(">> 1 basic.publish routing_key=a"))
+    assert [close.text for strait in water.crossing.straits.values() if (close := strait.closing)] == [text]
+    assert water.crossing.take_effects().logged == [
+        ("error", "refused what was made by rule 'r': what cannot be encoded (ValueError)")
+    ]

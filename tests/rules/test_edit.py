@@ -91,6 +91,8 @@ def test_other_entries_keep_their_types(table: Table) -> None:
         ({"default": {"delivery_mode": 2}}, NO_PROPERTIES, Properties(delivery_mode=2)),
         ({"remove": ["user_id", "cluster*"]}, Properties(user_id="u", type="t"), Properties(type="t")),
         ({"rename": {"correlation_id": "message_id"}}, Properties(correlation_id="1"), Properties(message_id="1")),
+        ({"rename": {"priority": "reply_to"}}, Properties(priority=3), Properties(reply_to="3")),
+        ({"rename": {"reply_to": "priority"}}, Properties(reply_to="3"), Properties(priority=3)),
         ({"at_most": {"priority": 4}}, Properties(priority=9), Properties(priority=4)),
         ({"at_most": {"expiration": 1000}}, Properties(expiration="60000"), Properties(expiration="1000")),
         ({"at_most": {"expiration": 1000}}, Properties(expiration="soon"), Properties(expiration="soon")),

@@ -458,6 +458,21 @@ def test_an_expression_that_fails_on_what_the_client_says_refuses_its_commands()
     assert judged(judge, command(BasicPublish(exchange="a"))).close is None
 
 
+class Careless(Rule, frozen=True, tag="careless"):
+    may_make_anything = True
+
+    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+        return Verdict(command=seen.command.altered(BasicPublish(exchange="x" * 256)))
+
+
+def test_what_cannot_be_sent_is_a_failure() -> None:
+    rules = RuleSet([Careless(name="careless")])
+    verdict = judged(rules.judge(GUEST), command(BasicPublish()))
+    assert verdict.close is not None
+    assert verdict.close.code == 541
+    assert rules.counts()["careless"].errors == 1
+
+
 class Clumsy(EverySecond, frozen=True, tag="clumsy"):
     def channel_closed(self, number: int, memory: Memory) -> None:
         raise LookupError
