@@ -8,18 +8,22 @@ from typing import Annotated
 
 import msgspec
 
+from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.rules.access_list import Line, parse
 from amqproxy.rules.allow import Allow
 from amqproxy.rules.condition import Condition
 from amqproxy.rules.match import Match
 from amqproxy.rules.names import Source
-from amqproxy.rules.operations import METHODS, operations
+from amqproxy.rules.operations import METHODS, copies, operations
 from amqproxy.rules.refuse import Refuse
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage, Verdict
 
 PUBLISH = "basic.publish"
+
+MAX_KNOWN = 4096
+"""Publishes of which a list remembers what it has decided."""
 
 
 class AccessList(Rule, frozen=True, tag="acl"):
@@ -79,6 +83,23 @@ class AccessList(Rule, frozen=True, tag="acl"):
     def deciding(self, seen: Seen) -> int | None:
         """The place of the line that decides: the first that denies anything that is done, or else the last that allows
         something; None where none is about it."""
+        command, client = seen.command, seen.client
+        if command.index != BasicPublish.index or copies(command) or command.properties.reply_to:
+            return self._decided(seen)
+        key = (client.user, client.address, client.vhost, command.method.exchange, command.method.routing_key)
+        known = self._known
+        if key not in known:
+            if len(known) >= MAX_KNOWN:
+                known.clear()
+            known[key] = self._decided(seen)
+        return known[key]
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, ...], int | None]:
+        """The lines that have decided about plain publishes, by all that they go by."""
+        return {}
+
+    def _decided(self, seen: Seen) -> int | None:
         allowing = denying = -1
         lines = [(place, line) for place, line in enumerate(self.parsed) if line.is_for(seen)]
         for operation in operations(seen.command):

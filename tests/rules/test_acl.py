@@ -22,7 +22,7 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
 from amqproxy.amqp091.wire import Array, Field, Item, Table
-from amqproxy.rules.acl import AccessList
+from amqproxy.rules.acl import MAX_KNOWN, AccessList
 from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.match import Match
 from amqproxy.rules.seen import ChannelFacts, Client, Seen
@@ -193,6 +193,19 @@ def test_only_lists_that_ask_for_keys_wait_for_the_header_of_a_publish() -> None
         known = judge._known_of(Seen(sender=CLIENT, command=said, client=GUEST))
         found = max([case.stage for case in known.asked], default=Stage.METHOD)
         assert found == stage
+
+
+def test_what_is_remembered_is_bounded_and_goes_by_all_that_matters() -> None:
+    listed = AccessList(name="list", lines='allow user "a" to publish routing_key "0"; otherwise deny')
+    said = command(BasicPublish(exchange="e", routing_key="0"))
+    answers = [listed.deciding(Seen(sender=CLIENT, command=said, client=Client(user=user))) for user in "abab"]
+    assert answers == [0, 1, 0, 1]
+    copied = command(BasicPublish(exchange="e", routing_key="0"), 1, COPIES)
+    assert listed.deciding(Seen(sender=CLIENT, command=copied, client=Client(user="a"))) == 1
+    for number in range(MAX_KNOWN + 2):
+        other = command(BasicPublish(exchange="e", routing_key=str(number)))
+        listed.deciding(Seen(sender=CLIENT, command=other, client=GUEST))
+    assert len(listed._known) <= MAX_KNOWN
 
 
 def test_what_is_allowed_goes_on_to_the_next_rule() -> None:
