@@ -247,6 +247,8 @@ def test_rules_and_sessions_and_a_reload(controlled: Callable[..., Controlled], 
             "hits": 1,
             "shadow_hits": 0,
             "errors": 0,
+            "verdicts": {"refused": 1},
+            "last_failure": "",
         }
         assert connection.is_open
 
