@@ -34,10 +34,8 @@ TYPE_NAMES = {
 MAX_SHORT_STRING = 255
 
 
-def check_short(what: str, text: object) -> None:
+def check_short(what: str, text: str) -> None:
     """406 for a name or key that no frame could carry: clients cannot send such, but definitions may have them."""
-    if not isinstance(text, str):
-        raise PreconditionFailed(f"{what} is not a string")
     try:
         size = len(text.encode("utf-8", "surrogateescape"))
     except UnicodeEncodeError:

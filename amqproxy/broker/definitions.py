@@ -44,6 +44,8 @@ def load(broker: Broker, definitions: Entry, now: float, vhost: str | None = Non
             place = f"{section}[{number}]"
             if not isinstance(entry, Mapping):
                 raise DefinitionError(f"{place}: not an object")
+            if not isinstance(entry.get("name", ""), str):
+                raise DefinitionError(f"{place}: 'name' is not a string")
             try:
                 make(broker, entry if vhost is None else {"vhost": vhost, **entry}, now)
             except KeyError as error:

@@ -180,7 +180,7 @@ def test_of_one_virtual_host() -> None:
             "bindings[0]: the routing key has 256 bytes, and 255 are the most",
         ),
         ({"queues": [{"name": "\ud800", "vhost": "/"}]}, "queues[0]: the queue's name is no text that can be encoded"),
-        ({"queues": [{"name": 5, "vhost": "/"}]}, "queues[0]: the queue's name is not a string"),
+        ({"queues": [{"name": 5, "vhost": "/"}]}, "queues[0]: 'name' is not a string"),
         (
             {"permissions": [{"user": "x", "vhost": "/", "configure": "", "write": "", "read": ""}]},
             "permissions[0]: user 'x' does not exist",
