@@ -430,9 +430,12 @@ class Reference:
                 for each in takers[:1]:
                     each.delivered.append(Delivery(sys.maxsize, entry.message, entry.is_redelivered))
             takers = [each for each in takers if each.delivered]
-            taker = next((each for each in takers if each.delivered[0].message.number == entry.message.number), None)
-            if taker is None:
+            takers = [each for each in takers if each.delivered[0].message.number == entry.message.number]
+            # One of them may have had it back from another, whose channel was closed then.
+            takers.sort(key=lambda each: each.delivered[0].is_redelivered != entry.is_redelivered)
+            if not takers:
                 return
+            taker = takers[0]
             delivery = taker.delivered.popleft()
             self.served.add(taker.channel.number)
             queue.ready.pop(0)
