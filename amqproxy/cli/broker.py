@@ -29,7 +29,7 @@ def broker(
 ) -> None:
     """Be an AMQP broker until SIGTERM or Ctrl-C.
 
-    Flags go before what the config file says in [broker]. Limits and several listeners are in the file only.
+    Flags go before what the config file says in [broker]. Limits, mechanisms and several listeners are in the file only.
 
     Parameters
     ----------
@@ -44,7 +44,8 @@ def broker(
     tls_key
         The key of the certificate, in PEM, without a password.
     tls_client_ca
-        The authority, in PEM, that must have signed a certificate of each client's, who may then log in by it.
+        The authority, in PEM, that must have signed a certificate of each client's. To log in by it takes
+        auth_mechanisms in the config file.
     config
         A .toml, .yaml or .yml file; see `amqproxy config show`.
     log_format
