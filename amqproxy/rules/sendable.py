@@ -9,7 +9,7 @@ import msgspec
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import MAX_REPLY_TEXT, Scope
-from amqproxy.amqp091.grammar import Peer
+from amqproxy.amqp091.grammar import SENDERS, Peer
 from amqproxy.amqp091.methods import BasicPublish, Method
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.rules.verdict import Answer, Close, Hold, Impairment, Insertion, Mirrored, Verdict
@@ -37,6 +37,9 @@ def check_verdict(verdict: Verdict, command: Command) -> None:
         check_reply(*verdict.returned)
     for insertion in verdict.insertions:
         check_command(insertion.command)
+        name = insertion.command.method.name
+        if insertion.to.other not in SENDERS[name]:
+            raise Unsendable(f"{name} is not for the {insertion.to}")
     for copy in verdict.mirrored:
         check_command(copy.command)
     if verdict.shown is not None:
@@ -68,6 +71,10 @@ def check_reply(code: Any, text: Any) -> None:
 def _check_changed(changed: Command, command: Command) -> None:
     if changed.channel != command.channel:
         raise Unsendable("the command is on another channel than the one that came")
+    if type(changed.method) is not type(command.method) and isinstance(changed.method, Method):
+        name = changed.method.name
+        if not SENDERS[command.method.name] <= SENDERS[name]:
+            raise Unsendable(f"{name} does not come from who sent {command.method.name}")
     if changed.frames is not command.frames or not changed.frames:
         check_command(changed)
         return

@@ -11,7 +11,7 @@ import pytest
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.grammar import CLIENT, SERVER
-from amqproxy.amqp091.methods import BasicAck, BasicPublish, QueueDeclare
+from amqproxy.amqp091.methods import BasicAck, BasicDeliver, BasicPublish, QueueDeclare
 from amqproxy.amqp091.properties import Properties
 from amqproxy.rules.impairments import Latency
 from amqproxy.rules.judge import RuleSet
@@ -42,7 +42,10 @@ def _with(**changes: Any) -> Verdict:
         _with(command=PUBLISH.altered(None, Properties(priority=math.nan))),  # type: ignore[arg-type]
         _with(command=Command(2, BasicPublish())),
         _with(command=Command(1, BasicAck(-1))),
+        _with(command=Command(1, BasicDeliver())),
         _with(insertions=(Insertion(CLIENT, Command(1, BasicAck(-1))),)),
+        _with(insertions=(Insertion(CLIENT, PUBLISH),)),
+        _with(insertions=(Insertion(SERVER, Command(1, BasicDeliver())),)),
         _with(mirrored=(Mirrored(Command(1, BasicPublish(exchange=LONG))),)),
         _with(shown=PUBLISH.altered(BasicPublish(exchange=LONG))),
         _with(command=None, close=Close(Scope.CHANNEL, 70_000, "no")),
@@ -130,6 +133,8 @@ RESULTS = {
     "a reply code below 0": "refuse('no', -1)",
     "a reply text that is no text": "refuse('\\ud800')",
     "a delay that is none": "Verdict(command=command, delay=float('nan'))",
+    "a publish for the client": "insert(command, (Peer.CLIENT, command))",
+    "a delivery from the client": "Verdict(command=Command(command.channel, BasicDeliver()))",
     "an insertion of nothing": "Verdict(command=command, insertions=(1,))",
     "leaving": "exit()",
     "SystemExit": "(_ for _ in ()).throw(SystemExit(3))",
@@ -142,6 +147,7 @@ RESULTS = {
 @pytest.mark.parametrize("result", RESULTS.values(), ids=list(RESULTS))
 def test_whatever_a_script_comes_up_with_is_its_commands_trouble(result: str) -> None:
     source = f"""
+from amqproxy.amqp091.methods import BasicDeliver
 from amqproxy.rules.scripting import *
 
 class Own(BaseException):
