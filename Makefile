@@ -81,10 +81,11 @@ $(VENV)/.demo $(VENV)/.test $(VENV)/.bench $(VENV)/.fuzz .venv-system/.test: pyp
 	@AMQPROXY_COMPILE=0 $(@D)/bin/pip install --quiet --editable '.[$(EXTRAS)]'
 	@touch $@
 
+# make expands all of a recipe before it runs any of it: a Python that is installed here is not in $(PYTHON) yet.
 %/bin/python:
 	@PYTHON="$(PYTHON)" tests/install_system.sh python3-venv
-	@echo "amqproxy: making $* with $(PYTHON) …" >&2
-	@$(PYTHON) -m venv $*
+	@echo "amqproxy: making $* with $(or $(PYTHON),/usr/bin/python3) …" >&2
+	@"$(or $(PYTHON),/usr/bin/python3)" -m venv $*
 
 tests/node/node_modules/.package-lock.json: tests/node/package-lock.json | $(VENV)/.test
 	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix tests/node --no-audit --no-fund || test "$$CI" != true
