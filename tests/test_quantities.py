@@ -102,3 +102,27 @@ timeout = "5 parsecs"
     with pytest.raises(ConfigError) as raised:
         load(file)
     assert str(raised.value).startswith(f"{file}:1: rule 'r', rules[0]: {tmp_path}/none.py cannot be read")
+
+
+@pytest.mark.parametrize(
+    ("keys", "what"),
+    [
+        (
+            'routing_key = "{}"',
+            "file:6: rule 'r', rules[0].routing_key: 300 bytes; a name or short text has 255 at most",
+        ),
+        ('queue = "{{time}}"', "file:6: rule 'r', rules[0].queue: `{{time}}`"),
+        (
+            "properties.set = {{ priority = 300 }}",
+            "file:6: rule 'r', rules[0].properties: `priority` is a number of 8 bits",
+        ),
+        ("fields.set = {{ mandatory = 300 }}", "file:6: rule 'r', rules[0].fields: `mandatory` is true or false"),
+    ],
+)
+def test_what_is_wrong_with_a_rewrite_is_told_with_its_key(keys: str, what: str, tmp_path: Path) -> None:
+    file = tmp_path / "proxy.toml"
+    rule = keys.format("x" * 300)
+    file.write_text(f'[[rules]]\nname = "r"\naction = "rewrite"\nmatch.method = "basic.publish"\n\n{rule}\n')
+    with pytest.raises(ConfigError) as raised:
+        load(file)
+    assert str(raised.value).replace(str(file), "file").startswith(what.format())

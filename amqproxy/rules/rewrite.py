@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Literal
 
@@ -52,6 +53,19 @@ _NEVER_EMPTY = {Noun.QUEUE, Noun.CONSUMER_TAG, Noun.USER}
 """Nouns whose empty name is none: the broker is to give one, or the last one is meant."""
 
 
+def _check_name(value: str | Renaming) -> None:
+    if isinstance(value, str):
+        Renaming(to=value)
+
+
+_CHECKS: dict[str, Callable[[Any], None]] = {
+    **dict.fromkeys(Noun, _check_name),
+    "properties": check_properties,
+    "fields": check_fields,
+}
+"""What is looked at here of a key, so that what is wrong is told with that key."""
+
+
 class Rewrite(Rule, frozen=True, tag="rewrite"):
     """Change a command that goes on; and give names back, in what the broker says, that it has changed.
 
@@ -81,10 +95,12 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
     def __post_init__(self) -> None:
         if self.password_file and self.password_env:
             raise ValueError("the password is in `password_file` or in `password_env`: name one")
-        if self.properties is not None:
-            check_properties(self.properties)
-        if self.fields is not None:
-            check_fields(self.fields)
+        for key, checks in _CHECKS.items():
+            try:
+                if (value := getattr(self, key)) is not None:
+                    checks(value)
+            except ValueError as error:
+                raise ValueError(f".{key}: {error}") from None
         if not self._renamings and not self._has_password and not self._edits and self.tune is None:
             raise ValueError("a rewrite that changes nothing: say what it is to change")
         matched = self.matched
