@@ -86,6 +86,7 @@ class RuleLog:
                 del self._windows[rule]
         for rule, failures in counts.items():
             logged, again = self._failed.get(rule, (0, now))
+            logged = logged if logged <= failures.errors else 0  # another rule of that name, since a reload
             if failures.errors > logged and now >= again:
                 self._failed[rule] = failures.errors, now + INTERVAL
                 self._log.error("rule failed", rule=rule, times=failures.errors - logged, reason=failures.last_failure)

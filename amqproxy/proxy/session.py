@@ -529,6 +529,7 @@ class Session:
         if self._timer is not None:
             self._timer.deadline = crossing.next_deadline
         elif crossing.next_deadline < math.inf and self._nursery is not None:
+            self._timer = trio.CancelScope()  # until the task runs, so that there is but one
             self._nursery.start_soon(self._keep_time, crossing)
 
     def _mirror(self, copy: Mirrored) -> None:

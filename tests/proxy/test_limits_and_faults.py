@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import structlog
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.amqp091.errors import UnexpectedFrame
 from amqproxy.amqp091.frames import HEADER, METHOD, encode_frame
@@ -255,6 +255,18 @@ async def test_too_fast_waits(autojump_clock: MockClock) -> None:
             broker: nothing
         """)
         await hears(stage, f"broker: {PUBLISH}", 2)
+
+
+async def test_one_task_keeps_the_time_whoever_speaks_when_something_begins_to_wait(autojump_clock: MockClock) -> None:
+    async with staged(CONSUMING, rules=limit(of="messages", rate=0.5, burst=1)) as stage:
+        nursery = stage.session._nursery
+        assert nursery is not None
+        await stage.play(f">> {PUBLISH}")
+        before = len(nursery.child_tasks)
+        stage.client.say(octets(PUBLISH))
+        stage.broker.say(octets("1: basic.cancel"))
+        await wait_all_tasks_blocked()
+        assert len(nursery.child_tasks) == before + 1
 
 
 async def test_a_late_ack(autojump_clock: MockClock) -> None:

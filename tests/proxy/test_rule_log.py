@@ -96,6 +96,20 @@ def test_a_rule_that_fails_is_told_at_once_and_then_now_and_then(log: list[Any])
     rules.flush({})
 
 
+def test_a_rule_that_was_away_is_told_of_as_a_new_one(log: list[Any]) -> None:
+    clock, counts = Clock(), Counts()
+    rules = RuleLog(lambda: clock.now)
+    for _ in range(5):
+        counts.fail("in some way")
+    rules.flush({"r": counts})
+    clock.now += INTERVAL
+    rules.flush({"another": Counts()})
+    again = Counts()
+    again.fail("once more")
+    rules.flush({"r": again})
+    assert [line["times"] for line in log] == [5, 1]
+
+
 async def test_a_session_says_what_is_refused(log: list[Any]) -> None:
     rules = RuleSet([rule('name = "no-tx"\naction = "refuse"\nmatch.method = "tx.*"')])
     async with staged(OPEN, rules=rules) as stage:
