@@ -383,12 +383,23 @@ def parse(text: str, path: Path) -> Config:
         data = numbered(Config, data)
         config = msgspec.convert(data, Config)
     except msgspec.ValidationError as error:
-        raise ConfigError(_placed_fault(explained(error, Config, data), text, path, data)) from None
+        raise ConfigError(_placed_fault(_named(explained(error, Config, data), data), text, path, data)) from None
     except ValueError as error:
         raise ConfigError(_placed_fault(str(error).lstrip("."), text, path, data)) from None
     if not config.listen:
         raise ConfigError(f"{path}: listen: at least one [[listen]] is needed")
     return config
+
+
+def _named(fault: str, data: Any) -> str:
+    """What is wrong with one of the upstreams, with its name: msgspec says `upstreams[...]` of all."""
+    if fault.startswith("upstreams[...]"):
+        for name, upstream in data["upstreams"].items():
+            try:
+                msgspec.convert({"upstreams": {name: upstream}}, Config)
+            except msgspec.ValidationError:
+                return fault.replace("[...]", f".{name}", 1)
+    return fault
 
 
 _RULE = re.compile(r"rules\[(\d+)\][^:\s]*")

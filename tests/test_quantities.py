@@ -126,3 +126,12 @@ def test_what_is_wrong_with_a_rewrite_is_told_with_its_key(keys: str, what: str,
     with pytest.raises(ConfigError) as raised:
         load(file)
     assert str(raised.value).replace(str(file), "file").startswith(what.format())
+
+
+def test_what_is_wrong_with_an_upstream_is_told_with_its_line_and_name(tmp_path: Path) -> None:
+    file = tmp_path / "proxy.toml"
+    one = '[upstreams.one]\naddress = "a:1"\npassword_env = "ONE"\n\n'
+    file.write_text(one + '[upstreams.other]\naddress = "b:2"\nusername = "guest"\n')
+    with pytest.raises(ConfigError) as raised:
+        load(file)
+    assert str(raised.value) == f"{file}:5: upstreams.other: unknown key `username`: did you mean `user`?"
