@@ -55,6 +55,8 @@ class Load:
         self.acked: list[int] = []
         self.round: list[int] = []
         """What was received since the broker began."""
+        self.first = 0
+        """The first number that was published since then."""
 
     def declare(self, channel: Any) -> None:
         channel.queue_declare(self.name, durable=True, arguments=self.arguments)
@@ -65,9 +67,10 @@ class Load:
             channel = connected(port).channel()
             self.declare(channel)
             channel.confirm_delivery()
-            # Whatever was published and not confirmed may be there: the next numbers are far above.
-            first = max([*self.confirmed, *self.acked, 0]) // 100_000 * 100_000 + 100_000
-            for number in range(first, first + 100_000):
+            # Whatever was published and not confirmed may be there, the very first one of a life too: the next numbers
+            # are far above.
+            self.first += 100_000
+            for number in range(self.first, self.first + 100_000):
                 self.publish_one(channel, b"%d" % number)
                 self.confirmed.append(number)
 
