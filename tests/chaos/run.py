@@ -207,7 +207,11 @@ def main() -> int:
     sites.mark_sessions(lambda session: session.number == VICTIM)
     with tempfile.TemporaryDirectory() as place:
         directory = Path(place)
-        play(None, directory)
+        try:
+            play(None, directory)
+        except Failure as failure:
+            print(f"FAILED without anything injected: {failure}", file=keep)
+            return 1
         own, shared = (
             [each for each in sites.seen(whom) if options.site in sites.SITES[each].name] for whom in ("victim", "")
         )

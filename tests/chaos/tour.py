@@ -55,7 +55,7 @@ class Witness(threading.Thread):
         self.complaint = ""
         self.rounds = 0
         self.is_up = threading.Event()
-        self._stop = threading.Event()
+        self._ends = threading.Event()
 
     def run(self) -> None:
         try:
@@ -76,7 +76,7 @@ class Witness(threading.Thread):
         consumed: list[bytes] = []
         consumer.basic_consume("witness", lambda c, m, p, body: (consumed.append(body), c.basic_ack(m.delivery_tag)))
         self.is_up.set()
-        while not self._stop.is_set():
+        while not self._ends.is_set():
             bodies = [b"%d-%d" % (self.rounds, each) for each in range(3)]
             for body in bodies:
                 channel.basic_publish("", "witness", body, BasicProperties(delivery_mode=2), mandatory=True)
@@ -94,7 +94,7 @@ class Witness(threading.Thread):
 
     def stop(self) -> None:
         """Let it check its queue a last time; when it has, `complaint` tells what it noticed, or is empty."""
-        self._stop.set()
+        self._ends.set()
         self.join(6 * PATIENCE)
         if self.is_alive():
             self.complaint = self.complaint or "it hears nothing any more"
