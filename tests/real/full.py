@@ -7,13 +7,14 @@ import sys
 from pathlib import Path
 
 from amqproxy import cli
-from amqproxy.broker import resources, timekeeper
+from amqproxy.broker import Broker, resources, timekeeper
 
 FULL = 1 << 62
 
 
 def main(file: Path, arguments: list[str]) -> None:
     resources.memory_in_use = lambda: FULL if file.exists() else 0
+    Broker.octets_in_memory = property(lambda broker: resources.memory_in_use())  # type: ignore[assignment,method-assign]
     timekeeper.MEASURING_INTERVAL = 0.05
     sys.argv[1:] = arguments
     cli.main()
