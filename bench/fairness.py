@@ -7,6 +7,7 @@ should: a broker that does nothing else for a second is late for all that comes 
 
 from __future__ import annotations
 
+import socket
 import struct
 import tempfile
 import time
@@ -51,6 +52,9 @@ MILLISECOND = 1e-3
 INTERVAL = 0.002
 """Seconds between two of the second client's messages."""
 
+AFTERMATH = 0.5
+"""Seconds after the answer that belong to an event: what is gone may be cleared away then."""
+
 PATIENCE = 300.0
 """Seconds that one event may take."""
 
@@ -78,6 +82,11 @@ class Stage:
 
     def say(self, *methods: Method) -> None:
         self.sock.sendall(b"".join(encode_method(1, method) for method in methods))
+
+    def hang_up(self) -> None:
+        """Also where another process has the socket too."""
+        self.sock.shutdown(socket.SHUT_RDWR)
+        self.sock.close()
 
     def answers(self, count: int) -> None:
         for _ in range(count):
@@ -196,7 +205,7 @@ def _acknowledge(stage: Stage, count: int) -> None:
 
 
 def _hang_up(stage: Stage, count: int) -> None:
-    stage.sock.close()
+    stage.hang_up()
     stage.until(Q, count)
 
 
@@ -293,7 +302,7 @@ def _prepare_exclusive(stage: Stage, count: int) -> None:
 
 def _lose_exclusive(stage: Stage, count: int) -> None:
     """Until the name of the last of them is free again."""
-    stage.sock.close()
+    stage.hang_up()
     last = QueueDeclare(queue=_names(count)[-1])
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
@@ -383,10 +392,10 @@ def _feel(broker: Proxy, event: Event, count: int) -> Felt:
             began = time.monotonic()
             event.act(stage, count)
             ended = time.monotonic()
-            time.sleep(0.1)
+            time.sleep(AFTERMATH)
             pings = stop()
         event.end(stage, count)
-    return Felt(ended - began, list(during(pings, began, ended)))
+    return Felt(ended - began, list(during(pings, began, ended + AFTERMATH)))
 
 
 def during(pings: list[tuple[float, float]], began: float, ended: float) -> Iterator[float]:

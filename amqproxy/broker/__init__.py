@@ -8,7 +8,7 @@ a clock; times are passed in, in seconds.
 
 Who may do what: `users` and their `permissions` by patterns, known by a `sasl` mechanism, within `limits`. What things
 are declared with: `arguments`, `queue_arguments`, `policies` over them; `definitions` is all of it as one file. What
-becomes of messages: `publishing` (which are taken), `dead_letters`, `direct_reply_to`, the `firehose` and other
+becomes of messages: `publishing` (which are taken), `outcomes`, `dead_letters`, `direct_reply_to`, the `firehose` and other
 `events`.
 
 What every message goes through is compiled, where there is a compiler: a link's frames go to a channel's `Publishes`
@@ -27,6 +27,11 @@ disk, or used before that.
 
 When memory gets short, `Paging` (`paging`) has the longest queues park what is behind their heads (`parked`): what a
 lane has is read back from there, and all else from a `Spill` (`spill`) of nameless files.
+
+No turn of the loop works without bound: each has a `Quantum` of operations and time (`work`), and what does not fit
+into it, a million messages to be requeued or 10,000 exclusive queues to be deleted, is `Work` for later turns. A link
+does nothing else that its client asks for until that is done, and whoever asks about a queue that it concerns waits,
+so that nobody can tell it from having been done at once.
 
 The rest is the trio shell. A `Server` (`server`) accepts clients and gives each an `Attendant` (`attendant`), which
 feeds its link from a `Transport` of `amqproxy.sockets`; what the broker then has to say, to whomever, leaves through

@@ -62,6 +62,7 @@ class Exchange:
         self.arguments = arguments
         self.policy: Mapping[str, Any] = {}
         self.policy_names: tuple[str | None, str | None] = (None, None)
+        self.is_deleted = False
         self.bindings: dict[tuple[int, str, Table], Binding] = {}
 
     @classmethod

@@ -70,6 +70,7 @@ from amqproxy.broker.prefetch import UNLIMITED
 from amqproxy.broker.publishes import Publishes
 from amqproxy.broker.queue import Queue
 from amqproxy.broker.queue_arguments import check_consume
+from amqproxy.broker.work import Job
 
 if TYPE_CHECKING:
     from amqproxy.broker.exchange import Exchange
@@ -221,8 +222,13 @@ class ServerChannel:
         if name.startswith("amq."):
             raise AccessRefused(f"deletion of system exchange '{name}' in vhost '{self.vhost.name}' not allowed")
         self._check(CONFIGURE, "exchange", name)
+        self.link.do(self._deleting_exchange(name, method), now)
+
+    def _deleting_exchange(self, name: str, method: ExchangeDelete) -> Job:
         exchange = self.vhost.exchanges.get(name)
         self.vhost.delete_exchange(name, if_unused=method.if_unused)
+        while self.vhost.is_unbinding:
+            yield
         self._reply_kept(method, ExchangeDeleteOk(), exchange)
 
     def _check_binding(self, kind: str, destination: str, source: str, routing_key: str) -> None:
@@ -318,9 +324,14 @@ class ServerChannel:
             self._reply(method, QueueDeleteOk(0))
             return
         self._check(CONFIGURE, "queue", name)
+        self.link.do(self._deleting_queue(name, method), now)
+
+    def _deleting_queue(self, name: str, method: QueueDelete) -> Job:
         queue = self.vhost.queues.get(name)
         with self.link.notices_held():  # the answer comes before basic.cancel
             count = self.vhost.delete_queue(name, self.link, if_unused=method.if_unused, if_empty=method.if_empty)
+            while self.vhost.is_unbinding:
+                yield
             self._reply_kept(method, QueueDeleteOk(count), queue)
 
     def _basic_qos(self, method: BasicQos, now: float) -> None:

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 MAX_ROUTES = 65_536
 """Routes remembered; beyond, all are forgotten and found again."""
 
+UNBINDING = 4
+"""What it costs of a turn to remove a binding."""
+
 RELEASING = 8
 """What it costs of a turn to let a held message go on."""
 
@@ -70,6 +73,7 @@ class VirtualHost:
         work: Work | None = None,
     ) -> None:
         self.name = name
+        self._unbindings = 0
         self.work = Work() if work is None else work
         self.events = events or Events()
         self.description = ""
@@ -189,13 +193,17 @@ class VirtualHost:
 
     def _remove_exchange(self, exchange: Exchange) -> None:
         del self.exchanges[exchange.name]
-        for binding in list(exchange.bindings.values()):
-            self._unbind(exchange, binding)
-        self.held.drop(exchange)
+        exchange.is_deleted = True
         self._forget_routes()
+        self._unbind_later(self._dissolving(exchange))
+
+    def _dissolving(self, exchange: Exchange) -> Job:
+        """Remove what led from an exchange that is gone, and then what led there."""
+        yield from self._unbinding((exchange, binding) for binding in list(exchange.bindings.values()))
+        self.held.drop(exchange)
         if self.events.is_kept:
             self.events.report("exchange.deleted", self.name, exchange)
-        self._unbind_all(exchange)
+        yield from self._unbinding_from(exchange)
 
     # --- queues
 
@@ -280,7 +288,7 @@ class VirtualHost:
         del self.queues[queue.name]
         if queue.exclusive_to is not None:
             queue.exclusive_to.exclusive_queues.pop(queue, None)
-        self._unbind_all(queue)
+        self._unbind_later(self._unbinding_from(queue))
         self._forget_routes()
         for consumer in list(queue.consumers):
             consumer.deliveries.queue_deleted(consumer)
@@ -362,13 +370,36 @@ class VirtualHost:
             self.events.report("binding.deleted", self.name, binding, source=source)
         return True
 
-    def _unbind_all(self, destination: Queue | Exchange) -> None:
-        sources: dict[Exchange, None] = {}
-        for source, binding in self.bindings_to(destination):
-            self._unbind(source, binding)
-            sources[source] = None
+    def _unbind_later(self, job: Job) -> None:
+        """Remove very many bindings, in steps: what they led to is gone, and nothing is routed there meanwhile."""
+        self._unbindings += 1
+        self.work.do(self._counted(job), 0.0)
+
+    def _counted(self, job: Job) -> Job:
+        try:
+            yield from job
+        finally:
+            self._unbindings -= 1
+
+    @property
+    def is_unbinding(self) -> bool:
+        """Are there bindings left of something that is gone?"""
+        return self._unbindings > 0
+
+    def _unbinding_from(self, destination: Queue | Exchange) -> Job:
+        bindings = self.bindings_to(destination)
+        sources = dict.fromkeys(source for source, _ in bindings)
+        yield from self._unbinding(bindings)
         for source in sources:
             self._delete_if_unused(source)
+
+    def _unbinding(self, bindings: Iterable[tuple[Exchange, Binding]]) -> Job:
+        quantum = self.work.quantum
+        for source, binding in bindings:
+            self._unbind(source, binding)
+            quantum.left -= UNBINDING
+            if quantum.left <= 0 and quantum.is_over():
+                yield
 
     def _delete_if_unused(self, exchange: Exchange) -> None:
         if exchange.auto_delete and not exchange.bindings and self.exchanges.get(exchange.name) is exchange:
@@ -417,7 +448,8 @@ class VirtualHost:
             if delay := exchange.delay(message):
                 self.held.hold(now + delay / 1000, exchange, message)
                 continue
-            destinations = [place for key in keys for place in exchange.route(key, message)]
+            places = (place for key in keys for place in exchange.route(key, message))
+            destinations = [place for place in places if not place.is_deleted]
             if not destinations and exchange.alternate in self.exchanges:
                 destinations = [self.exchanges[exchange.alternate]]
             for destination in destinations:

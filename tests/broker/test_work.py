@@ -21,6 +21,7 @@ from amqproxy.amqp091.methods import (
     ChannelClose,
     ConfirmSelect,
     ExchangeDeclare,
+    ExchangeDelete,
     Method,
     QueueDeclare,
     QueueDelete,
@@ -35,6 +36,7 @@ from amqproxy.broker.policies import make_policy
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job, Quantum, Steps, Work
 from tests.broker.client import connected, noted
+from tests.broker.yard import message
 
 COUNT = 1000
 STEP = 20
@@ -325,6 +327,28 @@ def lose_exclusive_queues(crowd: Crowd) -> int:
     return COUNT + 1 - len(crowd.vhost.queues)
 
 
+def delete_what_is_bound(crowd: Crowd) -> int:
+    crowd.greedy.declare("q")
+    for number in range(COUNT):
+        crowd.greedy.bind("q", "amq.topic", f"k{number}")
+    crowd.limit()
+    crowd.say(QueueDelete(queue="q"))
+    assert not crowd.greedy.link.output.waiting
+    assert crowd.vhost.route(crowd.vhost.exchange("amq.topic"), message(key=f"k{COUNT - 1}"), 1000.0) == ()
+    return COUNT - len(crowd.vhost.exchange("amq.topic").bindings)
+
+
+def delete_an_exchange(crowd: Crowd) -> int:
+    crowd.greedy.declare("q")
+    crowd.greedy.ask(ExchangeDeclare(exchange="x", type="headers"))
+    for number in range(COUNT):
+        crowd.greedy.bind("q", "x", a=number)
+    crowd.limit()
+    exchange = crowd.vhost.exchange("x")
+    crowd.say(ExchangeDelete(exchange="x"))
+    return COUNT - len(exchange.bindings)
+
+
 def end_consumers(crowd: Crowd) -> int:
     crowd.greedy.declare("q", arguments={"x-single-active-consumer": True})
     for number in range(COUNT):
@@ -393,6 +417,8 @@ EVENTS: dict[Callable[[Crowd], int], int] = {
     fan_out: 30,
     declare_in_one_write: 30,
     lose_exclusive_queues: 200,
+    delete_what_is_bound: 100,
+    delete_an_exchange: 100,
     end_consumers: 50,
     hand_out: 30,
     read_a_stream: 30,
