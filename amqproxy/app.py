@@ -48,8 +48,15 @@ from amqproxy.taps.tap import Tap
 BROKER_ADDRESS = "127.0.0.1:5672"
 """Where the broker listens unless it is told."""
 
-COLLECT_AFTER = (10_000, 10, 5)
-"""How seldom Python is to look for garbage in a broker: messages that wait are so many things, and none of them is."""
+COLLECT_AFTER = (5_000, 1, 1_000_000)
+"""When Python is to look for garbage in a broker by itself: often among what is new, which takes a millisecond or two,
+and never among all: messages that wait are so many things, and none of them is garbage."""
+
+COLLECT_EVERY = 60.0
+"""Seconds between two looks among all, at least."""
+
+COLLECT_SHARE = 1e-4
+"""Of the time: what these looks may take."""
 
 SWITCH_INTERVAL = 0.0005
 """Seconds that the broker may keep the interpreter from the thread that writes to the disk."""
@@ -170,6 +177,8 @@ async def run_broker(config: Broker) -> None:
     """
     if not config.listen:
         config = msgspec.structs.replace(config, listen=(Listener(address=BROKER_ADDRESS),))
+    gc.collect()
+    gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
     sys.setswitchinterval(SWITCH_INTERVAL)
     drain = trio.Event()
@@ -179,6 +188,7 @@ async def run_broker(config: Broker) -> None:
             with trio.open_signal_receiver(*ENDING) as signals:
                 _announce(listeners, data=config.data)
                 nursery.start_soon(_obey, signals, drain, nursery.cancel_scope)
+                nursery.start_soon(collect_garbage)
                 nursery.start_soon(_at_hangup, hangups, lambda: renew_certificates(_contexts(listeners)))
                 await drain.wait()
                 await server.close(config.limits.close_timeout)
@@ -187,6 +197,18 @@ async def run_broker(config: Broker) -> None:
     logger().info("stopped")
     if not is_done:
         raise KeyboardInterrupt
+
+
+async def collect_garbage(
+    collect: Callable[[], object] = gc.collect, clock: Callable[[], float] = time.monotonic
+) -> None:
+    """Look for garbage among all there is now and then, the more seldom the longer it takes, until cancelled."""
+    pause = COLLECT_EVERY
+    while True:
+        await trio.sleep(pause)
+        began = clock()
+        collect()
+        pause = max(COLLECT_EVERY, (clock() - began) / COLLECT_SHARE)
 
 
 async def export(data: Path) -> dict[str, Any]:

@@ -316,3 +316,19 @@ async def test_a_control_socket_that_cannot_be_had(tmp_path: Path) -> None:
     config = Config(listen=(ANYWHERE,), control=Control(path=str(tmp_path / "control")))
     with pytest.raises(app.Unavailable, match="which is no socket"):
         await app.run(config)
+
+
+async def test_looking_for_garbage_takes_next_to_no_time(autojump_clock: trio.testing.MockClock) -> None:
+    """A look that takes a second is the last one for hours."""
+    looks: list[float] = []
+    taken = iter([0.0, 0.001, 0.0, 1.0])
+    times = [0.0]
+
+    def collect() -> None:
+        looks.append(trio.current_time())
+        times[0] += next(taken, 0.0)
+
+    with trio.move_on_after(20_000):
+        await app.collect_garbage(collect, lambda: times[0])
+    gaps = [later - sooner for sooner, later in zip([0.0, *looks], looks, strict=False)]
+    assert gaps[:5] == pytest.approx([60, 60, 60, 60, 10_000])

@@ -8,8 +8,8 @@ a clock; times are passed in, in seconds.
 
 Who may do what: `users` and their `permissions` by patterns, known by a `sasl` mechanism, within `limits`. What things
 are declared with: `arguments`, `queue_arguments`, `policies` over them; `definitions` is all of it as one file. What
-becomes of messages: `publishing` (which are taken), `outcomes`, `dead_letters`, `direct_reply_to`, the `firehose` and other
-`events`.
+becomes of messages: `publishing` (which are taken), `outcomes` of what was handed out, `dead_letters`,
+`direct_reply_to`, the `firehose` and other `events`.
 
 What every message goes through is compiled, where there is a compiler: a link's frames go to a channel's `Publishes`
 (`publishes`), which put messages together, check and route them; queues keep them in `Backlog`s (`backlog`) and hand
