@@ -77,18 +77,19 @@ def opened(path: Path) -> Iterator[socket.socket]:
         try:
             yield listening
         finally:
-            if mark is not None and _mark(path) == mark:
-                with suppress(FileNotFoundError):
-                    path.unlink()
+            with contained("control socket not removed", path=str(path)):
+                if mark is not None and _mark(path) == mark:
+                    path.unlink(missing_ok=True)
 
 
 def _bind(listening: socket.socket, path: Path) -> None:
     if len(os.fsencode(path)) > PATH_SIZE:
         raise Occupied(f"control socket {path}: the name of a Unix socket has {PATH_SIZE} octets at most")
-    if _is_stale(path):
-        path.unlink()
+    is_stale = _is_stale(path)
     before = os.umask(0o177)
     try:
+        if is_stale:
+            path.unlink(missing_ok=True)
         listening.bind(os.fspath(path))
         listening.listen(MAX_ASKERS)
     except OSError as error:

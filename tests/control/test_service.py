@@ -146,6 +146,21 @@ def test_a_place_that_cannot_be_had(name: str, text: str, tmp_path: Path) -> Non
     assert (tmp_path / "file").exists()
 
 
+def test_a_socket_that_cannot_be_removed_is_no_trouble(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The directory may have become read-only: the end is as always, and the next start says what is wrong."""
+
+    def refuse(path: Path, *, missing_ok: bool = False) -> None:
+        raise OSError(30, "Read-only file system")
+
+    path = tmp_path / "control.sock"
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with capture_logs() as logged, opened(path):
+        pass
+    assert [entry["event"] for entry in logged if entry["log_level"] == "error"] == ["control socket not removed"]
+    with pytest.raises(Occupied, match="Read-only file system"), opened(path):
+        pass
+
+
 # --- those who ask
 
 
