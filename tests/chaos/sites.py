@@ -148,8 +148,8 @@ async def waited(number: int, awaitable: Awaitable[Any]) -> Any:
     return await awaitable
 
 
-OWNED_BY = ("link", "_link", "channel", "_channel")
-"""The attributes by which parts of a connection know what they are a part of."""
+OWNED_BY = ("link", "_link", "channel", "_channel", "call")
+"""The attributes by which parts of a connection know what they are a part of, or whom to call."""
 
 _at_work: dict[int, str] = {}
 """Of the sessions that there are, whose each is, by its id."""
@@ -160,10 +160,11 @@ def _owner_at_work() -> str:
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         thing = frame.f_locals.get("self")
-        for _ in range(3):  # a channel's publisher knows its channel, and that its connection
+        for _ in range(4):  # a pledge knows a channel's publisher, that its channel, and that its connection
             if whom := _at_work.get(id(thing), ""):
                 return whom
             thing = next((found for name in OWNED_BY if (found := getattr(thing, name, None)) is not None), None)
+            thing = getattr(thing, "__self__", thing)
         frame = frame.f_back
     return ""
 
