@@ -1,4 +1,4 @@
-"""A few rounds in every run, and every site in the nightly one."""
+"""A few rounds in every run, always the same ones, and every site in the nightly one."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ def run(*options: str, timeout: float) -> None:
 
 @pytest.mark.slow
 def test_nobody_but_the_victim_notices_what_fails() -> None:
-    run("--rounds", "15", timeout=170)
+    run("--rounds", "15", "--seed", "1", timeout=170)
 
 
 @pytest.mark.soak
