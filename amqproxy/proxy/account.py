@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from amqproxy.amqp091.frames import Frame
 from amqproxy.amqp091.grammar import Peer
 from amqproxy.amqp091.methods import ChannelClose, ChannelOpenOk, ConnectionClose, Method
 from amqproxy.proxy.judge import Judge
-from amqproxy.proxy.rule_log import RuleLog
+from amqproxy.proxy.rule_log import Failures, RuleLog
 from amqproxy.rules.seen import Client
 from amqproxy.rules.verdict import Verdict
 from amqproxy.supervision import contained
@@ -80,6 +80,12 @@ class Account:
     def log(self, level: str, text: str) -> None:
         """Log what a rule says of this session."""
         getattr(self._log, level)(text)
+
+    def note_failed_rules(self, rules: Iterable[str], counts: Mapping[str, Failures]) -> None:
+        """Log that rules have failed."""
+        if self._rule_log is not None:
+            with self.contained("rules not reported"):
+                self._rule_log.note_failures(rules, counts)
 
     def note_refusal(self, judge: Judge, sender: Peer, command: Command, verdict: Verdict) -> None:
         """Log that a rule has let a command go no further."""

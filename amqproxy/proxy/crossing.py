@@ -102,6 +102,8 @@ class Effects(msgspec.Struct):
     impairments: list[Impairment] = []
     mirrored: list[Mirrored] = []
     logged: list[tuple[str, str]] = []
+    failed: list[str] = []
+    """The names of rules that have failed."""
     refused: list[tuple[Peer, Command, Verdict]] = []
     """Commands that go no further, and whose they were."""
     held: list[int] = []

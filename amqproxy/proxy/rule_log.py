@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import structlog
@@ -77,6 +77,19 @@ class RuleLog:
                 fields["text"] = verdict.close.text
         log.warning("refused", **fields)
 
+    def note_failures(self, rules: Iterable[str], counts: Mapping[str, Failures]) -> None:
+        """Log that rules have failed, where that was not logged lately."""
+        for rule in rules:
+            if rule in counts:
+                self._report(rule, counts[rule], self._now())
+
+    def _report(self, rule: str, failures: Failures, now: float) -> None:
+        logged, again = self._failed.get(rule, (0, now))
+        logged = logged if logged <= failures.errors else 0  # another rule of that name, since a reload
+        if failures.errors > logged and now >= again:
+            self._failed[rule] = failures.errors, now + INTERVAL
+            self._log.error("rule failed", rule=rule, times=failures.errors - logged, reason=failures.last_failure)
+
     def flush(self, counts: Mapping[str, Failures]) -> None:
         """Log what was left out, once its interval is over, and which rules have failed. To be called every second."""
         now = self._now()
@@ -85,11 +98,7 @@ class RuleLog:
                 self._end(rule, window)
                 del self._windows[rule]
         for rule, failures in counts.items():
-            logged, again = self._failed.get(rule, (0, now))
-            logged = logged if logged <= failures.errors else 0  # another rule of that name, since a reload
-            if failures.errors > logged and now >= again:
-                self._failed[rule] = failures.errors, now + INTERVAL
-                self._log.error("rule failed", rule=rule, times=failures.errors - logged, reason=failures.last_failure)
+            self._report(rule, failures, now)
         if len(self._failed) > len(counts):  # rules that are no more
             self._failed = {rule: noted for rule, noted in self._failed.items() if rule in counts}
 

@@ -517,6 +517,8 @@ class Session:
         self._impair(effects.impairments)
         for level, text in effects.logged:
             self._account.log(level, text)
+        if effects.failed and self._rules is not None:
+            self._account.note_failed_rules(effects.failed, self._rules.counts())
         for sender, command, verdict in effects.refused:
             self._account.note_refusal(crossing.judge, sender, command, verdict)
         for mirrored in effects.mirrored:

@@ -234,6 +234,7 @@ class Strait:
         self._crossing.effects.impairments += verdict.impairments
         self._crossing.effects.mirrored += verdict.mirrored
         self._crossing.effects.logged += verdict.logged
+        self._crossing.effects.failed += [rule for rule, _ in verdict.failures]
         if verdict.command is None and verdict.marks:
             self._crossing.effects.refused.append((flow.sender, command, verdict))
         self._anticipate(command, verdict)

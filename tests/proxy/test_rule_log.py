@@ -91,7 +91,7 @@ def test_a_rule_that_fails_is_told_at_once_and_then_now_and_then(log: list[Any])
         rules.flush({"r": counts})
     assert len(log) == 1
     clock.now += INTERVAL
-    rules.flush({"r": counts})
+    rules.note_failures(["gone", "r"], {"r": counts})
     assert log[1]["times"] == 100
     rules.flush({})
 

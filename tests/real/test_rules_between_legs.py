@@ -327,7 +327,9 @@ def test_a_rule_that_raises_is_541_and_the_connection_lives(ruled: Ruled, tmp_pa
             with pytest.raises(pika.exceptions.ChannelClosedByBroker, match=r"541.*rule 'rule 0' failed"):
                 channel.basic_publish("amq.topic", "a", b"")
         other.queue_declare("", exclusive=True)
+    assert "rule failed" in proxy.log
     assert "rule 'rule 0' failed: broken.py:2: ZeroDivisionError" in proxy.log
+    assert proxy.log.count("verdict=refused") == 3
 
 
 def test_in_shadow_nothing_changes_and_all_is_counted(ruled: Ruled, tmp_path: Any) -> None:
