@@ -12,7 +12,12 @@ from pathlib import PurePath
 from traceback import extract_tb
 from typing import Any
 
+import trio
+
 from amqproxy.log import logger
+
+PAUSE = 0.1
+"""Seconds until what has failed, and everybody needs, is begun again."""
 
 
 @contextmanager
@@ -49,6 +54,21 @@ async def supervised(
     """Call an async function inside a `contained` block: what a nursery starts to serve a guest."""
     with contained(event, then=then):
         await function(*args)
+
+
+async def kept_up(event: str, function: Callable[..., Awaitable[object]], *args: Any) -> None:
+    """Call an async function that serves everybody for as long as we run, and again, after a pause, where it fails."""
+    is_over = False
+
+    async def run() -> None:
+        nonlocal is_over
+        await function(*args)
+        is_over = True
+
+    while not is_over:
+        await supervised(event, run)
+        if not is_over:
+            await trio.sleep(PAUSE)
 
 
 def guarded(

@@ -5,7 +5,7 @@ import structlog
 import trio
 from structlog.testing import capture_logs
 
-from amqproxy.supervision import contained, describe, first
+from amqproxy.supervision import PAUSE, contained, describe, first, kept_up
 
 
 @pytest.fixture(autouse=True)
@@ -74,6 +74,21 @@ async def test_cancellation_passes_and_what_failed_beside_it_is_contained():
             scope.cancel()
     assert scope.cancelled_caught
     assert lines[0]["reason"].startswith("ValueError: while leaving")
+
+
+async def test_what_everybody_needs_is_begun_again_after_a_pause(autojump_clock):
+    begun = []
+
+    async def serve(what):
+        begun.append((what, trio.current_time()))
+        if len(begun) < 3:
+            raise ValueError("no")
+
+    with capture_logs() as lines:
+        await kept_up("not served", serve, "all")
+    start = begun[0][1]
+    assert [(what, when - start) for what, when in begun] == [("all", pytest.approx(each * PAUSE)) for each in range(3)]
+    assert [line["event"] for line in lines if line["log_level"] == "error"] == ["not served"] * 2
 
 
 def test_a_log_that_fails_is_no_trouble_either():

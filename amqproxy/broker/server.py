@@ -22,7 +22,7 @@ from amqproxy.config import join_address
 from amqproxy.log import logger
 from amqproxy.sockets.certificate import Naming, distinguished_name
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, plain_socket
-from amqproxy.supervision import contained, report, supervised
+from amqproxy.supervision import contained, kept_up, report, supervised
 
 MOST_READ = 512 * 1024
 """Octets taken from one client before the others have their turn: a few milliseconds of work."""
@@ -72,9 +72,9 @@ class Server:
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve whoever comes, until cancelled."""
         async with trio.open_nursery() as self._nursery:
-            self._nursery.start_soon(self._timekeeper.run)
-            self._nursery.start_soon(self._outbox.run)
-            self._nursery.start_soon(self._log.run)
+            self._nursery.start_soon(kept_up, "time not kept", self._timekeeper.run)
+            self._nursery.start_soon(kept_up, "sending failed", self._outbox.run)
+            self._nursery.start_soon(kept_up, "logging failed", self._log.run)
             task_status.started()
 
     async def close(self, timeout: float) -> None:

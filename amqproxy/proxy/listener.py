@@ -20,7 +20,7 @@ from amqproxy.proxy.upstream import Dialer
 from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.seen import Client
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, plain_socket
-from amqproxy.supervision import contained, supervised
+from amqproxy.supervision import contained, kept_up, supervised
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 
@@ -83,8 +83,8 @@ class Server:
     ) -> None:
         """Accept clients until `drain` is set; then end every session in good order, and return."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(watchdog.watch, self.sessions, self._limits)
-            nursery.start_soon(self._keep_count)
+            nursery.start_soon(kept_up, "sessions not watched", watchdog.watch, self.sessions, self._limits)
+            nursery.start_soon(kept_up, "sessions not counted", self._keep_count)
             async with trio.open_nursery() as accepting:
                 for listener, context in listeners:
                     accepting.start_soon(self._accept, listener, context, nursery)
