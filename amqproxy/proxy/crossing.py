@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import msgspec
 
@@ -178,7 +178,7 @@ class Crossing:
         self.random = random
         self.time = time
         self._met = met
-        self._is_tapped = is_tapped
+        self.is_tapped = is_tapped
         self._shows_all = shows_all
         self.straits: dict[int, Strait] = {}
         self._body_limit = body_limit
@@ -211,7 +211,7 @@ class Crossing:
                 strait.stage_again(flow)
         self.counts_unacked = self.judge.reads_unacked
         for peer, reader in self.readers.items():
-            if self._is_tapped or self._shows_all or self.gate is not None:
+            if self.is_tapped or self._shows_all or self.gate is not None:
                 reader.unseen = None
                 reader.want(EVERY_METHOD, content=True)
             else:
@@ -393,7 +393,7 @@ class Crossing:
 
     def _passes_in_place(self, sender: Peer, frame: Frame) -> bool:
         """Does the frame simply pass, as it lies among the octets? Then all has been done about it."""
-        if self._is_tapped or self._shows_all or self.gate is not None:
+        if self.is_tapped or self._shows_all or self.gate is not None:
             return False
         strait = self.straits.get(frame.channel)
         flow = None
@@ -433,7 +433,7 @@ class Crossing:
         """
         if frame.kind != METHOD or not BY_INDEX[frame.index].carries_content or not frame.is_in_order:
             return None
-        if self._is_tapped or self._shows_all or self.gate is not None or STATEFUL[sender][frame.index]:
+        if self.is_tapped or self._shows_all or self.gate is not None or STATEFUL[sender][frame.index]:
             return None
         if self.counts_unacked and frame.index in DELIVERIES:
             return None
@@ -766,7 +766,7 @@ class Crossing:
                 self.output[to].append(encode_frame(BODY, frame.channel, payload[start : start + step]))
         else:
             self.output[to].append(frame.raw)
-        if is_shown and self._is_tapped:
+        if is_shown and self.is_tapped:
             self.see(sender, frame)
 
     def put_more(self, flow: Flow, frame: Frame) -> None:
@@ -785,10 +785,17 @@ class Crossing:
         else:
             passed.append((self.note, [frame]))
 
+    def show_instead(self, sender: Peer, shown: Command) -> None:
+        """Let taps see a command as redactions leave it. One that cannot be encoded is not shown, and no more."""
+        if self.is_tapped:
+            with suppress(Exception):
+                for frame in every_frame(shown.encode(0), 0):
+                    self.see(sender, frame)
+
     @contextmanager
     def noting(self, flow: Flow, command: Command, verdict: Verdict) -> Iterator[None]:
         """Let taps know what becomes of a command, as it does; and see what was said, where something else goes on."""
-        if not self._is_tapped or not (verdict.marks or verdict.tags):
+        if not verdict.marks and not verdict.tags:
             yield
             return
         sender = flow.sender
@@ -799,10 +806,11 @@ class Crossing:
             if verdict.command is not command or verdict.damage:
                 self.note = flow.note._replace(leg=LEGS[sender])
                 covered = self.judge.covered(sender, command, self._body_limit)
-                if covered is not None:
-                    frames = command.frames if covered is command else every_frame(covered.encode(0), 0)
-                    for frame in frames:
+                if covered is command:
+                    for frame in command.frames:
                         self.see(sender, frame)
+                elif covered is not None:
+                    self.show_instead(sender, covered)
                 self.note = flow.note._replace(leg=LEGS[sender.other])
             yield
         finally:
@@ -811,9 +819,6 @@ class Crossing:
     @contextmanager
     def noting_own(self, to: Peer) -> Iterator[None]:
         """Let taps know that what is sent to a peer now is ours, and so seen on its leg only."""
-        if not self._is_tapped:
-            yield
-            return
         before, self.note = self.note, self.note._replace(leg=LEGS[to])
         try:
             yield
@@ -826,7 +831,7 @@ class Crossing:
         frame = method_frame(number, method)
         self.connections[to].receive(to.other, frame)
         self.output[to].append(frame.raw)
-        if self._is_tapped:
+        if self.is_tapped:
             with self.noting_own(to):
                 self.see(to.other, frame)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -303,6 +304,9 @@ class Strait:
             flow.gather(command.frames, Stage.BODY)
             flow.decided = verdict
             return
+        if not self._crossing.is_tapped:
+            self._carry_out_now(flow, command, verdict)
+            return
         with self._crossing.noting(flow, command, verdict):
             self._carry_out_now(flow, command, verdict)
 
@@ -361,8 +365,7 @@ class Strait:
         if verdict.damage:
             self._crossing.output[sender.other].append(damaged(frames[0].raw, verdict.damage))
             frames = frames[1:]
-        shown = verdict.shown
-        self._emit(sender, frames, None if shown is None else every_frame(shown.encode(0), 0))
+        self._emit(sender, frames, verdict.shown)
         return rest
 
     def _refuses(self, command: Command, frames: list[Frame], frame_max: int, rules: Sequence[str] = ()) -> bool:
@@ -546,7 +549,7 @@ class Strait:
         frames = every_frame(command.encode(frame_max), 0)
         if self._refuses(command, frames, frame_max):
             return
-        with self._crossing.noting_own(to):
+        with self._crossing.noting_own(to) if self._crossing.is_tapped else nullcontext():
             for frame in frames:
                 self._crossing.put(to.other, frame)
 
@@ -564,7 +567,7 @@ class Strait:
         channel = self._crossing.connections[by].channels.get(self.number)
         return waiting if channel is None else waiting + len(channel.awaited[by.other].get(request, ()))
 
-    def _emit(self, sender: Peer, frames: list[Frame], shown: list[Frame] | None = None) -> None:
+    def _emit(self, sender: Peer, frames: list[Frame], shown: Command | None = None) -> None:
         """Send frames of a command on, the method's first, under the numbers that their receiver knows."""
         if not frames:
             return
@@ -581,8 +584,8 @@ class Strait:
                 frames = frames[1:]
         for frame in frames:
             self._crossing.put(sender, frame, shown is None)
-        for frame in shown or ():
-            self._crossing.see(sender, frame)
+        if shown is not None:
+            self._crossing.show_instead(sender, shown)
 
     def _translated(self, sender: Peer, frame: Frame) -> list[Frame]:
         """The method as its receiver is to see it: with other numbers, as several, or not at all."""

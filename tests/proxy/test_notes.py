@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import Frame
 from amqproxy.amqp091.grammar import Peer
+from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.proxy.selection import Selection
 from amqproxy.rules.filters import Filter
 from amqproxy.rules.judge import RuleSet
+from amqproxy.rules.redact import Redact
+from amqproxy.rules.rule import Memory
+from amqproxy.rules.seen import Seen
+from amqproxy.rules.verdict import Verdict
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.record import Record, record_frame
 from amqproxy.taps.tap import Tap, Watched
@@ -53,7 +60,7 @@ def told(records: list[Record]) -> list[tuple[object, ...]]:
     ]
 
 
-async def seen(script: str, *rules: str, filter: str = "") -> list[Record]:
+async def recorded(script: str, *rules: str, filter: str = "") -> list[Record]:
     """The records of what a script plays, under these rules."""
     recorder = Recorder()
     tap: Tap = Selection(recorder, Filter(filter), 1_000_000) if filter else recorder
@@ -65,7 +72,7 @@ async def seen(script: str, *rules: str, filter: str = "") -> list[Record]:
 
 
 async def test_what_no_rule_acts_on_has_one_record_of_each_frame() -> None:
-    records = await seen(f">> {PUBLISH}", 'action = "log"\nmatch.method = "tx.*"')
+    records = await recorded(f">> {PUBLISH}", 'action = "log"\nmatch.method = "tx.*"')
     assert told(records) == [
         ("client", "basic.publish", None, None, None, None),
         ("client", "header", None, None, None, None),
@@ -76,7 +83,7 @@ async def test_what_no_rule_acts_on_has_one_record_of_each_frame() -> None:
 
 
 async def test_tags_are_in_all_records_of_a_message() -> None:
-    records = await seen(f">> {PUBLISH}", 'action = "tag"\ntags = ["slow"]\n' + ON_PUBLISH)
+    records = await recorded(f">> {PUBLISH}", 'action = "tag"\ntags = ["slow"]\n' + ON_PUBLISH)
     assert told(records) == [
         ("client", each, None, "tagged", ("r0",), ("slow",)) for each in ("basic.publish", "header", "body")
     ]
@@ -84,7 +91,7 @@ async def test_tags_are_in_all_records_of_a_message() -> None:
 
 
 async def test_what_is_changed_is_shown_as_it_was_said_and_as_it_went_on() -> None:
-    records = await seen(
+    records = await recorded(
         f">> {PUBLISH}\nbroker: {PUBLISH}", 'action = "rewrite"\nqueue.prefix = "t1."\nfollows = []\n' + ON_PUBLISH
     )
     changed = ("changed", ("r0",), None)
@@ -98,7 +105,7 @@ async def test_what_is_changed_is_shown_as_it_was_said_and_as_it_went_on() -> No
 
 
 async def test_what_is_refused_is_shown_on_the_clients_leg() -> None:
-    records = await seen(
+    records = await recorded(
         """
         >> 1: tx.select
         client: 1: channel.close 403
@@ -115,7 +122,7 @@ async def test_what_is_refused_is_shown_on_the_clients_leg() -> None:
 
 
 async def test_what_was_said_is_covered_whatever_the_match_says_of_names_that_may_change() -> None:
-    records = await seen(
+    records = await recorded(
         f">> {PUBLISH}\nbroker: {PUBLISH}",
         'action = "rewrite"\nqueue.prefix = "t1."\nfollows = []\n' + ON_PUBLISH,
         'action = "redact"\nfields = ["routing_key"]\nbody = true\nmatch.routing_key = "t1.*"',
@@ -135,12 +142,12 @@ async def test_a_filter_may_ask_for_tags() -> None:
         ("'quick' in tags", []),
         ("size(tags) == 0 && method != 'channel.close'", ["basic.qos"]),
     ):
-        records = await seen(script, tag, filter=filter_)
+        records = await recorded(script, tag, filter=filter_)
         assert [each.method or each.type for each in records] == found
 
 
 async def test_a_rule_may_ask_for_the_tags_of_those_before() -> None:
-    records = await seen(
+    records = await recorded(
         """
         >> 1: tx.select
         client: 1: channel.close 403
@@ -150,3 +157,12 @@ async def test_a_rule_may_ask_for_the_tags_of_those_before() -> None:
         'action = "refuse"\nwhen = "\'bad\' in tags"',
     )
     assert told(records)[0] == ("client", "tx.select", "client", "refused", ("r0", "r1"), ("bad",))
+
+
+async def test_what_cannot_be_shown_is_nobodys_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
+    def decide(self: Redact, seen: Seen, memory: Memory) -> Verdict:
+        return Verdict(command=seen.command, shown=seen.command.altered(BasicPublish(exchange="x" * 256)))
+
+    monkeypatch.setattr(Redact, "decide", decide)
+    text = 'action = "redact"\nbody = true\n' + ON_PUBLISH
+    assert await recorded(f">> {PUBLISH}\nbroker: {PUBLISH}", text) == []
