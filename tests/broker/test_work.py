@@ -518,7 +518,7 @@ def test_work_that_fails_costs_its_client_only(crowd: Crowd, monkeypatch: pytest
     def fails(*_: object) -> None:
         raise RuntimeError("on purpose")
 
-    monkeypatch.setattr(crowd.vhost.queues["q"].__class__, "_requeued", fails)
+    monkeypatch.setattr(crowd.vhost.queues["q"], "_requeued", fails)
     assert crowd.greedy.told().startswith("connection 541")
     assert [event for event, _ in failures] == ["unfinished work failed"]
     assert crowd.other.ask(BasicGet(queue="other", no_ack=True)) == BasicGetEmpty()
