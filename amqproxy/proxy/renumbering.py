@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from amqproxy.amqp091.errors import ResourceError
@@ -52,44 +52,61 @@ class ConfirmNumbers:
         self._own.add(own)
         self._shift_from(own + 1, shift - 1)
 
-    def lose(self, number: int, multiple: bool) -> None:
+    def lose(self, number: int, multiple: bool, published: int) -> None:
         """A confirm of the broker's is kept from the client, and no later one is to stand for it."""
         first_open = self._mine(self._settled_to + 1)
-        for mine, is_multiple in self.translate(number, multiple):
+        for mine, is_multiple in self.translate(number, multiple, published):
             self._miss(min(first_open, mine) if is_multiple else mine)
 
-    def translate(self, number: int, multiple: bool) -> Settled:
-        """What the client is to be told when the broker confirms `number`."""
+    def translate(self, number: int, multiple: bool, published: int) -> Settled:
+        """What the client is to be told when the broker confirms `number`, after the client's `published`.
+
+        A word of the broker's is about what it has got, whatever number it names. So what is done for all of them
+        is bounded by what was published: a constant for each.
+        """
         if number <= self._start:
             return [(number, multiple)] if self._owes_start or not multiple else []
+        sent = published - self._shifts[-1]
+        if number > sent:
+            if not multiple:
+                return []  # there is no such publish
+            number = sent
         if number <= self._settled_to:
             return []
         if not multiple:
             self._settled.add(number)
             answers = [(self._mine(number), False)] if number not in self._own else []
         else:
-            mine = [self._mine(each) for each in self._open_up_to(number) if each not in self._own]
-            if self._owes_start:
-                mine.insert(0, self._start)
-            answers = self._with_all_before(mine)
-            self._settled = {each for each in self._settled if each > number}
-            self._own = {each for each in self._own if each > number}
+            answers = self._all_up_to(number)
+            self._settled = self._above(number, self._settled)
+            self._own = self._above(number, self._own)
             self._settled_to = number
             self._owes_start = False
         self._forget()
         self._check()
         return answers
 
-    def _open_up_to(self, number: int) -> Iterator[int]:
-        return (each for each in range(self._settled_to + 1, number + 1) if each not in self._settled)
+    def _all_up_to(self, number: int) -> Settled:
+        """All that are open up to there, in as few words as there can be without a word for any that was lost."""
+        settled, own = self._settled, self._own
+        if self._first_lost is None:
+            for each in range(number, self._settled_to, -1):
+                if each not in settled and each not in own:
+                    return [(self._mine(each), True)]
+            return [(self._start, True)] if self._owes_start else []
+        open_ones = range(self._settled_to + 1, number + 1)
+        mine = [self._mine(each) for each in open_ones if each not in settled and each not in own]
+        if self._owes_start:
+            mine.insert(0, self._start)
+        before = [each for each in mine if each < self._first_lost]
+        return [(each, True) for each in before[-1:]] + [(each, False) for each in mine if each > self._first_lost]
 
-    def _with_all_before(self, mine: list[int]) -> Settled:
-        """These in as few words as there can be without a word for any that was lost."""
-        if not mine:
-            return []
-        lowest = mine[-1] + 1 if self._first_lost is None else self._first_lost
-        before = [each for each in mine if each < lowest]
-        return [(each, True) for each in before[-1:]] + [(each, False) for each in mine if each > lowest]
+    def _above(self, number: int, numbers: set[int]) -> set[int]:
+        """Those of these numbers that lie above; whichever are fewer, they or what is settled now, are gone through."""
+        if number - self._settled_to < len(numbers):
+            numbers.difference_update(range(self._settled_to + 1, number + 1))
+            return numbers
+        return {each for each in numbers if each > number}
 
     def _mine(self, number: int) -> int:
         """The client's number of the broker's."""
@@ -171,7 +188,8 @@ class DeliveryNumbers:
     def settle(self, tag: int, multiple: bool, *, may_be_taken_back: bool = False) -> Settled:
         """What the broker is to be told when the client settles `tag`; `UnknownTag` when it has no such delivery.
 
-        In a transaction it `may_be_taken_back`.
+        In a transaction it `may_be_taken_back`. The work is in proportion to the deliveries that are settled by this,
+        whatever tag is named, and so a constant for each delivery that there was.
         """
         if multiple and tag == 0:
             taken = list(self._open)

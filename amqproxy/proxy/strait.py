@@ -390,9 +390,9 @@ class Strait:
             self._answer_delivery(method, verdict.answer)
         elif isinstance(method, (BasicAck, BasicNack)) and flow.sender is SERVER:
             if self.confirms is None:
-                self.confirms = ConfirmNumbers(method.delivery_tag - 1)
                 self.watch()
-            within_bounds(self.confirms.lose, method.delivery_tag, method.multiple)
+                self.confirms = ConfirmNumbers(min(method.delivery_tag - 1, self._published()))
+            within_bounds(self.confirms.lose, method.delivery_tag, method.multiple, self._published())
 
     def _answer_publish(self, flow: Flow, command: Command, verdict: Verdict) -> None:
         method, answer = command.method, verdict.answer
@@ -489,6 +489,11 @@ class Strait:
         if channel is None or channel.confirms_from is None:
             return None
         return channel.confirms_from if self.confirms_from is None else self.confirms_from
+
+    def _published(self) -> int:
+        """How many publishes of the client's have been numbered by now, and have gone on or will not."""
+        before = self._before_confirms()
+        return 0 if before is None else self.flows[CLIENT].settled - before
 
     def _postpone(self, flow: Flow, command: Command, tag: int, behind: int) -> None:
         assert self.deliveries is not None
@@ -593,7 +598,9 @@ class Strait:
         if name in REPLIES and name in self.own_requests and not getattr(frame.method, "no_wait", False):
             self.own_requests[name].append(False)
         if sender is SERVER and self.confirms is not None and name in ("basic.ack", "basic.nack"):
-            settled = within_bounds(self.confirms.translate, frame.method.delivery_tag, frame.method.multiple)
+            settled = within_bounds(
+                self.confirms.translate, frame.method.delivery_tag, frame.method.multiple, self._published()
+            )
             return settling(self.number, frame.method, settled)
         if self.deliveries is not None:
             return self._translated_delivery(self.deliveries, sender, frame)

@@ -14,28 +14,28 @@ from amqproxy.proxy.renumbering import ConfirmNumbers, DeliveryNumbers, UnknownT
 def test_a_publish_that_is_withheld_takes_a_number_of_the_clients_alone():
     numbers = ConfirmNumbers(2)
     numbers.withhold(3)
-    assert numbers.translate(3, False) == [(4, False)]
-    assert numbers.translate(4, False) == [(5, False)]
-    assert numbers.translate(2, False) == [(2, False)]
+    assert numbers.translate(3, False, 1000) == [(4, False)]
+    assert numbers.translate(4, False, 1000) == [(5, False)]
+    assert numbers.translate(2, False, 1000) == [(2, False)]
 
 
 def test_a_publish_of_our_own_takes_a_number_of_the_brokers_alone():
     numbers = ConfirmNumbers(0)
     numbers.insert(1)
-    assert numbers.translate(1, False) == []
-    assert numbers.translate(2, False) == [(1, False)]
+    assert numbers.translate(1, False, 1000) == []
+    assert numbers.translate(2, False, 1000) == [(1, False)]
 
 
 def test_an_own_publish_at_the_end_does_not_hide_those_before_it():
     numbers = ConfirmNumbers(5)
     numbers.insert(6)
-    assert numbers.translate(6, True) == [(5, True)]
+    assert numbers.translate(6, True, 1000) == [(5, True)]
 
 
 def test_a_confirm_that_is_lost_is_not_made_good_by_a_later_one():
     numbers = ConfirmNumbers(1)
-    numbers.lose(2, False)
-    assert numbers.translate(4, True) == [(1, True), (3, False), (4, False)]
+    numbers.lose(2, False, 1000)
+    assert numbers.translate(4, True, 1000) == [(1, True), (3, False), (4, False)]
 
 
 @given(st.data())
@@ -71,12 +71,12 @@ def test_each_publish_is_confirmed_once_to_the_client_and_as_the_broker_did(data
             open_at_broker -= settled
             own = {client_of[each] for each in settled} - {None}
             if action == "lose":
-                numbers.lose(number, multiple)
+                numbers.lose(number, multiple, mine)
                 lost |= {each for each in own if each > start}
                 continue
             expected.update(dict.fromkeys(own, "ack"))
             sent_before = set(range(1, mine + 1))
-            for last, is_multiple in numbers.translate(number, multiple):
+            for last, is_multiple in numbers.translate(number, multiple, mine):
                 covered = {each for each in sent_before if each <= last} if is_multiple else {last}
                 assert not covered & lost
                 told.update(dict.fromkeys(covered, "ack"))
@@ -194,16 +194,16 @@ def test_confirms_told_one_by_one_are_not_remembered_for_ever(monkeypatch):
     numbers = ConfirmNumbers(2)
     numbers.withhold(3)
     for number in range(3, 100):
-        assert numbers.translate(number, False) == [(number + 1, False)]
-    assert numbers.translate(101, True) == [(102, True)]
+        assert numbers.translate(number, False, 10_000) == [(number + 1, False)]
+    assert numbers.translate(101, True, 1000) == [(102, True)]
 
 
 def test_confirms_that_are_lost_are_not_remembered_for_ever(monkeypatch):
     monkeypatch.setattr("amqproxy.proxy.renumbering.MAX_OPEN", 10)
     numbers = ConfirmNumbers(0)
     for number in range(1, 100):
-        numbers.lose(number, False)
-    assert numbers.translate(101, True) == [(100, False), (101, False)]
+        numbers.lose(number, False, 10_000)
+    assert numbers.translate(101, True, 1000) == [(100, False), (101, False)]
 
 
 def test_a_transaction_cannot_be_as_long_as_one_likes(monkeypatch):
@@ -227,7 +227,7 @@ def test_what_is_confirmed_one_by_one_moves_the_others_seldom() -> None:
             numbers.withhold(number)
         numbers._starts = starts = _CountingList(numbers._starts)
         for number in range(1, count):
-            assert numbers.translate(number, False) == [(2 * number - 1, False)]
+            assert numbers.translate(number, False, 10_000) == [(2 * number - 1, False)]
         moved.append(starts.moved)
     assert moved[1] < 5 * moved[0]
 
@@ -240,3 +240,73 @@ class _CountingList(list[int]):
     def __delitem__(self, which: Any) -> None:
         super().__delitem__(which)
         self.moved += len(self)
+
+
+@pytest.mark.parametrize("tag", [2**63, 2**64 - 1])
+@pytest.mark.parametrize("has_lost", [True, False])
+@pytest.mark.parametrize("loses", [True, False])
+def test_a_confirm_of_more_than_there_is_costs_what_there_is(has_lost: bool, loses: bool, tag: int) -> None:
+    numbers = ConfirmNumbers(2)
+    numbers.withhold(4, is_answered=not has_lost)
+    if loses:
+        numbers.lose(tag, True, 6)
+        assert numbers.translate(6, True, 7) == [(7, False)]
+        return
+    assert numbers.translate(tag, False, 6) == []
+    expected = [(3, True), (5, False), (6, False)] if has_lost else [(6, True)]
+    assert numbers.translate(tag, True, 6) == expected
+    assert numbers.translate(tag, True, 6) == []
+    assert numbers.translate(6, False, 7) == [(7, False)]
+
+
+def test_confirms_of_all_before_go_through_each_number_once() -> None:
+    """The broker confirms from the last on, each alone, and now and then all up to one from the first on."""
+    numbers = ConfirmNumbers(0)
+    numbers.withhold(1)
+    for number in range(2000, 1000, -1):
+        numbers.translate(number, False, 2001)
+    numbers._settled = settled = _CountingSet(numbers._settled)
+    for number in range(1, 1000):
+        assert numbers.translate(number, True, 2001) == [(number + 1, True)]
+    assert numbers._settled is settled
+    assert settled.gone_through == 0
+
+
+class _CountingSet(set[int]):
+    """Counts the entries that are gone through."""
+
+    gone_through = 0
+
+    def __iter__(self) -> Any:
+        self.gone_through += len(self)
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("tag", [2**63, 2**64 - 1])
+def test_a_settlement_of_more_than_there_is_costs_nothing(tag: int) -> None:
+    numbers = DeliveryNumbers(0)
+    numbers.receive(1, is_acked=True)
+    numbers.hand_out(1)
+    with pytest.raises(UnknownTag):
+        numbers.settle(tag, True)
+    assert numbers.open == 1
+
+
+def test_settlements_of_all_before_go_through_each_delivery_once() -> None:
+    numbers = DeliveryNumbers(0)
+    for tag in range(1, 1001):
+        numbers.receive(tag, is_acked=True)
+        numbers.hand_out(tag)
+    steps = 0
+    up_to = numbers._up_to
+
+    def counted(tag: int) -> Any:
+        nonlocal steps
+        for each in up_to(tag):
+            steps += 1
+            yield each
+
+    numbers._up_to = counted  # type: ignore[method-assign]
+    for tag in range(1, 1001, 3):
+        assert numbers.settle(tag, True) == [(tag, True)]
+    assert steps == 1000
