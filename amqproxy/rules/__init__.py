@@ -21,7 +21,7 @@ and an `overrun` what becomes of a command above it. A `Fault` (`fault`) happens
 How to `refuse` depends on the method; whoever waits for what goes no further is answered (`withholding`), in a
 `reply_text` that fits. A `rewrite` changes names by a `renaming`, wherever they stand (`name_places`), a `login`,
 limits (`tuning`), what an `edit` or a `body_edit` is about, and begins a `trace_context`; `redact` covers what taps see
-by `masking`. A `script` is Python of the config's: `code` loads it, `scripting` is what it is written with. Texts with
+by `masking`. What an expression matches is replaced by a `substitution`. A `script` is Python of the config's: `code` loads it, `scripting` is what it is written with. Texts with
 places are `template`s, what must not be shown a `secret`; files and variables come from `resources`, once, when the
 config is loaded.
 
@@ -29,5 +29,6 @@ To look and not to touch: `tag` and `log` say that a command has come, `mirror` 
 it wait for somebody's word. A `sieve` asks a filter outside of all rules, for those who want to see some commands only.
 
 In come commands of either peer, what is known of the client, and the time; out come verdicts. Nothing is sent here: the
-session's crossing in `proxy` carries verdicts out. No input or output, no clock, no logging; it imports `amqp091`.
+session's crossing in `proxy` carries verdicts out. No input or output, no clock (but that a `substitution` bounds its
+own work), no logging; it imports `amqp091`.
 """

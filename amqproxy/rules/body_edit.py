@@ -13,11 +13,12 @@ import msgspec
 import msgspec.structs
 
 from amqproxy.rules import code
-from amqproxy.rules.pattern import regular_expression, sound
+from amqproxy.rules.pattern import regular_expression
 from amqproxy.rules.renaming import check_groups
 from amqproxy.rules.resources import Resources
 from amqproxy.rules.scripting import Context
 from amqproxy.rules.seen import Seen
+from amqproxy.rules.substitution import Substitution, TooMuchWork
 from amqproxy.rules.template import Template
 
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
@@ -44,19 +45,24 @@ class Replacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         if bool(self.text) == bool(self.regex):
             raise ValueError("a replacement says one of `text` and `regex`")
         if self.regex:
-            check_groups(self._expression, self.by)
+            expression = regular_expression(self.regex)
+            check_groups(expression, self.by)
+            self.__dict__["substitution"] = Substitution(expression, self.by)
 
-    def applied(self, body: str) -> str:
+    def applied(self, body: bytes) -> bytes:
+        """The body after it. `Unfit` where it is to be searched and is no text, or that is too much work."""
         if self.text:
-            return body.replace(self.text, self.by)
-        if sound(body) != body:
-            raise Unfit("the body is not UTF-8")
-        found: str = self._expression.sub(self.by, body)
-        return found
-
-    @cached_property
-    def _expression(self) -> Any:
-        return regular_expression(self.regex)
+            return body.replace(
+                self.text.encode("utf-8", "surrogateescape"), self.by.encode("utf-8", "surrogateescape")
+            )
+        substitution: Substitution = self.__dict__["substitution"]
+        try:
+            body.decode()
+            return substitution.applied(body)
+        except UnicodeDecodeError:
+            raise Unfit("the body is not UTF-8") from None
+        except TooMuchWork as error:
+            raise Unfit(str(error)) from None
 
 
 class BodyEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dict=True):
@@ -123,12 +129,9 @@ class BodyEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             raise Unfit("the body is no JSON that can be patched: it is nested too deeply") from None
 
     def _replaced(self, body: bytes) -> bytes:
-        if not self.replace:
-            return body
-        text = body.decode("utf-8", "surrogateescape")
         for replacement in self.replace:
-            text = replacement.applied(text)
-        return text.encode("utf-8", "surrogateescape")
+            body = replacement.applied(body)
+        return body
 
     def _called(self, body: bytes, context: Context) -> bytes:
         if not self.call:

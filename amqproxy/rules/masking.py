@@ -15,6 +15,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Array, Field, Table
 from amqproxy.rules.edit import PROPERTIES
 from amqproxy.rules.pattern import Predicate
+from amqproxy.rules.substitution import Substitution, TooMuchWork
 
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 _encode = msgspec.json.Encoder(decimal_format="number").encode
@@ -121,14 +122,20 @@ def masked_text(text: str, expressions: Sequence[Any], mask: str) -> str:
 
 
 def _substituted(text: str, expressions: Sequence[Any], mask: str) -> str:
-    replacement = mask.replace("\\", "\\\\")
+    """The text with the mask in place of matches; nothing but the mask where that would be too much work."""
+    found = text.encode()
     for expression in expressions:
-        text = expression.sub(replacement, text)
-    return text
+        try:
+            found = Substitution(expression, mask.replace("\\", "\\\\")).applied(found)
+        except TooMuchWork:
+            return mask
+    return found.decode()
 
 
 def unescaped(text: str) -> str:
     """JSON without those escapes that need not be there: `\\u0041` and `\\/`. It means what it meant."""
+    if "\\u" not in text and "\\/" not in text:
+        return text
     return _LONE.sub("\ufffd", _PAIR.sub(_joined, _ESCAPE.sub(_plain_character, text)))
 
 

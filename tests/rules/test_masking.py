@@ -142,3 +142,9 @@ json_texts = st.recursive(
 def test_without_escapes_json_means_what_it_meant(value: Any, is_ascii: bool) -> None:
     text = json.dumps(value, ensure_ascii=is_ascii)
     assert json.loads(unescaped(text)) == value
+
+
+def test_a_text_with_too_much_to_mask_is_masked_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(1000))
+    monkeypatch.setattr("amqproxy.rules.substitution.thread_time", lambda: next(clock))
+    assert masked_text("1a" * 100, [regular_expression("[0-9]")], "***") == "***"
