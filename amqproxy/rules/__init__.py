@@ -21,9 +21,9 @@ and an `overrun` what becomes of a command above it. A `Fault` (`fault`) happens
 How to `refuse` depends on the method; whoever waits for what goes no further is answered (`withholding`), in a
 `reply_text` that fits. A `rewrite` changes names by a `renaming`, wherever they stand (`name_places`), a `login`,
 limits (`tuning`), what an `edit` or a `body_edit` is about, and begins a `trace_context`; `redact` covers what taps see
-by `masking`. What an expression matches is replaced by a `substitution`. A `script` is Python of the config's: `code` loads it, `scripting` is what it is written with. Texts with
-places are `template`s, what must not be shown a `secret`; files and variables come from `resources`, once, when the
-config is loaded.
+by `masking`. What an expression matches is replaced by a `substitution`. A `script` is Python of the config's: `code`
+loads it, `scripting` is what it is written with. Texts with places are `template`s, what must not be shown a `secret`;
+files and variables come from `resources`, once, when the config is loaded.
 
 To look and not to touch: `tag` and `log` say that a command has come, `mirror` sends copies elsewhere, and `hold` lets
 it wait for somebody's word. A `sieve` asks a filter outside of all rules, for those who want to see some commands only.
