@@ -34,6 +34,9 @@ TURN = 8
 _BYTES_ACKED, _BYTES_ACKED_AT = struct.Struct("=Q"), 120
 """In Linux's `struct tcp_info`: how many bytes the peer's system has acknowledged."""
 
+CLOSED = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
+"""What Python has for a peer that closed without TLS's own farewell, as many do: the second up to 3.11.2."""
+
 _AT_ONCE = struct.pack("ii", 1, 0)
 """A socket that does not linger when it is closed: it sends a reset."""
 
@@ -286,7 +289,7 @@ class StreamTransport:
             try:
                 await self._stream.do_handshake()
             except GONE as error:
-                if isinstance(error.__cause__, (ssl.SSLEOFError, ssl.SSLSyscallError, ConnectionError)):
+                if isinstance(error.__cause__, (*CLOSED, ssl.SSLSyscallError, ConnectionError)):
                     return False
                 raise Broken(_reason(error.__cause__ or error)) from None
         return True
@@ -311,8 +314,8 @@ class StreamTransport:
         try:
             data = bytes(await self._stream.receive_some(MOST_READ))
         except GONE as error:
-            if isinstance(error.__cause__, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
-                return b""  # closed without TLS's own farewell, as many do; or, in some Pythons, with it
+            if isinstance(error.__cause__, CLOSED):
+                return b""
             raise Broken(_reason(error.__cause__ or error)) from None
         self.is_listening = False
         self.received += len(data)

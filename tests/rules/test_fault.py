@@ -263,7 +263,7 @@ def test_in_shadow_nothing_happens() -> None:
     [
         ({"kind": "nack", "match": {"method": "basic.ack"}}, "happens only to basic.publish"),
         ({"kind": "trouble"}, "trouble"),
-        ({"kind": "bandwidth", "rate": 0}, "at least one octet"),
+        ({"kind": "bandwidth", "rate": 0}, "at least one byte"),
         ({"kind": "limit_data", "octets": "much"}, "is no size"),
         ({"kind": "latency"}, "delay"),
         ({"kind": "latency", "delay": -1}, "delay"),
