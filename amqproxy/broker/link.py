@@ -71,6 +71,9 @@ HANDSHAKE_TIME = 10.0
 LIKE_0_9_1 = {NAME: (0, 9), "0-9": (0, 9), "0-8": (8, 0), "0-9-1 (Qpid)": (8, 0)}
 """The protocols whose clients RabbitMQ takes, and the version that it tells them."""
 
+ASKING = 16
+"""What it costs of a turn to take a method that is not on the way of every message."""
+
 REMOVING = 16
 """What it costs of a turn to remove a queue."""
 
@@ -418,6 +421,8 @@ class Link:
     # --- methods
 
     def _receive(self, frame: Frame, now: float) -> None:
+        self._quantum.left -= ASKING
+        self._quantum.hasten()
         if frame.index == CHANNEL_OPEN and self._is_full(frame.channel, now):
             return
         try:

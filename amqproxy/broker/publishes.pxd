@@ -10,7 +10,7 @@ from amqproxy.broker.vhost cimport VirtualHost
 from amqproxy.broker.work cimport Quantum
 
 cdef int _METHOD, _BODY
-cdef Py_ssize_t _MAX_WAYS, _AT_ONCE
+cdef Py_ssize_t _MAX_WAYS, _AT_ONCE, _MANY
 
 
 @cython.final

@@ -44,6 +44,10 @@ MAX_WAYS = 256
 AT_ONCE = 64
 """Queues up to which a message is given to all in one turn."""
 
+MANY = 16
+"""Queues from which on a message is more than the usual."""
+
+_MANY = MANY
 _AT_ONCE = AT_ONCE  # these as C sees them
 _METHOD = METHOD
 _BODY = BODY
@@ -270,7 +274,10 @@ class Publishes:
         if not queues:
             self._enqueue_nowhere(is_mandatory, message)
             return
-        self._quantum.left -= len(queues)
+        if len(queues) > 1:
+            self._quantum.left -= len(queues)
+            if len(queues) > _MANY:
+                self._quantum.hasten()
         is_taken = True
         journal = self._journal
         if journal is not None and (self.is_confirming or self.is_transactional):
@@ -293,6 +300,7 @@ class Publishes:
     def _enqueueing(self, message: Message, queues: Queues, now: float) -> Generator[None, float, float]:
         """The same in steps, for very many queues."""
         journal, quantum = self._journal, self._quantum
+        quantum.hasten()
         is_taken = True
         size = min(_AT_ONCE, quantum.step)
         for start in range(0, len(queues), size):

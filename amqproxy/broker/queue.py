@@ -396,6 +396,7 @@ class Queue:
     def _let_go(self, entry: Entry, reason: str, now: float) -> None:
         """There is no more use for this here, for a reason that x-death will name."""
         self._quantum.left -= _LETTING_GO
+        self._quantum.hasten()
         self.forget(entry, is_used=self.settings.dead_letter_exchange is None)
         try:
             message = entry.message if entry.away is None else whole(entry)

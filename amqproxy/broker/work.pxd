@@ -10,5 +10,7 @@ cdef class Quantum:
     cdef object _clock
     cdef double _seconds
     cdef double _ends
+    cdef double _usual_end
 
     cpdef bint is_over(self)
+    cpdef hasten(self)

@@ -38,12 +38,12 @@ class Quantum:
     is given as many again for as long as the clock says that it has not lasted `seconds`; without a clock it is not.
     """
 
-    __slots__ = ("_clock", "_ends", "_seconds", "left", "step")
+    __slots__ = ("_clock", "_ends", "_seconds", "_usual_end", "left", "step")
 
     def __init__(self) -> None:
         self.left = self.step = UNBOUNDED
         self._clock: Callable[[], float] | None = None
-        self._seconds = self._ends = 0.0
+        self._seconds = self._ends = self._usual_end = 0.0
 
     def limit(self, step: int = STEP, seconds: float = TURN, clock: Callable[[], float] | None = None) -> None:
         """From now on turns are bounded."""
@@ -52,11 +52,17 @@ class Quantum:
         self.step = step
         self.begin()
 
-    def begin(self) -> None:
-        """A turn begins."""
+    def begin(self, turns: int = 1) -> None:
+        """A turn begins, or so many in one, for as long as nothing has to `hasten`."""
         self.left = self.step
         if self._clock is not None:
-            self._ends = self._clock() + self._seconds
+            now = self._clock()
+            self._usual_end = now + self._seconds
+            self._ends = now + turns * self._seconds
+
+    def hasten(self) -> None:
+        """What is done is not the usual: this is to be one turn, and no longer."""
+        self._ends = self._usual_end
 
     def is_over(self) -> bool:
         """Is the turn to end? Asked when nothing is `left`."""

@@ -78,6 +78,21 @@ def test_a_turn_with_a_clock_looks_at_it_every_few_operations() -> None:
     assert (done, len(looks)) == (40, 5)
 
 
+def test_turns_in_one_last_until_something_has_to_hasten() -> None:
+    times = iter(range(1000))
+    quantum = Quantum()
+    quantum.limit(1, 10.0, lambda: float(next(times)))
+    for hastens, looks in ((False, 30), (True, 10)):
+        quantum.begin(3)
+        if hastens:
+            quantum.hasten()
+        done = 0
+        while not quantum.is_over():
+            quantum.left -= 1
+            done += 1
+        assert done == looks
+
+
 # --- work
 
 
