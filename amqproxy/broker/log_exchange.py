@@ -15,7 +15,13 @@ from amqproxy.broker.time_of_day import current_time
 
 @contextmanager
 def log_published(broker: Broker) -> Iterator[None]:
-    """Let what this thread logs through structlog go to the broker's exchange as well, for the while."""
+    """Let what this thread logs through structlog go to the broker's exchange as well, for the while.
+
+    Where the program has not set structlog up (see `amqproxy.log.logger`), it stays as it is, and nothing is published.
+    """
+    if not structlog.is_configured():
+        yield
+        return
     processors = list(structlog.get_config()["processors"])
     # Before the last one, which makes of an event what is written: there it has all that is said, and no colours.
     structlog.configure(processors=[*processors[:-1], _Publisher(broker), *processors[-1:]])

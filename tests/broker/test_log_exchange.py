@@ -53,6 +53,14 @@ async def test_by_its_level(written: StringIO) -> None:
     assert written.getvalue().count("\n") == 3  # it is written all the same
 
 
+def test_where_structlog_is_not_set_up_it_stays_so(capsys: pytest.CaptureFixture[str]) -> None:
+    structlog.reset_defaults()
+    with log_published(Broker(log_exchange=True)):
+        log.logger().info("one")
+        assert not structlog.is_configured()
+    assert not capsys.readouterr().out
+
+
 async def test_what_other_threads_log_is_written_only(written: StringIO) -> None:
     broker = Broker(log_exchange=True)
     listening(broker, "error")

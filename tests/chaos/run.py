@@ -27,7 +27,7 @@ sites.install()
 
 import trio  # noqa: E402
 
-from amqproxy import app, config  # noqa: E402
+from amqproxy import app, config, log  # noqa: E402
 from amqproxy.taps.text import line  # noqa: E402
 from tests.chaos import tour  # noqa: E402
 
@@ -205,7 +205,8 @@ def main() -> int:
     failures = 0
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # between two rounds
     sites.mark_sessions(lambda session: session.number == VICTIM)
-    with tempfile.TemporaryDirectory() as place:
+    # As the command does, which no exception in a line of the log may reach.
+    with log.started(config.Log(level="debug")), tempfile.TemporaryDirectory() as place:
         directory = Path(place)
         try:
             play(None, directory)
