@@ -156,9 +156,9 @@ async def run(
                 nursery.start_soon(supervised, "printing failed", printing.tell)
             await server.serve(listeners, drain)
             if broker:
-                await broker.close(config.broker.limits.close_timeout)
+                await supervised("broker not closed", broker.close, config.broker.limits.close_timeout)
             if printing:
-                await printing.finish()
+                await supervised("printing not finished", printing.finish)
             is_done = True
             nursery.cancel_scope.cancel()
     log.info("stopped")
@@ -191,7 +191,7 @@ async def run_broker(config: Broker) -> None:
                 nursery.start_soon(collect_garbage)
                 nursery.start_soon(_at_hangup, hangups, lambda: renew_certificates(_contexts(listeners)))
                 await drain.wait()
-                await server.close(config.limits.close_timeout)
+                await supervised("broker not closed", server.close, config.limits.close_timeout)
                 is_done = True
                 nursery.cancel_scope.cancel()
     logger().info("stopped")

@@ -85,7 +85,8 @@ class Server:
         for scope in self._accepting:
             scope.cancel()
         logger().info("closing", connections=len(self.broker.links), timeout=timeout)
-        self.broker.close_connections(SHUTDOWN, current_time())
+        with contained("connections not closed"):
+            self.broker.close_connections(SHUTDOWN, current_time())
         with trio.move_on_after(timeout):
             for attendant in list(self._attendants):
                 await attendant.is_ended.wait()

@@ -93,7 +93,7 @@ class Server:
             for listener, _ in listeners:
                 with contained("cannot close a listener"):
                     await listener.aclose()
-            await self._drain()
+            await supervised("not drained", self._drain)
             self._report_rules()
             nursery.cancel_scope.cancel()
 

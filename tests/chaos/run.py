@@ -129,6 +129,8 @@ class Round(threading.Thread):
             self._play()
         except Exception as error:  # noqa: BLE001 - told by the main thread
             self.failure = f"{type(error).__name__}: {error}"
+        if self.trap is None:
+            sites.learn(True, is_draining=True)
         with self._armed(at_drain=True):
             if not self.is_over.is_set():
                 os.kill(os.getpid(), signal.SIGTERM)
@@ -169,6 +171,11 @@ def play(trap: sites.Trap | None, directory: Path) -> None:
     players.start()
     try:
         trio.run(_bounded, loaded)
+    except app.Unavailable:  # somebody else was quicker to take the port
+        players.is_over.set()
+        players.join(60)
+        play(trap, directory)
+        return
     except BaseException as error:  # noqa: BLE001 - whatever ends the process is what we look for
         text = "".join(traceback.format_exception(error))
         raise Failure(f"the process ended: {text}") from None

@@ -23,7 +23,7 @@ from typing import Any
 PACKAGES = ("amqp091", "broker", "control", "log", "proxy", "rules", "sockets", "taps")
 """What both servers are made of. Not `supervision`, the door at which failures are caught."""
 
-DOORS = ("Session.contained",)
+DOORS = ("Session.contained", "Events.contained", "Events.fail")
 """More of such doors: nobody stands behind them."""
 
 DISK = ("journal.py", "page_file.py", "spill.py", "store.py", "stream_log.py")
@@ -49,7 +49,7 @@ MOST_SKIPPED = 30
 """How often a site is passed, at most, before it raises."""
 
 AT_DRAIN = 0.15
-"""The share of traps that wait for the drain."""
+"""The share of traps that wait for the drain, though their site is passed before it, too."""
 
 owner: ContextVar[str] = ContextVar("owner", default="")
 """Whom the task that runs serves: "victim", "other", or all. Tasks inherit it from the one that starts them."""
@@ -104,7 +104,8 @@ class Trap:
 _armed: Trap | None = None
 _armed_number = -1
 _seen: dict[str, Counter[int]] = {"victim": Counter(), "": Counter()}
-_is_learning = False
+_seen_before_drain: set[int] = set()
+_is_learning = _is_draining = False
 
 
 @contextmanager
@@ -118,10 +119,10 @@ def armed(trap: Trap) -> Iterator[None]:
         _armed, _armed_number = None, -1
 
 
-def learn(is_on: bool) -> None:
+def learn(is_on: bool, *, is_draining: bool = False) -> None:
     """Note which sites are passed, or no more."""
-    global _is_learning
-    _is_learning = is_on
+    global _is_learning, _is_draining
+    _is_learning, _is_draining = is_on, is_draining
 
 
 def seen(whom: str) -> list[int]:
@@ -133,6 +134,8 @@ def enter(number: int) -> None:
     """What each function begins with."""
     if _is_learning and (whom := owner.get()) in _seen:
         _seen[whom][number] += 1
+        if not _is_draining:
+            _seen_before_drain.add(number)
     if number == _armed_number and _armed is not None:
         _armed.step()
 
@@ -281,4 +284,5 @@ def trap_at(number: int, chance: random.Random, *, for_victim: bool) -> Trap:
     kinds = ON_DISK if site.is_on_disk and not for_victim else KINDS
     times = min(_seen["victim" if for_victim else ""][number], MOST_SKIPPED)
     skip = chance.randrange(times) if times and chance.random() < 0.5 else 0
-    return Trap(site, skip, chance.choice(kinds), for_victim=for_victim, at_drain=chance.random() < AT_DRAIN)
+    at_drain = number not in _seen_before_drain or chance.random() < AT_DRAIN
+    return Trap(site, skip, chance.choice(kinds), for_victim=for_victim, at_drain=at_drain)
