@@ -49,10 +49,11 @@ def start(log: Log) -> None:
         renderer,
     ]
     writer = _writer = LineWriter(stream, lambda count: _rendered(processors, "log lines dropped", count=count))
+    lines = _Lines(writer)  # made once, since to make it might fail for whoever logs something
     structlog.configure(
         processors=processors,
         wrapper_class=_unfailing(logging.getLevelName(log.level.upper())),
-        logger_factory=lambda *_: _Lines(writer),
+        logger_factory=lambda *_: lines,
         cache_logger_on_first_use=False,
     )
 
