@@ -33,10 +33,10 @@ COMPILED = (
     "amqproxy/broker/unacked.py",
     "amqproxy/broker/vhost.py",
     "amqproxy/broker/work.py",
-    "amqproxy/capture/finder.py",
+    "amqproxy/capture/frame_resync.py",
     "amqproxy/capture/packets.py",
     "amqproxy/capture/reassembly.py",
-    "amqproxy/capture/talk.py",
+    "amqproxy/capture/conversation.py",
 )
 
 # The sources check every bound themselves, since they have to name the offset of what is wrong.

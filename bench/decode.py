@@ -103,13 +103,13 @@ def _against_tshark(path: Path, streams: list[bytes], count: int, rounds: int) -
     note = "tshark reads the capture; its start is not counted"
     yield Row("Decode", "octets to typed frames", "1000/s", figures, ("tshark",), TSHARK_GOAL, note)
     try:
-        from amqproxy.capture.decode import read_passed, read_records
+        from amqproxy.capture.decode import read_decoded, read_records
     except ImportError:
         yield "amqproxy decodes no captures yet"
         return
 
     def to_frames() -> int:
-        return sum(_decode(getattr(passed, "frames", [])) for passed in read_passed(path))
+        return sum(_decode(getattr(passed, "frames", [])) for passed in read_decoded(path))
 
     def to_lines() -> int:
         return sum(b'"header"' in record.to_json() for record in read_records(path))

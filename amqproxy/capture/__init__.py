@@ -1,29 +1,29 @@
-"""Captures: files of packets, read as live traffic is.
+"""Captures: files of packets, decoded as live traffic is.
 
-A file goes up floor by floor, and each floor is a function of the one below:
+A file is read in steps, and each step is a function of the one before:
 
-    files           a path, `-` or a stream  → octets → `Packet`s     what the file is, its first octets say
-      octets          plain or gzip, as a window that moves forward
+    files           a path, `-` or a stream  → bytes → `Packet`s      chooses the format by the file's first bytes
+      byte_window     plain or gzip, as a window that moves forward
       pcap, pcapng    the two formats
-    packets         `Packet` → `Segment`     link layer, IP, TCP      (compiled)
-      fragments       IP fragments, put together
-    reassembly      `Segment`s → `Event`s    TCP streams, in order    (compiled)
-      events          `Opened`, `Data`, `Gap`, `Closed`
+    packets         `Packet` → `TCPSegment`   link layer, IP, TCP      (compiled)
+      fragments       IP fragments, reassembled
+    reassembly      `TCPSegment`s → `Event`s  TCP streams, in order    (compiled)
+      stream_events   `Opened`, `Data`, `Gap`, `Closed`
       endpoints       addresses and ports
-    decode          `Event`s → `Passed` → `Record`s, for all streams of a file
-      talk            one stream: its protocol, its client, its two sides   (may be compiled)
-      finder          one side: frames, in octets with holes and rubbish    (may be compiled)
-      boundary        where a frame begins, when that was lost
-      passed          frames, protocol headers, and what was skipped
-    choice          `Passed` → `Passed`       of the commands for which a filter holds
-    rehearsal       `Passed` → what rules would have done to it
+    decode          `Event`s → `Decoded` → `Record`s, for all streams of a file
+      conversation    one stream: its protocol, its client, its two sides          (may be compiled)
+      frame_resync    one side: frames, from bytes with gaps and garbage in them   (may be compiled)
+      boundary        finds the next frame boundary after a gap
+      decoded         frames, protocol headers, and skipped bytes
+    filtering       `Decoded` → `Decoded`     only the commands that a filter matches
+    dry_run         `Decoded` → what rules would have done to it
 
-`read_records` is what `decode` prints; `read_passed` gives the same as frames that are not decoded yet, which is many
-times as fast, and has their octets.
+`read_records` returns what `decode` prints; `read_decoded` returns the same as frames whose fields are not decoded yet,
+which is many times as fast and keeps their bytes.
 
-`notices` says what is wrong with a file: a `CaptureError` ends the reading, a `Notice` goes with what could be read.
+`warnings` defines what is reported about a file: a `CaptureError` ends the reading, a `CaptureWarning` does not.
 
-`rehearsal` and `choice` ask `amqproxy.rules`; what a record is, `amqproxy.taps` says; all else needs `amqproxy.amqp091`
-alone. Nothing here opens a socket, reads a clock or knows of trio; the only input is a file that is read from its
-beginning to its end. Every buffer and table has a limit with a name.
+`dry_run` and `filtering` use `amqproxy.rules`; records come from `amqproxy.taps`; everything else needs
+`amqproxy.amqp091` alone. Nothing here opens a socket, reads a clock or imports trio; the only input is a file that is
+read from start to end. Every buffer and table has a named limit.
 """

@@ -91,7 +91,7 @@ def is_proof(octets: bytes | bytearray, at: int) -> bool:
     return octets[at] != BODY and len(octets) - at >= PROOF_OCTETS
 
 
-class Search:
+class BoundarySearch:
     """A search for the next boundary, in octets as they come; no payload may be over `limit`.
 
     `passed` counts the octets that are not held any more.

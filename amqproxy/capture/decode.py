@@ -8,13 +8,13 @@ from itertools import chain
 from typing import BinaryIO
 
 from amqproxy.amqp091.frames import Tally
-from amqproxy.capture.events import Closed, Data, Event, Gap
+from amqproxy.capture.conversation import Conversation
+from amqproxy.capture.decoded import Decoded, records_of
 from amqproxy.capture.files import name_of, read_packets
-from amqproxy.capture.notices import Notice, NoticeKind, Notify, unheard
 from amqproxy.capture.packets import Dissector
-from amqproxy.capture.passed import Passed, records_of
 from amqproxy.capture.reassembly import Reassembler
-from amqproxy.capture.talk import Talk
+from amqproxy.capture.stream_events import Closed, Data, Event, Gap
+from amqproxy.capture.warnings import CaptureWarning, OnWarning, WarningKind, ignore_warning
 from amqproxy.taps.record import Record
 
 
@@ -23,12 +23,12 @@ class Decoder:
 
     def __init__(self) -> None:
         self.ignored = 0
-        self._talks: dict[int, Talk] = {}
+        self._talks: dict[int, Conversation] = {}
         self._tally = Tally()
 
-    def feed(self, event: Event) -> list[Passed]:
+    def feed(self, event: Event) -> list[Decoded]:
         """What an event of reassembly completes."""
-        passed: list[Passed] = []
+        passed: list[Decoded] = []
         if isinstance(event, Data):
             talk = self._talks.get(event.stream)
             if talk is not None:
@@ -40,7 +40,7 @@ class Decoder:
         elif isinstance(event, Closed):
             self._end(event, passed)
         else:
-            self._talks[event.stream] = Talk(event, self._tally)
+            self._talks[event.stream] = Conversation(event, self._tally)
         return passed
 
     def is_hopeless(self, stream: int) -> bool:
@@ -52,7 +52,7 @@ class Decoder:
         self.ignored += 1
         return True
 
-    def _end(self, event: Closed, passed: list[Passed]) -> None:
+    def _end(self, event: Closed, passed: list[Decoded]) -> None:
         talk = self._talks.get(event.stream)
         if talk is None:
             return
@@ -62,7 +62,7 @@ class Decoder:
             self.ignored += not talk.is_told
 
 
-def read_passed(source: str | os.PathLike[str] | BinaryIO, notify: Notify = unheard) -> Iterator[Passed]:
+def read_decoded(source: str | os.PathLike[str] | BinaryIO, notify: OnWarning = ignore_warning) -> Iterator[Decoded]:
     """What passed in a capture: a path, `-` for standard input, or a stream."""
     name = name_of(source)
     dissector, reassembler, decoder = Dissector(name, notify), Reassembler(name, notify), Decoder()
@@ -81,9 +81,9 @@ def read_passed(source: str | os.PathLike[str] | BinaryIO, notify: Notify = unhe
     dissector.finish()
     if decoder.ignored:
         text = f"{decoder.ignored} TCP streams without AMQP were left out"
-        notify(Notice(NoticeKind.IGNORED, name, -1, text))
+        notify(CaptureWarning(WarningKind.IGNORED, name, -1, text))
 
 
-def read_records(source: str | os.PathLike[str] | BinaryIO, notify: Notify = unheard) -> Iterator[Record]:
+def read_records(source: str | os.PathLike[str] | BinaryIO, notify: OnWarning = ignore_warning) -> Iterator[Record]:
     """The records of a capture, one a frame: what `decode --json` prints."""
-    return chain.from_iterable(map(records_of, read_passed(source, notify)))
+    return chain.from_iterable(map(records_of, read_decoded(source, notify)))

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from amqproxy.capture import pcap, pcapng
-from amqproxy.capture.notices import CaptureError, Notify, unheard
-from amqproxy.capture.octets import Octets
+from amqproxy.capture.byte_window import ByteWindow
 from amqproxy.capture.pcap import Packet
+from amqproxy.capture.warnings import CaptureError, OnWarning, ignore_warning
 
 STANDARD_INPUT = "-"
 
@@ -29,7 +29,7 @@ _OTHERS: list[tuple[bytes, str, str]] = [
 _FORMATS = "give a pcap or pcapng file, plain or gzip (`editcap -F pcapng` converts others)"
 
 
-def read_packets(source: str | os.PathLike[str] | BinaryIO, notify: Notify = unheard) -> Iterator[Packet]:
+def read_packets(source: str | os.PathLike[str] | BinaryIO, notify: OnWarning = ignore_warning) -> Iterator[Packet]:
     """The packets of a capture, in file order: of a path, of `-` (standard input), of a stream.
 
     A file that ends inside a packet gives what came before, then a `CUT_SHORT` notice. Anything
@@ -58,9 +58,9 @@ def name_of(source: str | os.PathLike[str] | BinaryIO) -> str:
     return "standard input" if path == STANDARD_INPUT else path
 
 
-def _packets(file: str, source: BinaryIO, notify: Notify) -> Iterator[Packet]:
+def _packets(file: str, source: BinaryIO, notify: OnWarning) -> Iterator[Packet]:
     try:
-        octets = Octets(file, source, notify)
+        octets = ByteWindow(file, source, notify)
         octets.need(12)
         start = octets.buffer[:12]
         if start[:4] in pcap.MAGICS:

@@ -13,8 +13,8 @@ except ImportError:
 import msgspec
 
 from amqproxy.capture.fragments import Fragments
-from amqproxy.capture.notices import Notice, NoticeKind, Notify, unheard
 from amqproxy.capture.pcap import Packet
+from amqproxy.capture.warnings import CaptureWarning, OnWarning, WarningKind, ignore_warning
 
 FIN = 1
 SYN = 2
@@ -32,7 +32,7 @@ _NOT_IP = cython.declare(cython.int, -2)
 _UNKNOWN_LINK = cython.declare(cython.int, -3)
 
 
-class Segment(msgspec.Struct, frozen=True, gc=False):
+class TCPSegment(msgspec.Struct, frozen=True, gc=False):
     """One TCP segment.
 
     `flow` is source address, destination address, source port and destination port, as they were on the wire: 12 octets
@@ -58,14 +58,14 @@ class Dissector:
     _links: dict[int, bool]
     _cut: cython.int
 
-    def __init__(self, file: str = "capture", notify: Notify = unheard) -> None:
+    def __init__(self, file: str = "capture", notify: OnWarning = ignore_warning) -> None:
         self._file = file
         self._notify = notify
         self._fragments = Fragments()
         self._links = {}
         self._cut = 0
 
-    def segment(self, packet: Packet) -> Segment | None:
+    def segment(self, packet: Packet) -> TCPSegment | None:
         """The segment that `packet` holds or completes, or None."""
         data: bytes = packet.data
         size: cython.Py_ssize_t = len(data)
@@ -131,10 +131,10 @@ class Dissector:
         """Tell what was lost, at the end of the file."""
         fragmented = self._fragments.lost + self._fragments.pending
         if fragmented:
-            self._tell(NoticeKind.FRAGMENTS, f"IP fragments are missing for {fragmented} packets, which are lost")
+            self._tell(WarningKind.FRAGMENTS, f"IP fragments are missing for {fragmented} packets, which are lost")
         if self._cut:
             text = f"{self._cut} packets were captured without the whole of their headers, and are lost"
-            self._tell(NoticeKind.HEADERS, f"{text}: capture with a larger snapshot length")
+            self._tell(WarningKind.HEADERS, f"{text}: capture with a larger snapshot length")
 
     @cython.cfunc
     def _ip(
@@ -144,7 +144,7 @@ class Dissector:
         at: cython.Py_ssize_t,
         wire: cython.Py_ssize_t,
         depth: cython.int,
-    ) -> Segment | None:
+    ) -> TCPSegment | None:
         """The segment in the IP packet at `data[at:]`; `wire` is where the packet ended before it was cut."""
         size: cython.Py_ssize_t = len(data)
         if size - at < 20:
@@ -200,7 +200,7 @@ class Dissector:
         addresses: cython.Py_ssize_t,
         addresses_size: cython.Py_ssize_t,
         depth: cython.int,
-    ) -> Segment | None:
+    ) -> TCPSegment | None:
         """The segment at `data[at:stop]`, behind any extension headers; its addresses are at `addresses`."""
         size: cython.Py_ssize_t = len(data)
         while protocol != 6:
@@ -252,7 +252,7 @@ class Dissector:
             flow = data[addresses : at + 4]
         else:
             flow = data[addresses : addresses + addresses_size] + data[at : at + 4]
-        return Segment(
+        return TCPSegment(
             ts_ns,  # type: ignore[arg-type]
             flow,
             _four(data, at + 4),
@@ -275,7 +275,7 @@ class Dissector:
         stop: cython.Py_ssize_t,
         protocol: cython.int,
         depth: cython.int,
-    ) -> Segment | None:
+    ) -> TCPSegment | None:
         """The segment of the packet that this fragment, at `data[at:stop]`, completes."""
         if depth >= _MAX_DEPTH or at > stop:
             return None
@@ -293,11 +293,11 @@ class Dissector:
         if link not in self._links:
             self._links[link] = True
             text = f"packets of link type {link} ({_NAMES.get(link, 'unknown')}) are not understood, and are left out"
-            self._tell(NoticeKind.LINK_TYPE, text)
+            self._tell(WarningKind.LINK_TYPE, text)
 
     @cython.cfunc
     def _tell(self, kind: object, text: str) -> None:
-        self._notify(Notice(kind, self._file, -1, text))  # type: ignore[operator, arg-type]
+        self._notify(CaptureWarning(kind, self._file, -1, text))  # type: ignore[operator, arg-type]
 
 
 @cython.cfunc

@@ -7,8 +7,8 @@ from struct import Struct
 
 import msgspec
 
-from amqproxy.capture.notices import NoticeKind
-from amqproxy.capture.octets import Octets
+from amqproxy.capture.byte_window import ByteWindow
+from amqproxy.capture.warnings import WarningKind
 
 MAX_PACKET_OCTETS = 16 * 1024 * 1024
 """A packet that claims more is taken for rubbish. Offloading makes packets of 0.5 MiB at most."""
@@ -37,10 +37,10 @@ class Packet(msgspec.Struct, frozen=True, gc=False):
     original_length: int
 
 
-def packets(octets: Octets) -> Iterator[Packet]:
+def packets(octets: ByteWindow) -> Iterator[Packet]:
     """The packets of a pcap file, from its magic on."""
     if not octets.need(_HEADER_OCTETS):
-        octets.notice(NoticeKind.CUT_SHORT, "cut short: it ends inside the file header")
+        octets.notice(WarningKind.CUT_SHORT, "cut short: it ends inside the file header")
         octets.position += octets.left
         return
     start = octets.position
@@ -84,4 +84,4 @@ def packets(octets: Octets) -> Iterator[Packet]:
         if position <= last and not octets.need(size + captured):
             break
     if octets.left or octets.cut:
-        octets.notice(NoticeKind.CUT_SHORT, "cut short: its last packet is not whole")
+        octets.notice(WarningKind.CUT_SHORT, "cut short: its last packet is not whole")

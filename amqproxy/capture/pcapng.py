@@ -11,9 +11,9 @@ from struct import Struct
 
 import msgspec
 
-from amqproxy.capture.notices import NoticeKind
-from amqproxy.capture.octets import Octets
+from amqproxy.capture.byte_window import ByteWindow
 from amqproxy.capture.pcap import MAX_PACKET_OCTETS, NANOSECONDS, Packet
+from amqproxy.capture.warnings import WarningKind
 
 MAX_BLOCK_OCTETS = MAX_PACKET_OCTETS + 1024 * 1024
 """A block that claims more is taken for rubbish: a packet, and its comments and options."""
@@ -120,7 +120,7 @@ class _Section:
         self.interfaces.append(Interface(link_type, snap_length, numerator, denominator, offset_ns))
 
 
-def packets(octets: Octets) -> Iterator[Packet]:
+def packets(octets: ByteWindow) -> Iterator[Packet]:
     """The packets of a pcapng file, from its first section header on."""
     section = _Section("<")
     while octets.need(_FRAME_OCTETS):
@@ -148,10 +148,10 @@ def packets(octets: Octets) -> Iterator[Packet]:
             raise octets.error(str(broken), _REMEDY) from None
         octets.position = position + length
     if octets.left or octets.cut:
-        octets.notice(NoticeKind.CUT_SHORT, "cut short: its last block is not whole")
+        octets.notice(WarningKind.CUT_SHORT, "cut short: its last block is not whole")
 
 
-def _enhanced_packets(octets: Octets, section: _Section) -> Iterator[Packet]:
+def _enhanced_packets(octets: ByteWindow, section: _Section) -> Iterator[Packet]:
     """The packets that come next, as long as their blocks are of the usual kind, without fault and in the buffer.
 
     Nearly all blocks are; this is `packets` again, for speed.
@@ -180,7 +180,7 @@ def _enhanced_packets(octets: Octets, section: _Section) -> Iterator[Packet]:
     octets.position = position
 
 
-def _section(octets: Octets) -> _Section:
+def _section(octets: ByteWindow) -> _Section:
     """The section whose header is at `position`; its length is not used, so that -1 needs no care.
 
     Versions 1.0 and 1.2 are alike to a reader.

@@ -18,9 +18,9 @@ except ImportError:
 from bisect import bisect_left
 
 from amqproxy.capture.endpoints import reverse, source_of
-from amqproxy.capture.events import Closed, Data, Ending, Event, Gap, Opened
-from amqproxy.capture.notices import Notice, NoticeKind, Notify, unheard
-from amqproxy.capture.packets import Segment
+from amqproxy.capture.packets import TCPSegment
+from amqproxy.capture.stream_events import Closed, Data, Event, Gap, Opened, StreamEnd
+from amqproxy.capture.warnings import CaptureWarning, OnWarning, WarningKind, ignore_warning
 
 MAX_HELD_OCTETS = 16 * 1024 * 1024
 """Held behind a hole in one direction: as much as a fast and long path has under way at once."""
@@ -128,7 +128,7 @@ class Reassembler:
     _ts_ns: object
     _has_forgotten: cython.bint
 
-    def __init__(self, file: str = "capture", notify: Notify = unheard) -> None:
+    def __init__(self, file: str = "capture", notify: OnWarning = ignore_warning) -> None:
         self._file = file
         self._notify = notify
         self._directions = {}
@@ -148,7 +148,7 @@ class Reassembler:
             self._forget_held(found.client)
             self._forget_held(found.server)
 
-    def feed(self, segment: Segment) -> list[Event]:
+    def feed(self, segment: TCPSegment) -> list[Event]:
         """What `segment` brings about."""
         events: list[Event] = []
         flags: cython.int = segment.flags
@@ -161,7 +161,7 @@ class Reassembler:
 
         direction: _Direction | None = self._directions.get(segment.flow)
         if direction is not None and flags & 2 and self._is_reused(direction, seq, ack, flags):  # SYN
-            self._end_stream(direction.stream, Ending.REUSED, events)
+            self._end_stream(direction.stream, StreamEnd.REUSED, events)
             self._forget(direction.stream)
             direction = None
         if direction is None:
@@ -179,7 +179,7 @@ class Reassembler:
 
         if flags & 4:  # RST
             self._flush(peer, events)
-            self._end(direction, Ending.RST, events)
+            self._end(direction, StreamEnd.RST, events)
             self._linger(stream, events)
             return events
         if flags & 2:
@@ -190,7 +190,7 @@ class Reassembler:
             seq += 1
         if direction.is_over or stream.is_ignored:
             if flags & 1 and not direction.is_over:
-                self._end(direction, Ending.FIN, events)
+                self._end(direction, StreamEnd.FIN, events)
                 self._linger_when_over(stream, events)
             return events
         if length == 0 and not flags & 1:
@@ -215,7 +215,7 @@ class Reassembler:
             self._hold(direction, position, payload, length)
             self._drain(direction, events)
         if direction.end >= 0 and direction.next >= direction.end:
-            self._end(direction, Ending.FIN, events)
+            self._end(direction, StreamEnd.FIN, events)
             self._linger_when_over(stream, events)
         elif direction.held or direction.end >= 0:
             self._wait(direction, events)
@@ -226,7 +226,7 @@ class Reassembler:
         events: list[Event] = []
         for number in sorted([*self._open, *self._closed]):
             stream: _Stream = self._open.get(number) or self._closed[number]
-            self._end_stream(stream, Ending.END, events)
+            self._end_stream(stream, StreamEnd.END, events)
         self._open.clear()
         self._closed.clear()
         self._directions.clear()
@@ -235,7 +235,7 @@ class Reassembler:
     # ---------------------------------------------------------------------------------------------------------- streams
 
     @cython.cfunc
-    def _opened(self, segment: Segment, events: list[Event]) -> _Direction:
+    def _opened(self, segment: TCPSegment, events: list[Event]) -> _Direction:
         """The direction of `segment` in a new stream."""
         if len(self._open) >= MAX_STREAMS:
             self._forget_quietest(events)
@@ -282,7 +282,7 @@ class Reassembler:
         self._closed[stream.number] = stream
         if len(self._closed) > MAX_CLOSED_STREAMS:
             oldest: _Stream = self._closed[next(iter(self._closed))]
-            self._end_stream(oldest, Ending.RST, events)
+            self._end_stream(oldest, StreamEnd.RST, events)
             self._forget(oldest)
 
     @cython.cfunc
@@ -299,11 +299,11 @@ class Reassembler:
         if not self._has_forgotten:
             self._has_forgotten = True
             text = f"more than {MAX_STREAMS} TCP streams are open at once; the quietest are given up"
-            self._notify(Notice(NoticeKind.STREAMS, self._file, -1, text))  # type: ignore[operator]
+            self._notify(CaptureWarning(WarningKind.STREAMS, self._file, -1, text))  # type: ignore[operator]
         ages: list[tuple[int, int]] = sorted([(stream.last_seen, number) for number, stream in self._open.items()])
         for _, number in ages[: MAX_STREAMS // 8 + 1]:
             stream: _Stream = self._open[number]
-            self._end_stream(stream, Ending.FORGOTTEN, events)
+            self._end_stream(stream, StreamEnd.FORGOTTEN, events)
             self._forget(stream)
 
     @cython.cfunc
@@ -320,7 +320,7 @@ class Reassembler:
             return
         self._flush(direction, events)
         if direction.end >= 0:  # its FIN was seen, and waited for what came before it
-            ending = Ending.FIN
+            ending = StreamEnd.FIN
         self._forget_held(direction)
         direction.is_over = True
         events.append(Closed(direction.stream.number, direction.index, self._ts_ns, ending))  # type: ignore[arg-type]
@@ -367,7 +367,7 @@ class Reassembler:
             else:
                 self._lose(direction, hole_end, events)
         if direction.end >= 0 and direction.next >= direction.end:
-            self._end(direction, Ending.FIN, events)
+            self._end(direction, StreamEnd.FIN, events)
             self._linger_when_over(direction.stream, events)
 
     @cython.cfunc

@@ -34,10 +34,10 @@ def decode(
     body
         So many bytes of each body frame, too; 1024 where --body stands alone.
     """
-    from amqproxy.capture.choice import chosen
-    from amqproxy.capture.decode import read_passed
-    from amqproxy.capture.notices import CaptureError, Notice, NoticeKind
-    from amqproxy.capture.passed import records_of
+    from amqproxy.capture.decode import read_decoded
+    from amqproxy.capture.decoded import records_of
+    from amqproxy.capture.filtering import filtered
+    from amqproxy.capture.warnings import CaptureError, CaptureWarning, WarningKind
 
     if not files:
         raise Failure("decode: name a capture, or - for standard input", MISUSED)
@@ -50,10 +50,10 @@ def decode(
     write = sys.stdout.write
     count = 0
 
-    def notify(notice: Notice) -> None:
-        if notice.kind is NoticeKind.CUT_SHORT and not notice.offset:
+    def notify(notice: CaptureWarning) -> None:
+        if notice.kind is WarningKind.CUT_SHORT and not notice.offset:
             raise Failure(str(notice))  # not even the file's own header is whole
-        if notice.kind is not NoticeKind.IGNORED or not count:
+        if notice.kind is not WarningKind.IGNORED or not count:
             progress.clear()
             print(f"amqproxy: {notice}", file=sys.stderr)
 
@@ -62,8 +62,8 @@ def decode(
         progress = Progress(file)
         try:
             with progress.reading() as source:
-                passed = read_passed(source, notify)
-                for record in chain.from_iterable(map(records, chosen(passed, selected) if selected else passed)):
+                passed = read_decoded(source, notify)
+                for record in chain.from_iterable(map(records, filtered(passed, selected) if selected else passed)):
                     line = render(record) + "\n"
                     if progress.is_in_the_way:
                         progress.clear()

@@ -64,17 +64,17 @@ def rehearse(
     json
         One JSON object a line for each command that they would have acted on, instead of text.
     """
-    from amqproxy.capture.decode import read_passed
-    from amqproxy.capture.notices import CaptureError
-    from amqproxy.capture.passed import FramesPassed
-    from amqproxy.capture.rehearsal import Rehearsal
+    from amqproxy.capture.decode import read_decoded
+    from amqproxy.capture.decoded import DecodedFrames
+    from amqproxy.capture.dry_run import DryRun
+    from amqproxy.capture.warnings import CaptureError
     from amqproxy.config import load
     from amqproxy.taps.record import encoded
 
-    rehearsal = Rehearsal(load(file).rules)
+    rehearsal = DryRun(load(file).rules)
     try:
-        for passed in read_passed(capture, lambda notice: print(f"amqproxy: {notice}", file=sys.stderr)):
-            if isinstance(passed, FramesPassed):
+        for passed in read_decoded(capture, lambda notice: print(f"amqproxy: {notice}", file=sys.stderr)):
+            if isinstance(passed, DecodedFrames):
                 for rehearsed in rehearsal.play(passed):
                     print(encoded(rehearsed).decode() if json else str(rehearsed))
     except CaptureError as error:

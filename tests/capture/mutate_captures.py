@@ -14,11 +14,11 @@ from pathlib import Path
 import msgspec
 
 from amqproxy.capture.files import read_packets
-from amqproxy.capture.packets import ACK, RST, SYN, Dissector, Segment
+from amqproxy.capture.packets import ACK, RST, SYN, Dissector, TCPSegment
 from tests.capture import building
 from tests.capture.golden import FOLDER
 
-Segments = list[Segment]
+Segments = list[TCPSegment]
 
 LARGE = 60_000
 """Octets above which a file is packed."""
@@ -40,14 +40,14 @@ def segments_of(name: str) -> Segments:
     return [segment for segment in found if segment is not None]
 
 
-def tcp(segment: Segment) -> bytes:
+def tcp(segment: TCPSegment) -> bytes:
     source, target = struct.unpack(">HH", segment.flow[-4:])
     return building.tcp(
         segment.payload, source=source, target=target, seq=segment.seq, ack=segment.ack, flags=segment.flags
     )
 
 
-def ends(segment: Segment) -> tuple[str, str]:
+def ends(segment: TCPSegment) -> tuple[str, str]:
     return ".".join(map(str, segment.flow[:4])), ".".join(map(str, segment.flow[4:8]))
 
 
@@ -65,11 +65,11 @@ def stamped(segments: Segments) -> Segments:
     return [change(segment, ts_ns=ts_ns) for segment, ts_ns in zip(segments, times, strict=True)]
 
 
-def change(segment: Segment, **values: object) -> Segment:
+def change(segment: TCPSegment, **values: object) -> TCPSegment:
     return msgspec.structs.replace(segment, **values)
 
 
-def halves(segment: Segment, at: int) -> Segments:
+def halves(segment: TCPSegment, at: int) -> Segments:
     first = change(segment, payload=segment.payload[:at])
     return [first, change(segment, payload=segment.payload[at:], seq=(segment.seq + at) & 0xFFFFFFFF)]
 

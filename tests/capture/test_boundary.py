@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import BODY, HEARTBEAT_FRAME, encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicAck, BasicPublish, ChannelClose, ConnectionTune
-from amqproxy.capture.boundary import IMPOSSIBLE, MAX_WINDOW_OCTETS, UNSURE, Search, frame_at
+from amqproxy.capture.boundary import IMPOSSIBLE, MAX_WINDOW_OCTETS, UNSURE, BoundarySearch, frame_at
 
 ACK = encode_method(1, BasicAck(1))
 PUBLISH = Command(1, BasicPublish(exchange="e", routing_key="k"), body=b"x" * 300).encode(200)
@@ -50,7 +50,7 @@ def test_what_cannot_be_a_frame(octets: bytes) -> None:
 
 def found(octets: bytes, *sizes: int) -> tuple[int, bytes] | None:
     """What a search finds, fed in pieces: how much it passed, and what it held."""
-    search = Search()
+    search = BoundarySearch()
     at = 0
     for size in [*sizes, len(octets)]:
         held = search.feed(octets[at : at + size])
@@ -97,7 +97,7 @@ def test_how_the_octets_come_does_not_matter_to_methods(cut: int, sizes: list[in
 
 
 def test_little_is_held_where_nothing_looks_like_a_frame() -> None:
-    search = Search()
+    search = BoundarySearch()
     noise = random.Random(1).randbytes(1 << 20)
     for at in range(0, len(noise), 1000):
         assert search.feed(noise[at : at + 1000]) is None
@@ -106,7 +106,7 @@ def test_little_is_held_where_nothing_looks_like_a_frame() -> None:
 
 
 def test_what_is_held_has_a_limit() -> None:
-    search = Search()
+    search = BoundarySearch()
     hopeless = b"\x03\0\1\0\x0f\xff\xff" * 1000
     for _ in range(100):
         assert search.feed(hopeless) is None

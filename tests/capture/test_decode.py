@@ -12,9 +12,9 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import encode_method
 from amqproxy.amqp091.methods import BasicPublish, ChannelOpen, ConnectionTune, ConnectionTuneOk
 from amqproxy.amqp091.protocol_header import HEADER
-from amqproxy.capture.decode import read_passed, read_records
-from amqproxy.capture.notices import CaptureError, Notice, NoticeKind
-from amqproxy.capture.passed import FramesPassed
+from amqproxy.capture.decode import read_decoded, read_records
+from amqproxy.capture.decoded import DecodedFrames
+from amqproxy.capture.warnings import CaptureError, CaptureWarning, WarningKind
 from amqproxy.taps.record import Record
 from tests.capture import building
 from tests.capture.building import ACK, CLIENT6, FIN, SERVER6, SYN
@@ -53,8 +53,8 @@ def conversation(client_port: int = 40000, segment: int = 100) -> list[bytes]:
     return packets
 
 
-def read(packets: list[bytes]) -> tuple[list[Record], list[Notice]]:
-    notices: list[Notice] = []
+def read(packets: list[bytes]) -> tuple[list[Record], list[CaptureWarning]]:
+    notices: list[CaptureWarning] = []
     file = building.pcap([(index * 1000, packet) for index, packet in enumerate(packets)])
     return list(read_records(io.BytesIO(file), notices.append)), notices
 
@@ -88,8 +88,8 @@ def test_frames_come_with_their_octets() -> None:
     file = building.pcap([(0, packet) for packet in conversation()])
     octets = b"".join(
         frame.raw
-        for passed in read_passed(io.BytesIO(file))
-        if isinstance(passed, FramesPassed) and passed.sender == "client"
+        for passed in read_decoded(io.BytesIO(file))
+        if isinstance(passed, DecodedFrames) and passed.sender == "client"
         for frame in passed.frames
     )
     assert octets == TUNE_OK + OPEN + b"".join(PUBLISHED)
@@ -105,16 +105,16 @@ def test_streams_without_amqp_are_counted() -> None:
             others += [building.ethernet(building.ipv4(each, source=ends[0], target=ends[1])) for each in (syn, body)]
     records, notices = read([*others, *conversation()])
     assert {record.stream for record in records} == {5}
-    assert [notice.kind for notice in notices] == [NoticeKind.IGNORED]
+    assert [notice.kind for notice in notices] == [WarningKind.IGNORED]
     assert "5 TCP streams" in str(notices[0])
 
 
 def test_a_file_cut_short_tells_what_it_has() -> None:
     file = building.pcap([(0, packet) for packet in conversation()])
-    notices: list[Notice] = []
+    notices: list[CaptureWarning] = []
     records = list(read_records(io.BytesIO(file[: len(file) // 2]), notices.append))
     assert records
-    assert [notice.kind for notice in notices] == [NoticeKind.CUT_SHORT]
+    assert [notice.kind for notice in notices] == [WarningKind.CUT_SHORT]
 
 
 def test_an_error_comes_after_the_records_before_it() -> None:

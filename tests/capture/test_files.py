@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.capture import octets as octets_module
+from amqproxy.capture import byte_window
 from amqproxy.capture.files import read_packets
-from amqproxy.capture.notices import CaptureError, Notice, NoticeKind
 from amqproxy.capture.pcap import Packet
+from amqproxy.capture.warnings import CaptureError, CaptureWarning, WarningKind
 from tests.capture import building
 from tests.real.require import require
 
@@ -45,8 +45,8 @@ class Trickle(io.RawIOBase):
         return next(self.pieces, b"")
 
 
-def read(octets: bytes) -> tuple[list[Packet], list[Notice]]:
-    notices: list[Notice] = []
+def read(octets: bytes) -> tuple[list[Packet], list[CaptureWarning]]:
+    notices: list[CaptureWarning] = []
     return list(read_packets(io.BytesIO(octets), notices.append)), notices
 
 
@@ -85,16 +85,16 @@ def test_standard_input_is_read_as_it_comes(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_no_more_than_a_chunk_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long capture is not read into memory: the window never grows past a chunk and a packet."""
-    monkeypatch.setattr(octets_module, "CHUNK_OCTETS", 8192)
+    monkeypatch.setattr(byte_window, "CHUNK_OCTETS", 8192)
     window: list[int] = []
-    before = octets_module.Octets.need
+    before = byte_window.ByteWindow.need
 
-    def measured(self: octets_module.Octets, count: int) -> bool:
+    def measured(self: byte_window.ByteWindow, count: int) -> bool:
         answer = before(self, count)
         window.append(len(self.buffer))
         return answer
 
-    monkeypatch.setattr(octets_module.Octets, "need", measured)
+    monkeypatch.setattr(byte_window.ByteWindow, "need", measured)
     for flavour in (PCAP, PCAPNG, gzip.compress(PCAP)):
         list(read_packets(io.BytesIO(flavour)))
     assert max(window) <= 2 * 8192 + 1600
@@ -114,7 +114,7 @@ def test_gzip_that_inflates_to_much_is_inflated_bit_by_bit() -> None:
 def test_rubbish_after_gzip_data_is_told() -> None:
     found, notices = read(gzip.compress(PCAP) + b"rubbish")
     assert found == EXPECTED
-    assert [notice.kind for notice in notices] == [NoticeKind.TRAILING]
+    assert [notice.kind for notice in notices] == [WarningKind.TRAILING]
 
 
 @pytest.mark.parametrize("flavour", [PCAP, PCAPNG], ids=["pcap", "pcapng"])
@@ -124,7 +124,7 @@ def test_gzip_cut_short_gives_what_came_before_and_says_so(flavour: bytes) -> No
         found, notices = read(packed[:cut])
         assert found == EXPECTED[: len(found)]
         assert len(found) > 100
-        assert [notice.kind for notice in notices] == [NoticeKind.CUT_SHORT]
+        assert [notice.kind for notice in notices] == [WarningKind.CUT_SHORT]
 
 
 def test_damaged_gzip_is_an_error() -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from amqproxy.capture.choice import chosen
-from amqproxy.capture.decode import read_passed
-from amqproxy.capture.notices import CaptureError
-from amqproxy.capture.passed import FramesPassed, records_of
-from amqproxy.capture.rehearsal import Rehearsal
+from amqproxy.capture.decode import read_decoded
+from amqproxy.capture.decoded import DecodedFrames, records_of
+from amqproxy.capture.dry_run import DryRun
+from amqproxy.capture.filtering import filtered
+from amqproxy.capture.warnings import CaptureError
 from amqproxy.config import parse
 from amqproxy.rules.filters import compiled
 from amqproxy.taps import text
@@ -63,18 +63,18 @@ def mutated(octets: bytes, chance: random.Random) -> bytes:
 
 
 def read(octets: bytes, filter_: str | None) -> None:
-    passed = read_passed(io.BytesIO(octets))
+    passed = read_decoded(io.BytesIO(octets))
     with suppress(CaptureError):
-        for record in chain.from_iterable(map(records_of, chosen(passed, compiled(filter_)) if filter_ else passed)):
+        for record in chain.from_iterable(map(records_of, filtered(passed, compiled(filter_)) if filter_ else passed)):
             assert text.line(record).isprintable()
             record.to_json()
 
 
 def rehearse(octets: bytes) -> None:
-    rehearsal = Rehearsal(parse(RULES, Path("rules.yaml")).rules)
+    rehearsal = DryRun(parse(RULES, Path("rules.yaml")).rules)
     with suppress(CaptureError):
-        for passed in read_passed(io.BytesIO(octets)):
-            if isinstance(passed, FramesPassed):
+        for passed in read_decoded(io.BytesIO(octets)):
+            if isinstance(passed, DecodedFrames):
                 for rehearsed in rehearsal.play(passed):
                     str(rehearsed)
                     encoded(rehearsed)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.capture.notices import Notice, NoticeKind
-from amqproxy.capture.packets import ACK, FIN, SYN, Dissector, Segment
+from amqproxy.capture.packets import ACK, FIN, SYN, Dissector, TCPSegment
 from amqproxy.capture.pcap import Packet
+from amqproxy.capture.warnings import CaptureWarning, WarningKind
 from tests.capture.building import address, ethernet, ipv4, ipv6, tcp
 
 PAYLOAD = b"AMQP\x00\x00\x09\x01"
@@ -19,12 +19,12 @@ FLOW = address("10.0.0.1") + address("10.0.0.2") + struct.pack(">HH", 40000, 567
 FLOW6 = address("fd00::1") + address("fd00::2") + struct.pack(">HH", 40000, 5672)
 
 
-def dissect(octets: bytes, link_type: int = 1, original: int | None = None) -> Segment | None:
+def dissect(octets: bytes, link_type: int = 1, original: int | None = None) -> TCPSegment | None:
     return Dissector().segment(Packet(7, link_type, octets, len(octets) if original is None else original))
 
 
-def expected(flow: bytes = FLOW, payload: bytes = PAYLOAD, missing: int = 0) -> Segment:
-    return Segment(7, flow, 1000, 2000, ACK, payload, missing)
+def expected(flow: bytes = FLOW, payload: bytes = PAYLOAD, missing: int = 0) -> TCPSegment:
+    return TCPSegment(7, flow, 1000, 2000, ACK, payload, missing)
 
 
 def cooked(kind: int) -> bytes:
@@ -121,11 +121,11 @@ def test_what_is_not_tcp_over_ip_is_left_out(link_type: int, octets: bytes) -> N
 
 
 def test_a_link_type_that_is_not_understood_is_told_once() -> None:
-    notices: list[Notice] = []
+    notices: list[CaptureWarning] = []
     dissector = Dissector("file.pcap", notices.append)
     for link_type in (105, 105, 9999, 105, 9999):
         assert dissector.segment(Packet(0, link_type, IPV4, len(IPV4))) is None
-    assert [notice.kind for notice in notices] == [NoticeKind.LINK_TYPE] * 2
+    assert [notice.kind for notice in notices] == [WarningKind.LINK_TYPE] * 2
     assert "105 (IEEE 802.11)" in str(notices[0])
     assert str(notices[1]).startswith("file.pcap: packets of link type 9999")
 
@@ -133,7 +133,7 @@ def test_a_link_type_that_is_not_understood_is_told_once() -> None:
 def test_tcp_fields() -> None:
     octets = tcp(b"abc", seq=0xFFFFFFFF, ack=0x80000001, flags=FIN | SYN, source=1, target=65535)
     flow = FLOW[:8] + b"\0\1\xff\xff"
-    assert dissect(ipv4(octets), 101) == Segment(7, flow, 0xFFFFFFFF, 0x80000001, FIN | SYN, b"abc", 0)
+    assert dissect(ipv4(octets), 101) == TCPSegment(7, flow, 0xFFFFFFFF, 0x80000001, FIN | SYN, b"abc", 0)
 
 
 @pytest.mark.parametrize("size", [4, 12, 40])
@@ -204,13 +204,13 @@ def test_cut_options_leave_only_missing_payload() -> None:
 
 
 def test_cut_headers_are_counted_and_told_at_the_end() -> None:
-    notices: list[Notice] = []
+    notices: list[CaptureWarning] = []
     dissector = Dissector(notify=notices.append)
     whole = ethernet(IPV4)
     for size in range(15, 54):
         assert dissector.segment(Packet(0, 1, whole[:size], len(whole))) is None
     dissector.finish()
-    assert [notice.kind for notice in notices] == [NoticeKind.HEADERS]
+    assert [notice.kind for notice in notices] == [WarningKind.HEADERS]
     assert str(notices[0]).startswith("capture: 39 packets")
 
 
@@ -248,7 +248,7 @@ def test_fragments_are_put_together_in_any_order(cut, flow: bytes, order: list[i
 
 
 def test_fragments_that_are_missing_are_told_at_the_end() -> None:
-    notices: list[Notice] = []
+    notices: list[CaptureWarning] = []
     dissector = Dissector(notify=notices.append)
     for number in range(1, 5):
         first, _ = fragments4(tcp(b"x" * 100), 64, number=number)
@@ -256,12 +256,12 @@ def test_fragments_that_are_missing_are_told_at_the_end() -> None:
     cut = first[:-1]
     assert dissector.segment(Packet(7, 101, cut, len(first))) is None
     dissector.finish()
-    assert [notice.kind for notice in notices] == [NoticeKind.FRAGMENTS]
+    assert [notice.kind for notice in notices] == [WarningKind.FRAGMENTS]
     assert "4 packets" in str(notices[0])
 
 
 def test_fragments_of_other_protocols_are_left_out() -> None:
-    notices: list[Notice] = []
+    notices: list[CaptureWarning] = []
     dissector = Dissector(notify=notices.append)
     for packet in fragments4(bytes(200), 64, protocol=17):
         assert dissector.segment(Packet(7, 101, packet, len(packet))) is None

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.capture.files import read_packets
-from amqproxy.capture.notices import CaptureError, Notice, NoticeKind
 from amqproxy.capture.pcap import MAX_PACKET_OCTETS, Packet
+from amqproxy.capture.warnings import CaptureError, CaptureWarning, WarningKind
 from tests.capture import building
 
 NOW = 1_700_000_000_123_456_789
@@ -19,8 +19,8 @@ PACKETS = [(NOW, b"first"), (NOW + 1_000, b""), (NOW + 2_000_000_000, bytes(rang
 timed = st.tuples(st.integers(0, 2**32 * 10**9 - 1), st.binary(max_size=300))
 
 
-def read(octets: bytes) -> tuple[list[Packet], list[Notice]]:
-    notices: list[Notice] = []
+def read(octets: bytes) -> tuple[list[Packet], list[CaptureWarning]]:
+    notices: list[CaptureWarning] = []
     return list(read_packets(io.BytesIO(octets), notices.append)), notices
 
 
@@ -61,7 +61,7 @@ def test_a_file_cut_anywhere_gives_what_came_before_and_says_so() -> None:
     for cut in range(4, len(whole)):
         found, notices = read(whole[:cut])
         assert found == everything[: len(found)]
-        assert [notice.kind for notice in notices] == ([] if cut in ends else [NoticeKind.CUT_SHORT])
+        assert [notice.kind for notice in notices] == ([] if cut in ends else [WarningKind.CUT_SHORT])
 
 
 def test_a_notice_names_the_place_of_the_packet_that_is_not_whole() -> None:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.capture.files import read_packets
-from amqproxy.capture.notices import CaptureError, Notice, NoticeKind
 from amqproxy.capture.pcap import Packet
+from amqproxy.capture.warnings import CaptureError, CaptureWarning, WarningKind
 from tests.capture import building
 from tests.capture.building import block, enhanced, interface, obsolete, option, section, simple
 
@@ -18,8 +18,8 @@ NOW = 1_700_000_000_123_456_789
 MICROSECONDS = NOW // 1000
 
 
-def read(*blocks: bytes) -> tuple[list[Packet], list[Notice]]:
-    notices: list[Notice] = []
+def read(*blocks: bytes) -> tuple[list[Packet], list[CaptureWarning]]:
+    notices: list[CaptureWarning] = []
     return list(read_packets(io.BytesIO(b"".join(blocks)), notices.append)), notices
 
 
@@ -128,7 +128,7 @@ def test_a_file_cut_anywhere_gives_what_came_before_and_says_so() -> None:
     for cut in range(4, len(whole)):
         found, notices = read(whole[:cut])
         assert found == everything[: len(found)]
-        assert [notice.kind for notice in notices] == ([] if cut in ends else [NoticeKind.CUT_SHORT])
+        assert [notice.kind for notice in notices] == ([] if cut in ends else [WarningKind.CUT_SHORT])
 
 
 @pytest.mark.parametrize(

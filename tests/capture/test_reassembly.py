@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from amqproxy.capture import reassembly as module
 from amqproxy.capture.endpoints import Endpoint
-from amqproxy.capture.events import Closed, Data, Ending, Event, Gap, Opened
-from amqproxy.capture.notices import Notice, NoticeKind
-from amqproxy.capture.packets import ACK, FIN, RST, SYN, Segment
+from amqproxy.capture.packets import ACK, FIN, RST, SYN, TCPSegment
 from amqproxy.capture.reassembly import ACKNOWLEDGED_PATIENCE, Reassembler
+from amqproxy.capture.stream_events import Closed, Data, Event, Gap, Opened, StreamEnd
+from amqproxy.capture.warnings import CaptureWarning, WarningKind
 from tests.capture import building
 from tests.capture.building import address
 from tests.real.require import require
@@ -31,25 +31,27 @@ def flow(source: Endpoint, target: Endpoint) -> bytes:
 
 def up(payload: bytes = b"", seq: int = 0, ack: int = 0, flags: int = ACK, missing: int = 0, client: Endpoint = CLIENT):  # type: ignore[no-untyped-def]
     """A segment from the client."""
-    return Segment(0, flow(client, SERVER), seq & 0xFFFFFFFF, ack & 0xFFFFFFFF, flags, payload, missing)
+    return TCPSegment(0, flow(client, SERVER), seq & 0xFFFFFFFF, ack & 0xFFFFFFFF, flags, payload, missing)
 
 
 def down(
     payload: bytes = b"", seq: int = 0, ack: int = 0, flags: int = ACK, missing: int = 0, client: Endpoint = CLIENT
 ):  # type: ignore[no-untyped-def]
     """A segment from the server."""
-    return Segment(0, flow(SERVER, client), seq & 0xFFFFFFFF, ack & 0xFFFFFFFF, flags, payload, missing)
+    return TCPSegment(0, flow(SERVER, client), seq & 0xFFFFFFFF, ack & 0xFFFFFFFF, flags, payload, missing)
 
 
 HANDSHAKE = [up(seq=999, flags=SYN), down(seq=4999, ack=1000, flags=SYN | ACK), up(seq=1000, ack=5000)]
 
 
-def told(segments: Iterable[Segment], is_finished: bool = False) -> list[Event]:
+def told(segments: Iterable[TCPSegment], is_finished: bool = False) -> list[Event]:
     """All events; the time of each segment is its place."""
     reassembler = Reassembler()
     events: list[Event] = []
     for ts_ns, segment in enumerate(segments):
-        events += reassembler.feed(Segment(ts_ns, *(getattr(segment, name) for name in segment.__struct_fields__[1:])))
+        events += reassembler.feed(
+            TCPSegment(ts_ns, *(getattr(segment, name) for name in segment.__struct_fields__[1:]))
+        )
     return events + reassembler.finish() if is_finished else events
 
 
@@ -67,7 +69,7 @@ def brief(events: Iterable[Event]) -> list[object]:
     return found
 
 
-def after_handshake(*segments: Segment, is_finished: bool = False) -> list[object]:
+def after_handshake(*segments: TCPSegment, is_finished: bool = False) -> list[object]:
     return brief(told([*HANDSHAKE, *segments], is_finished))
 
 
@@ -94,7 +96,7 @@ def test_streams_are_numbered_in_order_of_their_first_packet() -> None:
 
 
 def test_ipv6_and_ipv4_do_not_meet() -> None:
-    six = Segment(0, bytes(32) + flow(CLIENT, SERVER)[8:], 0, 0, ACK, b"six", 0)
+    six = TCPSegment(0, bytes(32) + flow(CLIENT, SERVER)[8:], 0, 0, ACK, b"six", 0)
     events = told([up(b"four"), six])
     assert [event.stream for event in events] == [0, 0, 1, 1]
 
@@ -153,7 +155,7 @@ def test_sequence_numbers_wrap_around(isn: int) -> None:
     segments += [up(b"gg", start + 8), up(flags=FIN | ACK, seq=start + 12)]
     found = brief(told(segments))
     assert b"".join(found[:-1]) == b"AABBCCDDEEFF"  # type: ignore[arg-type]
-    assert found[-1] == Ending.FIN
+    assert found[-1] == StreamEnd.FIN
 
 
 def test_directions_are_independent() -> None:
@@ -202,7 +204,7 @@ def test_a_hole_with_too_much_behind_it_is_given_up(monkeypatch: pytest.MonkeyPa
 
 def test_the_end_gives_every_hole_up() -> None:
     found = after_handshake(up(b"b", 1001), up(b"d", 1003), down(b"y", 5001), is_finished=True)
-    assert found == [1, b"b", 1, b"d", Ending.END, ("<", 1), ("<", b"y"), ("<", Ending.END)]
+    assert found == [1, b"b", 1, b"d", StreamEnd.END, ("<", 1), ("<", b"y"), ("<", StreamEnd.END)]
 
 
 def test_octets_that_only_the_receiver_saw_are_lost() -> None:
@@ -211,9 +213,9 @@ def test_octets_that_only_the_receiver_saw_are_lost() -> None:
 
 def test_a_fin_that_only_the_receiver_saw_is_not_an_octet() -> None:
     found = after_handshake(up(b"x", 1000), down(seq=5000, ack=1002), is_finished=True)
-    assert found == [b"x", Ending.END, ("<", Ending.END)]
+    assert found == [b"x", StreamEnd.END, ("<", StreamEnd.END)]
     both = after_handshake(up(b"x", 1000), down(seq=5000, ack=1012, flags=FIN | ACK), is_finished=True)
-    assert both == [b"x", ("<", Ending.FIN), 10, Ending.END]
+    assert both == [b"x", ("<", StreamEnd.FIN), 10, StreamEnd.END]
 
 
 def test_what_a_snapshot_length_cut_is_lost() -> None:
@@ -255,24 +257,24 @@ def test_fin_closes_its_direction() -> None:
         up(b"", 1004, 5005),
         up(b"late", 1004, 5005),
     )
-    assert found == [b"bye", Ending.FIN, ("<", b"more"), ("<", Ending.FIN)]
+    assert found == [b"bye", StreamEnd.FIN, ("<", b"more"), ("<", StreamEnd.FIN)]
 
 
 def test_fin_waits_for_what_comes_before_it() -> None:
-    assert after_handshake(up(b"", 1003, flags=FIN | ACK), up(b"abc", 1000)) == [b"abc", Ending.FIN]
+    assert after_handshake(up(b"", 1003, flags=FIN | ACK), up(b"abc", 1000)) == [b"abc", StreamEnd.FIN]
     acknowledged = [down(seq=5000, ack=1004)] * 5
-    assert after_handshake(up(b"", 1003, flags=FIN | ACK), *acknowledged) == [3, Ending.FIN]
-    assert after_handshake(up(b"", 1003, flags=FIN | ACK), is_finished=True)[:2] == [3, Ending.FIN]
+    assert after_handshake(up(b"", 1003, flags=FIN | ACK), *acknowledged) == [3, StreamEnd.FIN]
+    assert after_handshake(up(b"", 1003, flags=FIN | ACK), is_finished=True)[:2] == [3, StreamEnd.FIN]
 
 
 def test_rst_ends_its_direction_and_lets_the_other_bring_what_was_under_way() -> None:
     found = after_handshake(up(b"b", 1001), up(seq=1002, flags=RST), down(b"y", 5000), up(b"z", 1002))
-    assert found == [1, b"b", Ending.RST, ("<", b"y")]
+    assert found == [1, b"b", StreamEnd.RST, ("<", b"y")]
 
 
 def test_a_refused_connection() -> None:
     refused = [up(seq=999, flags=SYN), down(seq=0, ack=1000, flags=RST | ACK)]
-    assert brief(told(refused, is_finished=True)) == [("<", Ending.RST), Ending.END]
+    assert brief(told(refused, is_finished=True)) == [("<", StreamEnd.RST), StreamEnd.END]
 
 
 def test_a_closed_stream_keeps_its_late_packets() -> None:
@@ -287,8 +289,8 @@ def test_a_new_syn_begins_a_new_stream() -> None:
     events = told([*HANDSHAKE, up(b"old", 1000), up(seq=77, flags=SYN), up(b"new", 78), down(seq=5, ack=78)])
     assert events[1:] == [
         Data(0, 0, 3, b"old"),
-        Closed(0, 0, 4, Ending.REUSED),
-        Closed(0, 1, 4, Ending.REUSED),
+        Closed(0, 0, 4, StreamEnd.REUSED),
+        Closed(0, 1, 4, StreamEnd.REUSED),
         Opened(1, 4, (CLIENT, SERVER), True),
         Data(1, 0, 5, b"new"),
     ]
@@ -327,8 +329,8 @@ def test_an_ignored_stream_delivers_nothing_and_still_closes() -> None:
     reassembler.ignore(0)
     assert reassembler.feed(up(b"a", 1000)) == []
     assert reassembler.feed(down(b"x", 5000)) == []
-    assert brief(reassembler.feed(up(seq=1005, flags=FIN))) == [Ending.FIN]
-    assert brief(reassembler.feed(down(seq=5001, flags=RST))) == [("<", Ending.RST)]
+    assert brief(reassembler.feed(up(seq=1005, flags=FIN))) == [StreamEnd.FIN]
+    assert brief(reassembler.feed(down(seq=5001, flags=RST))) == [("<", StreamEnd.RST)]
     reassembler.ignore(0)
     reassembler.ignore(99)
     assert reassembler.finish() == []
@@ -336,7 +338,7 @@ def test_an_ignored_stream_delivers_nothing_and_still_closes() -> None:
 
 def test_too_many_streams_give_the_quietest_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_STREAMS", 8)
-    notices: list[Notice] = []
+    notices: list[CaptureWarning] = []
     reassembler = Reassembler("file", notices.append)
     clients = [Endpoint(address("10.0.0.1"), port) for port in range(10)]
     for client in clients[:8]:
@@ -344,8 +346,8 @@ def test_too_many_streams_give_the_quietest_up(monkeypatch: pytest.MonkeyPatch) 
     reassembler.feed(up(b"x", 1, client=clients[0]))
     events = reassembler.feed(up(b"x", client=clients[8]))
     assert [event.stream for event in events if isinstance(event, Closed)] == [1, 1, 2, 2]
-    assert brief(events[:1]) == [Ending.FORGOTTEN]
-    assert [notice.kind for notice in notices] == [NoticeKind.STREAMS]
+    assert brief(events[:1]) == [StreamEnd.FORGOTTEN]
+    assert [notice.kind for notice in notices] == [WarningKind.STREAMS]
 
 
 @pytest.mark.skipif(IS_COMPILED, reason="the tables of a compiled class cannot be looked into")
@@ -386,7 +388,7 @@ def test_however_a_stream_is_cut_it_comes_out_whole(cut: tuple[int, bytes, list[
     segments = [up(seq=base - 1, flags=SYN), *(up(octets, seq) for seq, octets in pieces)]
     segments.append(up(seq=base + len(whole), flags=FIN))
     found = brief(told(segments))
-    assert found[-1] == Ending.FIN
+    assert found[-1] == StreamEnd.FIN
     assert b"".join(found[:-1]) == whole  # type: ignore[arg-type]
     early = [up(seq=base - 1, flags=SYN), down(ack=base + ack, seq=1)]
     early += [up(octets, seq) for seq, octets in sorted(pieces)]
@@ -435,7 +437,7 @@ def test_a_snapshot_length_loses_what_it_cuts_and_no_more(
 
 
 segments = st.builds(
-    Segment,
+    TCPSegment,
     st.just(0),
     st.sampled_from([flow(CLIENT, SERVER), flow(SERVER, CLIENT), flow(CLIENT, CLIENT)]),
     st.one_of(st.integers(0, 40), st.integers(0, 2**32 - 1)),
@@ -447,7 +449,7 @@ segments = st.builds(
 
 
 @given(st.lists(segments, max_size=40))
-def test_no_segments_at_all_are_an_error(found: list[Segment]) -> None:
+def test_no_segments_at_all_are_an_error(found: list[TCPSegment]) -> None:
     """Whatever comes, a direction's octets come before its end, and every stream is opened and closed."""
     events = told(found, is_finished=True)
     opened: set[int] = set()
@@ -479,7 +481,7 @@ def test_tshark_follows_the_same_streams(tmp_path: Path) -> None:
     from amqproxy.capture.files import read_packets
     from amqproxy.capture.packets import Dissector
 
-    made: list[Segment] = []
+    made: list[TCPSegment] = []
     for round_, port in enumerate((40000, 40001, 40000)):
         client = Endpoint(address("10.0.0.1"), port)
         base = 2**32 - 150 + round_ * 1000

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import BODY, HEARTBEAT_FRAME, Tally, encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicAck, BasicPublish
-from amqproxy.capture.finder import JOINED, MISSING, Fault, Found, FrameFinder
+from amqproxy.capture.frame_resync import JOINED, MISSING, Found, FrameResync, UnreadableBytes
 
 ACK = encode_method(1, BasicAck(1))
 NACK = encode_method(1, BasicAck(2, multiple=True))
@@ -20,7 +20,7 @@ Step = bytes | int
 
 def run(*steps: Step, frame_max: int = 0, is_aligned: bool = True, reason: str = "ended") -> list[object]:
     """What is found: the octets of frames, and faults as (offset, lost, reason or code)."""
-    finder = FrameFinder(Tally(), frame_max=frame_max, fault=None if is_aligned else Fault(0, JOINED, 0))
+    finder = FrameResync(Tally(), frame_max=frame_max, fault=None if is_aligned else UnreadableBytes(0, JOINED, 0))
     found: list[Found] = []
     for ts_ns, step in enumerate(steps):
         if isinstance(step, int):
@@ -30,7 +30,7 @@ def run(*steps: Step, frame_max: int = 0, is_aligned: bool = True, reason: str =
     found += finder.end(99, reason)
     told: list[object] = []
     for each in found:
-        if isinstance(each, Fault):
+        if isinstance(each, UnreadableBytes):
             told.append((each.offset, each.lost, each.code or each.reason))
         else:
             told += [frame.raw for frame in each]
@@ -121,7 +121,7 @@ def test_a_frame_over_the_limit_is_refused_and_passed_over() -> None:
 
 
 def test_the_limit_may_come_later() -> None:
-    finder = FrameFinder(Tally())
+    finder = FrameResync(Tally())
     assert finder.feed(0, LARGE)
     finder.set_frame_max(500)
     assert finder.feed(0, LARGE) == []

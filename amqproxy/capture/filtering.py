@@ -7,18 +7,18 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from amqproxy.amqp091.grammar import Peer
-from amqproxy.capture.passed import FramesPassed, Passed, Skipped
+from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes
 from amqproxy.rules.filters import Filter
 from amqproxy.rules.seen import Client
 from amqproxy.rules.sieve import Sieve
 
 
-def chosen(passed: Iterable[Passed], by: Filter) -> Iterator[Passed]:
+def filtered(passed: Iterable[Decoded], by: Filter) -> Iterator[Decoded]:
     """The frames that the filter lets by, and whatever could not be read as frames."""
     sieves: dict[int, Sieve] = {}
     for each in passed:
-        if not isinstance(each, FramesPassed):
-            if isinstance(each, Skipped):
+        if not isinstance(each, DecodedFrames):
+            if isinstance(each, SkippedBytes):
                 yield each
             continue
         sieve = sieves.get(each.stream)

@@ -16,7 +16,7 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import BODY, HEADER, HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.grammar import CLIENT, Peer
 from amqproxy.amqp091.methods import ChannelCloseOk, ConfirmSelect, Method, TxSelect
-from amqproxy.capture.passed import FramesPassed
+from amqproxy.capture.decoded import DecodedFrames
 from amqproxy.rules.introduction import introduced
 from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.rule import Rule
@@ -29,7 +29,7 @@ SEED = 0
 """What chance goes by, so that two rehearsals are alike."""
 
 
-class Rehearsed(msgspec.Struct, frozen=True, kw_only=True):
+class DryRunResult(msgspec.Struct, frozen=True, kw_only=True):
     """A command that rules would have acted on: `what` they would have done to it, and which they were.
 
     `stream`, `connection` and `sender` are as in a `Record`.
@@ -51,21 +51,21 @@ class Rehearsed(msgspec.Struct, frozen=True, kw_only=True):
         return f"{clock(self.ts_ns)} #{self.stream} {arrow} {self.channel} {self.method}: {what}  [{rules}]"
 
 
-class Rehearsal:
+class DryRun:
     """Judges what passed on the connections of a capture, each from its beginning."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules = RuleSet(rules)
         self.commands = 0
         self._random = random.Random(SEED).random
-        self._parts: dict[int, _Part] = {}
+        self._parts: dict[int, _ConnectionDryRun] = {}
 
-    def play(self, passed: FramesPassed) -> Iterator[Rehearsed]:
+    def play(self, passed: DecodedFrames) -> Iterator[DryRunResult]:
         """What would have been done to the commands that these frames complete."""
         part = self._parts.get(passed.stream)
         if part is None:
             client = Client.named(passed.stream, passed.connection)
-            part = self._parts[passed.stream] = _Part(self.rules, client)
+            part = self._parts[passed.stream] = _ConnectionDryRun(self.rules, client)
         sender = Peer(passed.sender)
         for frame in passed.frames:
             command = part.gather(sender, frame)
@@ -77,7 +77,7 @@ class Rehearsal:
                 yield rehearsed
 
 
-class _Part:
+class _ConnectionDryRun:
     """One connection."""
 
     def __init__(self, rules: RuleSet, client: Client) -> None:
@@ -110,8 +110,8 @@ class _Part:
         return command
 
     def judge(
-        self, sender: Peer, command: Command, passed: FramesPassed, chance: Callable[[], float]
-    ) -> Rehearsed | None:
+        self, sender: Peer, command: Command, passed: DecodedFrames, chance: Callable[[], float]
+    ) -> DryRunResult | None:
         """What would become of a command; None where it would just pass."""
         number = command.channel
         name = "heartbeat" if command.index < 0 else command.method.name
@@ -138,7 +138,7 @@ class _Part:
         what = told(verdict, command)
         if not what and not verdict.marks:
             return None
-        return Rehearsed(
+        return DryRunResult(
             ts_ns=passed.ts_ns,
             stream=passed.stream,
             connection=passed.connection,

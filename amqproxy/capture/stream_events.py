@@ -14,7 +14,7 @@ import msgspec
 from amqproxy.capture.endpoints import Endpoint
 
 
-class Ending(StrEnum):
+class StreamEnd(StrEnum):
     """Why no more octets come in a direction."""
 
     FIN = "fin"
@@ -67,7 +67,7 @@ class Closed(msgspec.Struct, frozen=True, gc=False):
     stream: int
     direction: int
     ts_ns: int
-    ending: Ending
+    ending: StreamEnd
 
 
 Event: TypeAlias = Opened | Data | Gap | Closed

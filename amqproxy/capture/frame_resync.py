@@ -1,8 +1,8 @@
-"""Frames in one direction's octets, some of which may be missing or not be frames at all.
+"""Frames in the bytes of one direction, some of which may be missing or be no frames at all.
 
-After a hole, after what is no frame, and where a capture begins in the middle, reading goes on at the next boundary,
-and a `Fault` says how many octets that cost. Where only the inside of one frame is missing, its end is known. This
-module may be compiled.
+After a gap, after bytes that are no frame, and where a capture begins mid-stream, reading resumes at the next frame
+boundary, and an `UnreadableBytes` reports how many bytes were skipped. Where only the inside of one frame is missing,
+its end is known. This module may be compiled.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import FRAME_END, OVERHEAD, Frame, FrameReader, Tally
-from amqproxy.capture.boundary import HEAD_OCTETS, IMPOSSIBLE, MAX_WINDOW_OCTETS, Search, frame_at
+from amqproxy.capture.boundary import HEAD_OCTETS, IMPOSSIBLE, MAX_WINDOW_OCTETS, BoundarySearch, frame_at
 
 MAX_FRAME_OCTETS = 16 * 1024 * 1024
 """The largest frame read where the peers agreed on no limit, or agreed on it before the capture began."""
@@ -27,7 +27,7 @@ MISSING = "octets are missing from the capture"
 JOINED = "the capture begins within a frame"
 
 
-class Fault(msgspec.Struct):
+class UnreadableBytes(msgspec.Struct):
     """Octets that could not be read: `lost` of them, from `offset` on, which was found out at `ts_ns`.
 
     `code` is the reply code that a peer would answer with, or None where the fault is not the sender's.
@@ -41,13 +41,13 @@ class Fault(msgspec.Struct):
     channel: int | None = None
 
 
-Found: TypeAlias = list[Frame] | Fault
+Found: TypeAlias = list[Frame] | UnreadableBytes
 """Frames one after the other, at least one; or what is between such."""
 
 
 @cython.final
 @cython.cclass
-class FrameFinder:
+class FrameResync:
     """One direction of a connection: octets and holes in, frames and faults out.
 
     A frame begins with the first octet, at `offset`, unless there was a `fault` before: then that is to be found out.
@@ -61,13 +61,15 @@ class FrameFinder:
     _tail: cython.longlong  # octets of the frame that is not whole yet
     _pieces: list[bytes]  # what came in and holds that tail, at its end
     # While not reading: what is skipped, since where, how far the skipping has come, and how.
-    _fault: Fault | None
+    _fault: UnreadableBytes | None
     _since: cython.longlong
     _offset: cython.longlong
     _to_skip: cython.longlong
-    _search: Search
+    _search: BoundarySearch
 
-    def __init__(self, tally: Tally, *, frame_max: int = 0, offset: int = 0, fault: Fault | None = None) -> None:
+    def __init__(
+        self, tally: Tally, *, frame_max: int = 0, offset: int = 0, fault: UnreadableBytes | None = None
+    ) -> None:
         self._tally = tally
         self._frame_max = _bound(frame_max)
         self._reader = FrameReader(tally, frame_max=self._frame_max, offset=offset)
@@ -79,7 +81,7 @@ class FrameFinder:
         self._since = offset if fault is None else fault.offset
         self._offset = offset
         self._to_skip = 0
-        self._search = Search(self._frame_max)
+        self._search = BoundarySearch(self._frame_max)
 
     @property
     def skipped(self) -> int:
@@ -113,7 +115,7 @@ class FrameFinder:
         """Take that `lost` octets are missing."""
         if self._is_reading:
             cut = self._cut()
-            self._lose_place(Fault(ts_ns, MISSING, self._reader.offset), self._reader.offset)
+            self._lose_place(UnreadableBytes(ts_ns, MISSING, self._reader.offset), self._reader.offset)
             self._offset += len(cut) + lost
             if len(cut) >= HEAD_OCTETS:
                 size = int.from_bytes(cut[3:HEAD_OCTETS], "big")
@@ -121,13 +123,13 @@ class FrameFinder:
         else:
             # What was searched ends in the hole, and so no whole frame can begin in it.
             self._offset += self._search.seen + lost
-            self._search = Search(self._frame_max)
+            self._search = BoundarySearch(self._frame_max)
             self._to_skip = max(0, self._to_skip - lost)
 
-    def end(self, ts_ns: int, reason: str) -> list[Fault]:
+    def end(self, ts_ns: int, reason: str) -> list[UnreadableBytes]:
         """Take that no more octets come: what is skipped by now, or stays cut for `reason`."""
         if self._is_reading:
-            return [Fault(ts_ns, reason, self._reader.offset, self._tail)] if self._tail else []
+            return [UnreadableBytes(ts_ns, reason, self._reader.offset, self._tail)] if self._tail else []
         return self._close_fault(self._offset + self._search.seen)
 
     @cython.cfunc
@@ -154,12 +156,12 @@ class FrameFinder:
         return cut
 
     @cython.cfunc
-    def _lose_place(self, fault: Fault, since: int) -> None:
+    def _lose_place(self, fault: UnreadableBytes, since: int) -> None:
         self._is_reading = False
         self._fault = fault
         self._since = self._offset = since
         self._to_skip = 0
-        self._search = Search(self._frame_max)
+        self._search = BoundarySearch(self._frame_max)
 
     @cython.cfunc
     def _refused(self, ts_ns: int, error: ProtocolError, octets: bytes) -> bytes:
@@ -167,7 +169,7 @@ class FrameFinder:
         reader = self._reader
         refused = (self._cut() + octets)[len(reader.taken) :]
         offset = reader.offset if error.offset is None else error.offset
-        fault = Fault(ts_ns, error.reply_text, offset, code=error.code, channel=error.channel)
+        fault = UnreadableBytes(ts_ns, error.reply_text, offset, code=error.code, channel=error.channel)
         self._lose_place(fault, reader.offset)
         self._offset += 1  # what was refused does not begin a frame
         return refused[1:]
@@ -211,13 +213,13 @@ class FrameFinder:
     def _resume(self, found: list[Found]) -> None:
         """Read frames again from here on, and tell what was skipped."""
         self._is_reading = True
-        self._search = Search(self._frame_max)
+        self._search = BoundarySearch(self._frame_max)
         self._reader = FrameReader(self._tally, frame_max=self._frame_max, offset=self._offset)
         self._fed = self._offset
         found += self._close_fault(self._offset)
 
     @cython.cfunc
-    def _close_fault(self, upto: cython.longlong) -> list[Fault]:
+    def _close_fault(self, upto: cython.longlong) -> list[UnreadableBytes]:
         """The fault, now that it is known what it cost, if anything."""
         fault, self._fault = self._fault, None
         if fault is None or upto == self._since:

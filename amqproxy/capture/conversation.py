@@ -18,10 +18,10 @@ from amqproxy.amqp091.grammar import CLIENT, SENDERS
 from amqproxy.amqp091.methods import BY_INDEX, BY_NAME
 from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, NAME, recognise
 from amqproxy.capture.boundary import IMPOSSIBLE, PROOF_OCTETS, UNSURE, frame_at
+from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes
 from amqproxy.capture.endpoints import Endpoint
-from amqproxy.capture.events import Ending, Opened
-from amqproxy.capture.finder import JOINED, MISSING, Fault, Found, FrameFinder
-from amqproxy.capture.passed import FramesPassed, HeaderPassed, Passed, Skipped
+from amqproxy.capture.frame_resync import JOINED, MISSING, Found, FrameResync, UnreadableBytes
+from amqproxy.capture.stream_events import Opened, StreamEnd
 
 MAX_GUESS_OCTETS = 64 * 1024
 """Searched, on a port that is not AMQP's, for the first frame of a stream that was joined in its middle."""
@@ -33,15 +33,15 @@ _HEADER_OCTETS = len(HEADER)
 _TUNE_OK = BY_NAME["connection.tune-ok"].index
 _TLS_KINDS = frozenset({20, 21, 22, 23})
 _ENDED = {
-    Ending.FIN: "the stream ends within a frame",
-    Ending.RST: "the stream was reset within a frame",
+    StreamEnd.FIN: "the stream ends within a frame",
+    StreamEnd.RST: "the stream was reset within a frame",
 }
 _CUT = "the capture ends within a frame"
 
 
 @cython.final
 @cython.cclass
-class Side:
+class ConversationSide:
     """What one end of a stream has said so far.
 
     It is undecided while there are too few octets; then either `finder` reads frames, or `stranger` names the protocol
@@ -54,7 +54,7 @@ class Side:
     first_ts_ns: int
     missing: cython.longlong  # octets before `first`
     offset: cython.longlong  # how many octets are told, before any missing ones
-    finder: FrameFinder | None
+    finder: FrameResync | None
     stranger: str
     counted: cython.longlong
     counted_ts_ns: int
@@ -81,7 +81,7 @@ class Side:
 
 @cython.final
 @cython.cclass
-class Talk:
+class Conversation:
     """One stream, from its `Opened` on; `is_told` says that something of it was told.
 
     Nothing of it is told before it is known to be AMQP, or something else on a port of AMQP's.
@@ -90,7 +90,7 @@ class Talk:
     stream: int
     connection: str
     is_told: bool = cython.declare(cython.bint, visibility="readonly")
-    _sides: tuple[Side, Side]
+    _sides: tuple[ConversationSide, ConversationSide]
     _endpoints: tuple[Endpoint, Endpoint]
     _client: cython.int  # the direction of the client; -1: not yet known
     _is_settled: cython.bint  # whether nothing more is to be learned from frames
@@ -104,7 +104,7 @@ class Talk:
         self.stream = opened.stream
         self.connection = ""
         self.is_told = False
-        self._sides = (Side(opened.has_handshake), Side(opened.has_handshake))
+        self._sides = (ConversationSide(opened.has_handshake), ConversationSide(opened.has_handshake))
         self._endpoints = opened.endpoints
         self._has_handshake = opened.has_handshake
         self._client = 0 if opened.has_handshake else -1
@@ -128,10 +128,10 @@ class Talk:
 
     @cython.cfunc
     @cython.inline
-    def _side(self, direction: cython.int) -> Side:
+    def _side(self, direction: cython.int) -> ConversationSide:
         return self._sides[direction]
 
-    def data(self, direction: cython.int, ts_ns: int, octets: bytes, passed: list[Passed]) -> None:
+    def data(self, direction: cython.int, ts_ns: int, octets: bytes, passed: list[Decoded]) -> None:
         """Take the octets that came next from one side."""
         side = self._side(direction)
         if side.finder is not None:
@@ -160,7 +160,7 @@ class Talk:
             side.missing += len(side.first) + lost
             side.first = b""
 
-    def end(self, direction: cython.int, ts_ns: int, ending: Ending, passed: list[Passed]) -> None:
+    def end(self, direction: cython.int, ts_ns: int, ending: StreamEnd, passed: list[Decoded]) -> None:
         """Take that no more octets come from one side: tell what of it was not read."""
         self._lasting -= 1
         if not self.is_told:
@@ -179,7 +179,7 @@ class Talk:
     # ------------------------------------------------------------------------------------------- the first octets
 
     @cython.cfunc
-    def _decide(self, direction: cython.int, ts_ns: int, passed: list[Passed]) -> None:
+    def _decide(self, direction: cython.int, ts_ns: int, passed: list[Decoded]) -> None:
         """Find out what a side speaks from its first octets, once there are enough of them."""
         side, peer = self._side(direction), self._side(1 - direction)
         first = side.first
@@ -207,7 +207,7 @@ class Talk:
             self._be_stranger(direction, ts_ns, name, passed)
 
     @cython.cfunc
-    def _greet(self, direction: cython.int, ts_ns: int, protocol: str, passed: list[Passed]) -> None:
+    def _greet(self, direction: cython.int, ts_ns: int, protocol: str, passed: list[Decoded]) -> None:
         """Take a protocol header of AMQP, whatever its version."""
         side = self._side(direction)
         if self._client < 0:
@@ -215,7 +215,7 @@ class Talk:
         self._start_telling(ts_ns, passed)
         octets, side.first = side.first, b""
         if side.missing:
-            fault = Fault(side.first_ts_ns, self._reason(), side.offset, side.missing)
+            fault = UnreadableBytes(side.first_ts_ns, self._reason(), side.offset, side.missing)
             self._tell_skipped(direction, NAME, fault, passed)
             side.offset += side.missing
             side.missing = 0
@@ -234,23 +234,23 @@ class Talk:
             side.count(ts_ns, len(octets) - _HEADER_OCTETS)
 
     @cython.cfunc
-    def _read(self, direction: cython.int, ts_ns: int, is_aligned: cython.bint, passed: list[Passed]) -> None:
+    def _read(self, direction: cython.int, ts_ns: int, is_aligned: cython.bint, passed: list[Decoded]) -> None:
         """Read frames from here on; where they do not begin here, that is to be found out."""
         side = self._side(direction)
         octets, side.first = side.first, b""
         side.stranger = ""
         fault = None
         if side.missing or not is_aligned:
-            fault = Fault(side.first_ts_ns, self._reason(), side.offset)
+            fault = UnreadableBytes(side.first_ts_ns, self._reason(), side.offset)
         begin = side.offset + side.missing
         side.missing = 0
-        side.finder = FrameFinder(self._tally, frame_max=self._frame_max, offset=begin, fault=fault)
+        side.finder = FrameResync(self._tally, frame_max=self._frame_max, offset=begin, fault=fault)
         if octets:
             found = side.finder.feed(ts_ns, octets)
             self._tell(direction, ts_ns, found, passed)
 
     @cython.cfunc
-    def _be_stranger(self, direction: cython.int, ts_ns: int, protocol: str, passed: list[Passed]) -> None:
+    def _be_stranger(self, direction: cython.int, ts_ns: int, protocol: str, passed: list[Decoded]) -> None:
         """Take a side for something else than 0-9-1; its first octets are told as its header, if anything is."""
         side = self._side(direction)
         side.stranger = protocol
@@ -274,7 +274,7 @@ class Talk:
             side.first = side.first[:_HEADER_OCTETS]
 
     @cython.cfunc
-    def _hear_stranger(self, direction: cython.int, ts_ns: int, octets: bytes, passed: list[Passed]) -> None:
+    def _hear_stranger(self, direction: cython.int, ts_ns: int, octets: bytes, passed: list[Decoded]) -> None:
         """Count what another protocol says, unless it turns to 0-9-1 because that was the answer."""
         side, peer = self._side(direction), self._side(1 - direction)
         if octets.startswith(HEADER) and side.has_greeted and peer.has_greeted and not peer.stranger:
@@ -285,7 +285,7 @@ class Talk:
             side.count(ts_ns, len(octets))
 
     @cython.cfunc
-    def _start_telling(self, ts_ns: int, passed: list[Passed]) -> None:
+    def _start_telling(self, ts_ns: int, passed: list[Decoded]) -> None:
         """From here on the stream is told; so is what its other side may have begun with."""
         if self.is_told:
             return
@@ -316,18 +316,18 @@ class Talk:
     # ---------------------------------------------------------------------------------------------------- telling
 
     @cython.cfunc
-    def _tell(self, direction: cython.int, ts_ns: int, found: list[Found], passed: list[Passed]) -> None:
+    def _tell(self, direction: cython.int, ts_ns: int, found: list[Found], passed: list[Decoded]) -> None:
         if not self._is_settled and not self._settle(direction, ts_ns, found, passed):
             return
         sender = "client" if direction == self._client else "server"
         for each in found:
             if isinstance(each, list):
-                passed.append(FramesPassed(ts_ns, self.stream, self.connection, sender, each))
+                passed.append(DecodedFrames(ts_ns, self.stream, self.connection, sender, each))
             else:
                 self._tell_skipped(direction, NAME, each, passed)
 
     @cython.cfunc
-    def _settle(self, direction: cython.int, ts_ns: int, found: list[Found], passed: list[Passed]) -> bool:
+    def _settle(self, direction: cython.int, ts_ns: int, found: list[Found], passed: list[Decoded]) -> bool:
         """Note what the first frames of a stream settle: ends, and limits. False when there are none yet."""
         frames = [frame for each in found if isinstance(each, list) for frame in each]
         if not self.is_told:
@@ -357,9 +357,11 @@ class Talk:
                 side.finder.set_frame_max(self._frame_max)
 
     @cython.cfunc
-    def _tell_skipped(self, direction: cython.int, protocol: str, fault: Fault, passed: list[Passed]) -> None:
+    def _tell_skipped(
+        self, direction: cython.int, protocol: str, fault: UnreadableBytes, passed: list[Decoded]
+    ) -> None:
         passed.append(
-            Skipped(
+            SkippedBytes(
                 fault.ts_ns,
                 self.stream,
                 self.connection,
@@ -379,18 +381,18 @@ class Talk:
 
     @cython.cfunc
     def _tell_header(
-        self, direction: cython.int, ts_ns: int, protocol: str, octets: bytes, passed: list[Passed]
+        self, direction: cython.int, ts_ns: int, protocol: str, octets: bytes, passed: list[Decoded]
     ) -> None:
-        header = HeaderPassed(ts_ns, self.stream, self.connection, self._sender(direction), protocol, octets)
+        header = DecodedProtocolHeader(ts_ns, self.stream, self.connection, self._sender(direction), protocol, octets)
         passed.append(header)
 
     @cython.cfunc
-    def _tell_counted(self, direction: cython.int, passed: list[Passed]) -> None:
+    def _tell_counted(self, direction: cython.int, passed: list[Decoded]) -> None:
         """Tell how much another protocol said."""
         side = self._side(direction)
         if side.counted:
             reason = f"{side.stranger} is not decoded"
-            fault = Fault(side.counted_ts_ns, reason, side.offset, side.counted)
+            fault = UnreadableBytes(side.counted_ts_ns, reason, side.offset, side.counted)
             self._tell_skipped(direction, side.stranger, fault, passed)
             side.offset += side.counted
             side.counted = 0

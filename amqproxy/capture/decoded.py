@@ -14,7 +14,7 @@ from amqproxy.amqp091.frames import Frame
 from amqproxy.taps.record import Record, record_frame
 
 
-class FramesPassed(msgspec.Struct, frozen=True, gc=False):
+class DecodedFrames(msgspec.Struct, frozen=True, gc=False):
     """Frames of AMQP 0-9-1 that one packet completed, at least one.
 
     `stream` numbers the TCP connection in the file, `connection` names its ends, the client's first, and `sender` is
@@ -28,7 +28,7 @@ class FramesPassed(msgspec.Struct, frozen=True, gc=False):
     frames: list[Frame]
 
 
-class HeaderPassed(msgspec.Struct, frozen=True, gc=False):
+class DecodedProtocolHeader(msgspec.Struct, frozen=True, gc=False):
     """The first octets of a direction, which name its `protocol`: a protocol header, or what was sent in its place."""
 
     ts_ns: int
@@ -39,7 +39,7 @@ class HeaderPassed(msgspec.Struct, frozen=True, gc=False):
     octets: bytes
 
 
-class Skipped(msgspec.Struct, frozen=True, gc=False):
+class SkippedBytes(msgspec.Struct, frozen=True, gc=False):
     """Octets that could not be read as frames: `lost` of them, from `offset` on in their direction.
 
     `code` is the reply code that a peer would answer with, or None where the fault is not the sender's.
@@ -57,15 +57,15 @@ class Skipped(msgspec.Struct, frozen=True, gc=False):
     channel: int | None = None
 
 
-Passed: TypeAlias = FramesPassed | HeaderPassed | Skipped
+Decoded: TypeAlias = DecodedFrames | DecodedProtocolHeader | SkippedBytes
 
 
-def records_of(passed: Passed, *, body: int = 0) -> Iterator[Record]:
+def records_of(passed: Decoded, *, body: int = 0) -> Iterator[Record]:
     """The records of what passed, one a frame; of type "error" where a frame's payload turns out to be malformed.
 
     They show as many bytes of each body frame as `body` says.
     """
-    if isinstance(passed, FramesPassed):
+    if isinstance(passed, DecodedFrames):
         for frame in passed.frames:
             yield record_frame(
                 frame,
@@ -84,7 +84,7 @@ def records_of(passed: Passed, *, body: int = 0) -> Iterator[Record]:
         protocol=passed.protocol,
         type="protocol-header",
     )
-    if isinstance(passed, HeaderPassed):
+    if isinstance(passed, DecodedProtocolHeader):
         record.size = len(passed.octets)
     else:
         record.type = "error"

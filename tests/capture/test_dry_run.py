@@ -4,21 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from amqproxy.capture.decode import read_passed
-from amqproxy.capture.passed import FramesPassed
-from amqproxy.capture.rehearsal import Rehearsal, Rehearsed
+from amqproxy.capture.decode import read_decoded
+from amqproxy.capture.decoded import DecodedFrames
+from amqproxy.capture.dry_run import DryRun, DryRunResult
 from amqproxy.config import parse
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 
 
-def rehearsed(rules: str, capture: str) -> tuple[list[str], Rehearsal]:
-    rehearsal = Rehearsal(parse(rules, Path("rules.toml")).rules)
-    passed = read_passed(CAPTURES / capture)
+def rehearsed(rules: str, capture: str) -> tuple[list[str], DryRun]:
+    rehearsal = DryRun(parse(rules, Path("rules.toml")).rules)
+    passed = read_decoded(CAPTURES / capture)
     lines = [
         f"{each.sender} {each.channel} {each.method}: {'; '.join(each.what)} {list(each.rules)}"
         for frames in passed
-        if isinstance(frames, FramesPassed)
+        if isinstance(frames, DecodedFrames)
         for each in rehearsal.play(frames)
     ]
     return lines, rehearsal
@@ -88,7 +88,7 @@ def test_captures_with_holes_are_no_trouble(capture: str) -> None:
 
 @pytest.mark.parametrize("ts_ns", [2**63, -1, 1_857_000_000_000_000_000_000])
 def test_times_that_no_calendar_has(ts_ns: int) -> None:
-    rehearsed = Rehearsed(
+    rehearsed = DryRunResult(
         ts_ns=ts_ns, stream=1, connection="a-b", sender="client", channel=1, method="m", rules=("r",), what=("done",)
     )
     assert str(rehearsed).endswith("#1 > 1 m: done  [r]")

@@ -27,7 +27,7 @@ class CaptureError(Exception):
         return f"{self.file}: {self.reason} (at offset {self.offset}): {self.remedy}"
 
 
-class NoticeKind(StrEnum):
+class WarningKind(StrEnum):
     """Why a capture holds less than it seems to."""
 
     CUT_SHORT = "cut-short"
@@ -46,10 +46,10 @@ class NoticeKind(StrEnum):
     """TCP streams without AMQP were left out."""
 
 
-class Notice(msgspec.Struct, frozen=True):
+class CaptureWarning(msgspec.Struct, frozen=True):
     """One thing a person should know about a capture; `offset` is -1 where no place is meant."""
 
-    kind: NoticeKind
+    kind: WarningKind
     file: str
     offset: int
     text: str
@@ -59,8 +59,8 @@ class Notice(msgspec.Struct, frozen=True):
         return f"{self.file}: {self.text}{where}"
 
 
-Notify: TypeAlias = Callable[[Notice], None]
+OnWarning: TypeAlias = Callable[[CaptureWarning], None]
 
 
-def unheard(notice: Notice) -> None:
-    """A `Notify` for those who do not care."""
+def ignore_warning(notice: CaptureWarning) -> None:
+    """A `OnWarning` for those who do not care."""

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from amqproxy.capture.choice import chosen
-from amqproxy.capture.decode import read_passed
-from amqproxy.capture.passed import records_of
+from amqproxy.capture.decode import read_decoded
+from amqproxy.capture.decoded import records_of
+from amqproxy.capture.filtering import filtered
 from amqproxy.rules.filters import Filter
 
 CAPTURE = Path(__file__).parents[2] / "captures" / "confirms.pcapng"
@@ -13,7 +13,7 @@ CAPTURE = Path(__file__).parents[2] / "captures" / "confirms.pcapng"
 def kinds(expression: str) -> list[str | None]:
     return [
         record.method or record.type
-        for passed in chosen(read_passed(CAPTURE), Filter(expression))
+        for passed in filtered(read_decoded(CAPTURE), Filter(expression))
         for record in records_of(passed)
     ]
 

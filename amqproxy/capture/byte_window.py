@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import BinaryIO
 
-from amqproxy.capture.notices import CaptureError, Notice, NoticeKind, Notify
+from amqproxy.capture.warnings import CaptureError, CaptureWarning, OnWarning, WarningKind
 
 CHUNK_OCTETS = 256 * 1024
 """How much is read, and how much is inflated, at a time."""
@@ -18,7 +18,7 @@ CHUNK_OCTETS = 256 * 1024
 GZIP_MAGIC = b"\x1f\x8b\x08"
 
 
-class Octets:
+class ByteWindow:
     """A window on a stream of octets.
 
     Readers take `buffer[position:]` and move `position`; `need` makes more of it readable.
@@ -26,7 +26,7 @@ class Octets:
 
     __slots__ = ("_before", "_chunks", "_notify", "buffer", "cut", "file", "position")
 
-    def __init__(self, file: str, source: BinaryIO, notify: Notify) -> None:
+    def __init__(self, file: str, source: BinaryIO, notify: OnWarning) -> None:
         self.file = file
         self.buffer = b""
         self.position = 0
@@ -70,9 +70,9 @@ class Octets:
         """An error about the octets at `position`."""
         return CaptureError(self.file, self.offset, reason, remedy)
 
-    def notice(self, kind: NoticeKind, text: str) -> None:
+    def notice(self, kind: WarningKind, text: str) -> None:
         """Tell of something about the octets at `position`."""
-        self._notify(Notice(kind, self.file, self.offset, text))
+        self._notify(CaptureWarning(kind, self.file, self.offset, text))
 
     def _inflated(self, packed: Iterator[bytes]) -> Iterator[bytes]:
         """The octets of one or more gzip members."""
@@ -84,7 +84,7 @@ class Octets:
                 if fresh:
                     left = left.lstrip(b"\0")
                     if left and left[0] != GZIP_MAGIC[0]:
-                        self.notice(NoticeKind.TRAILING, "rubbish after the gzip data is ignored")
+                        self.notice(WarningKind.TRAILING, "rubbish after the gzip data is ignored")
                         return
                 try:
                     inflated = member.decompress(left, CHUNK_OCTETS)

@@ -16,10 +16,10 @@ from amqproxy.amqp091.methods import (
     ConnectionTuneOk,
 )
 from amqproxy.amqp091.protocol_header import HEADER
+from amqproxy.capture.conversation import MAX_GUESS_OCTETS, Conversation
+from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader
 from amqproxy.capture.endpoints import Endpoint
-from amqproxy.capture.events import Ending, Opened
-from amqproxy.capture.passed import FramesPassed, HeaderPassed, Passed
-from amqproxy.capture.talk import MAX_GUESS_OCTETS, Talk
+from amqproxy.capture.stream_events import Opened, StreamEnd
 from tests.capture.building import address
 
 HIGH, LOW = 40000, 5672
@@ -39,7 +39,7 @@ OLD, ANCIENT, ONE, SASL, TEN = (
     b"AMQP\x01\x01\x00\x0a",
 )
 
-Step = tuple[str, bytes | int | Ending]
+Step = tuple[str, bytes | int | StreamEnd]
 
 
 class Stream:
@@ -47,8 +47,8 @@ class Stream:
 
     def __init__(self, ports: tuple[int, int] = (HIGH, LOW), has_handshake: bool = True) -> None:
         ends = (Endpoint(address("10.0.0.1"), ports[0]), Endpoint(address("10.0.0.2"), ports[1]))
-        self.talk = Talk(Opened(7, 0, ends, has_handshake), Tally())
-        self.passed: list[Passed] = []
+        self.talk = Conversation(Opened(7, 0, ends, has_handshake), Tally())
+        self.passed: list[Decoded] = []
 
     def run(self, *steps: Step) -> "Stream":
         for ts_ns, (side, step) in enumerate(steps):
@@ -67,9 +67,9 @@ class Stream:
         told: list[tuple[object, ...]] = []
         for each in self.passed:
             assert each.stream == 7
-            if isinstance(each, FramesPassed):
+            if isinstance(each, DecodedFrames):
                 told.append((each.sender, b"".join(frame.raw for frame in each.frames)))
-            elif isinstance(each, HeaderPassed):
+            elif isinstance(each, DecodedProtocolHeader):
                 told.append((each.sender, each.protocol, "header"))
             else:
                 told.append((each.sender, each.protocol, each.code or each.reason, each.offset, each.lost))
@@ -84,7 +84,7 @@ def told(*steps: Step, ports: tuple[int, int] = (HIGH, LOW), has_handshake: bool
     return Stream(ports, has_handshake).run(*steps).told
 
 
-ENDS: list[Step] = [(">", Ending.FIN), ("<", Ending.FIN)]
+ENDS: list[Step] = [(">", StreamEnd.FIN), ("<", StreamEnd.FIN)]
 GREETED = ("client", "0-9-1", "header")
 
 
@@ -117,13 +117,13 @@ def test_the_limit_that_was_agreed_holds() -> None:
 def test_what_ends_within_a_frame_is_told() -> None:
     cut = OPEN[:-2]
     for ending, reason in (
-        (Ending.FIN, "the stream ends within a frame"),
-        (Ending.RST, "the stream was reset within a frame"),
-        (Ending.END, "the capture ends within a frame"),
-        (Ending.REUSED, "the capture ends within a frame"),
+        (StreamEnd.FIN, "the stream ends within a frame"),
+        (StreamEnd.RST, "the stream was reset within a frame"),
+        (StreamEnd.END, "the capture ends within a frame"),
+        (StreamEnd.REUSED, "the capture ends within a frame"),
     ):
         assert told((">", HEADER + cut), (">", ending)) == [GREETED, ("client", "0-9-1", reason, 8, len(cut))]
-    assert told((">", HEADER), ("<", TUNE[:3]), ("<", Ending.END))[1:] == [
+    assert told((">", HEADER), ("<", TUNE[:3]), ("<", StreamEnd.END))[1:] == [
         ("server", "0-9-1", "the capture ends within a frame", 0, 3)
     ]
 
@@ -326,7 +326,7 @@ def test_a_gap_is_told_with_what_it_cut() -> None:
         ("server", TUNE),
         ("server", "0-9-1", "octets are missing from the capture", len(TUNE), 50),
     ]
-    assert told((">", ANCIENT), (">", 10), (">", b"x"), (">", Ending.END))[1:] == [
+    assert told((">", ANCIENT), (">", 10), (">", b"x"), (">", StreamEnd.END))[1:] == [
         ("client", "0-8", "0-8 is not decoded", 8, 11)
     ]
 
@@ -374,9 +374,9 @@ def test_nothing_at_all_is_an_error(found: list[Step], has_handshake: bool, port
         for each in stream.passed:
             if each.sender != sender:
                 continue
-            if isinstance(each, FramesPassed):
+            if isinstance(each, DecodedFrames):
                 counted += sum(len(frame.raw) for frame in each.frames)
-            elif isinstance(each, HeaderPassed):
+            elif isinstance(each, DecodedProtocolHeader):
                 counted += len(each.octets)
             else:
                 counted += each.lost
