@@ -25,8 +25,8 @@ from amqproxy.broker.keeping import kept
 from amqproxy.broker.server import Server as BrokerServer
 from amqproxy.broker.store import NAME, StoreError
 from amqproxy.config import Broker, Config, Limits, Listener, Upstream, join_address, split_address
-from amqproxy.control.desk import Desk, NotReloaded
-from amqproxy.control.service import Occupied, Service, opened
+from amqproxy.control.request_handler import NotReloaded, RequestHandler
+from amqproxy.control.service import ControlService, SocketUnavailable, opened
 from amqproxy.log import dropped, logger
 from amqproxy.printing import Printing
 from amqproxy.proxy.copy_drops import DropReason
@@ -147,7 +147,7 @@ async def run(
             nursery.start_soon(_obey, signals, drain, nursery.cancel_scope)
             nursery.start_soon(_at_hangup, hangups, reload)
             if control:
-                service = Service(Desk(server, reloader.reload, now=trio.current_time, time=time.time))
+                service = ControlService(RequestHandler(server, reloader.reload, now=trio.current_time, time=time.time))
                 server.on_hold = service.note_hold
                 nursery.start_soon(service.run, control)
             await nursery.start(mirrors.run)
@@ -331,7 +331,7 @@ def _control_socket(config: Config) -> Iterator[socket.socket | None]:
     with ExitStack() as stack:
         try:
             listening = stack.enter_context(opened(Path(config.control.path)))
-        except Occupied as error:
+        except SocketUnavailable as error:
             raise Unavailable(str(error)) from None
         logger().info("control", path=config.control.path)
         yield listening

@@ -15,7 +15,7 @@ import msgspec
 
 from amqproxy.amqp091.methods import ConnectionStartOk
 from amqproxy.config import Config, ConfigError
-from amqproxy.control.desk import NotReloaded
+from amqproxy.control.request_handler import NotReloaded
 from amqproxy.log import logger
 from amqproxy.proxy.copyist import Login
 from amqproxy.proxy.listener import Server

@@ -20,8 +20,8 @@ from structlog.typing import EventDict
 from amqproxy import app
 from amqproxy.amqp091.errors import Scope
 from amqproxy.config import Config, ConfigError, Control, Limits, Listener, Metrics, ServerTLS, Upstream
-from amqproxy.control.counterpart import Counterpart
-from amqproxy.control.request import Wrong
+from amqproxy.control.control_client import ControlClient
+from amqproxy.control.request import RequestError
 from amqproxy.printing import TELLING_INTERVAL, Printing
 from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.match import Match
@@ -299,11 +299,11 @@ async def test_the_control_socket_is_served_and_reloads(tmp_path: Path) -> None:
         return found
 
     def asked(request: str) -> Any:
-        with Counterpart(path) as counterpart:
+        with ControlClient(path) as counterpart:
             return counterpart.ask(request)
 
     async with running(reread=reread, control=Control(path=str(path))):
-        with pytest.raises(Wrong, match="no") as wrong:
+        with pytest.raises(RequestError, match="no") as wrong:
             await trio.to_thread.run_sync(asked, "reload")
         assert wrong.value.name == "not-reloaded"
         assert (await trio.to_thread.run_sync(asked, "reload"))["rules"] == 1

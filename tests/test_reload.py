@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from amqproxy.config import ClientTLS, Config, ConfigError, Limits, Listener, Log, Metrics, NamedUpstream
-from amqproxy.control.desk import NotReloaded
+from amqproxy.control.request_handler import NotReloaded
 from amqproxy.proxy.copyist import Login
 from amqproxy.proxy.upstream import Dialer
 from amqproxy.reload import Reloader, differences, mirror_upstreams

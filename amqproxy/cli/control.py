@@ -16,7 +16,7 @@ from cyclopts import Parameter
 from amqproxy.cli.failure import MISUSED, Failure
 
 if TYPE_CHECKING:
-    from amqproxy.control.counterpart import Counterpart
+    from amqproxy.control.control_client import ControlClient
 
 app = cyclopts.App(name="control", help="Ask a proxy that runs, through its control socket.")
 
@@ -34,7 +34,7 @@ def reload(*, socket: Path | None = None, config: Path | None = None) -> None:
     config
         The config file that names it.
     """
-    with _counterpart(socket, config) as asked:
+    with _control_client(socket, config) as asked:
         answer = asked.ask("reload")
     count = answer["rules"]
     print(f"{count} rule{'' if count == 1 else 's'}", file=sys.stderr)
@@ -60,10 +60,10 @@ def rules(
     json
         One JSON object a line for each, instead of text.
     """
-    from amqproxy.control import lines
+    from amqproxy.control import formatting
 
-    with _counterpart(socket, config) as asked:
-        _print_entries(asked.ask("rules")["rules"], lambda each: lines.rules([each]), json)
+    with _control_client(socket, config) as asked:
+        _print_entries(asked.ask("rules")["rules"], lambda each: formatting.rules([each]), json)
 
 
 @app.command
@@ -84,10 +84,10 @@ def sessions(
     json
         One JSON object a line for each, instead of text.
     """
-    from amqproxy.control import lines
+    from amqproxy.control import formatting
 
-    with _counterpart(socket, config) as asked:
-        _print_entries(asked.ask("sessions")["sessions"], lambda each: lines.sessions([each]), json)
+    with _control_client(socket, config) as asked:
+        _print_entries(asked.ask("sessions")["sessions"], lambda each: formatting.sessions([each]), json)
 
 
 @app.command
@@ -114,13 +114,13 @@ def held(
     json
         One JSON object a line for each, instead of text.
     """
-    from amqproxy.control import lines
+    from amqproxy.control import formatting
 
-    with _counterpart(socket, config) as asked:
-        _print_entries(asked.ask("watch" if watch else "held", body=body)["held"], lines.held, json)
+    with _control_client(socket, config) as asked:
+        _print_entries(asked.ask("watch" if watch else "held", body=body)["held"], formatting.held, json)
         for event in asked.events() if watch else ():
             if event.get("event") == "held":
-                _print_entries([event["held"]], lines.held, json)
+                _print_entries([event["held"]], formatting.held, json)
             else:
                 print(f"amqproxy: {event.get('count')} more began to wait, and were not shown", file=sys.stderr)
 
@@ -188,16 +188,16 @@ def release(
         edit["body"] = _body(body, body_file)
     verdict = "drop" if drop else "refuse" if refuse else "pass"
     said = {"verdict": verdict, "edit": edit or None, "with": with_, "code": code, "text": text}
-    with _counterpart(socket, config) as asked:
+    with _control_client(socket, config) as asked:
         asked.ask("release", session=session, number=number, **said)
 
 
 @contextmanager
-def _counterpart(path: Path | None, config: Path | None) -> Iterator[Counterpart]:
+def _control_client(path: Path | None, config: Path | None) -> Iterator[ControlClient]:
     """A connection to the control socket that is named; what the proxy has against a request is told."""
     from amqproxy.config import load
-    from amqproxy.control.counterpart import Counterpart
-    from amqproxy.control.request import Wrong
+    from amqproxy.control.control_client import ControlClient
+    from amqproxy.control.request import RequestError
 
     if (path is None) == (config is None):
         raise Failure("control: name the proxy's --socket, or the --config that names it", MISUSED)
@@ -208,17 +208,17 @@ def _counterpart(path: Path | None, config: Path | None) -> Iterator[Counterpart
         path = Path(named.path)
     assert path is not None
     try:
-        with Counterpart(path) as asked:
+        with ControlClient(path) as asked:
             yield asked
-    except Wrong as wrong:
+    except RequestError as wrong:
         raise Failure(str(wrong)) from None
 
 
 def _print_entries(
-    entries: Iterable[dict[str, Any]], lines: Callable[[dict[str, Any]], Iterable[str]], json: bool
+    entries: Iterable[dict[str, Any]], formatting: Callable[[dict[str, Any]], Iterable[str]], json: bool
 ) -> None:
     for entry in entries:
-        for line in [msgspec.json.encode(entry).decode()] if json else lines(entry):
+        for line in [msgspec.json.encode(entry).decode()] if json else formatting(entry):
             print(line)
     sys.stdout.flush()
 

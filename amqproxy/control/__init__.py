@@ -1,9 +1,10 @@
-"""The control socket: what an operator, or a tool of his, asks of a proxy that runs.
+"""The control socket: lets an operator, or an operator's tools, query and control a running proxy.
 
-A `Request` (`request`) is a line of JSON, and so is each answer; `docs/control.md` says what they hold. The `Desk`
-(`desk`) answers them: it knows the proxy's sessions and rules. What waits for somebody's word is shown as `Held`
-(`held`), and goes on as it is, not at all, or after an `Amendment` (`amendment`). `service` is the Unix socket that the
-desk is asked through, `counterpart` the other end of it, for the command; `lines` puts answers in lines for a person.
+A `Request` (`request`) is one line of JSON, and so is each response; `docs/control.md` describes them. The
+`RequestHandler` (`request_handler`) answers requests from the proxy's sessions and rules. A command that a `hold` rule
+is holding is shown as a `HeldCommand` (`held_commands`); it can be released as it is, dropped, refused, or released
+after a `MessagePatch` (`message_patch`). `service` serves requests on the Unix socket, `control_client` is the client
+that the command line uses, and `formatting` formats responses for people.
 
 Imports: `amqproxy.proxy` and what is below; trio in `service` alone.
 """

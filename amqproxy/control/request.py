@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from amqproxy.config import explained
-from amqproxy.control.amendment import Amendment
+from amqproxy.control.message_patch import MessagePatch
 from amqproxy.rules.refuse import Way
 
 MAX_LINE = 8 * 1024 * 1024
@@ -20,7 +20,7 @@ Excerpt = Annotated[int, msgspec.Meta(ge=0, le=MOST_BODY)]
 """How many octets of a body are shown."""
 
 
-class Wrong(Exception):
+class RequestError(Exception):
     """What was asked cannot be done; `name` is for programs, the text for people."""
 
     def __init__(self, name: str, text: str) -> None:
@@ -38,21 +38,21 @@ class Reload(Request, frozen=True, tag="reload"):
     """Read the rules of the config file again."""
 
 
-class Rules(Request, frozen=True, tag="rules"):
+class ListRules(Request, frozen=True, tag="rules"):
     """Say which rules there are, and what they have done."""
 
 
-class Sessions(Request, frozen=True, tag="sessions"):
+class ListSessions(Request, frozen=True, tag="sessions"):
     """Say who is connected."""
 
 
-class HeldNow(Request, frozen=True, tag="held"):
+class ListHeld(Request, frozen=True, tag="held"):
     """Show what waits for somebody's word."""
 
     body: Excerpt = 1024
 
 
-class Watch(Request, frozen=True, tag="watch"):
+class WatchHeld(Request, frozen=True, tag="watch"):
     """Show what waits, and from here on whatever begins to."""
 
     body: Excerpt = 1024
@@ -67,7 +67,7 @@ class Release(Request, frozen=True, tag="release"):
     session: int
     number: int
     verdict: Literal["pass", "drop", "refuse"] = "pass"
-    edit: Amendment | None = None
+    edit: MessagePatch | None = None
     way: Way | None = msgspec.field(default=None, name="with")
     code: Annotated[int, msgspec.Meta(ge=200, le=999)] | None = None
     text: str | None = None
@@ -79,7 +79,7 @@ class Release(Request, frozen=True, tag="release"):
             raise ValueError("`with`, `code` and `text` are said to whom something is refused: they need that verdict")
 
 
-AnyRequest = Reload | Rules | Sessions | HeldNow | Watch | Release
+AnyRequest = Reload | ListRules | ListSessions | ListHeld | WatchHeld | Release
 _decoder: msgspec.json.Decoder[AnyRequest] = msgspec.json.Decoder(AnyRequest)
 
 
@@ -88,13 +88,13 @@ class _Addressed(msgspec.Struct):
 
 
 def parse(line: bytes | bytearray) -> AnyRequest:
-    """The request in a line. `Wrong` with the name "malformed" when there is none."""
+    """The request in a line. `RequestError` with the name "malformed" when there is none."""
     try:
         return _decoder.decode(line)
     except msgspec.ValidationError as error:
-        raise Wrong("malformed", explained(error)) from None
+        raise RequestError("malformed", explained(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Wrong("malformed", f"a request is one line of JSON: {error}") from None
+        raise RequestError("malformed", f"a request is one line of JSON: {error}") from None
 
 
 def id_of(line: bytes | bytearray) -> int | str | None:

@@ -15,13 +15,13 @@ from typing import Any
 import msgspec
 import trio
 
-from amqproxy.control.desk import Answer, Desk, Listing
-from amqproxy.control.request import MAX_LINE, AnyRequest, Watch, Wrong, id_of, parse
+from amqproxy.control.request import MAX_LINE, AnyRequest, RequestError, WatchHeld, id_of, parse
+from amqproxy.control.request_handler import ListResponse, RequestHandler, Response
 from amqproxy.proxy.session import Session
 from amqproxy.supervision import contained, supervised
 from amqproxy.taps.record import encoded
 
-MAX_ASKERS = 64
+MAX_CONTROL_CLIENTS = 64
 """Who may ask at a time; others are told that it is busy."""
 
 MAX_EVENTS = 1_000
@@ -61,7 +61,7 @@ PATH_SIZE = 107
 """Octets of a Unix socket's name, at most."""
 
 
-class Occupied(Exception):
+class SocketUnavailable(Exception):
     """The socket cannot be had; the text says why."""
 
 
@@ -69,7 +69,7 @@ class Occupied(Exception):
 def opened(path: Path) -> Iterator[socket.socket]:
     """A socket that listens at `path`, for its owner only; gone from there in the end.
 
-    One that nobody listens at any more is replaced. `Occupied` when it cannot be had.
+    One that nobody listens at any more is replaced. `SocketUnavailable` when it cannot be had.
     """
     with socket.socket(socket.AF_UNIX) as listening:
         _bind(listening, path)
@@ -84,31 +84,31 @@ def opened(path: Path) -> Iterator[socket.socket]:
 
 def _bind(listening: socket.socket, path: Path) -> None:
     if len(os.fsencode(path)) > PATH_SIZE:
-        raise Occupied(f"control socket {path}: the name of a Unix socket has {PATH_SIZE} octets at most")
+        raise SocketUnavailable(f"control socket {path}: the name of a Unix socket has {PATH_SIZE} octets at most")
     is_stale = _is_stale(path)
     before = os.umask(0o177)
     try:
         if is_stale:
             path.unlink(missing_ok=True)
         listening.bind(os.fspath(path))
-        listening.listen(MAX_ASKERS)
+        listening.listen(MAX_CONTROL_CLIENTS)
     except OSError as error:
-        raise Occupied(f"control socket {path}: {error.strerror or error}") from None
+        raise SocketUnavailable(f"control socket {path}: {error.strerror or error}") from None
     finally:
         os.umask(before)
     listening.setblocking(False)
 
 
 def _is_stale(path: Path) -> bool:
-    """Is there a socket at which nobody listens? `Occupied` when somebody does, or it is something else."""
+    """Is there a socket at which nobody listens? `SocketUnavailable` when somebody does, or it is something else."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise Occupied(f"control socket {path}: {error.strerror or error}") from None
+        raise SocketUnavailable(f"control socket {path}: {error.strerror or error}") from None
     if not stat.S_ISSOCK(mode):
-        raise Occupied(f"control socket {path}: there is a file of that name, which is no socket")
+        raise SocketUnavailable(f"control socket {path}: there is a file of that name, which is no socket")
     with socket.socket(socket.AF_UNIX) as probe:
         probe.setblocking(False)
         try:
@@ -117,8 +117,8 @@ def _is_stale(path: Path) -> bool:
             return True
         except OSError as error:
             if error.errno != errno.EAGAIN:  # as many wait to be accepted as may
-                raise Occupied(f"control socket {path}: {error.strerror or error}") from None
-    raise Occupied(f"control socket {path}: another amqproxy listens there")
+                raise SocketUnavailable(f"control socket {path}: {error.strerror or error}") from None
+    raise SocketUnavailable(f"control socket {path}: another amqproxy listens there")
 
 
 def _mark(path: Path) -> tuple[int, int] | None:
@@ -130,12 +130,12 @@ def _mark(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-class Service:
+class ControlService:
     """Lets whoever connects ask the desk."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._askers: set[_Asker] = set()
+    def __init__(self, handler: RequestHandler) -> None:
+        self._handler = handler
+        self._clients: set[_ControlConnection] = set()
 
     async def run(self, listening: socket.socket) -> None:
         """Serve until cancelled."""
@@ -150,35 +150,37 @@ class Service:
 
     def note_hold(self, session: Session, number: int) -> None:
         """Let those know who watch."""
-        for asker in self._askers:
+        for client in self._clients:
             with contained("control event failed"):
-                asker.note_hold(session, number)
+                client.note_hold(session, number)
 
     def _has_room(self) -> bool:
         """Is there room for more of requests that are not whole?"""
-        return sum(asker.unread for asker in self._askers) <= MAX_UNREAD
+        return sum(client.unread for client in self._clients) <= MAX_UNREAD
 
     async def _serve(self, stream: trio.SocketStream) -> None:
-        asker = _Asker(stream, self._desk, self._has_room)
+        client = _ControlConnection(stream, self._handler, self._has_room)
         async with stream:
             with contained("control request failed"):
-                if len(self._askers) >= MAX_ASKERS:
+                if len(self._clients) >= MAX_CONTROL_CLIENTS:
                     with suppress(*GONE):
-                        await asker.say(_wrong(None, Wrong("busy", f"{MAX_ASKERS} others ask already")))
+                        await client.send_response(
+                            _error_response(None, RequestError("busy", f"{MAX_CONTROL_CLIENTS} others ask already"))
+                        )
                     return
-                self._askers.add(asker)
+                self._clients.add(client)
                 try:
-                    await asker.run()
+                    await client.run()
                 finally:
-                    self._askers.remove(asker)
+                    self._clients.remove(client)
 
 
-class _Asker:
+class _ControlConnection:
     """One who has connected: his requests in turn, and what he watches for."""
 
-    def __init__(self, stream: trio.SocketStream, desk: Desk, has_room: Callable[[], bool]) -> None:
+    def __init__(self, stream: trio.SocketStream, handler: RequestHandler, has_room: Callable[[], bool]) -> None:
         self._stream = stream
-        self._desk = desk
+        self._handler = handler
         self._has_room = has_room
         self._lock = trio.Lock()
         self._unread = bytearray()
@@ -195,7 +197,7 @@ class _Asker:
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
-            for task in (self._listen, self._tell):
+            for task in (self._serve_requests, self._send_events):
                 nursery.start_soon(self._until_gone, task, nursery.cancel_scope)
 
     async def _until_gone(self, task: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
@@ -206,27 +208,27 @@ class _Asker:
         finally:
             scope.cancel()
 
-    async def _listen(self) -> None:
+    async def _serve_requests(self) -> None:
         """Answer requests until there are no more."""
         while True:
             try:
                 line = await self._line()
-            except Wrong as wrong:
-                await self.say(_wrong(None, wrong))
+            except RequestError as failure:
+                await self.send_response(_error_response(None, failure))
                 return
             if line is None:
                 return
             await self._answer(line)
 
     async def _line(self) -> bytes | None:
-        """The next request; None when there are no more, or it takes too long to come. `Wrong` when it is too long."""
+        """The next request; None when there are no more, or it takes too long to come. `RequestError` when too long."""
         searched = 0
         began = trio.current_time()
         while (end := self._unread.find(b"\n", searched)) < 0:
             if len(self._unread) > MAX_LINE:
-                raise Wrong("too-long", f"a request has {MAX_LINE} octets at most")
+                raise RequestError("too-long", f"a request has {MAX_LINE} octets at most")
             if not self._has_room():
-                raise Wrong("busy", f"requests that are not whole have {MAX_UNREAD} octets already: ask again")
+                raise RequestError("busy", f"requests that are not whole have {MAX_UNREAD} octets already: ask again")
             searched = len(self._unread)
             timeout = LINE_TIMEOUT if searched else IDLE_TIMEOUT if self._excerpt is None else float("inf")
             with trio.move_on_at(began + timeout) as patience:
@@ -245,22 +247,22 @@ class _Asker:
             return
         try:
             request = parse(line)
-            if isinstance(request, Watch):
+            if isinstance(request, WatchHeld):
                 self._excerpt = request.body
-            answer = self._desk.answer(request)
-        except Wrong as wrong:
-            await self.say(_wrong(id_of(line), wrong))
+            answer = self._handler.answer(request)
+        except RequestError as failure:
+            await self.send_response(_error_response(id_of(line), failure))
             return
-        if isinstance(answer, Listing):
+        if isinstance(answer, ListResponse):
             async with self._lock:  # so that what happens meanwhile is told after it
-                await self._send(_right(request, await _listed(answer)))
+                await self._send(_ok_response(request, await _listed(answer)))
         else:
-            await self.say(_right(request, answer))
+            await self.send_response(_ok_response(request, answer))
 
     def note_hold(self, session: Session, number: int) -> None:
         if self._excerpt is None:
             return
-        held = self._desk.held(session, number, self._excerpt)
+        held = self._handler.held(session, number, self._excerpt)
         if held is None:
             return
         event = encoded({"event": "held", "held": held})
@@ -271,7 +273,7 @@ class _Asker:
             self._events_size += len(event)
         self._something.set()
 
-    async def _tell(self) -> None:
+    async def _send_events(self) -> None:
         """Say what happens, as long as somebody watches."""
         while True:
             await self._something.wait()
@@ -279,24 +281,24 @@ class _Asker:
             while self._events:
                 event = self._events.popleft()
                 self._events_size -= len(event)
-                await self.say(msgspec.Raw(event))
+                await self.send_response(msgspec.Raw(event))
                 if self._lost:
                     lost, self._lost = self._lost, 0
-                    await self.say({"event": "lost", "count": lost})
+                    await self.send_response({"event": "lost", "count": lost})
 
-    async def say(self, answer: Answer | msgspec.Raw) -> None:
+    async def send_response(self, answer: Response | msgspec.Raw) -> None:
         """One line. `TooSlowError` when he does not take it."""
         with trio.fail_after(SEND_TIMEOUT):
             async with self._lock:
                 await self._send(answer)
 
-    async def _send(self, answer: Answer | msgspec.Raw) -> None:
+    async def _send(self, answer: Response | msgspec.Raw) -> None:
         """The same for who holds the lock."""
         with trio.fail_after(SEND_TIMEOUT):
             await self._stream.send_all(encoded(answer) + b"\n")
 
 
-async def _listed(listing: Listing) -> Answer:
+async def _listed(listing: ListResponse) -> Response:
     """As many of the entries as an answer may hold. The proxy has its turn now and then while they are made."""
     entries: list[msgspec.Raw] = []
     size = left_out = 0
@@ -314,7 +316,7 @@ async def _listed(listing: Listing) -> Answer:
         if trio.current_time() - turn > TURN:
             await trio.lowlevel.checkpoint()
             turn = trio.current_time()
-    answer: Answer = {listing.name: entries}
+    answer: Response = {listing.name: entries}
     if left_out:
         answer["left_out"] = left_out
     return answer
@@ -324,9 +326,9 @@ def _addressed(id_: int | str | None) -> dict[str, Any]:
     return {} if id_ is None else {"id": id_}
 
 
-def _right(request: AnyRequest, answer: Answer) -> Answer:
+def _ok_response(request: AnyRequest, answer: Response) -> Response:
     return _addressed(request.id) | {"ok": True} | answer
 
 
-def _wrong(id_: int | str | None, wrong: Wrong) -> Answer:
-    return _addressed(id_) | {"ok": False, "error": wrong.name, "text": str(wrong)}
+def _error_response(id_: int | str | None, failure: RequestError) -> Response:
+    return _addressed(id_) | {"ok": False, "error": failure.name, "text": str(failure)}

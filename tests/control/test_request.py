@@ -6,19 +6,29 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from amqproxy.control.amendment import Amendment, Octets
-from amqproxy.control.held import Held
-from amqproxy.control.request import HeldNow, Release, Reload, Rules, Sessions, Watch, Wrong, id_of, parse
+from amqproxy.control.held_commands import HeldCommand
+from amqproxy.control.message_patch import Base64Bytes, MessagePatch
+from amqproxy.control.request import (
+    ListHeld,
+    ListRules,
+    ListSessions,
+    Release,
+    Reload,
+    RequestError,
+    WatchHeld,
+    id_of,
+    parse,
+)
 
 
 @pytest.mark.parametrize(
     ("line", "request_"),
     [
         (b'{"request": "reload"}', Reload()),
-        (b'{"request": "rules", "id": 7}\r', Rules(id=7)),
-        (b'{"request": "sessions", "id": "a"}', Sessions(id="a")),
-        (b'{"request": "held"}', HeldNow(body=1024)),
-        (b'{"request": "watch", "body": 0}', Watch(body=0)),
+        (b'{"request": "rules", "id": 7}\r', ListRules(id=7)),
+        (b'{"request": "sessions", "id": "a"}', ListSessions(id="a")),
+        (b'{"request": "held"}', ListHeld(body=1024)),
+        (b'{"request": "watch", "body": 0}', WatchHeld(body=0)),
         (b'{"request": "release", "session": 1, "number": 2}', Release(session=1, number=2)),
         (
             b'{"request": "release", "session": 1, "number": 2, "verdict": "refuse", "with": "nack", "code": 406}',
@@ -26,7 +36,7 @@ from amqproxy.control.request import HeldNow, Release, Reload, Rules, Sessions, 
         ),
         (
             b'{"request": "release", "session": 1, "number": 2, "edit": {"fields": {"a": 1}, "body": {"base64": ""}}}',
-            Release(session=1, number=2, edit=Amendment(fields={"a": 1}, body=Octets(""))),
+            Release(session=1, number=2, edit=MessagePatch(fields={"a": 1}, body=Base64Bytes(""))),
         ),
     ],
 )
@@ -55,7 +65,7 @@ def test_requests(line, request_):
     ],
 )
 def test_what_is_malformed(line, text):
-    with pytest.raises(Wrong, match=text) as wrong:
+    with pytest.raises(RequestError, match=text) as wrong:
         parse(line)
     assert wrong.value.name == "malformed"
 
@@ -75,4 +85,4 @@ def test_the_requests_on_the_page_are_understood():
     [held, release] = _BLOCK.findall(page)
     asked = [parse(line.encode()) for line in [*_ASKED.findall(page), release]]
     assert [type(each) for each in asked] == [Reload, Release, Release]
-    assert msgspec.json.decode(held, type=Held).method == "basic.publish"
+    assert msgspec.json.decode(held, type=HeldCommand).method == "basic.publish"

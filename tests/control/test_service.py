@@ -16,9 +16,9 @@ import trio.testing
 from structlog.testing import capture_logs
 
 from amqproxy.control import service
-from amqproxy.control.desk import Listing
-from amqproxy.control.request import HeldNow, Reload, Sessions, Watch
-from amqproxy.control.service import Occupied, Service, opened
+from amqproxy.control.request import ListHeld, ListSessions, Reload, WatchHeld
+from amqproxy.control.request_handler import ListResponse
+from amqproxy.control.service import ControlService, SocketUnavailable, opened
 
 
 class Desk:
@@ -27,14 +27,14 @@ class Desk:
     def __init__(self) -> None:
         self.entries: Iterable[Any] = []
 
-    def answer(self, request: Any) -> dict[str, Any] | Listing:
+    def answer(self, request: Any) -> dict[str, Any] | ListResponse:
         match request:
             case Reload():
                 raise AssertionError("a fault of ours")
-            case Sessions():
+            case ListSessions():
                 return {"sessions": "x" * 5_000_000}
-            case Watch() | HeldNow():
-                return Listing("held", iter(self.entries))
+            case WatchHeld() | ListHeld():
+                return ListResponse("held", iter(self.entries))
             case _:
                 return {"rules": []}
 
@@ -66,7 +66,7 @@ class Asker:
 
 
 class Served:
-    def __init__(self, path: Path, service: Service, desk: Desk, stack: AsyncExitStack) -> None:
+    def __init__(self, path: Path, service: ControlService, desk: Desk, stack: AsyncExitStack) -> None:
         self.path = path
         self.service = service
         self.desk = desk
@@ -83,7 +83,7 @@ async def served(directory: Path) -> AsyncIterator[Served]:
     with opened(path) as listening:
         async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
             desk = Desk()
-            one = Service(desk)  # type: ignore[arg-type]
+            one = ControlService(desk)  # type: ignore[arg-type]
             nursery.start_soon(one.run, listening)
             yield Served(path, one, desk, stack)
             nursery.cancel_scope.cancel()
@@ -112,7 +112,7 @@ def test_one_that_nobody_listens_at_is_replaced(tmp_path: Path) -> None:
 
 def test_one_that_somebody_listens_at_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "control"
-    with opened(path), pytest.raises(Occupied, match="another amqproxy listens there"), opened(path):
+    with opened(path), pytest.raises(SocketUnavailable, match="another amqproxy listens there"), opened(path):
         pass
     assert not path.exists()
 
@@ -141,7 +141,7 @@ def test_a_place_that_is_taken_away_is_no_trouble(tmp_path: Path) -> None:
 )
 def test_a_place_that_cannot_be_had(name: str, text: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(Occupied, match=text), opened(tmp_path / name):
+    with pytest.raises(SocketUnavailable, match=text), opened(tmp_path / name):
         pass
     assert (tmp_path / "file").exists()
 
@@ -157,7 +157,7 @@ def test_a_socket_that_cannot_be_removed_is_no_trouble(monkeypatch: pytest.Monke
     with capture_logs() as logged, opened(path):
         pass
     assert [entry["event"] for entry in logged if entry["log_level"] == "error"] == ["control socket not removed"]
-    with pytest.raises(Occupied, match="Read-only file system"), opened(path):
+    with pytest.raises(SocketUnavailable, match="Read-only file system"), opened(path):
         pass
 
 
@@ -179,7 +179,7 @@ async def test_requests_are_answered_in_turn_each_with_its_id(tmp_path: Path) ->
 
 
 async def test_many_ask_at_a_time_and_one_too_many_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "MAX_ASKERS", 3)
+    monkeypatch.setattr(service, "MAX_CONTROL_CLIENTS", 3)
     async with served(tmp_path) as place:
         askers = [await place.asker() for _ in range(3)]
         for _ in range(2):

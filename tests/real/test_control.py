@@ -15,7 +15,7 @@ import pika
 import pika.exceptions
 import pytest
 
-from amqproxy.control.counterpart import Counterpart
+from amqproxy.control.control_client import ControlClient
 from tests.real.poll import until
 from tests.real.proxy import Proxy, StartProxy, command
 from tests.real.rabbitmq import RabbitMQ
@@ -41,7 +41,7 @@ class Controlled:
         return done
 
     def held(self) -> list[dict[str, Any]]:
-        with Counterpart(self.path) as asked:
+        with ControlClient(self.path) as asked:
             return asked.ask("held")["held"]  # type: ignore[no-any-return]
 
     def one_held(self) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class Controlled:
     def release(self, **keys: Any) -> None:
         """Let go on the one that waits."""
         one = self.one_held()
-        with Counterpart(self.path) as asked:
+        with ControlClient(self.path) as asked:
             asked.ask("release", session=one["session"], number=one["number"], **keys)
 
 
@@ -258,7 +258,7 @@ def test_many_ask_at_a_time(controlled: Callable[..., Controlled]) -> None:
     together = threading.Barrier(20)
 
     def ask(_: int) -> int:
-        with Counterpart(house.path) as asked:
+        with ControlClient(house.path) as asked:
             together.wait(60)
             return sum(asked.ask("rules")["ok"] for _ in range(20))
 

@@ -19,7 +19,7 @@ import pika.exceptions
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 
-from amqproxy.control.counterpart import Counterpart
+from amqproxy.control.control_client import ControlClient
 from tests.real.poll import DEADLINE, until
 from tests.real.proxy import Program, command
 from tests.real.rabbitmq import RabbitMQ
@@ -130,7 +130,7 @@ class Example:
         return self.behind.queue_declare(queue, passive=True).method.message_count  # type: ignore[no-any-return]
 
     def ask(self, request: str, **keys: Any) -> dict[str, Any]:
-        with Counterpart(self._socket) as asked:
+        with ControlClient(self._socket) as asked:
             return asked.ask(request, **keys)
 
     def hits(self, rule: str, of: str = "hits") -> int:

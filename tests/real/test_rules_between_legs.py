@@ -343,9 +343,9 @@ def test_in_shadow_nothing_changes_and_all_is_counted(ruled: Ruled, tmp_path: An
         for kind in ("ok", "nack", "return", "drop", "close"):
             channel.basic_publish("amq.topic", f"a.{kind}", kind.encode(), mandatory=True)
         assert bodies(channel, queue) == [b"ok", b"nack", b"return", b"drop", b"close"]
-    from amqproxy.control.counterpart import Counterpart
+    from amqproxy.control.control_client import ControlClient
 
-    with Counterpart(tmp_path / "control") as asked:
+    with ControlClient(tmp_path / "control") as asked:
         counts = {each["name"]: (each["hits"], each["shadow_hits"]) for each in asked.ask("rules")["rules"]}
     assert [counts[f"rule {number}"] for number in range(4)] == [(0, 1)] * 4
     assert counts["rule 4"][0] == 0

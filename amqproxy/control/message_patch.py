@@ -22,13 +22,13 @@ UNEDITABLE = frozenset({"delivery_tag", "multiple", "no_wait", "consumer_tag"})
 """The fields of which both peers have to know the same."""
 
 
-class Octets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Base64Bytes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Octets that are no text, as records show them."""
 
     base64: str
 
 
-class Amendment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class MessagePatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """New values by their names, as records have them; null takes an entry of a table, or a property, away.
 
     `fields` are those of the method, in whose tables the entries that are not named stay. A `body` is the whole of it.
@@ -37,7 +37,7 @@ class Amendment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     fields: dict[str, Any] = {}
     properties: dict[str, Any] = {}
     headers: dict[str, Any] = {}
-    body: str | Octets | None = None
+    body: str | Base64Bytes | None = None
 
     def of(self, command: Command, seen: Seen) -> Command:
         """The command after it. `ValueError` says what cannot be."""
@@ -126,7 +126,7 @@ def _plain(value: Any) -> Any:
 
 
 def _octets(value: Any) -> bytes:
-    if isinstance(value, Octets):
+    if isinstance(value, Base64Bytes):
         return _decoded(value.base64)
     plain = _plain(value)
     if isinstance(plain, bytes):

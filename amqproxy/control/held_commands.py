@@ -12,7 +12,7 @@ from amqproxy.proxy.flow import Waiting
 from amqproxy.taps.record import arguments, plain_mapping
 
 
-class Held(msgspec.Struct, rename={"sender": "from"}, omit_defaults=True, kw_only=True):
+class HeldCommand(msgspec.Struct, rename={"sender": "from"}, omit_defaults=True, kw_only=True):
     """`since` and `until` are seconds since 1970; `size` is octets of body, of which `body` may be the first only.
 
     `will` is what becomes of it if nobody says anything else: the rules behind have been asked, too. What the command
@@ -36,12 +36,14 @@ class Held(msgspec.Struct, rename={"sender": "from"}, omit_defaults=True, kw_onl
     body: Any = None
 
 
-def described(waiting: Waiting, sender: Peer, *, session: int, connection: str, ahead: float, excerpt: int) -> Held:
+def held_command(
+    waiting: Waiting, sender: Peer, *, session: int, connection: str, ahead: float, excerpt: int
+) -> HeldCommand:
     """What waits, with so many octets of its body. `ahead` is by how much the time of day is ahead of our clock."""
     hold = waiting.hold
     assert hold is not None
     command = waiting.verdict.shown or waiting.verdict.command or waiting.original
-    held = Held(
+    held = HeldCommand(
         session=session,
         number=waiting.number,
         connection=connection,

@@ -8,49 +8,49 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.amqp091.frames import every_frame
 from amqproxy.amqp091.wire import Table
-from amqproxy.control import desk
-from amqproxy.control.amendment import Amendment
-from amqproxy.control.desk import Listing
-from amqproxy.control.request import HeldNow, Release, Reload, Rules, Sessions, Watch, Wrong
-from tests.control.house import HOLD, House, opened
+from amqproxy.control import request_handler
+from amqproxy.control.message_patch import MessagePatch
+from amqproxy.control.request import ListHeld, ListRules, ListSessions, Release, Reload, RequestError, WatchHeld
+from amqproxy.control.request_handler import ListResponse
+from tests.control.fake_sessions import HOLD, FakeSessions, opened
 
 
-def listed(house: House, request: Any) -> list[Any]:
-    answer = house.desk.answer(request)
-    assert isinstance(answer, Listing)
+def listed(proxy: FakeSessions, request: Any) -> list[Any]:
+    answer = proxy.handler.answer(request)
+    assert isinstance(answer, ListResponse)
     return list(answer.entries)
 
 
-async def held(house: House, **keys: Any) -> list[dict[str, Any]]:
+async def held(proxy: FakeSessions, **keys: Any) -> list[dict[str, Any]]:
     await wait_all_tasks_blocked()
-    found = listed(house, HeldNow(**keys))
+    found = listed(proxy, ListHeld(**keys))
     return msgspec.json.decode(msgspec.json.encode(found))  # type: ignore[no-any-return]
 
 
-async def release(house: House, **keys: Any) -> None:
+async def release(proxy: FakeSessions, **keys: Any) -> None:
     """Let go on the one that waits."""
-    [one] = await held(house)
-    assert house.desk.answer(Release(session=one["session"], number=one["number"], **keys)) == {}
+    [one] = await held(proxy)
+    assert proxy.handler.answer(Release(session=one["session"], number=one["number"], **keys)) == {}
     await wait_all_tasks_blocked()
 
 
 async def test_reload(autojump_clock: MockClock) -> None:
-    async with opened() as house:
-        assert house.desk.answer(Reload()) == {"rules": 1, "restart": []}
-        house.restart = ("limits.connections",)
-        assert house.desk.answer(Reload()) == {"rules": 1, "restart": ["limits.connections"]}
-        house.fault = "rules[0]: no"
-        with pytest.raises(Wrong, match="no") as wrong:
-            house.desk.answer(Reload())
+    async with opened() as proxy:
+        assert proxy.handler.answer(Reload()) == {"rules": 1, "restart": []}
+        proxy.restart = ("limits.connections",)
+        assert proxy.handler.answer(Reload()) == {"rules": 1, "restart": ["limits.connections"]}
+        proxy.fault = "rules[0]: no"
+        with pytest.raises(RequestError, match="no") as wrong:
+            proxy.handler.answer(Reload())
         assert wrong.value.name == "not-reloaded"
 
 
 async def test_rules_and_sessions(autojump_clock: MockClock) -> None:
     shadow = 'name = "tag"\naction = "tag"\ntags = ["a"]\nmode = "shadow"\nmatch.method = "basic.publish"'
-    async with opened(shadow, HOLD) as house:
-        house.says()
-        assert len(await held(house)) == 1
-        assert listed(house, Rules()) == [
+    async with opened(shadow, HOLD) as proxy:
+        proxy.says()
+        assert len(await held(proxy)) == 1
+        assert listed(proxy, ListRules()) == [
             {
                 "name": "tag",
                 "action": "tag",
@@ -72,7 +72,7 @@ async def test_rules_and_sessions(autojump_clock: MockClock) -> None:
                 "last_failure": "",
             },
         ]
-        assert listed(house, Sessions()) == [
+        assert listed(proxy, ListSessions()) == [
             {
                 "session": 1,
                 "connection": "c:1-p:2",
@@ -89,83 +89,85 @@ async def test_rules_and_sessions(autojump_clock: MockClock) -> None:
 
 async def test_sessions_show_what_redactions_leave() -> None:
     redact = 'name = "redact"\naction = "redact"\narguments = ["product"]\nfields = ["virtual_host"]'
-    async with opened(redact) as house:
-        crossing = house.session.crossing
+    async with opened(redact) as proxy:
+        crossing = proxy.session.crossing
         crossing.client = msgspec.structs.replace(crossing.client, properties={"product": "s3cret", "platform": "x"})
         crossing.judge.know(crossing.client)
-        [entry] = listed(house, Sessions())
+        [entry] = listed(proxy, ListSessions())
         assert (entry["product"], entry["vhost"], entry["user"]) == ("***", "***", "guest")
         assert crossing.client.properties["product"] == "s3cret"
 
 
 async def test_what_is_delayed_is_not_held() -> None:
     limit = 'name = "slow"\naction = "limit"\nof = "messages"\nrate = 0.05\nburst = 1'
-    async with opened(limit) as house:
-        house.says()
-        house.says()
-        assert await held(house) == []
-        [number] = house.session.crossing.waiting
-        with pytest.raises(Wrong, match="nothing held") as wrong:
-            house.desk.answer(Release(session=1, number=number))
+    async with opened(limit) as proxy:
+        proxy.says()
+        proxy.says()
+        assert await held(proxy) == []
+        [number] = proxy.session.crossing.waiting
+        with pytest.raises(RequestError, match="nothing held") as wrong:
+            proxy.handler.answer(Release(session=1, number=number))
         assert wrong.value.name == "not-held"
-        assert house.desk.held(house.session, number, 10) is None
-        assert house.desk.held(house.session, 99, 10) is None
+        assert proxy.handler.held(proxy.session, number, 10) is None
+        assert proxy.handler.held(proxy.session, 99, 10) is None
 
 
 async def test_what_is_held_is_shown_as_much_as_is_asked(autojump_clock: MockClock) -> None:
-    async with opened() as house:
-        house.says("key", b"0123456789")
-        [one] = await held(house, body=3)
+    async with opened() as proxy:
+        proxy.says("key", b"0123456789")
+        [one] = await held(proxy, body=3)
         assert (one["arguments"]["routing_key"], one["size"], one["body"]) == ("key", 10, "012")
         assert one["until"] - one["since"] == 60
-        assert listed(house, Watch(body=3)) == listed(house, HeldNow(body=3))
+        assert listed(proxy, WatchHeld(body=3)) == listed(proxy, ListHeld(body=3))
 
 
 async def test_what_is_gone_by_the_time_that_it_is_its_turn_is_left_out(autojump_clock: MockClock) -> None:
-    async with opened() as house:
-        house.says()
-        house.stage.client.perform("2: queue.declare")
+    async with opened() as proxy:
+        proxy.says()
+        proxy.stage.client.perform("2: queue.declare")
         await wait_all_tasks_blocked()
-        answer = house.desk.answer(HeldNow())
-        assert isinstance(answer, Listing)
+        answer = proxy.handler.answer(ListHeld())
+        assert isinstance(answer, ListResponse)
         first = next(answer.entries)
         for number in (first.number, first.number + 1):
-            house.desk.answer(Release(session=1, number=number))
+            proxy.handler.answer(Release(session=1, number=number))
         assert list(answer.entries) == []
 
 
 async def test_clients_may_call_themselves_what_they_like() -> None:
     """By bytes that are no UTF-8, tables, or texts without end."""
-    async with opened() as house:
-        crossing = house.session.crossing
+    async with opened() as proxy:
+        crossing = proxy.session.crossing
         properties = {"product": "a\udcff", "connection_name": Table({"x": "\udc80"})}
         crossing.client = msgspec.structs.replace(
             crossing.client, user="\udcfe" * 10_000, vhost="v\udcff", properties=properties
         )
         crossing.judge.know(crossing.client)
-        [entry] = listed(house, Sessions())
+        [entry] = listed(proxy, ListSessions())
         shown = msgspec.json.decode(msgspec.json.encode(entry))
     assert (shown["product"], shown["vhost"]) == ("a\\udcff", "v\\udcff")
     assert "x" in shown["name"]
-    assert len(shown["user"]) == 6 * desk.MOST_TEXT
+    assert len(shown["user"]) == 6 * request_handler.MOST_TEXT
 
 
 # --- what becomes of it
 
 
 async def test_it_passes_as_it_is(autojump_clock: MockClock) -> None:
-    async with opened() as house:
-        house.stage.client.perform("1: basic.publish, 1: header 5, 1: body 5, 1: basic.ack")
-        await release(house)
-        assert await house.stage.broker.sees() == "1: basic.publish, 1: header 5, 1: body 5, 1: basic.ack"
+    async with opened() as proxy:
+        proxy.stage.client.perform("1: basic.publish, 1: header 5, 1: body 5, 1: basic.ack")
+        await release(proxy)
+        assert await proxy.stage.broker.sees() == "1: basic.publish, 1: header 5, 1: body 5, 1: basic.ack"
 
 
 async def test_it_passes_edited(autojump_clock: MockClock) -> None:
-    async with opened() as house:
-        house.says("old", b"old", headers=Table({"a": 1}), priority=4)
-        edit = Amendment(fields={"routing_key": "new"}, headers={"b": 2}, properties={"priority": None}, body="newer")
-        await release(house, edit=edit)
-        method, header, body = every_frame(house.stage.broker.look(), 0)
+    async with opened() as proxy:
+        proxy.says("old", b"old", headers=Table({"a": 1}), priority=4)
+        edit = MessagePatch(
+            fields={"routing_key": "new"}, headers={"b": 2}, properties={"priority": None}, body="newer"
+        )
+        await release(proxy, edit=edit)
+        method, header, body = every_frame(proxy.stage.broker.look(), 0)
         assert (method.method.exchange, method.method.routing_key) == ("x", "new")
         assert (header.header.properties.headers, header.header.properties.priority) == ({"a": 1, "b": 2}, None)
         assert (header.header.body_size, body.payload) == (5, b"newer")
@@ -176,25 +178,25 @@ async def test_it_passes_edited(autojump_clock: MockClock) -> None:
     [({"fields": {"queue": "x"}}, "wrong-edit"), ({"headers": {"x": {"base64": "%"}}}, "wrong-edit")],
 )
 async def test_a_wrong_edit_leaves_it_waiting(edit: Any, name: str, autojump_clock: MockClock) -> None:
-    async with opened() as house:
-        house.says()
-        with pytest.raises(Wrong) as wrong:
-            await release(house, edit=Amendment(**edit))
+    async with opened() as proxy:
+        proxy.says()
+        with pytest.raises(RequestError) as wrong:
+            await release(proxy, edit=MessagePatch(**edit))
         assert wrong.value.name == name
-        assert len(await held(house)) == 1
+        assert len(await held(proxy)) == 1
 
 
 async def test_what_another_rule_refuses_is_not_edited(autojump_clock: MockClock) -> None:
     refuse = 'name = "no"\naction = "refuse"\nmatch.method = "basic.publish"'
-    async with opened(HOLD, refuse) as house:
-        house.says()
-        [one] = await held(house)
+    async with opened(HOLD, refuse) as proxy:
+        proxy.says()
+        [one] = await held(proxy)
         assert one["will"] == "go no further"
-        with pytest.raises(Wrong) as wrong:
-            await release(house, edit=Amendment(body="x"))
+        with pytest.raises(RequestError) as wrong:
+            await release(proxy, edit=MessagePatch(body="x"))
         assert wrong.value.name == "not-passing"
-        await release(house)
-        assert await house.stage.client.sees() == "1: channel.close 403"
+        await release(proxy)
+        assert await proxy.stage.client.sees() == "1: channel.close 403"
 
 
 @pytest.mark.parametrize(
@@ -215,45 +217,45 @@ async def test_what_another_rule_refuses_is_not_edited(autojump_clock: MockClock
 async def test_it_goes_no_further(
     said: str, release_: dict[str, Any], client: str, broker: str | None, autojump_clock: MockClock
 ) -> None:
-    async with opened() as house:
-        house.stage.client.perform(said)
-        await release(house, **release_)
-        assert await house.stage.client.sees() == client
+    async with opened() as proxy:
+        proxy.stage.client.perform(said)
+        await release(proxy, **release_)
+        assert await proxy.stage.client.sees() == client
         if broker is not None:
-            assert await house.stage.broker.sees() == broker
+            assert await proxy.stage.broker.sees() == broker
 
 
 async def test_a_refusal_says_which_rule_held_it_or_what_it_is_told_to(autojump_clock: MockClock) -> None:
-    async with opened() as house:
-        house.stage.client.perform("1: queue.declare, 2: queue.declare")
+    async with opened() as proxy:
+        proxy.stage.client.perform("1: queue.declare, 2: queue.declare")
         await wait_all_tasks_blocked()
-        first, second = (each.number for each in listed(house, HeldNow()))
-        house.desk.answer(Release(session=1, number=first, verdict="refuse"))
-        house.desk.answer(Release(session=1, number=second, verdict="refuse", text="not {user}"))
+        first, second = (each.number for each in listed(proxy, ListHeld()))
+        proxy.handler.answer(Release(session=1, number=first, verdict="refuse"))
+        proxy.handler.answer(Release(session=1, number=second, verdict="refuse", text="not {user}"))
         await wait_all_tasks_blocked()
-        texts = [frame.method.reply_text for frame in every_frame(house.stage.client.look(), 0)]
+        texts = [frame.method.reply_text for frame in every_frame(proxy.stage.client.look(), 0)]
         assert "refused for user 'guest' by rule 'look'" in texts[0]
         assert texts[1] == "not {user}"
 
 
 async def test_what_somebody_waits_for_is_neither_refused_nor_dropped(autojump_clock: MockClock) -> None:
-    async with opened() as house:
-        house.stage.client.perform("1: queue.declare")
-        with pytest.raises(Wrong, match=r"queue\.declare has no `drop`: there is close") as wrong:
-            await release(house, verdict="drop")
+    async with opened() as proxy:
+        proxy.stage.client.perform("1: queue.declare")
+        with pytest.raises(RequestError, match=r"queue\.declare has no `drop`: there is close") as wrong:
+            await release(proxy, verdict="drop")
         assert wrong.value.name == "not-refusable"
-        await release(house)
-        house.stage.broker.perform("1: queue.declare-ok")
+        await release(proxy)
+        proxy.stage.broker.perform("1: queue.declare-ok")
         for verdict in ("drop", "refuse"):
-            with pytest.raises(Wrong, match=r"queue\.declare-ok of the server cannot be refused"):
-                await release(house, verdict=verdict)
-        await release(house)
-        assert await house.stage.client.sees() == "1: queue.declare-ok"
+            with pytest.raises(RequestError, match=r"queue\.declare-ok of the server cannot be refused"):
+                await release(proxy, verdict=verdict)
+        await release(proxy)
+        assert await proxy.stage.client.sees() == "1: queue.declare-ok"
 
 
 @pytest.mark.parametrize(("session", "number", "name"), [(9, 1, "no-session"), (1, 99, "not-held")])
 async def test_what_is_not_there(session: int, number: int, name: str, autojump_clock: MockClock) -> None:
-    async with opened() as house:
-        with pytest.raises(Wrong) as wrong:
-            house.desk.answer(Release(session=session, number=number))
+    async with opened() as proxy:
+        with pytest.raises(RequestError) as wrong:
+            proxy.handler.answer(Release(session=session, number=number))
         assert wrong.value.name == name

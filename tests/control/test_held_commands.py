@@ -7,7 +7,7 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.grammar import CLIENT
 from amqproxy.amqp091.methods import BasicPublish, ConnectionUpdateSecret, QueueDeclare
 from amqproxy.amqp091.properties import Properties
-from amqproxy.control.held import described, shown_body
+from amqproxy.control.held_commands import held_command, shown_body
 from amqproxy.proxy.flow import Waiting
 from amqproxy.rules.verdict import Hold, Verdict
 
@@ -17,7 +17,7 @@ PUBLISH = Command(3, BasicPublish(exchange="orders", routing_key="new"), Propert
 def shown(original, **verdict):
     verdict = Verdict(**{"command": original, "hold": Hold("look", 60.0, passes_at_timeout=False)} | verdict)
     waiting = Waiting(original, verdict, 10.0, 70.0, 5)
-    held = described(waiting, CLIENT, session=2, connection="c-p", ahead=1000.0, excerpt=4)
+    held = held_command(waiting, CLIENT, session=2, connection="c-p", ahead=1000.0, excerpt=4)
     return msgspec.json.decode(msgspec.json.encode(held))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from amqproxy.control import lines
+from amqproxy.control import formatting
 
 HELD: dict[str, Any] = {
     "session": 3,
@@ -28,7 +28,7 @@ HELD: dict[str, Any] = {
 
 def test_rules() -> None:
     entry = {"name": "a rule", "action": "acl", "mode": "enforce", "hits": 2, "shadow_hits": 0, "errors": 0}
-    assert list(lines.rules([entry, entry | {"mode": "shadow", "shadow_hits": 5, "errors": 1}])) == [
+    assert list(formatting.rules([entry, entry | {"mode": "shadow", "shadow_hits": 5, "errors": 1}])) == [
         '"a rule"  acl: 2 hits',
         '"a rule"  acl, in shadow: 5 hits, failed 1 times',
     ]
@@ -37,7 +37,7 @@ def test_rules() -> None:
 def test_sessions() -> None:
     entry = {"session": 1, "connection": "c-p", "state": "open", "user": "guest", "vhost": "/", "product": "pika"}
     entry |= {"name": "", "channels": 2, "held": 1}
-    assert list(lines.sessions([entry, entry | {"held": 0}])) == [
+    assert list(formatting.sessions([entry, entry | {"held": 0}])) == [
         "#1 c-p open, 2 channels, 1 held  user=guest vhost=/ product=pika",
         "#1 c-p open, 2 channels  user=guest vhost=/ product=pika",
     ]
@@ -45,7 +45,7 @@ def test_sessions() -> None:
 
 @pytest.mark.parametrize(("left", "said"), [(90.2, "90"), (-5.0, "0")])
 def test_held(left: float, said: str) -> None:
-    assert list(lines.held(HELD | {"until": time.time() + left})) == [
+    assert list(formatting.held(HELD | {"until": time.time() + left})) == [
         f'3 12  "every refund", is refused in {said} s',
         "    → ch 1  basic.publish  routing_key=refunds.new",
         "      priority=1",
@@ -56,7 +56,7 @@ def test_held(left: float, said: str) -> None:
 def test_held_by_the_broker_and_no_message() -> None:
     entry = {name: value for name, value in HELD.items() if name not in ("properties", "size", "body")}
     entry |= {"from": "server", "on_timeout": "pass", "will": "go no further", "method": "queue.declare-ok"}
-    first, *others = lines.held(entry)
+    first, *others = formatting.held(entry)
     assert "goes on in 0 s" in first
     assert others == [
         "    ← ch 1  queue.declare-ok  routing_key=refunds.new",

@@ -10,14 +10,14 @@ from typing import Any, Self
 
 import msgspec
 
-from amqproxy.control.request import Wrong
+from amqproxy.control.request import RequestError
 
 TIMEOUT = 30.0
 """Seconds to wait for an answer."""
 
 
-class Counterpart:
-    """A connection to a proxy's control socket. `Wrong` with the name "unreachable" when there is none."""
+class ControlClient:
+    """A connection to a proxy's control socket. `RequestError` with the name "unreachable" when there is none."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -28,7 +28,7 @@ class Counterpart:
         except OSError as error:
             self._socket.close()
             reason = error.strerror or str(error)
-            raise Wrong("unreachable", f"no amqproxy answers at {path}: {reason}") from None
+            raise RequestError("unreachable", f"no amqproxy answers at {path}: {reason}") from None
         self._lines = self._socket.makefile("rb")
 
     def __enter__(self) -> Self:
@@ -41,19 +41,19 @@ class Counterpart:
         self._socket.close()
 
     def ask(self, request: str, **arguments: Any) -> dict[str, Any]:
-        """What is answered. `Wrong` with the proxy's own word for what is wrong."""
-        said = {"request": request} | {name: value for name, value in arguments.items() if value is not None}
+        """What is answered. `RequestError` with the proxy's own word for what is wrong."""
+        message = {"request": request} | {name: value for name, value in arguments.items() if value is not None}
         try:
-            self._socket.sendall(msgspec.json.encode(said) + b"\n")
+            self._socket.sendall(msgspec.json.encode(message) + b"\n")
         except UnicodeEncodeError:
-            raise Wrong("malformed", "a text of the request is not UTF-8") from None
+            raise RequestError("malformed", "a text of the request is not UTF-8") from None
         except OSError as error:
-            raise Wrong("unreachable", f"{self._path}: {error.strerror or error}") from None
+            raise RequestError("unreachable", f"{self._path}: {error.strerror or error}") from None
         answer = self._read()
         if answer is None:
-            raise Wrong("unreachable", f"{self._path}: amqproxy is gone")
+            raise RequestError("unreachable", f"{self._path}: amqproxy is gone")
         if not answer.get("ok"):
-            raise Wrong(str(answer.get("error")), str(answer.get("text")))
+            raise RequestError(str(answer.get("error")), str(answer.get("text")))
         return answer
 
     def events(self) -> Iterator[dict[str, Any]]:
@@ -66,5 +66,5 @@ class Counterpart:
         try:
             line = self._lines.readline()
         except OSError as error:
-            raise Wrong("unreachable", f"{self._path}: {error.strerror or error}") from None
+            raise RequestError("unreachable", f"{self._path}: {error.strerror or error}") from None
         return msgspec.json.decode(line, type=dict[str, Any]) if line else None

@@ -7,7 +7,7 @@ from amqproxy.amqp091.grammar import CLIENT
 from amqproxy.amqp091.methods import BasicAck, BasicPublish, BasicQos, ConnectionUpdateSecret, QueueDeclare
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Field, Table
-from amqproxy.control.amendment import Amendment, Octets
+from amqproxy.control.message_patch import Base64Bytes, MessagePatch
 from amqproxy.rules.seen import Client, Seen
 
 HEADERS = Table([Field("n", "s", 5), Field("token", "S", "secret"), Field("old", "t", True)])
@@ -16,7 +16,7 @@ DECLARE = Command(1, QueueDeclare(queue="q", arguments=Table([Field("x-max-lengt
 
 
 def amended(command, **changes):
-    return Amendment(**changes).of(command, Seen(sender=CLIENT, command=command, client=Client()))
+    return MessagePatch(**changes).of(command, Seen(sender=CLIENT, command=command, client=Client()))
 
 
 def test_nothing_changes_nothing():
@@ -59,7 +59,7 @@ def test_properties_headers_and_body():
     assert list(headers) == ["n", "token", "more"]
     assert headers["n"] == b"hi"
     assert edited.body == b"other"
-    assert amended(PUBLISH, body=Octets("/w==")).body == b"\xff"
+    assert amended(PUBLISH, body=Base64Bytes("/w==")).body == b"\xff"
     assert amended(PUBLISH, body="").body == b""
     assert amended(Command(1, BasicPublish()), headers={"a": 1}).properties.headers == {"a": 1}
 
@@ -80,7 +80,7 @@ def test_properties_headers_and_body():
         (Command(1, BasicQos()), {"fields": {"prefetch_count": 65_536}}, "is a number of 16 bits"),
         (PUBLISH, {"properties": {"prio": 1}}, "`prio` is no property of a message: there are"),
         (PUBLISH, {"properties": {"priority": "high"}}, "is a number of 8 bits"),
-        (PUBLISH, {"body": Octets("%")}, "is no base64"),
+        (PUBLISH, {"body": Base64Bytes("%")}, "is no base64"),
         (Command(0, ConnectionUpdateSecret()), {"fields": {"new_secret": {}}}, "is no text"),
     ],
 )
@@ -92,7 +92,9 @@ def test_what_cannot_be(command, changes, text):
 def test_what_rules_cover_stays_covered():
     masked = Table([Field("n", "s", 5), Field("token", "S", "***"), Field("old", "t", True)])
     shown = Command(1, PUBLISH.method, Properties(headers=masked, priority=1), b"***")
-    change = Amendment(fields={"routing_key": "c"}, headers={"token": "new", "n": 6, "old": None}, body="secret, too")
+    change = MessagePatch(
+        fields={"routing_key": "c"}, headers={"token": "new", "n": 6, "old": None}, body="secret, too"
+    )
     edited = change.of(PUBLISH, Seen(sender=CLIENT, command=PUBLISH, client=Client()))
     covered = change.covered(PUBLISH, shown, edited)
     assert edited.properties.headers == {"n": 6, "token": "new"}
@@ -100,5 +102,5 @@ def test_what_rules_cover_stays_covered():
     assert covered.method.routing_key == "c"
     assert covered.properties.headers == {"n": 6, "token": "***"}
     assert covered.body == b"***"
-    of_method = Amendment().covered(DECLARE, Command(1, QueueDeclare(queue="***")), DECLARE)
+    of_method = MessagePatch().covered(DECLARE, Command(1, QueueDeclare(queue="***")), DECLARE)
     assert of_method.method.queue == "***"

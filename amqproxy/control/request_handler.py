@@ -8,16 +8,16 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from amqproxy.amqp091.grammar import Peer
-from amqproxy.control.held import Held, described
+from amqproxy.control.held_commands import HeldCommand, held_command
 from amqproxy.control.request import (
     AnyRequest,
-    HeldNow,
+    ListHeld,
+    ListRules,
+    ListSessions,
     Release,
     Reload,
-    Rules,
-    Sessions,
-    Watch,
-    Wrong,
+    RequestError,
+    WatchHeld,
 )
 from amqproxy.proxy.crossing import Crossing
 from amqproxy.proxy.flow import Flow, Waiting
@@ -32,10 +32,10 @@ from amqproxy.rules.verdict import Verdict
 MOST_TEXT = 1024
 """Characters that are shown of a text of a client's about itself."""
 
-Answer = dict[str, Any]
+Response = dict[str, Any]
 
 
-class Listing(NamedTuple):
+class ListResponse(NamedTuple):
     """What an answer lists under a name. The entries are made one by one, as they are asked for: there may be many."""
 
     name: str
@@ -46,14 +46,14 @@ class NotReloaded(Exception):
     """The config is wrong, or there is none; the text says what is."""
 
 
-class House(Protocol):
+class SessionRegistry(Protocol):
     """What the desk has to know of a proxy's `Server`."""
 
     sessions: dict[int, Session]
     rules: RuleSet
 
 
-class Desk:
+class RequestHandler:
     """Answers what is asked about one proxy. `reload` gives the keys of what needs a restart, or raises `NotReloaded`.
 
     `now` is our clock, `time` the time of day, both in seconds.
@@ -61,37 +61,37 @@ class Desk:
 
     def __init__(
         self,
-        house: House,
+        registry: SessionRegistry,
         reload: Callable[[], tuple[str, ...]],
         *,
         now: Callable[[], float],
         time: Callable[[], float],
     ) -> None:
-        self._house = house
+        self._registry = registry
         self._reload = reload
         self._now = now
         self._time = time
 
-    def answer(self, request: AnyRequest) -> Answer | Listing:
-        """What there is to say. `Wrong` where what is asked cannot be done."""
+    def answer(self, request: AnyRequest) -> Response | ListResponse:
+        """What there is to say. `RequestError` where what is asked cannot be done."""
         match request:
             case Reload():
                 try:
                     restart = self._reload()
                 except NotReloaded as fault:
-                    raise Wrong("not-reloaded", str(fault)) from None
-                return {"rules": len(self._house.rules.rules), "restart": list(restart)}
-            case Rules():
-                return Listing("rules", self._rules())
-            case Sessions():
-                return Listing("sessions", map(self._session, list(self._house.sessions.values())))
-            case HeldNow() | Watch():
-                return Listing("held", self._held(request.body))
+                    raise RequestError("not-reloaded", str(fault)) from None
+                return {"rules": len(self._registry.rules.rules), "restart": list(restart)}
+            case ListRules():
+                return ListResponse("rules", self._rules())
+            case ListSessions():
+                return ListResponse("sessions", map(self._session, list(self._registry.sessions.values())))
+            case ListHeld() | WatchHeld():
+                return ListResponse("held", self._held(request.body))
             case Release():
                 self._release(request)
                 return {}
 
-    def held(self, session: Session, number: int, excerpt: int) -> Held | None:
+    def held(self, session: Session, number: int, excerpt: int) -> HeldCommand | None:
         """What waits under that number; None when it does no more, or only for its time."""
         crossing = session.crossing
         found = crossing.waiting.get(number) if crossing is not None else None
@@ -99,10 +99,10 @@ class Desk:
 
     # --- what there is
 
-    def _rules(self) -> Iterator[Answer]:
-        for session in self._house.sessions.values():
+    def _rules(self) -> Iterator[Response]:
+        for session in self._registry.sessions.values():
             session.count_unseen()
-        counts = self._house.rules.counts()
+        counts = self._registry.rules.counts()
         return iter(
             {
                 "name": rule.name,
@@ -114,10 +114,10 @@ class Desk:
                 "verdicts": counts[rule.name].verdicts,
                 "last_failure": counts[rule.name].last_failure,
             }
-            for rule in self._house.rules.rules
+            for rule in self._registry.rules.rules
         )
 
-    def _session(self, session: Session) -> Answer:
+    def _session(self, session: Session) -> Response:
         client, connection = session.shown, session.client.connection
         crossing = session.crossing
         return {
@@ -132,35 +132,37 @@ class Desk:
             "held": 0 if crossing is None else sum(flow.is_held for _, flow in crossing.waiting.values()),
         }
 
-    def _held(self, excerpt: int) -> Iterator[Held]:
+    def _held(self, excerpt: int) -> Iterator[HeldCommand]:
         """What waits now, without what is gone by the time that its entry is made."""
         found = [
             (session, strait, flow)
-            for session in self._house.sessions.values()
+            for session in self._registry.sessions.values()
             if session.crossing is not None
             for strait, flow in session.crossing.waiting.values()
         ]
-        described = (self._described(*each, excerpt) for each in found)
-        return (each for each in described if each is not None)
+        held_command = (self._described(*each, excerpt) for each in found)
+        return (each for each in held_command if each is not None)
 
-    def _described(self, session: Session, strait: Strait, flow: Flow, excerpt: int) -> Held | None:
+    def _described(self, session: Session, strait: Strait, flow: Flow, excerpt: int) -> HeldCommand | None:
         if flow.waiting is None or not flow.is_held:
             return None
         ahead = self._time() - self._now()
-        return described(
+        return held_command(
             flow.waiting, flow.sender, session=session.number, connection=session.name, ahead=ahead, excerpt=excerpt
         )
 
     # --- what becomes of what waits
 
     def _release(self, request: Release) -> None:
-        session = self._house.sessions.get(request.session)
+        session = self._registry.sessions.get(request.session)
         if session is None:
-            raise Wrong("no-session", f"there is no session {request.session}")
+            raise RequestError("no-session", f"there is no session {request.session}")
         crossing = session.crossing
         found = crossing.waiting.get(request.number) if crossing is not None else None
         if crossing is None or found is None or found[1].waiting is None or not found[1].is_held:
-            raise Wrong("not-held", f"session {request.session} has nothing held under the number {request.number}")
+            raise RequestError(
+                "not-held", f"session {request.session} has nothing held under the number {request.number}"
+            )
         strait, flow = found
         waiting = found[1].waiting
         seen = _seen(crossing, strait.number, flow.sender, waiting)
@@ -190,12 +192,12 @@ def _verdict(request: Release, waiting: Waiting, seen: Seen) -> Verdict | None:
         return None
     verdict = waiting.verdict
     if verdict.command is None:
-        raise Wrong("not-passing", "the rules let it go no further, and so there is nothing to edit")
+        raise RequestError("not-passing", "the rules let it go no further, and so there is nothing to edit")
     try:
         edited = request.edit.of(verdict.command, seen)
         _ = edited.encode(0)
     except (ValueError, OverflowError) as error:
-        raise Wrong("wrong-edit", str(error)) from None
+        raise RequestError("wrong-edit", str(error)) from None
     shown = verdict.shown
     if shown is not None:
         shown = request.edit.covered(verdict.command, shown, edited)
@@ -208,9 +210,11 @@ def _refused(
     name = seen.command.method.name
     ways = WAYS.get((seen.sender, name))
     if ways is None:
-        raise Wrong("not-refusable", f"{name} of the {seen.sender} cannot be refused or dropped: somebody waits for it")
+        raise RequestError(
+            "not-refusable", f"{name} of the {seen.sender} cannot be refused or dropped: somebody waits for it"
+        )
     if way is not None and way not in ways:
-        raise Wrong("not-refusable", f"{name} has no `{way}`: there is {', '.join(ways)}")
+        raise RequestError("not-refusable", f"{name} has no `{way}`: there is {', '.join(ways)}")
     assert waiting.hold is not None
     literal = None if text is None else text.replace("{", "{{").replace("}", "}}")
     rule = Refuse(name=waiting.hold.name, way=way, code=code, text=literal)

@@ -1,4 +1,4 @@
-"""A proxy of one session, which a test plays: what a desk is asked about."""
+"""A proxy of one session, which a test plays: what a handler is asked about."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,7 +8,7 @@ from typing import Any
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.properties import Properties
-from amqproxy.control.desk import Desk, NotReloaded
+from amqproxy.control.request_handler import NotReloaded, RequestHandler
 from amqproxy.rules.judge import RuleSet
 from tests.proxy.stage import OPEN, Stage, staged
 from tests.rules.scene import rule
@@ -21,13 +21,13 @@ HOLD = """
 """
 
 
-class House:
-    """What a desk knows of a proxy's server, and the stage of its one session."""
+class FakeSessions:
+    """What a handler knows of a proxy's server, and the stage of its one session."""
 
-    def __init__(self, stage: Stage, rules: RuleSet, desk: Desk) -> None:
+    def __init__(self, stage: Stage, rules: RuleSet, handler: RequestHandler) -> None:
         self.stage = stage
         self.rules = rules
-        self.desk = desk
+        self.handler = handler
         self.fault = ""
         self.restart: tuple[str, ...] = ()
 
@@ -47,11 +47,13 @@ class House:
 
 
 @asynccontextmanager
-async def opened(*rules: str) -> AsyncIterator[House]:
-    """An open connection under these rules, and a desk that is asked at half past a thousand."""
+async def opened(*rules: str) -> AsyncIterator[FakeSessions]:
+    """An open connection under these rules, and a handler that is asked at half past a thousand."""
     ruleset = RuleSet([rule(each) for each in rules or (HOLD,)])
     server = SimpleNamespace(sessions={}, rules=ruleset)
     async with staged(OPEN, rules=ruleset) as stage:
         server.sessions[stage.session.number] = stage.session
-        house = House(stage, ruleset, Desk(server, lambda: house.reload(), now=lambda: 500.0, time=lambda: 1500.0))
+        house = FakeSessions(
+            stage, ruleset, RequestHandler(server, lambda: house.reload(), now=lambda: 500.0, time=lambda: 1500.0)
+        )
         yield house
