@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from itertools import count
@@ -33,6 +34,9 @@ BREATHER = 0.1
 
 COUNT_INTERVAL = 1.0
 """Seconds after which rules have counted what passed them."""
+
+SESSIONS_A_TURN = 50
+"""Sessions handled in one turn of the loop where all of them are."""
 
 LAST_WORDS = 1.0
 """Seconds of the drain's timeout that are kept for those whom it has to cut off, to tell them."""
@@ -70,13 +74,44 @@ class Server:
         self._log = structlog.get_logger()
         self._is_empty = trio.Event()
         self._rule_log = RuleLog(trio.current_time)
+        self._to_move: deque[Session] = deque()
+        self._rules_replaced = trio.Event()
 
     def obey(self, rules: RuleSet) -> None:
-        """Let all sessions, those that there are too, go by other rules from here on."""
+        """Apply other rules: to sessions to come and to the first of those there are at once, to the rest in turns.
+
+        A session that is still to be moved when rules are replaced again goes by the newest only.
+        """
         self.rules = rules
-        for session in list(self.sessions.values()):
-            with session.contained():
-                session.obey(rules)
+        self._to_move = deque(self.sessions.values())
+        self._move_some()
+        self._rules_replaced.set()
+
+    def _move_some(self) -> None:
+        """Apply the rules to SESSIONS_A_TURN of the sessions that still go by others."""
+        for _ in range(min(SESSIONS_A_TURN, len(self._to_move))):
+            session = self._to_move.popleft()
+            if session.number in self.sessions:
+                with session.contained():
+                    session.obey(self.rules)
+
+    async def _keep_moving(self) -> None:
+        """Apply replaced rules to the sessions that `obey` has left."""
+        while True:
+            while self._to_move:
+                await trio.lowlevel.checkpoint()
+                self._move_some()
+            self._rules_replaced = trio.Event()
+            await self._rules_replaced.wait()
+
+    async def _for_each(self, do: Callable[[Session], None]) -> None:
+        """Call `do` with each session that there is now and has not ended by its turn, SESSIONS_A_TURN in one turn."""
+        for done, session in enumerate(list(self.sessions.values()), 1):
+            if session.number in self.sessions:
+                with session.contained():
+                    do(session)
+            if not done % SESSIONS_A_TURN:
+                await trio.lowlevel.checkpoint()
 
     async def serve(
         self, listeners: list[tuple[trio.SocketListener, ssl.SSLContext | None]], drain: trio.Event
@@ -85,6 +120,7 @@ class Server:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(kept_up, "sessions not watched", watchdog.watch, self.sessions, self._limits)
             nursery.start_soon(kept_up, "sessions not counted", self._keep_count)
+            nursery.start_soon(kept_up, "rules not replaced", self._keep_moving)
             async with trio.open_nursery() as accepting:
                 for listener, context in listeners:
                     accepting.start_soon(self._accept, listener, context, nursery)
@@ -101,9 +137,7 @@ class Server:
         """Keep what is counted of rules at most so old."""
         while True:
             await trio.sleep(COUNT_INTERVAL)
-            for session in list(self.sessions.values()):
-                with session.contained():
-                    session.count_unseen()
+            await self._for_each(lambda session: session.count_unseen())
             self._report_rules()
 
     def _report_rules(self) -> None:
@@ -115,13 +149,9 @@ class Server:
         timeout = self._limits.drain_timeout
         self._log.info("draining", sessions=len(self.sessions), timeout=timeout)
         last_words = min(LAST_WORDS, timeout / 2)
-        for session in list(self.sessions.values()):
-            with session.contained():
-                session.drain()
+        await self._for_each(lambda session: session.drain())
         await self._wait_until_empty(timeout - last_words)
-        for session in list(self.sessions.values()):
-            with session.contained():
-                session.abort(f"not drained within {timeout:g} s")
+        await self._for_each(lambda session: session.abort(f"not drained within {timeout:g} s"))
         await self._wait_until_empty(last_words)
 
     async def _wait_until_empty(self, timeout: float) -> None:

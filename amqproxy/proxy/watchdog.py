@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import trio
 
@@ -15,13 +15,21 @@ from amqproxy.proxy.session import Session
 INTERVAL = 1.0
 """Seconds between two looks at every session."""
 
+SESSIONS_A_TURN = 200
+"""Sessions looked at in one turn of the loop."""
+
 
 async def watch(sessions: Mapping[int, Session], limits: Limits) -> None:
     """Look after `sessions`, whoever comes and goes, until cancelled."""
     watchdog = Watchdog(limits)
     while True:
         await trio.sleep(INTERVAL)
-        watchdog.look(list(sessions.values()), trio.current_time())
+        watchdog.begin_round()
+        for looked_at, session in enumerate(list(sessions.values()), 1):
+            if session.number in sessions:
+                watchdog.look(session, trio.current_time())
+            if not looked_at % SESSIONS_A_TURN:
+                await trio.lowlevel.checkpoint()
 
 
 class Watchdog:
@@ -31,28 +39,33 @@ class Watchdog:
         self._limits = limits
         self._received: dict[tuple[int, Peer], int] = {}
         self._stalled: dict[tuple[int, Peer], tuple[int, float]] = {}
+        self._received_before = self._received
+        self._stalled_before = self._stalled
 
-    def look(self, sessions: Iterable[Session], now: float) -> None:
-        """End every session one of whose peers has been silent for too long, or does not take what is sent to it.
+    def begin_round(self) -> None:
+        """Compare what the coming looks find with what the last ones have found."""
+        self._received_before, self._received = self._received, {}
+        self._stalled_before, self._stalled = self._stalled, {}
+
+    def look(self, session: Session, now: float) -> None:
+        """End a session one of whose peers has been silent for too long, or does not take what is sent to it.
 
         A peer that is not being listened to, because what it said before is still being passed on, is not silent. A
         broker that expects more heartbeats than the client sends gets them from here.
         """
-        received, self._received = self._received, {}
-        stalled, self._stalled = self._stalled, {}
-        for session in sessions:
-            with session.contained():
-                if session.owes_heartbeats:
-                    upstream = session.legs[SERVER].connection
-                    if upstream.heartbeat_is_due(CLIENT, now):
-                        upstream.heard(CLIENT, now)
-                        session.send_heartbeat()
-                for peer, leg in session.legs.items():
-                    key = (session.number, peer)
-                    reason = self._silent(key, leg, received.get(key), now) or self._deaf(key, leg, stalled, now)
-                    if reason:
-                        session.lose(peer, reason)
-                        break
+        with session.contained():
+            if session.owes_heartbeats:
+                upstream = session.legs[SERVER].connection
+                if upstream.heartbeat_is_due(CLIENT, now):
+                    upstream.heard(CLIENT, now)
+                    session.send_heartbeat()
+            for peer, leg in session.legs.items():
+                key = (session.number, peer)
+                before = self._received_before.get(key)
+                reason = self._silent(key, leg, before, now) or self._deaf(key, leg, self._stalled_before, now)
+                if reason:
+                    session.lose(peer, reason)
+                    break
 
     def _silent(self, key: tuple[int, Peer], leg: Leg, received: int | None, now: float) -> str:
         """Why a peer counts as gone that says nothing; "" when it does not."""

@@ -520,8 +520,9 @@ class Judge:
     def moved(self, ruleset: RuleSet) -> Judge:
         """The judge of the same session by the rules of a new config, in whose stead this one is no longer used.
 
-        A rule that continues an old one goes on with what it remembers of the session. Names that a rule has changed
-        which is no more still come back.
+        A rule that continues an old one goes on with what it remembers of the session, unless rules in between, which
+        this session has not gone by, did not: what is remembered of all sessions is another then. Names that a rule has
+        changed which is no more still come back.
         """
         judge = Judge(ruleset, self.client)
         judge.era = self.era + 1
@@ -529,7 +530,7 @@ class Judge:
         old = {case.rule.name: case for case in (*self._retired, *self.ruleset.cases)}
         for case in ruleset.cases:
             before = old.get(case.rule.name)
-            if before is not None and case.rule.continues(before.rule):
+            if before is not None and case.shared is before.shared and case.rule.continues(before.rule):
                 del old[case.rule.name]
                 if before in self._started:
                     judge._started.add(case)

@@ -1,13 +1,16 @@
 """Clients come and go, over real sockets; the broker is a socket that the test holds."""
 
+from __future__ import annotations
+
 import errno
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 
 import pytest
 import structlog
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from amqproxy.config import Limits
 from amqproxy.proxy import listener as listener_module
@@ -109,8 +112,11 @@ async def rest(stream: trio.SocketStream) -> str:
 
 
 @asynccontextmanager
-async def house(limits: Limits = LIMITS) -> AsyncIterator[House]:
+async def house(limits: Limits = LIMITS, rules: RuleSet | None = None) -> AsyncIterator[House]:
+    """A server in a nursery of its own; `rules` replace its own before it serves."""
     built = House(limits)
+    if rules is not None:
+        built.server.obey(rules)
     try:
         async with trio.open_nursery() as nursery:
             await nursery.start(built.serve)
@@ -341,3 +347,145 @@ async def test_who_is_told_of_what_is_held_may_fail(log: list[structlog.typing.E
         await client.send_all(octets("1: channel.open, 1: queue.declare, heartbeat"))
         assert words(await receive(broker, len(octets("1: channel.open, heartbeat")))) == "1: channel.open, heartbeat"
     assert [each["event"] for each in failures(log)] == ["hold not announced"]
+
+
+# ------------------------------------------------------------------------------------------- many, in turns
+
+
+class Guest:
+    """A session that does nothing but note what is done to it."""
+
+    def __init__(self, number: int, crowd: Crowd) -> None:
+        self.number = number
+        self._crowd = crowd
+        self.rules: list[RuleSet] = []
+
+    def contained(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def obey(self, rules: RuleSet) -> None:
+        self.rules.append(rules)
+        self._crowd.done += 1
+
+    def count_unseen(self) -> None:
+        self._crowd.done += 1
+
+    def drain(self) -> None:
+        self._crowd.done += 1
+
+    def abort(self, reason: str) -> None:
+        self._crowd.done += 1
+        del self._crowd.server.sessions[self.number]
+
+
+class Crowd:
+    """A server of many sessions, three turns and one more."""
+
+    def __init__(self) -> None:
+        self.server = Server(unreachable, LIMITS, Metrics())
+        self.drain = trio.Event()
+        self.guests = [Guest(number, self) for number in range(1, 3 * listener_module.SESSIONS_A_TURN + 2)]
+        self.server.sessions.update({guest.number: guest for guest in self.guests})  # type: ignore[misc]
+        self.done = 0
+        self.most_between_turns = 0
+
+    async def watch(self) -> None:
+        """Note how many sessions were handled between two turns of this task: those of two turns at most."""
+        before = self.done
+        while True:
+            await trio.lowlevel.checkpoint()
+            self.most_between_turns = max(self.most_between_turns, self.done - before)
+            before = self.done
+
+    async def turns(self, count: int) -> None:
+        for _ in range(count):
+            await trio.lowlevel.checkpoint()
+
+
+async def unreachable() -> Transport:
+    raise NotImplementedError
+
+
+@asynccontextmanager
+async def crowd() -> AsyncIterator[Crowd]:
+    crowd = Crowd()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(crowd.server.serve, [], crowd.drain)
+        await wait_all_tasks_blocked()
+        yield crowd
+        nursery.cancel_scope.cancel()
+
+
+MANY_ROUNDS: dict[str, Callable[[Crowd], object]] = {
+    "obey": lambda crowd: crowd.server.obey(RuleSet(())),
+    "count": lambda crowd: None,
+    "drain": lambda crowd: crowd.drain.set(),
+}
+
+
+@pytest.mark.parametrize("name", MANY_ROUNDS)
+async def test_of_many_sessions_a_few_have_their_round_in_a_turn(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name == "count":
+        monkeypatch.setattr(listener_module, "COUNT_INTERVAL", 0.01)
+    async with crowd() as many, trio.open_nursery() as nursery:
+        nursery.start_soon(many.watch)
+        MANY_ROUNDS[name](many)
+        with trio.fail_after(5):
+            while many.done < len(many.guests):
+                await trio.lowlevel.checkpoint()
+        await many.turns(2)
+        assert 0 < many.most_between_turns <= 2 * listener_module.SESSIONS_A_TURN
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_drain_cuts_off_a_few_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def wait_no_longer_than_a_turn(server: Server, timeout: float) -> None:
+        await trio.lowlevel.checkpoint()
+
+    monkeypatch.setattr(Server, "_wait_until_empty", wait_no_longer_than_a_turn)
+    async with crowd() as many, trio.open_nursery() as nursery:
+        nursery.start_soon(many.watch)
+        many.drain.set()
+        with trio.fail_after(5):
+            while many.server.sessions:
+                await trio.lowlevel.checkpoint()
+        assert many.done == 2 * len(many.guests)
+        assert many.most_between_turns <= 2 * listener_module.SESSIONS_A_TURN
+        nursery.cancel_scope.cancel()
+
+
+async def test_new_rules_come_to_all_sessions_and_those_replaced_meanwhile_to_none() -> None:
+    first, second = RuleSet(()), RuleSet(())
+    async with crowd() as many:
+        many.server.obey(first)
+        await many.turns(1)
+        gone = many.guests[-1]
+        del many.server.sessions[gone.number]
+        comes = Guest(gone.number + 1, many)  # one that was admitted after the first reload, and has its rules
+        many.server.sessions[comes.number] = comes  # type: ignore[assignment]
+        many.server.obey(second)
+        await many.turns(20)
+        assert gone.rules == []
+        assert all(guest.rules[-1] is second for guest in [*many.guests[:-1], comes])
+        assert sum(guest.rules == [second] for guest in many.guests) >= listener_module.SESSIONS_A_TURN
+        many.server.obey(first)
+        await many.turns(20)
+        assert all(guest.rules[-1] is first for guest in many.server.sessions.values())  # type: ignore[attr-defined]
+
+
+async def test_rules_replaced_before_anybody_is_served_hold_from_the_first_session_on() -> None:
+    rules = RuleSet([Hold(name="look", match=Match(method="queue.declare"))])
+    async with house(rules=rules) as built:
+        await built.opened()
+        (session,) = built.server.sessions.values()
+        assert session.crossing is not None
+
+
+async def test_a_drain_and_new_rules_at_a_time() -> None:
+    rules = RuleSet(())
+    async with crowd() as many:
+        many.server.obey(rules)
+        many.drain.set()
+        await many.turns(20)
+        assert all(guest.rules == [rules] for guest in many.guests)
+        assert many.done == 2 * len(many.guests)

@@ -3,6 +3,9 @@
 import socket
 from contextlib import suppress
 from functools import partial
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import structlog
@@ -85,7 +88,8 @@ async def test_no_heartbeat_agreed_is_no_silence(limits: Limits) -> None:
     async with staged(">> header") as stage:
         looking = watchdog.Watchdog(limits)
         for now in (0.0, 1e9):
-            looking.look([stage.session], now)
+            looking.begin_round()
+            looking.look(stage.session, now)
         await wait_all_tasks_blocked()
         assert not stage.is_over.is_set()
 
@@ -102,6 +106,26 @@ async def test_who_is_silent_is_reset_at_once_so_that_nothing_it_says_vanishes(
         assert (await actor.sees()).endswith("RST")
         assert (await other.sees()).endswith("connection.close 320")
         await stage.is_over.wait()
+
+
+async def test_of_many_sessions_a_few_are_looked_at_in_a_turn(
+    limits: Limits, nursery: trio.Nursery, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[int] = []
+    sessions: dict[int, Any] = {
+        number: SimpleNamespace(number=number) for number in range(1, 3 * watchdog.SESSIONS_A_TURN + 2)
+    }
+    monkeypatch.setattr(watchdog.Watchdog, "look", lambda _, session, now: looked_at.append(session.number))
+    nursery.start_soon(watchdog.watch, sessions, limits)
+    await trio.sleep(watchdog.INTERVAL)
+    last = max(sessions)
+    seen = [len(looked_at)]
+    while len(looked_at) < last - 1:
+        await trio.lowlevel.checkpoint()
+        seen.append(len(looked_at))
+        sessions.pop(last, None)
+    assert max(after - before for before, after in pairwise([0, *seen])) <= 2 * watchdog.SESSIONS_A_TURN
+    assert looked_at == list(range(1, last))  # and none that has ended since the round began
 
 
 # ------------------------------------------------------------------------------------- who takes nothing

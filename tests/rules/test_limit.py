@@ -40,6 +40,16 @@ def test_counts_outlive_a_reload_that_changes_only_how_many() -> None:
         timeline.play(f"0 a{most + len(becomes)} channel.open   {becomes}")
 
 
+def test_a_session_that_missed_a_reload_does_not_go_on_counting_where_nobody_else_does() -> None:
+    timeline = Timeline(limit(of="channels", most=1, per="user"))
+    timeline.play("0 a1 channel.open   passes")
+    for other in (limit(of="messages", rate=1), limit(of="channels", most=1, per="user")):
+        timeline.ruleset = timeline.ruleset.replaced([other])  # the session is moved only after the second
+    timeline.judges = {name: judge.moved(timeline.ruleset) for name, judge in timeline.judges.items()}
+    timeline.play("0 a2 channel.open   passes")
+    timeline.play("0 a3 channel.open   closes channel 506")
+
+
 def test_a_reload_that_counts_something_else_begins_anew() -> None:
     rule = limit(of="channels", most=1)
     assert rule.continues(limit(of="channels", most=7, code=530))
