@@ -210,8 +210,7 @@ class Deliveries:
 
     def _parts(self, tag: int) -> Iterable[list[Entry]]:
         """Take out what there is up to a tag, a part at a time."""
-        size = min(TAKEN, self._quantum.step)
-        return iter(lambda: self.unacked.take_some(tag, size), None)
+        return self.unacked.parts(tag, min(TAKEN, self._quantum.step))
 
     def apply(self, entries: list[Entry], outcome: str, now: float) -> None:
         """Let an outcome be that of these few."""
@@ -308,16 +307,24 @@ class Deliveries:
     def committing(self, now: float) -> Generator[None, float, float]:
         """Let everything be settled, in steps."""
         pending, self._pending = self._pending, []
-        for entries, outcome in pending:
+        pending.reverse()
+        while pending:
+            entries, outcome = pending.pop()
             parts = (entries[start : start + TAKEN] for start in range(0, len(entries), TAKEN))
             now = yield from self._settling(parts, outcome, now)
         return now
 
-    def roll_back(self) -> None:
-        """What was settled is out again."""
+    def rolling_back(self, now: float) -> Generator[None, float, float]:
+        """Let what was settled be out again, in steps."""
         pending, self._pending = self._pending, []
-        for entries, _ in pending:
-            self.unacked.put_back(entries)
+        pending.reverse()
+        quantum = self._quantum
+        entries = (entry for _ in range(len(pending)) for entry in pending.pop()[0])
+        for count in self.unacked.putting_back(entries, min(TAKEN, quantum.step)):
+            quantum.left -= count
+            if quantum.left <= 0 and quantum.is_over():
+                now = yield
+        return now
 
     # --- the end
 
@@ -333,7 +340,7 @@ class Deliveries:
         A queue that goes with them gets nothing back.
         """
         self.global_prefetch = 0  # its own consumers get nothing more
-        self.roll_back()
+        now = yield from self.rolling_back(now)
         ending: dict[Queue, list[Consumer]] = {}
         for consumer in self.consumers.values():
             ending.setdefault(consumer.queue, []).append(consumer)

@@ -377,7 +377,7 @@ class Publishes:
     def end(self, channel: EndedChannel) -> None:
         """The channel is gone, and so is what it has not published to the end."""
         self.channel = channel
-        self._pending = []
+        self.roll_back()
         self._ways.clear()
         self._way = None
         self._header_frame = None
@@ -477,4 +477,6 @@ class Publishes:
         return pledge
 
     def roll_back(self) -> None:
-        self._pending = []
+        """What the transaction has gathered is not to be published."""
+        pending, self._pending = self._pending, []
+        self.vhost.work.free(pending)

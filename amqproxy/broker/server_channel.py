@@ -460,8 +460,11 @@ class ServerChannel:
 
     def _tx_rollback(self, method: TxRollback, now: float) -> None:
         self._check_transactional()
+        self.link.do(self._rolling_back(method, now), now)
+
+    def _rolling_back(self, method: TxRollback, now: float) -> Job:
         self.publishes.roll_back()
-        self.deliveries.roll_back()
+        yield from self.deliveries.rolling_back(now)
         self._reply(method, TxRollbackOk())
 
     def _check_transactional(self) -> None:

@@ -20,7 +20,7 @@ cdef class Unacked:
     cpdef list take_all(self)
     cpdef Py_ssize_t most_up_to(self, unsigned long long tag)
     cpdef Entry find(self, unsigned long long tag)
-    cpdef list[Entry] take_some(self, unsigned long long tag, Py_ssize_t most)
+    cdef _put_into_line(self, Entry entry)
     cdef list[Entry] _take_old(self, unsigned long long tag)
     cdef _forget(self, list[Entry] taken)
     cdef _take_line(self, Py_ssize_t end, list[Entry] taken)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from heapq import merge
+from itertools import islice, takewhile
 
 from amqproxy.amqp091.errors import PreconditionFailed
 from amqproxy.broker.away import put_away
@@ -121,20 +123,28 @@ class Unacked:
             raise PreconditionFailed(f"unknown delivery tag {tag}")
         return entry
 
-    def take_some(self, tag: cython.ulonglong, most: cython.Py_ssize_t) -> list[Entry] | None:
-        """Take out the first of what there is up to a tag, about as many; None when there is nothing."""
-        taken: list[Entry] = []
-        if self._old and next(iter(self._old)) <= tag:
-            if tag >= self._first:
-                taken = list(self._old.values())
-                self._old = {}
-                self._forget(taken)
-                return taken
-            return self._take_old(tag)
-        if tag < self._first + self._start or self._start >= len(self._line):
-            return None
-        self._take_line(min(self._start + most, tag - self._first + 1, len(self._line)), taken)
-        return taken
+    def parts(self, tag: cython.ulonglong, most: cython.Py_ssize_t) -> Iterator[list[Entry]]:
+        """Take out what there is up to a tag, so many at a time. More may be added meanwhile, and nothing taken."""
+        while True:
+            if self._old and next(iter(self._old)) <= tag:
+                yield from self._old_parts(tag, most)
+            elif self._first + self._start <= tag and self._start < len(self._line):
+                taken: list[Entry] = []
+                self._take_line(min(self._start + most, tag - self._first + 1, len(self._line)), taken)
+                yield taken
+            else:
+                return
+
+    def _old_parts(self, tag: cython.ulonglong, most: cython.Py_ssize_t) -> Iterator[list[Entry]]:
+        old = list(self._old.values())
+        for start in range(0, len(old), most):
+            taken = [entry for entry in old[start : start + most] if entry.tag <= tag]
+            if not taken:
+                return
+            for entry in taken:
+                del self._old[entry.tag]
+            self._forget(taken)
+            yield taken
 
     def _take_old(self, tag: cython.ulonglong) -> list[Entry]:
         taken = [self._old.pop(each) for each in [each for each in self._old if each <= tag]]
@@ -167,13 +177,44 @@ class Unacked:
         self.octets = 0
         return taken
 
-    def put_back(self, entries: list[Entry]) -> None:
-        """Undo the taking of these, for a transaction that is rolled back."""
-        self._thin_out()
-        for entry in entries:
-            self._old[entry.tag] = entry
-            self.octets += len(entry.message.body)
-        self._old = dict(sorted(self._old.items()))
+    def putting_back(self, entries: Iterable[Entry], most: cython.Py_ssize_t) -> Iterator[int]:
+        """Undo the taking of these, for a transaction that is rolled back: how many were gone through, about `most`
+        at a time. More may be added meanwhile, and nothing taken.
+        """
+        entry: Entry
+        left = iter(entries)
+        older: list[list[Entry]] = []
+        while some := list(islice(left, most)):
+            some.sort(key=_by_tag)
+            old: list[Entry] = []
+            for entry in some:
+                if entry.tag < self._first:
+                    old.append(entry)
+                else:
+                    self._put_into_line(entry)
+                self.octets += len(entry.message.body)
+            if old:
+                older.append(old)
+            yield len(some)
+        if older:
+            yield from self._merging(older, most)
+
+    def _put_into_line(self, entry: Entry) -> None:
+        place: cython.Py_ssize_t = entry.tag - self._first
+        self._line[place] = entry
+        self._start = min(self._start, place)
+        self._count += 1
+
+    def _merging(self, older: list[list[Entry]], most: cython.Py_ssize_t) -> Iterator[int]:
+        """Let these, each part of which is in order, be among the old ones in their order."""
+        merged: dict[int, Entry] = {}
+        for entry in merge(*older, list(self._old.values()), key=_by_tag):
+            merged[entry.tag] = entry
+            if len(merged) % most == 0:
+                yield most
+        for tag in reversed([*takewhile(lambda tag: tag not in merged, reversed(self._old))]):
+            merged[tag] = self._old[tag]
+        self._old = merged
 
     def _thin_out(self) -> None:
         """Let all in the line be old."""
@@ -209,3 +250,7 @@ class Unacked:
             if entry is not None and entry.tag > self._parked_to and entry.away is None:
                 self._parked_to = entry.tag
                 yield entry
+
+
+def _by_tag(entry: Entry) -> int:
+    return entry.tag

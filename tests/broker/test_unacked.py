@@ -52,10 +52,15 @@ def test_unknown(there: list[int], tag: int, multiple: bool) -> None:
     assert len(held) == len(there)
 
 
+def put_back(held: Unacked, taken: list[Entry], most: int = 2) -> list[int]:
+    """What each step of it has gone through."""
+    return list(held.putting_back(taken, most))
+
+
 def test_put_back_is_in_order_again() -> None:
     held = unacked(1, 2, 3, 4)
     taken = held.take(3, False) + held.take(2, True)
-    held.put_back(taken)
+    put_back(held, taken)
     assert tags(held.take(2, True)) == [1, 2]
     assert tags(held.take_all()) == [3, 4]
 
@@ -76,7 +81,7 @@ def test_like_a_sorted_list(steps: list[tuple[str, int]]) -> None:
             assert tags(held.take_all()) == there
             there = []
         elif step == "undo":
-            held.put_back(taken)
+            put_back(held, taken)
             there = sorted([*there, *tags(taken)])
             taken = []
         elif there:
@@ -87,6 +92,39 @@ def test_like_a_sorted_list(steps: list[tuple[str, int]]) -> None:
         if step in ("add", "all"):
             taken = []
         assert len(held) == len(there)
+
+
+@given(st.sets(st.integers(1, 40), max_size=40), st.integers(0, 60), st.integers(1, 5), st.integers(0, 30))
+def test_parts_of_all_up_to_a_tag(gone: set[int], tag: int, most: int, sparse_after: int) -> None:
+    """More may be added while it goes on, so that what is in the line is old suddenly."""
+    held = unacked(*range(1, 41))
+    there = [each for each in range(1, 41) if each not in gone]
+    for each in gone:
+        held.take(each, False)
+    found = []
+    for number, part in enumerate(held.parts(tag, most)):
+        assert len(part) <= most
+        found += tags(part)
+        if number == sparse_after:
+            held.add(100, Entry(QUEUE, message(), 100, NEVER))
+            there.append(100)
+    assert found == [each for each in there if each <= tag]
+    assert tags(held.take_all()) == [each for each in there if each > tag]
+
+
+@given(st.lists(st.integers(1, 40), unique=True, max_size=40), st.integers(1, 5), st.sets(st.integers(0, 50)))
+def test_very_many_are_put_back_in_parts(gone: list[int], most: int, added_after: set[int]) -> None:
+    """More may be added while it goes on; each step is a small one."""
+    held = unacked(*range(1, 41))
+    taken = [entry for each in gone for entry in held.take(each, False)]
+    there, last = list(range(1, 41)), 40
+    for number, count in enumerate(held.putting_back(taken, most)):
+        assert count <= most
+        if number in added_after:
+            last += 1 + number % 2
+            held.add(last, Entry(QUEUE, message(), last, NEVER))
+            there.append(last)
+    assert tags(held.take_all()) == there
 
 
 @pytest.mark.parametrize("late", [1, 700])
@@ -110,7 +148,7 @@ def test_the_oldest() -> None:
     assert held.oldest == 2
     held.take(2, False)
     assert held.oldest == 4
-    held.put_back(taken)
+    put_back(held, taken)
     assert held.oldest == 3
     held.take_all()
     assert held.oldest == 0
@@ -123,7 +161,7 @@ def test_octets_of_the_bodies() -> None:
     assert held.octets == 28
     one, some = held.take(3, False), held.take(2, True)
     assert held.octets == 22
-    held.put_back(one + some)
+    put_back(held, one + some)
     assert held.octets == 28
     held.take(5, True)
     assert held.octets == 13

@@ -27,10 +27,12 @@ from amqproxy.amqp091.methods import (
     QueueDelete,
     QueuePurge,
     TxCommit,
+    TxRollback,
     TxSelect,
 )
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.wire import Table
+from amqproxy.broker.backlog import NEVER, Entry
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.policies import make_policy
 from amqproxy.broker.vhost import VirtualHost
@@ -307,6 +309,38 @@ def commit(crowd: Crowd) -> int:
     return crowd.depth("q")
 
 
+def roll_back(crowd: Crowd) -> int:
+    """What was acked one by one, and before that some that are old by now."""
+    crowd.hold()
+    crowd.greedy.ask(TxSelect())
+    for tag in range(COUNT, 0, -1):
+        crowd.greedy.say(1, BasicAck(tag))
+    unacked = crowd.greedy.link.channels[1].deliveries.unacked
+    unacked.add(2 * COUNT, Entry(crowd.vhost.queues["q"], message(), 0, NEVER))  # and so those are old
+    crowd.limit()
+    crowd.say(TxRollback())
+    return len(unacked)
+
+
+def hang_up_in_a_transaction(crowd: Crowd) -> int:
+    crowd.hold()
+    crowd.greedy.ask(TxSelect())
+    crowd.greedy.say(1, BasicAck(0, True))
+    crowd.limit()
+    crowd.broker.work.quantum.begin()
+    crowd.greedy.link.lose(crowd.greedy.now)
+    return crowd.depth("q")
+
+
+def roll_back_publishes(crowd: Crowd) -> int:
+    crowd.greedy.ask(TxSelect())
+    for number in range(COUNT):
+        crowd.greedy.say(1, BasicPublish(routing_key="other"), b"%d" % number)
+    crowd.limit()
+    crowd.say(TxRollback())
+    return 0
+
+
 def publish_in_one_write(crowd: Crowd) -> int:
     crowd.greedy.declare("q")
     crowd.limit()
@@ -428,6 +462,9 @@ EVENTS: dict[Callable[[Crowd], int], int] = {
     reach_the_delivery_limit: 100,
     lower_the_limit: 200,
     commit: 30,
+    roll_back: 80,
+    roll_back_publishes: 40,
+    hang_up_in_a_transaction: 80,
     publish_in_one_write: 30,
     fan_out: 30,
     declare_in_one_write: 30,
