@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from amqproxy.amqp091.errors import PreconditionFailed
@@ -22,10 +22,11 @@ from amqproxy.broker.refused_logins import RefusedLogins
 from amqproxy.broker.schedule import Schedule
 from amqproxy.broker.users import LoginRefused, User
 from amqproxy.broker.vhost import VirtualHost
-from amqproxy.broker.work import Work
+from amqproxy.broker.work import Job, Work
 
 if TYPE_CHECKING:
     from amqproxy.broker.link import Link
+    from amqproxy.broker.server_channel import ServerChannel
     from amqproxy.broker.unacked import Unacked
 
 MAX_MESSAGE_SIZE = 134_217_728
@@ -89,9 +90,14 @@ class Broker:
         self.links: dict[Link, None] = {}
         self.refused: RefusedLogins[Link] = RefusedLogins(lambda link: link.cut())
         self.alarms: set[str] = set()
+        self._deletions: dict[str, float] = {}
+        """The virtual hosts that are being deleted, and since when."""
+        self._is_counting = False
         self.waiting = Waiting(MOST_WAITING if memory_limit is None else min(MOST_WAITING, memory_limit // 4))
         self._causes: dict[str, set[str]] = {}
-        self.paging = Paging(memory_limit, lambda: self.vhosts.values(), self._paging_failed, self._all_unacked)
+        self.paging = Paging(
+            memory_limit, self.work, lambda: self.vhosts.values(), self._paging_failed, self._all_unacked
+        )
         self.parameters: list[dict[str, Any]] = []
         self.global_parameters: list[dict[str, Any]] = []
         self.sooner: Callable[[float], None] = lambda when: None
@@ -128,6 +134,8 @@ class Broker:
         vhost = self.vhosts.get(name)
         if vhost is None:
             check_short("the virtual host's name", name)
+            while name in self._deletions:  # what is deleted of the old one must not be the new one's
+                self.work.go_on(self._deletions[name])
             vhost = self.vhosts[name] = VirtualHost(name, self.events, self._sooner, self.work)
             vhost.keeper = self.keeper
             self.events.report("vhost.created", name, vhost)
@@ -138,18 +146,31 @@ class Broker:
         vhost = self.vhosts.pop(name, None)
         if vhost is None:
             return False
+        self._deletions[name] = now
+        self.work.do(self._deleting_vhost(vhost, now), now)
+        return True
+
+    def _deleting_vhost(self, vhost: VirtualHost, now: float) -> Job:
+        """Close the connections to a virtual host that is there no more, and then delete what was in it."""
+        name, quantum = vhost.name, self.work.quantum
         links = [link for link in self.links if link.vhost is vhost]
-        self._for_each(links, lambda link: link.close(f"vhost '{name}' is deleted", now), now)
-        for queue in list(vhost.queues.values()):
-            vhost.remove_queue(queue)
-        for user in self.users.values():
+        now = yield from self._doing(links, lambda link, now: link.close(f"vhost '{name}' is deleted", now), now)
+        for _ in vhost.clearing():
+            if quantum.left <= 0 and quantum.is_over():
+                now = yield
+        while vhost.is_unbinding:
+            now = yield
+        for user in list(self.users.values()):
             user.permit(name, None)
             for place in [place for place in user.topic_permissions if place[0] == name]:
                 user.permit_topic(*place, None)
+            quantum.left -= 1
+            if quantum.left <= 0 and quantum.is_over():
+                now = yield
         for each in [each for each in self.parameters if each["vhost"] == name]:
             self.clear_parameter(name, each["component"], each["name"])
         self.events.report("vhost.deleted", name, vhost)
-        return True
+        del self._deletions[name]
 
     # --- users
 
@@ -165,7 +186,7 @@ class Broker:
         if user is None:
             return False
         links = [link for link in self.links if link.is_of(user)]
-        self._for_each(links, lambda link: link.close(f"user '{name}' is deleted", now), now)
+        self._for_each(links, lambda link, now: link.close(f"user '{name}' is deleted", now), now)
         self.events.report("user.deleted", "", user)
         return True
 
@@ -223,34 +244,53 @@ class Broker:
     def close_connections(self, reason: str, now: float, vhost: str | None = None) -> int:
         """Close all connections, or those to a virtual host, with 320 and a reason; how many there were."""
         links = [link for link in self.links if vhost is None or (link.vhost is not None and link.vhost.name == vhost)]
-        self._for_each(links, lambda link: link.close(reason, now), now)
+        self._for_each(links, lambda link, now: link.close(reason, now), now)
         return len(links)
 
-    def _for_each(self, links: Iterable[Link], act: Callable[[Link], None], now: float) -> None:
-        """Do something with each of these; one with which that fails is closed with 541, and the others have theirs."""
+    def _for_each(self, links: list[Link], act: Callable[[Link, float], None], now: float) -> None:
+        """Do something with each of these that is still there, in steps."""
+        self.work.do(self._doing(links, act, now), now)
+
+    def _doing(
+        self, links: list[Link], act: Callable[[Link, float], None], now: float
+    ) -> Generator[None, float, float]:
+        quantum = self.work.quantum
         for link in links:
-            try:
-                act(link)
-            except Exception as error:  # noqa: BLE001
-                self.events.fail("connection failed", error, client=link.name)
-                link.give_up(now)
+            if not link.is_over:
+                self._act(link, act, now)
+            quantum.left -= TICKING
+            if quantum.left <= 0 and quantum.is_over():
+                now = yield
+        return now
+
+    def _act(self, link: Link, act: Callable[[Link, float], None], now: float) -> None:
+        """Do something with a connection; where that fails it is closed with 541, and the others have theirs."""
+        try:
+            act(link, now)
+        except Exception as error:  # noqa: BLE001
+            self.events.fail("connection failed", error, client=link.name)
+            link.give_up(now)
 
     @property
     def octets_in_memory(self) -> int:
         """What all that the broker holds costs in memory, by and large."""
-        octets = self.waiting.octets
+        return sum(self._costs())
+
+    def _costs(self) -> Iterator[int]:
+        """The same for each thing; there may be others by the time of the next one."""
+        yield self.waiting.octets
         if self.keeper is not None:
-            octets += self.keeper.journal.pending
-        for vhost in self.vhosts.values():
-            octets += vhost.held.octets_in_memory
-            octets += sum(QUEUE_COST + queue.octets_in_memory for queue in vhost.queues.values())
-            octets += sum(QUEUE_COST + BINDING_COST * len(each.bindings) for each in vhost.exchanges.values())
-        for link in self.links:
-            octets += LINK_COST
-            for channel in link.channels.values():
-                unacked = channel.deliveries.unacked
-                octets += CHANNEL_COST + unacked.octets_in_memory
-        return octets
+            yield self.keeper.journal.pending
+        for vhost in list(self.vhosts.values()):
+            yield vhost.held.octets_in_memory
+            for queue in list(vhost.queues.values()):
+                yield QUEUE_COST + queue.octets_in_memory
+            for exchange in list(vhost.exchanges.values()):
+                yield QUEUE_COST + BINDING_COST * len(exchange.bindings)
+        for link in list(self.links):
+            yield LINK_COST
+            for channel in list(link.channels.values()):
+                yield CHANNEL_COST + channel.deliveries.unacked.octets_in_memory
 
     def measure(
         self, now: float, *, memory: int | None = None, disk_free: int | None = None, base: int | None = None
@@ -262,13 +302,28 @@ class Broker:
         """
         if memory is not None and self.memory_limit is not None:
             is_short = memory > self.memory_limit
-            if is_short and base is not None:
-                is_short = base + self.octets_in_memory >= HELD_SHARE * self.memory_limit
-            self.set_alarm("memory", is_short, now)
+            if not is_short or base is None:
+                self.set_alarm("memory", is_short, now)
+            elif not self._is_counting:
+                self._is_counting = True
+                self.work.do(self._counting(HELD_SHARE * self.memory_limit - base, now), now)
         if memory is not None:
             self.paging.measured(memory, now)
         if disk_free is not None and self.disk_free_limit is not None:
             self.set_alarm("disk", disk_free < self.disk_free_limit, now)
+
+    def _counting(self, most: float, now: float) -> Job:
+        """Find out in steps whether what the broker holds costs so much that memory is short."""
+        octets, quantum = 0, self.work.quantum
+        try:
+            for cost in self._costs():
+                octets += cost
+                quantum.left -= 1
+                if quantum.left <= 0 and quantum.is_over():
+                    now = yield
+        finally:
+            self._is_counting = False
+        self.set_alarm("memory", octets >= most, now)
 
     def set_alarm(self, resource: str, is_on: bool, now: float, cause: str = "") -> None:
         """`resource` ("memory" or "disk") is short, or is not any more: publishers are held up for as long.
@@ -288,10 +343,14 @@ class Broker:
         else:
             self.alarms.remove(resource)
         self.events.report("alarm.set" if is_on else "alarm.cleared", "", resource)
-        self._for_each(list(self.links), lambda link: link.alarms_changed(now), now)
+        self._for_each(list(self.links), lambda link, now: link.alarms_changed(now), now)
 
     def _all_unacked(self) -> Iterator[Unacked]:
-        return (channel.deliveries.unacked for link in self.links for channel in link.channels.values())
+        return (channel.deliveries.unacked for channel in self._channels())
+
+    def _channels(self) -> Iterator[ServerChannel]:
+        """All there are; others may come and go while they are gone through."""
+        return (channel for link in list(self.links) for channel in list(link.channels.values()))
 
     def _paging_failed(self, has_failed: bool, now: float) -> None:
         self.set_alarm("disk", has_failed, now, cause="paging")
@@ -324,9 +383,9 @@ class Broker:
         contained, quantum = self.events.contained, self.work.quantum
         while not quantum.is_over() and (link := self.timed_links.take_first(now)) is not None:
             quantum.left -= TICKING
-            self._for_each((link,), lambda link: link.tick(now), now)
+            self._act(link, lambda link, now: link.tick(now), now)
         if self._overdue is not None and self._overdue.is_due(now):
-            self._end_overdue(self._overdue, now)
+            self.work.do(self._ending_overdue(self._overdue, now), now)
         for vhost in list(self.vhosts.values()):
             with contained("a virtual host's tick failed", vhost=vhost.name):
                 vhost.tick(now)
@@ -336,15 +395,20 @@ class Broker:
             with contained("paging failed"):
                 self.paging.work(now)
 
-    def _end_overdue(self, overdue: Overdue, now: float) -> None:
+    def _ending_overdue(self, overdue: Overdue, now: float) -> Job:
+        quantum = self.work.quantum
         text = (
             "delivery acknowledgement on channel {} timed out. Timeout value used: {:.0f} ms. This timeout value can "
         )
         text += "be configured, see consumers doc guide to learn more"
-        channels = [channel for link in self.links for channel in link.channels.values()]
-        for channel in overdue.find(channels, now):
-            error = PreconditionFailed(text.format(channel.number, overdue.timeout * 1000))
-            self._for_each([channel.link], lambda link: link.end_channel(channel, error, now), now)  # noqa: B023
+        for channel, is_overdue in overdue.find(self._channels(), now):
+            if is_overdue:
+                error = PreconditionFailed(text.format(channel.number, overdue.timeout * 1000))
+                self._act(channel.link, lambda link, now: link.end_channel(channel, error, now), now)  # noqa: B023
+                quantum.left -= TICKING
+            quantum.left -= 1
+            if quantum.left <= 0 and quantum.is_over():
+                now = yield
 
 
 def _allowed(user: User, *, is_loopback: bool) -> User:

@@ -17,6 +17,11 @@ from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message
 from amqproxy.broker.packing import DAMAGED
 from amqproxy.broker.parked import MESSAGE_COST
+from amqproxy.broker.schedule import Schedule
+from amqproxy.broker.work import Container
+
+PART = 16
+"""Messages that are looked at between two looks whether the turn is over."""
 
 READ_AHEAD = 256
 """Messages that are read back at once: what came together is due together, more often than not."""
@@ -39,6 +44,16 @@ class Hold:
         self.batch = lane.journal.number if lane is not None else 0
 
 
+class HeldHere:
+    """What one exchange holds, by the time when each is due, and about what that costs in memory."""
+
+    __slots__ = ("heap", "octets")
+
+    def __init__(self) -> None:
+        self.heap: list[tuple[float, int, Hold]] = []
+        self.octets = 0
+
+
 class Held:
     """Messages by the time (seconds) when each is due. `sooner` is told of one that is due before all others.
 
@@ -50,24 +65,25 @@ class Held:
         self.so_far = 0
         self.octets_in_memory = 0
         self._vhost = vhost
-        self._sooner = sooner
-        self._heap: list[tuple[float, int, Hold]] = []
+        self._exchanges: dict[Exchange, HeldHere] = {}
+        """Those that hold something."""
+        self._due: Schedule[Exchange] = Schedule(sooner)
         self._numbers = itertools.count()
         self._read: tuple[int, dict[int, Message]] = (0, {})
         self._ahead = READ_AHEAD
         self._count_read = 0
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return sum(len(each.heap) for each in self._exchanges.values())
 
     def __iter__(self) -> Iterator[tuple[float, Exchange, Message]]:
         """What is held, and when each is due; the next one first."""
-        return ((when, each.exchange, self._message(each)) for when, _, each in sorted(self._heap, key=_by_time))
+        found = sorted((held for each in self._exchanges.values() for held in each.heap), key=_by_time)
+        return ((when, each.exchange, self._message(each)) for when, _, each in found)
 
     def hold(self, when: float, exchange: Exchange, message: Message) -> None:
         """Hold a message for an exchange until `when`."""
         self.so_far += 1
-        self.octets_in_memory += len(message.body) + MESSAGE_COST
         lane = None
         if self.keeper is not None and exchange.durable:
             lane = self.keeper.journal.lane(Owner("exchange", self._vhost, exchange.name))
@@ -82,53 +98,80 @@ class Held:
             lane = self.keeper.journal.lanes.get(Owner("exchange", self._vhost, exchange.name))
             if lane is not None:
                 times, numbers = self.keeper.times(lane.number), self._numbers
-                self._heap += [(when, next(numbers), Hold(exchange, None, lane, position)) for position, when in times]
-        heapq.heapify(self._heap)
-        self._sooner(self.next)
+                here = HeldHere()
+                here.heap = [(when, next(numbers), Hold(exchange, None, lane, position)) for position, when in times]
+                if here.heap:
+                    heapq.heapify(here.heap)
+                    self._exchanges[exchange] = here
+                    self._due.set(exchange, here.heap[0][0])
 
-    def drop(self, exchange: Exchange) -> None:
-        """An exchange is gone, and what it held; its lane is the caller's business."""
-        gone = [each for _, _, each in self._heap if each.exchange is exchange]
-        if gone:
-            self.octets_in_memory -= sum(_cost(each) for each in gone)
-            self._heap = [held for held in self._heap if held[2].exchange is not exchange]
-            heapq.heapify(self._heap)
-            self._read = (0, {})
+    def drop(self, exchange: Exchange) -> Container:
+        """An exchange is gone, and what it held, which is returned; its lane is the caller's business."""
+        here = self._exchanges.pop(exchange, None)
+        if here is None:
+            return []
+        self._due.drop(exchange)
+        self.octets_in_memory -= here.octets
+        self._read = (0, {})
+        return here.heap
 
     @property
     def next(self) -> float:
         """When the next one is due."""
-        return self._heap[0][0] if self._heap else math.inf
+        return self._due.next
 
     def take(self, now: float = 0.0) -> tuple[Exchange, Message]:
         """Take out the next one; there must be one. It is `DAMAGED` where the disk has lost it.
 
         Where the disk cannot be read at all, the one is due again later, and the failure is raised.
         """
-        held = heapq.heappop(self._heap)[2]
+        exchange = self._due.take_first(math.inf)
+        assert exchange is not None
+        here = self._exchanges[exchange]
+        held = heapq.heappop(here.heap)[2]
+        if here.heap:
+            self._due.set(exchange, here.heap[0][0])
+        else:
+            del self._exchanges[exchange]
+        self._count(here, -_cost(held))
         try:
             message = self._message(held)
         except Exception:
             self._push(now + AGAIN_AFTER, held)
             raise
-        self.octets_in_memory -= _cost(held)
+        held.message = None
         if held.lane is not None:
             held.lane.settled(held.position, len(message.body), is_used=False)
         return held.exchange, message
 
-    def park(self) -> int:
-        """Let what is on the disk for good be there alone; how many octets of memory that gives back."""
-        before = self.octets_in_memory
-        for _, _, held in self._heap:
-            if held.lane is not None and held.batch <= held.lane.journal.last_committed and not _is_refused(held):
-                self.octets_in_memory -= _cost(held)
-                held.message = None
-        return before - self.octets_in_memory
+    def parking(self) -> Iterator[tuple[int, int]]:
+        """Let what is on the disk for good be there alone, a part at a time: how many were looked at, and how many
+        octets of memory that gives back.
+        """
+        for exchange, here in list(self._exchanges.items()):
+            found = list(here.heap)
+            for start in range(0, len(found), PART):
+                if self._exchanges.get(exchange) is not here:
+                    break
+                before = here.octets
+                for _, _, held in found[start : start + PART]:
+                    if _is_on_disk(held):
+                        self._count(here, -_cost(held))
+                        held.message = None
+                yield PART, before - here.octets
+
+    def _count(self, here: HeldHere, octets: int) -> None:
+        here.octets += octets
+        self.octets_in_memory += octets
 
     def _push(self, when: float, held: Hold) -> None:
-        heapq.heappush(self._heap, (when, next(self._numbers), held))
-        if self._heap[0][0] == when:
-            self._sooner(when)
+        here = self._exchanges.get(held.exchange)
+        if here is None:
+            here = self._exchanges[held.exchange] = HeldHere()
+        heapq.heappush(here.heap, (when, next(self._numbers), held))
+        self._count(here, _cost(held))
+        if here.heap[0][0] == when:
+            self._due.set(held.exchange, when)
 
     def _message(self, held: Hold) -> Message:
         if held.message is not None:
@@ -149,8 +192,9 @@ class Held:
         return self._read[1].pop(position, DAMAGED)
 
 
-def _is_refused(held: Hold) -> bool:
-    return held.lane is not None and held.position in held.lane.refused
+def _is_on_disk(held: Hold) -> bool:
+    lane = held.lane
+    return lane is not None and held.batch <= lane.journal.last_committed and held.position not in lane.refused
 
 
 def _cost(held: Hold) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,21 +30,26 @@ class Overdue:
         """Is it time for a look?"""
         return now >= self._next
 
-    def find(self, channels: Iterable[ServerChannel], now: float) -> list[ServerChannel]:
-        """Those of the channels that hold something for longer than they may."""
-        self._next = now + min(INTERVAL, self.timeout)
-        found = []
+    def find(self, channels: Iterable[ServerChannel], now: float) -> Iterator[tuple[ServerChannel, bool]]:
+        """Each of the channels, and whether it holds something for longer than it may. To be gone through to its end,
+        however long that takes: until then no other look is due.
+        """
+        self._next = math.inf
         before, self._marks = self._marks, {}
-        for channel in channels:
-            oldest = channel.deliveries.unacked.oldest
-            if not oldest:
-                continue
-            marks = self._marks[channel] = before.get(channel) or deque()
-            while marks and marks[0][1] < oldest:
-                marks.popleft()
-            last = channel.deliveries.last_tag
-            if not marks or marks[-1][1] < last:
-                marks.append((now, last))
-            if now - marks[0][0] >= self.timeout:
-                found.append(channel)
-        return found
+        try:
+            for channel in channels:
+                yield channel, self._holds_for_too_long(channel, before.get(channel) or deque(), now)
+        finally:
+            self._next = now + min(INTERVAL, self.timeout)
+
+    def _holds_for_too_long(self, channel: ServerChannel, marks: deque[tuple[float, int]], now: float) -> bool:
+        oldest = channel.deliveries.unacked.oldest
+        if not oldest:
+            return False
+        self._marks[channel] = marks
+        while marks and marks[0][1] < oldest:
+            marks.popleft()
+        last = channel.deliveries.last_tag
+        if not marks or marks[-1][1] < last:
+            marks.append((now, last))
+        return now - marks[0][0] >= self.timeout

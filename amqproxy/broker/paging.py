@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable, Iterator
-from itertools import count
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from amqproxy.broker.parked import Place
+from amqproxy.broker.work import Job, Work
 
 if TYPE_CHECKING:
     from amqproxy.broker.queue import Queue
@@ -31,7 +31,8 @@ LEAST = 128 * 1024
 
 
 class Paging:
-    """`measured` says how much memory is in use (octets), and `work` then parks a slice of what is too much.
+    """`measured` says how much memory is in use (octets), and `work` then parks a slice of what is too much. To find
+    the largest of very many is left to later turns, too.
 
     `vhosts` and `unacked` give all there are. `place` takes what no lane has: until it is set, nothing is done.
     `failed` is called with whether the disk has refused something, or has taken something again; `relieved` when all
@@ -41,6 +42,7 @@ class Paging:
     def __init__(
         self,
         limit: int | None,
+        later: Work,
         vhosts: Callable[[], Iterable[VirtualHost]],
         failed: Callable[[bool, float], None] = lambda has_failed, now: None,
         unacked: Callable[[], Iterable[Unacked]] = lambda: (),
@@ -48,9 +50,11 @@ class Paging:
         self.threshold = math.inf if limit is None else limit * SHARE
         self.place: Place | None = None
         self.relieved: Callable[[], None] = lambda: None
+        self._later = later
         self._vhosts = vhosts
         self._failed = failed
         self._unacked = unacked
+        self._is_listing = False
         self._surplus = 0
         self._holders: list[tuple[int, int, Queue | Unacked]] = []
 
@@ -61,22 +65,42 @@ class Paging:
 
     def measured(self, memory: int, now: float) -> None:
         """So many octets of memory are in use now."""
+        if self._is_listing:
+            return
         self._surplus = 0
         self._holders = []
         if memory <= self.threshold or self.place is None:
             self._failed(False, now)
             return
-        numbers = count()
-        self._surplus = memory - int(self.threshold)
-        for vhost in self._vhosts():
-            self._surplus -= vhost.held.park()
-            self._list(vhost.queues.values(), numbers)
-        self._list(self._unacked(), numbers)
-        heapq.heapify(self._holders)
+        self._is_listing = True
+        self._later.do(self._listing(memory - int(self.threshold)), now)
 
-    def _list(self, holders: Iterable[Queue | Unacked], numbers: Iterator[int]) -> None:
-        sizes = ((each.octets_in_memory, each) for each in holders)
-        self._holders += [(-size, next(numbers), each) for size, each in sizes if size > LEAST]
+    def _listing(self, surplus: int) -> Job:
+        """Find who holds what, in steps; and what is held and on the disk already need not be in memory."""
+        quantum = self._later.quantum
+        try:
+            for vhost in list(self._vhosts()):
+                for count, freed in vhost.held.parking():
+                    surplus -= freed
+                    quantum.left -= count
+                    if quantum.left <= 0 and quantum.is_over():
+                        yield
+                yield from self._list(list(vhost.queues.values()))
+            yield from self._list(self._unacked())
+            heapq.heapify(self._holders)
+            self._surplus = surplus
+        finally:
+            self._is_listing = False
+
+    def _list(self, holders: Iterable[Queue | Unacked]) -> Job:
+        quantum = self._later.quantum
+        for each in holders:
+            size = each.octets_in_memory
+            if size > LEAST:
+                self._holders.append((-size, len(self._holders), each))
+            quantum.left -= 1
+            if quantum.left <= 0 and quantum.is_over():
+                yield
 
     def work(self, now: float) -> None:
         """Park a slice of what is too much."""

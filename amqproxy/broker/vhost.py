@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from amqproxy.amqp091.errors import (
@@ -44,6 +44,12 @@ MAX_ROUTES = 65_536
 
 UNBINDING = 4
 """What it costs of a turn to remove a binding."""
+
+REMOVING = 16
+"""What it costs of a turn to remove a queue or an exchange."""
+
+CANCELLING = 4
+"""What it costs of a turn to tell a consumer that its queue is gone."""
 
 RELEASING = 8
 """What it costs of a turn to let a held message go on."""
@@ -129,6 +135,18 @@ class VirtualHost:
         for queue in list(self.queues.values()):
             queue.recovered(now)
 
+    def clearing(self) -> Iterator[None]:
+        """Delete all there is, as its end: one after the other."""
+        while self.queues:
+            self.work.quantum.left -= REMOVING
+            self.remove_queue(next(iter(self.queues.values())))
+            yield
+        for exchange in [each for name, each in self.exchanges.items() if name not in PREDECLARED]:
+            if not exchange.is_deleted:
+                self.work.quantum.left -= REMOVING
+                self._remove_exchange(exchange)
+                yield
+
     # --- finding
 
     def exchange(self, name: str) -> Exchange:
@@ -200,7 +218,7 @@ class VirtualHost:
     def _dissolving(self, exchange: Exchange) -> Job:
         """Remove what led from an exchange that is gone, and then what led there."""
         yield from self._unbinding((exchange, binding) for binding in list(exchange.bindings.values()))
-        self.held.drop(exchange)
+        self.work.free(self.held.drop(exchange))
         if self.events.is_kept:
             self.events.report("exchange.deleted", self.name, exchange)
         yield from self._unbinding_from(exchange)
@@ -290,15 +308,26 @@ class VirtualHost:
             queue.exclusive_to.exclusive_queues.pop(queue, None)
         self._unbind_later(self._unbinding_from(queue))
         self._forget_routes()
-        for consumer in list(queue.consumers):
-            consumer.deliveries.queue_deleted(consumer)
-        queue.consumers.clear()
+        if queue.consumers:
+            self._unbind_later(self._cancelling(queue))
         self.timed_queues.drop(queue)
         queue.discard()
         self.deleted(queue)
         if self.events.is_kept:
             self.events.report("queue.deleted", self.name, queue)
         return count
+
+    def _cancelling(self, queue: Queue) -> Job:
+        """Tell the consumers of a queue that is gone, but for those that end by themselves meanwhile."""
+        quantum = self.work.quantum
+        for consumer in list(queue.consumers):
+            if queue.consumers.pop(consumer, self) is self:
+                continue
+            with self.events.contained("a consumer was not cancelled", vhost=self.name, queue=queue.name):
+                consumer.deliveries.queue_deleted(consumer)
+            quantum.left -= CANCELLING
+            if quantum.left <= 0 and quantum.is_over():
+                yield
 
     # --- what queues say
 
@@ -371,7 +400,7 @@ class VirtualHost:
         return True
 
     def _unbind_later(self, job: Job) -> None:
-        """Remove very many bindings, in steps: what they led to is gone, and nothing is routed there meanwhile."""
+        """Remove very many bindings or consumers, in steps: what they led to is gone, and gets nothing meanwhile."""
         self._unbindings += 1
         self.work.do(self._counted(job), 0.0)
 
@@ -383,7 +412,7 @@ class VirtualHost:
 
     @property
     def is_unbinding(self) -> bool:
-        """Are there bindings left of something that is gone?"""
+        """Are there bindings left of something that is gone, or consumers?"""
         return self._unbindings > 0
 
     def _unbinding_from(self, destination: Queue | Exchange) -> Job:

@@ -107,6 +107,8 @@ class Work:
         """A turn for what is unfinished."""
         self.quantum.begin()
         for _ in range(len(self._line)):
+            if not self._line:
+                break  # what was done there has done the rest
             part = self._line.popleft()
             try:
                 if part(now):

@@ -71,9 +71,13 @@ def test_it_may_be_otherwise() -> None:
     assert told(client, 100) == ""
 
 
-def test_it_is_looked_once_a_minute() -> None:
+def test_it_is_looked_once_a_minute(client: Client) -> None:
     overdue = Overdue(1800)
+    channel = client.link.channels[1]
     assert overdue.is_due(5.0)
-    assert overdue.find([], 5.0) == []
+    look = overdue.find([channel], 5.0)
+    assert next(look) == (channel, False)
+    assert not overdue.is_due(5.0 + 2 * INTERVAL)  # the one before goes on
+    assert list(look) == []
     assert not overdue.is_due(5.0 + INTERVAL - 1)
     assert overdue.is_due(5.0 + INTERVAL)

@@ -10,6 +10,8 @@ import pytest
 from amqproxy.amqp091.frames import encode_frame, encode_method
 from amqproxy.amqp091.methods import (
     BasicAck,
+    BasicCancel,
+    BasicCancelOk,
     BasicConsume,
     BasicDeliver,
     BasicGet,
@@ -25,6 +27,7 @@ from amqproxy.amqp091.methods import (
     Method,
     QueueDeclare,
     QueueDelete,
+    QueueDeleteOk,
     QueuePurge,
     TxCommit,
     TxRollback,
@@ -37,7 +40,8 @@ from amqproxy.broker.broker import Broker
 from amqproxy.broker.policies import make_policy
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job, Quantum, Steps, Work
-from tests.broker.client import connected, noted
+from tests.broker.client import Client, connected, noted
+from tests.broker.disk import Memory
 from tests.broker.yard import message
 
 COUNT = 1000
@@ -407,6 +411,13 @@ def end_consumers(crowd: Crowd) -> int:
     return COUNT - len(crowd.vhost.queues["q"].consumers)
 
 
+def delete_what_is_consumed(crowd: Crowd) -> int:
+    """By somebody else than who consumes."""
+    consume_very_often(crowd)
+    crowd.vhost.delete_queue("q", None)
+    return COUNT - len(crowd.greedy.link.channels[1].deliveries.consumers)
+
+
 def hand_out(crowd: Crowd) -> int:
     crowd.fill()
     crowd.limit()
@@ -424,6 +435,72 @@ def read_a_stream(crowd: Crowd) -> int:
     return crowd.greedy.link.channels[1].deliveries.last_tag
 
 
+def delete_a_virtual_host(crowd: Crowd) -> int:
+    vhost = crowd.broker.add_vhost("v")
+    for number in range(COUNT):
+        vhost.declare_queue(
+            f"q{number}", None, durable=True, exclusive=False, auto_delete=False, arguments=Table(), now=1000.0
+        )
+    crowd.limit()
+    crowd.broker.work.quantum.begin()
+    crowd.broker.delete_vhost("v", crowd.greedy.now)
+    return COUNT - len(vhost.queues)
+
+
+def crowded(crowd: Crowd) -> list[Client]:
+    return [connected(crowd.broker) for _ in range(COUNT // 10)]
+
+
+def close_connections(crowd: Crowd) -> int:
+    clients = crowded(crowd)
+    crowd.broker.links.pop(crowd.other.link)
+    crowd.limit()
+    crowd.broker.work.quantum.begin()
+    crowd.broker.close_connections("for a reason", crowd.greedy.now)
+    return sum(bool(client.link.output.waiting) for client in clients)
+
+
+def end_what_is_overdue(crowd: Crowd) -> int:
+    clients = crowded(crowd)
+    crowd.fill(len(clients))
+    for client in clients:
+        client.say(1, BasicGet(queue="q"))
+        client.receive()
+    crowd.broker.tick(crowd.greedy.now)
+    crowd.limit()
+    crowd.broker.work.quantum.begin()
+    crowd.greedy.now = crowd.other.now = 5000.0
+    crowd.broker.tick(crowd.greedy.now)
+    return sum(bool(client.link.output.waiting) for client in clients)
+
+
+def find_what_to_page(crowd: Crowd) -> int:
+    for number in range(COUNT):
+        crowd.greedy.declare(f"q{number}")
+    crowd.broker.paging.place = Memory()
+    crowd.broker.paging.threshold = 100
+    crowd.limit()
+    crowd.broker.work.quantum.begin()
+    crowd.broker.measure(crowd.greedy.now, memory=200)
+    return -crowd.broker.work.quantum.left
+
+
+def find_out_whether_memory_is_short(crowd: Crowd) -> int:
+    for number in range(COUNT):
+        crowd.greedy.declare(f"q{number}")
+    crowd.broker.memory_limit = 100
+    crowd.limit()
+    crowd.broker.work.quantum.begin()
+    crowd.broker.measure(crowd.greedy.now, memory=200, base=0)
+    assert not crowd.broker.alarms
+    return -crowd.broker.work.quantum.left
+
+
+def park_what_is_held(crowd: Crowd) -> int:
+    hold_messages(crowd)
+    return find_what_to_page(crowd)
+
+
 def apply_a_policy(crowd: Crowd) -> int:
     for number in range(COUNT):
         crowd.greedy.declare(f"q{number}")
@@ -432,13 +509,25 @@ def apply_a_policy(crowd: Crowd) -> int:
     return sum(queue.settings.max_length == 7 for queue in crowd.vhost.queues.values())
 
 
-def let_held_messages_go(crowd: Crowd) -> int:
+def drop_what_is_held(crowd: Crowd) -> int:
+    hold_messages(crowd)
+    holds = crowd.vhost.held._exchanges[crowd.vhost.exchange("late")].heap
+    crowd.limit()
+    crowd.say(ExchangeDelete(exchange="late"))
+    return COUNT - len(holds)
+
+
+def hold_messages(crowd: Crowd) -> None:
     crowd.greedy.declare("q")
     arguments = Table({"x-delayed-type": "fanout"})
     crowd.greedy.ask(ExchangeDeclare(exchange="late", type="x-delayed-message", arguments=arguments))
     crowd.greedy.bind("q", "late")
     for _ in range(COUNT):
         crowd.greedy.publish("late", "", headers={"x-delay": 1000})
+
+
+def let_held_messages_go(crowd: Crowd) -> int:
+    hold_messages(crowd)
     crowd.limit()
     crowd.broker.work.quantum.begin()
     crowd.greedy.now = crowd.other.now = 1002.0
@@ -472,9 +561,17 @@ EVENTS: dict[Callable[[Crowd], int], int] = {
     delete_what_is_bound: 100,
     delete_an_exchange: 100,
     end_consumers: 50,
+    delete_what_is_consumed: 50,
+    delete_a_virtual_host: 200,
+    close_connections: 5,
+    end_what_is_overdue: 5,
+    find_what_to_page: 30,
+    find_out_whether_memory_is_short: 30,
+    park_what_is_held: 15,
     hand_out: 30,
     read_a_stream: 30,
     apply_a_policy: 30,
+    drop_what_is_held: 40,
     let_held_messages_go: 50,
 }
 """What a client or an operator may ask for, which gives how much of it the first turn has done, and the least number of
@@ -585,3 +682,45 @@ def test_a_heartbeat_is_not_missed_by_who_was_not_heard(crowd: Crowd) -> None:
     crowd.say(BasicNack(0, True, True))
     crowd.greedy.link.tick(2000.0)
     assert not crowd.greedy.link.is_over
+
+
+def consume_very_often(crowd: Crowd) -> None:
+    crowd.greedy.declare("q", auto_delete=True)
+    for number in range(COUNT):
+        crowd.greedy.ask(BasicConsume(queue="q", consumer_tag=f"c{number}"))
+    crowd.limit()
+    crowd.broker.work.quantum.begin()
+
+
+def test_the_answer_comes_before_very_many_notices(crowd: Crowd) -> None:
+    consume_very_often(crowd)
+    crowd.say(QueueDelete(queue="q"), BasicGet(queue="other", no_ack=True))
+    answer, *notices, last = [each.method for each in crowd.greedy.receive()]
+    assert answer == QueueDeleteOk(0)
+    assert [notice.consumer_tag for notice in notices] == [f"c{number}" for number in range(COUNT)]
+    assert last == BasicGetEmpty()
+
+
+def test_who_cancels_meanwhile_is_not_told_that_the_queue_is_gone(crowd: Crowd) -> None:
+    consume_very_often(crowd)
+    crowd.vhost.delete_queue("q", None)
+    crowd.say(BasicCancel(f"c{COUNT - 1}"))
+    told = [each.method for each in crowd.greedy.receive()]
+    assert [each for each in told if each.consumer_tag == f"c{COUNT - 1}"] == [BasicCancelOk(f"c{COUNT - 1}")]
+    assert len(told) == COUNT
+    assert not crowd.greedy.link.channels[1].deliveries.consumers
+
+
+def test_a_virtual_host_made_again_keeps_nothing_of_the_old_one(crowd: Crowd) -> None:
+    """Nor does it lose what has the name of something that was not deleted yet."""
+    events: list[str] = []
+    crowd.broker.events.observers.append(lambda event: events.append(event.name))
+    delete_a_virtual_host(crowd)
+    old = [name for name in events if name != "queue.created"]
+    assert "vhost.deleted" not in old
+    crowd.broker.add_vhost("v")
+    assert [name for name in events if name.startswith("vhost.")] == ["vhost.created", "vhost.deleted", "vhost.created"]
+    assert events.count("queue.deleted") == COUNT
+    crowd.rest()
+    assert events.count("vhost.deleted") == 1
+    assert "v" in crowd.broker.vhosts

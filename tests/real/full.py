@@ -14,7 +14,7 @@ FULL = 1 << 62
 
 def main(file: Path, arguments: list[str]) -> None:
     resources.memory_in_use = lambda: FULL if file.exists() else 0
-    Broker.octets_in_memory = property(lambda broker: resources.memory_in_use())  # type: ignore[assignment,method-assign]
+    Broker._costs = lambda broker: iter([resources.memory_in_use() or 0])  # type: ignore[method-assign]
     timekeeper.MEASURING_INTERVAL = 0.05
     sys.argv[1:] = arguments
     cli.main()
