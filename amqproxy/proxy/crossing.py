@@ -801,7 +801,7 @@ class Crossing:
         sender = flow.sender
         is_shadow = all(mark.endswith("(shadow)") for mark in verdict.marks)
         what = Outcome.SHADOW if verdict.marks and is_shadow else outcome(verdict, command)
-        flow.note = self.note = Note(verdict.marks, verdict.tags, str(what))
+        flow.note = self.note = Note(verdict.marks, verdict.tags, what)
         try:
             if verdict.command is not command or verdict.damage:
                 self.note = flow.note._replace(leg=LEGS[sender])

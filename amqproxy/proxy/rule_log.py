@@ -65,7 +65,7 @@ class RuleLog:
         if window.count > MOST_LINES:
             return
         known, shown = client(), covered()
-        fields: dict[str, Any] = {"rule": rule, "verdict": str(outcome(verdict, command)), "sender": str(sender)}
+        fields: dict[str, Any] = {"rule": rule, "verdict": outcome(verdict, command), "sender": str(sender)}
         fields |= {"method": "heartbeat" if command.index < 0 else command.method.name, "channel": command.channel}
         if command.index >= 0 and shown is not None:
             found = {name: getattr(shown.method, name, None) for name in _NAMES}

@@ -597,7 +597,7 @@ def _after(seen: Seen, verdict: Verdict) -> Seen:
     return msgspec.structs.replace(seen, command=verdict.command, shown=verdict.shown, tags=verdict.tags)
 
 
-def _outcome(case: Case, decided: Verdict, seen: Seen) -> Outcome:
+def _outcome(case: Case, decided: Verdict, seen: Seen) -> str:
     """What a rule's own verdict counts as."""
     return Outcome.SHADOW if case.is_shadow else outcome(decided, seen.command)
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from amqproxy.amqp091.commands import Command
 from amqproxy.rules.verdict import Answer, Verdict
 
 
-class Outcome(StrEnum):
-    """Of several things that become of a command, the first in this order."""
+class Outcome:
+    """Of several things that become of a command, the first in this order; plain texts, since they are counted by."""
 
     REFUSED = "refused"
     """It goes no further, and its sender is told that it failed."""
@@ -34,10 +32,13 @@ class Outcome(StrEnum):
     """The rule itself failed."""
 
 
+OUTCOMES: tuple[str, ...] = tuple(text for name, text in vars(Outcome).items() if name.isupper())
+"""All of them, which are the values of a label."""
+
 _ERRORS = frozenset({Answer.NACK, Answer.RETURN, Answer.REJECT, Answer.REQUEUE})
 
 
-def outcome(verdict: Verdict, command: Command) -> Outcome:
+def outcome(verdict: Verdict, command: Command) -> str:
     """What becomes of a command."""
     if verdict.close is not None:
         return Outcome.REFUSED
@@ -77,7 +78,7 @@ class Counts:
     __slots__ = ("_counts", "last_failure")
 
     def __init__(self) -> None:
-        self._counts: dict[Outcome, Count] = {}
+        self._counts: dict[str, Count] = {}
         self.last_failure = ""
 
     def __eq__(self, other: object) -> bool:
@@ -85,7 +86,7 @@ class Counts:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def of(self, outcome: Outcome) -> Count:
+    def of(self, outcome: str) -> Count:
         """What counts that outcome, from now on."""
         count = self._counts.get(outcome)
         if count is None:
@@ -100,7 +101,7 @@ class Counts:
     @property
     def verdicts(self) -> dict[str, int]:
         """How often each outcome was, by its name; those that never were are left out."""
-        return {str(outcome): count.number for outcome, count in self._counts.items() if count.number}
+        return {outcome: count.number for outcome, count in self._counts.items() if count.number}
 
     @property
     def hits(self) -> int:

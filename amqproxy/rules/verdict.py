@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import Scope
@@ -130,22 +132,31 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     def then(self, later: Verdict) -> Verdict:
         """What both come to, where `later` was decided on what this one lets go on."""
-        return Verdict(
-            command=later.command,
-            answer=later.answer,
-            returned=later.returned,
-            close=later.close or self.close,
-            delay=self.delay + later.delay,
-            behind=max(self.behind, later.behind),
-            hold=self.hold or later.hold,
-            insertions=self.insertions + later.insertions,
-            impairments=self.impairments + later.impairments,
-            mirrored=self.mirrored + later.mirrored,
-            shown=later.shown or self.shown,
-            marks=self.marks + later.marks,
-            tags=self.tags + later.tags,
-            failures=self.failures + later.failures,
-            logged=self.logged + later.logged,
-            damage=self.damage + later.damage,
-            is_final=later.is_final,
-        )
+        changes: dict[str, Any] = {}  # most verdicts say one thing or nothing, and to make a new one takes longer
+        if self.marks:
+            changes["marks"] = self.marks + later.marks
+        if self.tags:
+            changes["tags"] = self.tags + later.tags
+        if self.delay:
+            changes["delay"] = self.delay + later.delay
+        if self.insertions:
+            changes["insertions"] = self.insertions + later.insertions
+        if self.impairments:
+            changes["impairments"] = self.impairments + later.impairments
+        if self.mirrored:
+            changes["mirrored"] = self.mirrored + later.mirrored
+        if self.logged:
+            changes["logged"] = self.logged + later.logged
+        if self.failures:
+            changes["failures"] = self.failures + later.failures
+        if self.damage:
+            changes["damage"] = self.damage + later.damage
+        if self.behind > later.behind:
+            changes["behind"] = self.behind
+        if self.close is not None and later.close is None:
+            changes["close"] = self.close
+        if self.hold is not None:
+            changes["hold"] = self.hold
+        if self.shown is not None and later.shown is None:
+            changes["shown"] = self.shown
+        return replace(later, **changes) if changes else later

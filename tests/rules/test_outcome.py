@@ -7,7 +7,7 @@ import pytest
 from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.grammar import CLIENT
 from amqproxy.amqp091.methods import BasicPublish, TxSelect
-from amqproxy.rules.outcome import Counts, Outcome, outcome
+from amqproxy.rules.outcome import OUTCOMES, Counts, outcome
 from amqproxy.rules.verdict import Answer, Close, Hold, Impairment, Insertion, Mirrored, Verdict
 from tests.rules.scene import said
 
@@ -45,10 +45,10 @@ def test_what_becomes_of_it(verdict: Verdict, word: str) -> None:
 
 def test_counts_are_sums_of_outcomes() -> None:
     counts = Counts()
-    for each in Outcome:
+    for each in OUTCOMES:
         counts.of(each).number += 2
     counts.fail("how")
-    assert (counts.hits, counts.shadow_hits, counts.errors) == (2 * (len(Outcome) - 2), 2, 3)
+    assert (counts.hits, counts.shadow_hits, counts.errors) == (2 * (len(OUTCOMES) - 2), 2, 3)
     assert counts.verdicts["refused"] == 2
     assert counts.last_failure == "how"
     assert counts != Counts()
