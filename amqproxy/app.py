@@ -24,7 +24,7 @@ from amqproxy.broker.configured import configured
 from amqproxy.broker.keeping import kept
 from amqproxy.broker.server import Server as BrokerServer
 from amqproxy.broker.store import NAME, StoreError
-from amqproxy.config import Broker, Config, Limits, Listener, Upstream, join_address, split_address
+from amqproxy.config import BrokerConfig, Config, Limits, ListenerConfig, UpstreamConfig, join_address, split_address
 from amqproxy.control.request_handler import NotReloaded, RequestHandler
 from amqproxy.control.service import ControlService, SocketUnavailable, opened
 from amqproxy.log import dropped, logger
@@ -68,7 +68,7 @@ ENDING = (signal.SIGTERM, signal.SIGINT)
 Listeners = list[tuple[trio.SocketListener, ssl.SSLContext | None]]
 
 
-class Unavailable(Exception):
+class AddressUnavailable(Exception):
     """An address of the config cannot be had; the text says which, and why."""
 
 
@@ -87,7 +87,7 @@ async def run(
     as many bytes of each body frame as `body` says. When the reader of standard output goes away, printing ends; with
     `ends_with_reader`, that drains the proxy too, and is raised as `BrokenPipeError`. A second signal ends it at once,
     with `KeyboardInterrupt`, and one that comes before it listens ends the process. `ConfigError` when a file of the
-    config is not right, `Unavailable` when an address cannot be had.
+    config is not right, `AddressUnavailable` when an address cannot be had.
     """
     metrics = Metrics()
     metrics.count_log(dropped)
@@ -168,15 +168,16 @@ async def run(
         raise BrokenPipeError
 
 
-async def run_broker(config: Broker) -> None:
+async def run_broker(config: BrokerConfig) -> None:
     """Run the broker alone until SIGTERM or SIGINT; then close its connections, and return. On SIGHUP, read the
     certificates again.
 
     A second signal ends it at once, with `KeyboardInterrupt`, and one that comes before it listens ends the process.
-    `ConfigError` when a file of the config is not right, `Unavailable` when an address or the data cannot be had.
+    `ConfigError` when a file that the config names is wrong, `AddressUnavailable` when an address or the data directory
+    cannot be used.
     """
     if not config.listen:
-        config = msgspec.structs.replace(config, listen=(Listener(address=BROKER_ADDRESS),))
+        config = msgspec.structs.replace(config, listen=(ListenerConfig(address=BROKER_ADDRESS),))
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
@@ -212,37 +213,37 @@ async def collect_garbage(
 
 
 async def export(data: Path) -> dict[str, Any]:
-    """The definitions that a broker has kept in the directory `data`. `Unavailable` when there are none to be had."""
+    """The definitions that a broker has stored in the directory `data`. `AddressUnavailable` when it has none."""
     try:
         is_there = (data / NAME).is_file()
     except OSError as error:
-        raise Unavailable(f"{data} cannot be read: {error.strerror}") from None
+        raise AddressUnavailable(f"{data} cannot be read: {error.strerror}") from None
     if not is_there:
-        raise Unavailable(f"{data} holds no broker's data: there is no {NAME} in it")
+        raise AddressUnavailable(f"{data} holds no broker's data: there is no {NAME} in it")
     broker = integrated.Broker(__version__)
     try:
         async with kept(broker, data):
             return definitions.export(broker)
     except StoreError as error:
-        raise Unavailable(str(error)) from None
+        raise AddressUnavailable(str(error)) from None
 
 
 @asynccontextmanager
-async def _broker(config: Broker) -> AsyncIterator[tuple[BrokerServer, Listeners]]:
+async def _broker(config: BrokerConfig) -> AsyncIterator[tuple[BrokerServer, Listeners]]:
     """The integrated broker, and its listeners where the config has them."""
     async with AsyncExitStack() as stack:
         listeners = await _listeners(config.listen, stack)
         try:
             server = await stack.enter_async_context(configured(config, __version__))
         except StoreError as error:
-            raise Unavailable(str(error)) from None
+            raise AddressUnavailable(str(error)) from None
         for opened, context in listeners:
             server.listen(opened, context)
         yield server, listeners
 
 
-async def _listeners(listeners: Iterable[Listener], stack: AsyncExitStack) -> Listeners:
-    """All of them, open until `stack` is left. `ConfigError` or `Unavailable` where one cannot be."""
+async def _listeners(listeners: Iterable[ListenerConfig], stack: AsyncExitStack) -> Listeners:
+    """All of them, open until `stack` is left. `ConfigError` or `AddressUnavailable` where one cannot be."""
     contexts = [(listener, server_context(listener.tls) if listener.tls else None) for listener in listeners]
     found = []
     for listener, context in contexts:
@@ -250,7 +251,7 @@ async def _listeners(listeners: Iterable[Listener], stack: AsyncExitStack) -> Li
             opened = await listen(listener.address)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else None
-            raise Unavailable(f"cannot listen on {listener.address}: {reason or error}") from None
+            raise AddressUnavailable(f"cannot listen on {listener.address}: {reason or error}") from None
         for each in opened:
             await stack.enter_async_context(each)
             found.append((each, context))
@@ -270,7 +271,7 @@ def _contexts(listeners: Listeners) -> list[ssl.SSLContext]:
 
 def _dialer(config: Config, broker: BrokerServer | None) -> Callable[[], Awaitable[Transport]]:
     """What opens a session's way to the broker."""
-    if isinstance(config.upstream, Upstream):
+    if isinstance(config.upstream, UpstreamConfig):
         return Dialer(config.upstream, config.limits.connect_timeout)
     assert broker is not None
 
@@ -332,7 +333,7 @@ def _control_socket(config: Config) -> Iterator[socket.socket | None]:
         try:
             listening = stack.enter_context(opened(Path(config.control.path)))
         except SocketUnavailable as error:
-            raise Unavailable(str(error)) from None
+            raise AddressUnavailable(str(error)) from None
         logger().info("control", path=config.control.path)
         yield listening
 
@@ -353,7 +354,7 @@ def _metrics_endpoint(config: Config, metrics: Metrics) -> Iterator[None]:
             served = stack.enter_context(endpoint.serve(metrics.registry, host, port, _scrape_failed))
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else None
-            raise Unavailable(f"cannot serve metrics on {config.metrics.address}: {reason or error}") from None
+            raise AddressUnavailable(f"cannot serve metrics on {config.metrics.address}: {reason or error}") from None
         logger().info("metrics", address=join_address(host, served), path="/metrics")
         yield
 

@@ -113,7 +113,7 @@ class ClientTLS(Strict, frozen=True):
 TLS = TypeVar("TLS", ServerTLS, ClientTLS)
 
 
-class Listener(Strict, frozen=True):
+class ListenerConfig(Strict, frozen=True):
     """Where clients connect."""
 
     address: Address = "127.0.0.1:5673"
@@ -124,7 +124,7 @@ class Listener(Strict, frozen=True):
         _check_port(self.address)
 
 
-class Upstream(Strict, frozen=True):
+class UpstreamConfig(Strict, frozen=True):
     """The broker that connections are passed on to."""
 
     address: RemoteAddress = "127.0.0.1:5672"
@@ -140,7 +140,7 @@ class Upstream(Strict, frozen=True):
             raise ValueError(f"address {self.address} leaves open which broker is meant: name its host and its port")
 
 
-class NamedUpstream(Upstream, frozen=True):
+class NamedUpstream(UpstreamConfig, frozen=True):
     """A broker that rules send copies to, and how we log in there."""
 
     user: str = "guest"
@@ -158,7 +158,7 @@ class NamedUpstream(Upstream, frozen=True):
             raise ValueError("the password is in a file or in a variable: name `password_file` or `password_env`")
 
 
-class Metrics(Strict, frozen=True):
+class MetricsConfig(Strict, frozen=True):
     """Where Prometheus finds /metrics."""
 
     address: Address
@@ -168,14 +168,14 @@ class Metrics(Strict, frozen=True):
         _check_port(self.address)
 
 
-class Control(Strict, frozen=True):
+class ControlConfig(Strict, frozen=True):
     """Where `amqproxy control`, and other programs, ask this proxy: see docs/control.md."""
 
     path: Annotated[str, msgspec.Meta(min_length=1)]
     """A Unix socket, which is made there, for its owner only."""
 
 
-class Log(Strict, frozen=True):
+class LogConfig(Strict, frozen=True):
     """How the log on standard error is written."""
 
     format: Literal["text", "json"] = "text"
@@ -246,10 +246,10 @@ class BrokerLimits(Strict, frozen=True):
     """From SIGTERM to the end, for clients to answer connection.close."""
 
 
-class Broker(Strict, frozen=True):
+class BrokerConfig(Strict, frozen=True):
     """The integrated broker: of `amqproxy broker`, and of `upstream = "broker"`."""
 
-    listen: tuple[Listener, ...] = ()
+    listen: tuple[ListenerConfig, ...] = ()
     """Where its own clients connect; with `amqproxy broker`, 127.0.0.1:5672 unless there is one here."""
     data: str | None = None
     """A directory for what is durable, which is found again there; without one, all is in memory."""
@@ -270,16 +270,16 @@ class Broker(Strict, frozen=True):
 class Config(Strict, frozen=True):
     """All there is to configure."""
 
-    listen: Annotated[tuple[Listener, ...], msgspec.Meta(extra_json_schema={"minItems": 1})] = (Listener(),)
+    listen: Annotated[tuple[ListenerConfig, ...], msgspec.Meta(extra_json_schema={"minItems": 1})] = (ListenerConfig(),)
     """Where the proxy's clients connect."""
-    upstream: Upstream | Literal["broker"] = Upstream()
+    upstream: UpstreamConfig | Literal["broker"] = UpstreamConfig()
     """Where connections go; "broker" is the integrated one, in this process."""
-    broker: Broker = Broker()
+    broker: BrokerConfig = BrokerConfig()
     upstreams: dict[str, NamedUpstream] = {}
     """Further brokers, by the names that rules have for them."""
-    metrics: Metrics | None = None
-    control: Control | None = None
-    log: Log = Log()
+    metrics: MetricsConfig | None = None
+    control: ControlConfig | None = None
+    log: LogConfig = LogConfig()
     limits: Limits = Limits()
     rules: tuple[AnyRule, ...] = ()
     """Asked in this order."""
@@ -287,7 +287,9 @@ class Config(Strict, frozen=True):
     """Of the chance that rules draw from: with it, each run draws the same."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.upstream, Upstream) and self.upstream.address in {each.address for each in self.listen}:
+        if isinstance(self.upstream, UpstreamConfig) and self.upstream.address in {
+            each.address for each in self.listen
+        }:
             raise ValueError(
                 f"upstream is {self.upstream.address}, which is where we listen: name the broker's address"
             )
@@ -332,7 +334,7 @@ def _resolved(config: Config, text: str, path: Path) -> Config:
 def _placed(config: Config, directory: Path) -> Config:
     """The config with the files that it names found beside it, wherever we were started."""
     upstream = config.upstream
-    if isinstance(upstream, Upstream):
+    if isinstance(upstream, UpstreamConfig):
         upstream = msgspec.structs.replace(upstream, tls=_placed_tls(upstream.tls, directory))
     broker = msgspec.structs.replace(
         config.broker,
@@ -349,13 +351,13 @@ def _placed(config: Config, directory: Path) -> Config:
         for name, each in config.upstreams.items()
     }
     listen = _placed_listeners(config.listen, directory)
-    control = config.control and Control(path=str(directory / config.control.path))
+    control = config.control and ControlConfig(path=str(directory / config.control.path))
     return msgspec.structs.replace(
         config, listen=listen, upstream=upstream, broker=broker, upstreams=upstreams, control=control
     )
 
 
-def _placed_listeners(listeners: tuple[Listener, ...], directory: Path) -> tuple[Listener, ...]:
+def _placed_listeners(listeners: tuple[ListenerConfig, ...], directory: Path) -> tuple[ListenerConfig, ...]:
     return tuple(msgspec.structs.replace(each, tls=_placed_tls(each.tls, directory)) for each in listeners)
 
 

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 import structlog
 
-from amqproxy.config import Log
+from amqproxy.config import LogConfig
 from amqproxy.line_writer import LineWriter
 
 LONGEST_VALUE = 4096
@@ -28,7 +28,7 @@ LINGER = 1.0
 _writer: LineWriter | None = None
 
 
-def start(log: Log) -> None:
+def start(log: LogConfig) -> None:
     """Write the log as the config has it, from here on."""
     global _writer
     stop()
@@ -70,7 +70,7 @@ def stop(timeout: float = LINGER) -> None:
 
 
 @contextmanager
-def started(log: Log) -> Iterator[None]:
+def started(log: LogConfig) -> Iterator[None]:
     """Write the log as the config has it, for the while.
 
     What Python itself would write on standard error is logged, too: a finalizer's or a thread's failure must not make

@@ -19,14 +19,14 @@ import msgspec
 from amqproxy.broker import definitions
 from amqproxy.broker.broker import Broker as BrokerModel
 from amqproxy.config import (
-    Broker,
+    BrokerConfig,
     ClientTLS,
     Config,
     ConfigError,
-    Listener,
+    ListenerConfig,
     NamedUpstream,
     ServerTLS,
-    Upstream,
+    UpstreamConfig,
     split_address,
 )
 from amqproxy.control.service import PATH_SIZE
@@ -37,7 +37,7 @@ MOST_VHOST = 255
 """Bytes of a virtual host's name."""
 
 
-class Fault(ConfigError):
+class PreflightError(ConfigError):
     """What is wrong with the value at `place`, the path of a key such as `listen[0].tls`."""
 
     def __init__(self, place: str, text: str) -> None:
@@ -46,15 +46,15 @@ class Fault(ConfigError):
 
 
 def check(config: Config) -> None:
-    """Look at all that the config says. `Fault` says what would end the proxy or the broker."""
+    """Look at all that the config says. `PreflightError` says what would end the proxy or the broker."""
     check_proxy(config)
     check_broker(config.broker)
 
 
 def check_proxy(config: Config) -> None:
-    """Look at all that `amqproxy run` needs. `Fault` says what would end it."""
+    """Look at all that `amqproxy run` needs. `PreflightError` says what would end it."""
     _check_listeners(config.listen, "listen")
-    if isinstance(config.upstream, Upstream):
+    if isinstance(config.upstream, UpstreamConfig):
         _check_upstream(config.upstream, "upstream")
     else:
         check_broker(config.broker)
@@ -71,8 +71,8 @@ def check_proxy(config: Config) -> None:
         _check_socket_path(Path(config.control.path), "control.path")
 
 
-def check_broker(config: Broker) -> None:
-    """Look at all that `amqproxy broker` needs. `Fault` says what would end it."""
+def check_broker(config: BrokerConfig) -> None:
+    """Look at all that `amqproxy broker` needs. `PreflightError` says what would end it."""
     _check_listeners(config.listen, "broker.listen")
     _check_twins({f"broker.listen[{number}]": each.address for number, each in enumerate(config.listen)})
     if config.data is not None:
@@ -84,7 +84,7 @@ def check_broker(config: Broker) -> None:
 # --- addresses
 
 
-def _check_listeners(listeners: tuple[Listener, ...], place: str) -> None:
+def _check_listeners(listeners: tuple[ListenerConfig, ...], place: str) -> None:
     for number, each in enumerate(listeners):
         _check_host(each.address, f"{place}[{number}].address")
         if each.tls is not None and _can_be_read_twice(each.tls):
@@ -92,7 +92,7 @@ def _check_listeners(listeners: tuple[Listener, ...], place: str) -> None:
                 server_context(each.tls)
 
 
-def _check_upstream(upstream: Upstream, place: str) -> None:
+def _check_upstream(upstream: UpstreamConfig, place: str) -> None:
     _check_host(upstream.address, f"{place}.address")
     tls = upstream.tls
     if tls is None:
@@ -104,22 +104,24 @@ def _check_upstream(upstream: Upstream, place: str) -> None:
         try:
             ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname=tls.server_name)
         except ValueError as error:
-            raise Fault(f"{place}.tls.server_name", f"`{tls.server_name}` cannot be a host's name: {error}") from None
+            raise PreflightError(
+                f"{place}.tls.server_name", f"`{tls.server_name}` cannot be a host's name: {error}"
+            ) from None
 
 
 def _check_named_upstream(config: Config, name: str, upstream: NamedUpstream) -> None:
     place = f"upstreams.{name}"
     _check_upstream(upstream, place)
     if len(upstream.vhost.encode()) > MOST_VHOST:
-        raise Fault(f"{place}.vhost", f"a virtual host's name has {MOST_VHOST} bytes at most")
+        raise PreflightError(f"{place}.vhost", f"a virtual host's name has {MOST_VHOST} bytes at most")
     if "\0" in upstream.user:
-        raise Fault(f"{place}.user", "a user's name holds no NUL")
+        raise PreflightError(f"{place}.user", "a user's name holds no NUL")
     if not upstream.password_file or _is_plain(upstream.password_file):
         try:
             mirror_upstreams(msgspec.structs.replace(config, upstreams={name: upstream}))
         except ConfigError as error:
             key = "password_file" if upstream.password_file else "password_env"
-            raise Fault(f"{place}.{key}", str(error).removeprefix(f"{place}: ")) from None
+            raise PreflightError(f"{place}.{key}", str(error).removeprefix(f"{place}: ")) from None
 
 
 def _check_host(address: str, place: str) -> None:
@@ -128,7 +130,7 @@ def _check_host(address: str, place: str) -> None:
     try:
         host.encode("idna")
     except UnicodeError as error:
-        raise Fault(place, f"`{host}` cannot be a host's name: {error}") from None
+        raise PreflightError(place, f"`{host}` cannot be a host's name: {error}") from None
 
 
 def _check_twins(addresses: dict[str, str]) -> None:
@@ -136,7 +138,9 @@ def _check_twins(addresses: dict[str, str]) -> None:
     taken: dict[str, str] = {}
     for place, address in addresses.items():
         if split_address(address)[1] and address in taken:
-            raise Fault(f"{place}.address", f"{address} is the address of {taken[address]} already: choose another")
+            raise PreflightError(
+                f"{place}.address", f"{address} is the address of {taken[address]} already: choose another"
+            )
         taken[address] = place
 
 
@@ -145,12 +149,16 @@ def _check_twins(addresses: dict[str, str]) -> None:
 
 def _check_socket_path(path: Path, place: str) -> None:
     if len(os.fsencode(path)) > PATH_SIZE:
-        raise Fault(place, f"{path}: the name of a Unix socket has {PATH_SIZE} bytes at most: choose a shorter one")
+        raise PreflightError(
+            place, f"{path}: the name of a Unix socket has {PATH_SIZE} bytes at most: choose a shorter one"
+        )
     with _told_at(place, path):
         if not path.parent.is_dir():
-            raise Fault(place, f"{path}: there is no directory {path.parent}: make it")
+            raise PreflightError(place, f"{path}: there is no directory {path.parent}: make it")
         if path.exists() and not stat.S_ISSOCK(path.stat().st_mode):
-            raise Fault(place, f"{path}: there is a file of that name, which is no socket: choose another name")
+            raise PreflightError(
+                place, f"{path}: there is a file of that name, which is no socket: choose another name"
+            )
 
 
 def _check_directory(path: Path, place: str) -> None:
@@ -160,9 +168,9 @@ def _check_directory(path: Path, place: str) -> None:
         while not nearest.exists():
             nearest = nearest.parent
         if not nearest.is_dir():
-            raise Fault(place, f"{path}: {nearest} is no directory: choose another")
+            raise PreflightError(place, f"{path}: {nearest} is no directory: choose another")
         if not os.access(nearest, os.W_OK | os.X_OK):
-            raise Fault(place, f"{path}: there is no right to write in {nearest}: check its owner and rights")
+            raise PreflightError(place, f"{path}: there is no right to write in {nearest}: check its owner and rights")
 
 
 def _check_definitions(path: Path, place: str) -> None:
@@ -173,27 +181,27 @@ def _check_definitions(path: Path, place: str) -> None:
         try:
             found = json.loads(path.read_bytes())
             if not isinstance(found, dict):
-                raise Fault(place, f"{path}: not an object, as RabbitMQ exports it")
+                raise PreflightError(place, f"{path}: not an object, as RabbitMQ exports it")
             definitions.load(BrokerModel(), found, 0)
         except RecursionError as error:
-            raise Fault(place, f"{path}: {error}") from None
+            raise PreflightError(place, f"{path}: {error}") from None
 
 
 @contextmanager
 def _told_at(place: str, path: Path | None = None) -> Iterator[None]:
     """What goes wrong within is a fault of the value at `place`, and of the file that it names."""
     if path is not None and "\0" in str(path):
-        raise Fault(place, "no name of a file holds a NUL")
+        raise PreflightError(place, "no name of a file holds a NUL")
     try:
         yield
-    except Fault:
+    except PreflightError:
         raise
     except OSError as error:
-        raise Fault(place, f"{path}: cannot be read: {error.strerror or error}") from None
+        raise PreflightError(place, f"{path}: cannot be read: {error.strerror or error}") from None
     except ConfigError as error:
-        raise Fault(place, str(error)) from None
+        raise PreflightError(place, str(error)) from None
     except ValueError as error:
-        raise Fault(place, f"{path}: {error}") from None
+        raise PreflightError(place, f"{path}: {error}") from None
 
 
 def _can_be_read_twice(tls: ServerTLS | ClientTLS) -> bool:

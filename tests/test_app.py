@@ -19,7 +19,16 @@ from structlog.typing import EventDict
 
 from amqproxy import app
 from amqproxy.amqp091.errors import Scope
-from amqproxy.config import Config, ConfigError, Control, Limits, Listener, Metrics, ServerTLS, Upstream
+from amqproxy.config import (
+    Config,
+    ConfigError,
+    ControlConfig,
+    Limits,
+    ListenerConfig,
+    MetricsConfig,
+    ServerTLS,
+    UpstreamConfig,
+)
 from amqproxy.control.control_client import ControlClient
 from amqproxy.control.request import RequestError
 from amqproxy.printing import TELLING_INTERVAL, Printing
@@ -32,7 +41,7 @@ from tests.proxy.stage import HANDSHAKE
 from tests.proxy.words import method, octets
 
 SHUTDOWN = method("connection.close", reply_code=320, reply_text="CONNECTION_FORCED - the proxy is shutting down")
-ANYWHERE = Listener(address="127.0.0.1:0")
+ANYWHERE = ListenerConfig(address="127.0.0.1:0")
 
 
 class Running:
@@ -83,7 +92,7 @@ async def running(
 ) -> AsyncIterator[Running]:
     """The proxy from its first word to its last; it is drained at the end of the block."""
     with socket.create_server(("127.0.0.1", 0)) as broker, capture_logs() as log:
-        upstream = Upstream(address=f"127.0.0.1:{broker.getsockname()[1]}")
+        upstream = UpstreamConfig(address=f"127.0.0.1:{broker.getsockname()[1]}")
         limits = Limits(drain_timeout=1.0, close_timeout=1.0)
         config = Config(**{"listen": (ANYWHERE,), "upstream": upstream, "limits": limits, **changes})
         proxy = Running(broker, log)
@@ -138,7 +147,7 @@ async def test_several_listeners() -> None:
 
 
 async def test_metrics_are_served() -> None:
-    async with running(metrics=Metrics(address="127.0.0.1:0")) as proxy:
+    async with running(metrics=MetricsConfig(address="127.0.0.1:0")) as proxy:
         (port,) = proxy.ports("metrics")
         client, broker = await proxy.opened()
         text = await trio.to_thread.run_sync(scraped, f"http://127.0.0.1:{port}/metrics")
@@ -171,7 +180,7 @@ async def test_rules_are_read_again_and_counted() -> None:
             raise config
         return config
 
-    async with running(metrics=Metrics(address="127.0.0.1:0"), reread=reread) as proxy:
+    async with running(metrics=MetricsConfig(address="127.0.0.1:0"), reread=reread) as proxy:
         client, broker = await proxy.opened()
         signal.raise_signal(signal.SIGHUP)
         await proxy.says("rules not reloaded")
@@ -263,16 +272,20 @@ async def test_what_nobody_reads_is_told_of(
 async def test_addresses_that_are_taken() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(app.Unavailable, match=f"^cannot listen on {address}: Address already in use$"):
-            await app.run(Config(listen=(ANYWHERE, Listener(address=address)), metrics=Metrics(address="127.0.0.1:0")))
-        with pytest.raises(app.Unavailable, match=f"^cannot serve metrics on {address}: Address already in use$"):
-            await app.run(Config(listen=(ANYWHERE,), metrics=Metrics(address=address)))
+        with pytest.raises(app.AddressUnavailable, match=f"^cannot listen on {address}: Address already in use$"):
+            await app.run(
+                Config(listen=(ANYWHERE, ListenerConfig(address=address)), metrics=MetricsConfig(address="127.0.0.1:0"))
+            )
+        with pytest.raises(
+            app.AddressUnavailable, match=f"^cannot serve metrics on {address}: Address already in use$"
+        ):
+            await app.run(Config(listen=(ANYWHERE,), metrics=MetricsConfig(address=address)))
 
 
 async def test_files_that_are_not_there() -> None:
     tls = ServerTLS(certificate="missing.pem", key="missing.key")
     with pytest.raises(ConfigError, match=r"missing\.pem"):
-        await app.run(Config(listen=(Listener(address="127.0.0.1:0", tls=tls),)))
+        await app.run(Config(listen=(ListenerConfig(address="127.0.0.1:0", tls=tls),)))
 
 
 async def test_a_record_that_cannot_be_rendered_is_no_client_s_trouble() -> None:
@@ -302,7 +315,7 @@ async def test_the_control_socket_is_served_and_reloads(tmp_path: Path) -> None:
         with ControlClient(path) as counterpart:
             return counterpart.ask(request)
 
-    async with running(reread=reread, control=Control(path=str(path))):
+    async with running(reread=reread, control=ControlConfig(path=str(path))):
         with pytest.raises(RequestError, match="no") as wrong:
             await trio.to_thread.run_sync(asked, "reload")
         assert wrong.value.name == "not-reloaded"
@@ -313,8 +326,8 @@ async def test_the_control_socket_is_served_and_reloads(tmp_path: Path) -> None:
 
 async def test_a_control_socket_that_cannot_be_had(tmp_path: Path) -> None:
     (tmp_path / "control").touch()
-    config = Config(listen=(ANYWHERE,), control=Control(path=str(tmp_path / "control")))
-    with pytest.raises(app.Unavailable, match="which is no socket"):
+    config = Config(listen=(ANYWHERE,), control=ControlConfig(path=str(tmp_path / "control")))
+    with pytest.raises(app.AddressUnavailable, match="which is no socket"):
         await app.run(config)
 
 

@@ -15,11 +15,11 @@ from amqproxy.config import (
     Config,
     ConfigError,
     Limits,
-    Listener,
-    Log,
-    Metrics,
+    ListenerConfig,
+    LogConfig,
+    MetricsConfig,
     ServerTLS,
-    Upstream,
+    UpstreamConfig,
     dump,
     join_address,
     load,
@@ -60,12 +60,14 @@ drain_timeout = 2.5
 """
 WHOLE = Config(
     listen=(
-        Listener(address="0.0.0.0:5672"),
-        Listener(address="[::]:5671", tls=ServerTLS(certificate="server.pem", key="server.key", client_ca="ca.pem")),
+        ListenerConfig(address="0.0.0.0:5672"),
+        ListenerConfig(
+            address="[::]:5671", tls=ServerTLS(certificate="server.pem", key="server.key", client_ca="ca.pem")
+        ),
     ),
-    upstream=Upstream(address="rabbit.internal:5671", tls=ClientTLS(ca="ca.pem", server_name="rabbit")),
-    metrics=Metrics(address=":9419"),
-    log=Log(format="json", level="warning"),
+    upstream=UpstreamConfig(address="rabbit.internal:5671", tls=ClientTLS(ca="ca.pem", server_name="rabbit")),
+    metrics=MetricsConfig(address=":9419"),
+    log=LogConfig(format="json", level="warning"),
     limits=Limits(connections=5, drain_timeout=2.5),
 )
 
@@ -180,8 +182,10 @@ def test_the_schema_takes_every_port(port: int) -> None:
 
 def test_the_schema_says_what_every_key_is_for() -> None:
     definitions = schema()["$defs"]
-    ours = [definitions[name] for name in ("Config", "Listener", "ServerTLS", "Upstream", "ClientTLS", "Limits")]
-    ours += [definitions[name] for name in ("Broker", "BrokerLimits", "Metrics")]
+    ours = [
+        definitions[name] for name in ("Config", "ListenerConfig", "ServerTLS", "UpstreamConfig", "ClientTLS", "Limits")
+    ]
+    ours += [definitions[name] for name in ("BrokerConfig", "BrokerLimits", "MetricsConfig")]
     for each in ours:
         for key, value in each["properties"].items():
             assert value.get("description"), key
@@ -234,7 +238,7 @@ def test_files_are_looked_for_beside_the_config(tmp_path: Path) -> None:
     config = load(file)
     assert config.listen[0].tls is not None
     assert (config.listen[0].tls.certificate, config.listen[0].tls.key) == (str(tmp_path / "a.pem"), "/b.pem")
-    assert isinstance(config.upstream, Upstream)
+    assert isinstance(config.upstream, UpstreamConfig)
     assert config.upstream.tls is not None
     assert config.upstream.tls.ca == str(tmp_path / "c.pem")
 

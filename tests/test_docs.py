@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from amqproxy.amqp091.grammar import (
+from amqproxy.amqp091.transitions import (
     CHANNEL_CLOSING,
     CLIENT,
     CONNECTION_CLOSING,
@@ -11,8 +11,8 @@ from amqproxy.amqp091.grammar import (
     MAY_CLOSE,
     SERVER,
     ChannelState,
+    ConnectionState,
     Peer,
-    State,
 )
 
 PAGE = Path(__file__).parent.parent / "docs" / "states.md"
@@ -21,12 +21,12 @@ Move = tuple[str, Peer, str, str]
 
 
 def connection_moves() -> Iterable[Move]:
-    closed_by = {CLIENT: State.CLOSED_BY_CLIENT, SERVER: State.CLOSED_BY_SERVER}
+    closed_by = {CLIENT: ConnectionState.CLOSED_BY_CLIENT, SERVER: ConnectionState.CLOSED_BY_SERVER}
     for state, moves in (HANDSHAKE | CONNECTION_CLOSING).items():
         for (sender, name), then in moves.items():
             if then is not state:
                 yield state, sender, name, then
-    for state in State:
+    for state in ConnectionState:
         if state in MAY_CLOSE:
             for sender, then in closed_by.items():
                 yield state, sender, "connection.close", then
@@ -51,8 +51,8 @@ def diagram(moves: Iterable[Move]) -> str:
 def page() -> str:
     return f"""# The states of a connection and of a channel
 
-Drawn from the tables in `amqproxy/amqp091/grammar.py`. On an arrow, C is what the client sends and S what the server
-sends; `tests/test_docs.py` holds the pictures to the tables.
+Drawn from the tables in `amqproxy/amqp091/transitions.py`. On an arrow, C marks what the client sends and S what
+the server sends; `tests/test_docs.py` compares the pictures with the tables.
 
 ## Connection
 

@@ -11,7 +11,7 @@ import pytest
 import structlog
 
 from amqproxy import log
-from amqproxy.config import Log
+from amqproxy.config import LogConfig
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def written(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_text(capsys: pytest.CaptureFixture[str]) -> None:
-    log.start(Log())
+    log.start(LogConfig())
     structlog.get_logger().bind(session=1).warning("connection closed", reason="gone away", code=None)
     assert log.flush(10.0)
     out, err = capsys.readouterr()
@@ -39,7 +39,7 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
-    log.start(Log(format="json"))
+    log.start(LogConfig(format="json"))
     structlog.get_logger().info("listening", address="[::1]:5673", tls=False)
     line = json.loads(written(capsys))
     assert line.pop("timestamp").endswith("Z")
@@ -65,14 +65,14 @@ def test_within_a_program_it_is_the_standard_librarys(
 
 
 def test_where_structlog_is_set_up_it_is_that(capsys: pytest.CaptureFixture[str]) -> None:
-    log.start(Log())
+    log.start(LogConfig())
     log.logger().info("listening")
     assert "listening" in written(capsys)
 
 
 @pytest.mark.parametrize(("level", "events"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
 def test_the_least_important_events(level: str, events: int, capsys: pytest.CaptureFixture[str]) -> None:
-    log.start(Log(level=level))  # type: ignore[arg-type]
+    log.start(LogConfig(level=level))  # type: ignore[arg-type]
     logger = structlog.get_logger()
     for say in (logger.debug, logger.info, logger.warning, logger.error):
         say("said")
@@ -81,7 +81,7 @@ def test_the_least_important_events(level: str, events: int, capsys: pytest.Capt
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_what_peers_say_stays_on_its_line(form: str, capsys: pytest.CaptureFixture[str]) -> None:
-    log.start(Log(format=form))  # type: ignore[arg-type]
+    log.start(LogConfig(format=form))  # type: ignore[arg-type]
     structlog.get_logger().warning("closed", reason="a\n2030-01-01 [info] forged\x1b[2J\x9b2J\udcff", by="é")
     err = written(capsys)
     assert err.count("\n") == 1
@@ -91,7 +91,7 @@ def test_what_peers_say_stays_on_its_line(form: str, capsys: pytest.CaptureFixtu
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_failures_have_their_traceback(form: str, capsys: pytest.CaptureFixture[str]) -> None:
-    log.start(Log(format=form))  # type: ignore[arg-type]
+    log.start(LogConfig(format=form))  # type: ignore[arg-type]
     try:
         raise ZeroDivisionError("by what?")
     except ZeroDivisionError:
@@ -102,7 +102,7 @@ def test_failures_have_their_traceback(form: str, capsys: pytest.CaptureFixture[
 
 
 def test_no_terminal_obeys_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
-    log.start(Log())
+    log.start(LogConfig())
     try:
         raise ValueError("\x1b[2J")
     except ValueError:
@@ -114,7 +114,7 @@ def test_no_terminal_obeys_a_traceback(capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_long_value_is_cut(form: str, capsys: pytest.CaptureFixture[str]) -> None:
-    log.start(Log(format=form))  # type: ignore[arg-type]
+    log.start(LogConfig(format=form))  # type: ignore[arg-type]
     for value in ("x" * 1_000_000, ["x" * 1_000_000]):
         structlog.get_logger().warning("closed", reason=value, code=501)
         err = written(capsys)
@@ -131,7 +131,7 @@ class Unspeakable:
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_line_that_cannot_be_made_is_nobodys_trouble(form: str, capsys: pytest.CaptureFixture[str]) -> None:
-    log.start(Log(format=form))  # type: ignore[arg-type]
+    log.start(LogConfig(format=form))  # type: ignore[arg-type]
     structlog.get_logger().warning("rule failed", by=Unspeakable())
     structlog.get_logger().warning("100%", by=1)
     first, second = written(capsys).splitlines()
@@ -154,7 +154,7 @@ class Full(StringIO):
 def test_lines_that_are_missing_are_told_in_the_logs_form(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = Full()
     monkeypatch.setattr("sys.stderr", stream)
-    log.start(Log(format=form))  # type: ignore[arg-type]
+    log.start(LogConfig(format=form))  # type: ignore[arg-type]
     for _ in range(3):
         structlog.get_logger().warning("said")
     assert log.flush(10.0)
@@ -197,7 +197,7 @@ def test_colours(
     assert log.is_coloured(stream) == is_coloured
     assert not log.is_coloured(None)
     monkeypatch.setattr("sys.stderr", stream)
-    log.start(Log())
+    log.start(LogConfig())
     structlog.get_logger().warning("said")
     assert log.flush(10.0)
     assert ("\x1b[" in stream.getvalue()) == is_coloured
@@ -214,7 +214,7 @@ def test_what_python_itself_would_write_is_logged(capsys: pytest.CaptureFixture[
     def fail() -> None:
         raise ZeroDivisionError("in a thread")
 
-    with log.started(Log(format="json")):
+    with log.started(LogConfig(format="json")):
         Dying()
         thread = threading.Thread(target=fail, name="some")
         thread.start()

@@ -25,7 +25,6 @@ from amqproxy import app
 from amqproxy.amqp091.commands import Command, CommandReader
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.frames import HEARTBEAT, encode_method
-from amqproxy.amqp091.grammar import SERVER
 from amqproxy.amqp091.methods import (
     BasicAck,
     BasicConsume,
@@ -48,8 +47,9 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import HEADER
+from amqproxy.amqp091.transitions import SERVER
 from amqproxy.amqp091.wire import Table
-from amqproxy.config import Config, ConfigError, Limits, Listener, load, schema
+from amqproxy.config import Config, ConfigError, Limits, ListenerConfig, load, schema
 from amqproxy.taps.record import Record
 from amqproxy.taps.text import line
 
@@ -343,7 +343,7 @@ EXPECTED = frozenset({"rule failed", "copies dropped"})
 async def survive(configs: list[Config], render: Callable[[Record], str] | None = None) -> None:
     """Let a proxy begin with the first config, and go on with the others; with `render`, it prints what passes."""
     standing = Config(
-        listen=(Listener(address="127.0.0.1:0"),),
+        listen=(ListenerConfig(address="127.0.0.1:0"),),
         upstream="broker",
         limits=Limits(drain_timeout=0.2, close_timeout=0.1, handshake_timeout=5.0),
         rules=configs[0].rules,

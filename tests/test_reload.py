@@ -13,7 +13,16 @@ import trustme
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from amqproxy.config import ClientTLS, Config, ConfigError, Limits, Listener, Log, Metrics, NamedUpstream
+from amqproxy.config import (
+    ClientTLS,
+    Config,
+    ConfigError,
+    Limits,
+    ListenerConfig,
+    LogConfig,
+    MetricsConfig,
+    NamedUpstream,
+)
 from amqproxy.control.request_handler import NotReloaded
 from amqproxy.proxy.copyist import Login
 from amqproxy.proxy.upstream import Dialer
@@ -90,10 +99,10 @@ def test_what_needs_a_restart_is_named(log: list[Any]) -> None:
     place = Place(Config())
     place.found = Config(
         rules=(Allow(name="all"),),
-        listen=(Listener(address="127.0.0.1:5999"),),
+        listen=(ListenerConfig(address="127.0.0.1:5999"),),
         limits=Limits(connections=5, drain_timeout=1.0),
-        log=Log(level="debug"),
-        metrics=Metrics(address="127.0.0.1:0"),
+        log=LogConfig(level="debug"),
+        metrics=MetricsConfig(address="127.0.0.1:0"),
     )
     restart = ("listen[0].address", "metrics", "log.level", "limits.connections", "limits.drain_timeout")
     assert place.reloader.reload() == restart
@@ -141,7 +150,7 @@ def test_certificates_of_upstreams_are_read_again(tmp_path: Path, log: list[Any]
 def test_differences_are_paths() -> None:
     config = Config()
     assert differences(config, config) == ()
-    two = (*config.listen, Listener(address="127.0.0.1:1"))
+    two = (*config.listen, ListenerConfig(address="127.0.0.1:1"))
     assert differences(config, replace(config, listen=two, seed=3)) == ("listen", "seed")
     assert differences(config, replace(config, rules=(Allow(name="a"),))) == ()
     changed = replace(config, rules=(Allow(name="a"),)), replace(config, rules=(Allow(name="b"),))

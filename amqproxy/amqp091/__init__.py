@@ -3,7 +3,7 @@
 Octets come in and frames go out (`frames`), from frames come methods (`methods`), properties
 (`properties`) and whole commands (`commands`); all of them back to octets by the same types, whose
 values `wire` reads and writes. `Connection` (`connection`, with `channel`, `delivery_tags`, and the
-tables in `grammar`) knows what both peers have agreed and what each may send next. Whatever breaks
+tables in `transitions`) knows what both peers have agreed and what each may send next. Whatever breaks
 the rules is a `ProtocolError` (`errors`), which carries the reply code, its scope and the offset;
 `rabbitmq_errors` words it as RabbitMQ does.
 `protocol_header` tells what protocol a stranger speaks.

@@ -9,16 +9,6 @@ from typing import NamedTuple
 from amqproxy.amqp091.delivery_tags import MAX_OUTSTANDING, DeliveryTags
 from amqproxy.amqp091.errors import ChannelError, CommandInvalid, PreconditionFailed, ResourceError
 from amqproxy.amqp091.frames import HEADER, METHOD, Frame, Lane
-from amqproxy.amqp091.grammar import (
-    ANSWERS,
-    CHANNEL_CLOSING,
-    CLIENT,
-    REPLIES,
-    SENDERS,
-    SERVER,
-    ChannelState,
-    Peer,
-)
 from amqproxy.amqp091.methods import (
     BY_INDEX,
     BasicAck,
@@ -40,6 +30,16 @@ from amqproxy.amqp091.methods import (
     TxRollback,
     TxSelect,
 )
+from amqproxy.amqp091.transitions import (
+    ANSWERS,
+    CHANNEL_CLOSING,
+    CLIENT,
+    REPLIES,
+    SENDERS,
+    SERVER,
+    ChannelState,
+    Peer,
+)
 
 MAX_AWAITED = 65_536
 """How many requests of one kind a side of a channel may have sent that are not answered."""
@@ -48,7 +48,7 @@ MAX_CONSUMERS = 65_536
 """How many consumers one channel may have."""
 
 
-class Mode(StrEnum):
+class ChannelMode(StrEnum):
     """What a client may expect of its publishes; once chosen, a channel keeps it."""
 
     NORMAL = "normal"
@@ -56,7 +56,7 @@ class Mode(StrEnum):
     TX = "tx"
 
 
-class Asked(NamedTuple):
+class PendingRequest(NamedTuple):
     """What has to be kept of a request until it is answered."""
 
     consumer_tag: str
@@ -95,12 +95,12 @@ class Channel:
         self.number = number
         self.state: ChannelState | None = ChannelState.OPENING
         self.lanes = lanes
-        self.mode = Mode.NORMAL
+        self.mode = ChannelMode.NORMAL
         self.consumers: dict[str, bool] = {}
         self.unacked = DeliveryTags()
         self.unconfirmed = DeliveryTags()
         self.is_flowing = {CLIENT: True, SERVER: True}
-        self.awaited: dict[Peer, dict[str, deque[Asked]]] = {CLIENT: {}, SERVER: {}}
+        self.awaited: dict[Peer, dict[str, deque[PendingRequest]]] = {CLIENT: {}, SERVER: {}}
         self.got_without_ack = False
         self.confirms_from: int | None = None
         self._tracks_deliveries = tracks_deliveries
@@ -123,7 +123,7 @@ class Channel:
             if peer in senders and name not in ANSWERS and not name.startswith(("connection.", "channel.open"))
         }
         others -= {"channel.close", "channel.close-ok"}
-        if peer is SERVER and self.mode is not Mode.CONFIRM:
+        if peer is SERVER and self.mode is not ChannelMode.CONFIRM:
             others -= {"basic.ack", "basic.nack"}
         return frozenset(closing | others | replies)
 
@@ -169,9 +169,9 @@ class Channel:
         awaited = self.awaited[sender].setdefault(request.name, deque())
         if len(awaited) >= MAX_AWAITED:
             raise ResourceError(f"more than {MAX_AWAITED} times {request.name} wait for an answer")
-        awaited.append(Asked(getattr(request, "consumer_tag", ""), getattr(request, "no_ack", False)))
+        awaited.append(PendingRequest(getattr(request, "consumer_tag", ""), getattr(request, "no_ack", False)))
 
-    def _request_of(self, sender: Peer, reply: Method) -> Asked | None:
+    def _request_of(self, sender: Peer, reply: Method) -> PendingRequest | None:
         """The oldest request that `reply` can answer, if it is a reply.
 
         RabbitMQ answers out of turn: a queue says consume-ok after the channel has answered what
@@ -189,11 +189,11 @@ class Channel:
         awaited.remove(request)
         return request
 
-    def _apply(self, sender: Peer, method: Method, request: Asked | None) -> None:
+    def _apply(self, sender: Peer, method: Method, request: PendingRequest | None) -> None:
         """Note what `method` changes."""
         match method:
             case BasicPublish():
-                if self._tracks_deliveries and self.mode is Mode.CONFIRM:
+                if self._tracks_deliveries and self.mode is ChannelMode.CONFIRM:
                     self._issue(self.unconfirmed, self.unconfirmed.last + 1)
             case BasicDeliver():
                 # A tag that nobody has to settle need not be new: direct replies repeat theirs.
@@ -224,11 +224,11 @@ class Channel:
             case ChannelFlow():
                 self.is_flowing[sender.other] = method.active
             case ConfirmSelect():
-                self._choose(Mode.CONFIRM, Mode.TX)
+                self._choose(ChannelMode.CONFIRM, ChannelMode.TX)
             case TxSelect():
-                self._choose(Mode.TX, Mode.CONFIRM)
+                self._choose(ChannelMode.TX, ChannelMode.CONFIRM)
             case TxCommit() | TxRollback():
-                if self.mode is not Mode.TX:
+                if self.mode is not ChannelMode.TX:
                     raise PreconditionFailed("channel is not transactional")
                 if isinstance(method, TxRollback):
                     self.unacked.restore(self._rolled_back_if_asked)
@@ -241,7 +241,7 @@ class Channel:
             raise ResourceError(f"more than {MAX_CONSUMERS} consumers on channel {self.number}")
         self.consumers[tag] = no_ack
 
-    def _choose(self, mode: Mode, rival: Mode) -> None:
+    def _choose(self, mode: ChannelMode, rival: ChannelMode) -> None:
         if self.mode is rival:
             raise PreconditionFailed(f"cannot switch from {rival} to {mode} mode")
         self.mode = mode
@@ -255,7 +255,7 @@ class Channel:
             raise ResourceError(str(error)) from None
 
     def _settle(self, sender: Peer, tag: int, *, multiple: bool) -> None:
-        if sender is SERVER and self.mode is not Mode.CONFIRM:
+        if sender is SERVER and self.mode is not ChannelMode.CONFIRM:
             raise CommandInvalid("the server confirms where nothing was to be confirmed")
         if not self._tracks_deliveries:
             return
@@ -264,7 +264,7 @@ class Channel:
             settled = tags.settle(tag, multiple=multiple)
         except KeyError:
             raise PreconditionFailed(f"unknown delivery tag {tag}") from None
-        if sender is CLIENT and self.mode is Mode.TX:
+        if sender is CLIENT and self.mode is ChannelMode.TX:
             if len(self._rolled_back_if_asked) >= MAX_OUTSTANDING:
                 raise ResourceError(f"more than {MAX_OUTSTANDING} deliveries settled in one transaction")
             self._rolled_back_if_asked += settled

@@ -11,17 +11,6 @@ from __future__ import annotations
 from amqproxy.amqp091.channel import Channel
 from amqproxy.amqp091.errors import ChannelError, CommandInvalid, NotAllowed, ProtocolError, UnexpectedFrame
 from amqproxy.amqp091.frames import FRAME_MIN_SIZE, HEARTBEAT, METHOD, Frame, FrameReader, Tally, encode_method
-from amqproxy.amqp091.grammar import (
-    CLIENT,
-    CONNECTION_CLOSING,
-    HANDSHAKE,
-    HAS_CHANNELS,
-    MAY_CLOSE,
-    SENDERS,
-    SERVER,
-    Peer,
-    State,
-)
 from amqproxy.amqp091.methods import (
     BY_INDEX,
     ConnectionOpen,
@@ -31,6 +20,17 @@ from amqproxy.amqp091.methods import (
     Method,
 )
 from amqproxy.amqp091.protocol_header import HEADER, recognise
+from amqproxy.amqp091.transitions import (
+    CLIENT,
+    CONNECTION_CLOSING,
+    HANDSHAKE,
+    HAS_CHANNELS,
+    MAY_CLOSE,
+    SENDERS,
+    SERVER,
+    ConnectionState,
+    Peer,
+)
 
 SILENCE = 2
 """After how many heartbeat intervals without an octet a peer counts as gone. Section 4.2.7."""
@@ -70,7 +70,7 @@ class Connection:
         tracks_deliveries: bool = True,
         tallies: dict[Peer, Tally] | None = None,
     ) -> None:
-        self.state = State.NEW
+        self.state = ConnectionState.NEW
         self.channels: dict[int, Channel] = {}
         self.frame_max = self.channel_max = self.heartbeat = 0
         self.is_blocked = False
@@ -171,9 +171,9 @@ class Connection:
             raise ChannelError(f"{method.name} from the {sender} on channel 0 in state {self.state}")
         raise CommandInvalid(f"{method.name} from the {sender} in state {self.state}")
 
-    def _connection_move(self, sender: Peer, name: str) -> State | None:
+    def _connection_move(self, sender: Peer, name: str) -> ConnectionState | None:
         if name == "connection.close" and self.state in MAY_CLOSE:
-            return State.CLOSED_BY_CLIENT if sender is CLIENT else State.CLOSED_BY_SERVER
+            return ConnectionState.CLOSED_BY_CLIENT if sender is CLIENT else ConnectionState.CLOSED_BY_SERVER
         moves = HANDSHAKE.get(self.state) or CONNECTION_CLOSING[self.state]
         return moves.get((sender, name))
 
@@ -262,4 +262,4 @@ class Connection:
         return any(reader.is_mid_content for reader in self.readers.values())
 
 
-__all__ = ["CLIENT", "SERVER", "Connection", "Peer", "State"]
+__all__ = ["CLIENT", "SERVER", "Connection", "ConnectionState", "Peer"]

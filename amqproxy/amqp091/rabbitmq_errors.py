@@ -9,12 +9,12 @@ import struct
 
 from amqproxy.amqp091.errors import ChannelError, CommandInvalid, FrameError, ProtocolError, UnexpectedFrame
 from amqproxy.amqp091.frames import FRAME_END, HEADER, HEARTBEAT, METHOD, OVERHEAD, Frame
-from amqproxy.amqp091.grammar import HAS_CHANNELS, State
+from amqproxy.amqp091.transitions import HAS_CHANNELS, ConnectionState
 
 HEAD = struct.Struct(">BHI")
 
 
-def reworded(error: ProtocolError, frame: Frame, state: State) -> ProtocolError:
+def reworded(error: ProtocolError, frame: Frame, state: ConnectionState) -> ProtocolError:
     """What the connection says of a frame, as RabbitMQ says it; changed in place."""
     if isinstance(error, ChannelError):
         if frame.channel == 0:

@@ -7,13 +7,13 @@ from functools import partial
 
 import trio
 
-from amqproxy.amqp091.grammar import CLIENT
+from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.endings import End
 from amqproxy.broker.link import Link
 from amqproxy.broker.outbox import Outbox
 from amqproxy.broker.time_of_day import current_time
-from amqproxy.sockets.transport import Broken, Transport
+from amqproxy.sockets.transport import Transport, TransportBroken
 from amqproxy.supervision import supervised
 
 MOST_UNSENT = 32 * 1024 * 1024
@@ -93,7 +93,7 @@ class Attendant:
         """Serve the client until it is gone, or had to go."""
         is_gone = False
         try:
-            with self._scope, suppress(Broken):
+            with self._scope, suppress(TransportBroken):
                 await self._read()
             is_gone = True
         finally:
@@ -153,7 +153,7 @@ class Attendant:
                 with trio.move_on_after(BLOCKED_LOOK):
                     await self._may_read.wait()
                 if not self._may_read.is_set() and self._transport.has_hung_up():
-                    raise Broken("gone while it had to wait")
+                    raise TransportBroken("gone while it had to wait")
             await self._may_read.wait()
             if link.is_unheard:
                 link.is_unheard = False
@@ -187,7 +187,7 @@ class Attendant:
                 self._nursery.start_soon(partial(supervised, "connection failed", self._send, rest, then=self._fail))
             else:
                 link.sent(now)
-        except Broken:
+        except TransportBroken:
             self._scope.cancel()
         except Exception as error:  # noqa: BLE001
             self._fail(error)
@@ -206,7 +206,7 @@ class Attendant:
                 octets = link.take_output()
             if link.is_over:
                 await self._end()
-        except Broken:
+        except TransportBroken:
             self._scope.cancel()
         except Exception as error:  # noqa: BLE001
             self._fail(error)

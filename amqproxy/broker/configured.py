@@ -22,7 +22,7 @@ from amqproxy.sockets.certificate import NAMINGS
 
 
 @asynccontextmanager
-async def configured(settings: config.Broker, version: str = "") -> AsyncIterator[Server]:
+async def configured(settings: config.BrokerConfig, version: str = "") -> AsyncIterator[Server]:
     """A running server that listens nowhere yet. In the end, what is durable is on the disk.
 
     `ConfigError` when the definitions are not right, `StoreError` when the data cannot be had.

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ConnectionForced, InternalError, NotAllowed, ProtocolError, Scope
 from amqproxy.amqp091.frames import EVERY_METHOD, HEARTBEAT_FRAME, METHOD, Frame, encode_method
-from amqproxy.amqp091.grammar import CLIENT, CONNECTION_CLOSING, SERVER, State
 from amqproxy.amqp091.methods import (
     METHODS,
     BasicAck,
@@ -40,6 +39,7 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.protocol_header import HEADER, NAME, recognise
 from amqproxy.amqp091.rabbitmq_errors import reworded, reworded_reading
+from amqproxy.amqp091.transitions import CLIENT, CONNECTION_CLOSING, SERVER, ConnectionState
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker import sasl
 from amqproxy.broker.broker import Broker, limit
@@ -177,7 +177,7 @@ class Link:
         if self._has_ended():
             return
         self.connection.heard(CLIENT, now)
-        if self.connection.state is State.NEW:
+        if self.connection.state is ConnectionState.NEW:
             data = self._greet(data)
         if not data or self._is_deaf:
             return
@@ -398,7 +398,7 @@ class Link:
 
     def _must_wait(self) -> bool:
         """The broker is short of something, and a publish has come: it waits, and so does all that comes after it."""
-        if self.connection.state is not State.OPEN:
+        if self.connection.state is not ConnectionState.OPEN:
             return False
         self.is_blocked = True
         if self._takes_blocked:
@@ -410,7 +410,7 @@ class Link:
         if not self.is_blocked or self.broker.alarms:
             return
         self.is_blocked = False
-        if self._takes_blocked and self.connection.state is State.OPEN:
+        if self._takes_blocked and self.connection.state is ConnectionState.OPEN:
             self.say(0, ConnectionUnblocked())
         if not self._is_busy:
             self._take(self._unread, now)
@@ -458,7 +458,7 @@ class Link:
     def _is_full(self, number: int, now: float) -> bool:
         """Is there no room for a further channel? Then the connection is closed, with no method at fault."""
         connection = self.connection
-        if number == 0 or number in connection.channels or connection.state is not State.OPEN:
+        if number == 0 or number in connection.channels or connection.state is not ConnectionState.OPEN:
             return False
         count = len(connection.channels)
         if connection.channel_max and count >= connection.channel_max:
@@ -585,13 +585,13 @@ class Link:
             return
         connection = self.connection
         is_read = not self.is_blocked and not self.is_behind and not self.is_unheard
-        if connection.state is State.OPEN and is_read and connection.is_silent(CLIENT, now):
+        if connection.state is ConnectionState.OPEN and is_read and connection.is_silent(CLIENT, now):
             self.cut(f"missed heartbeats from client, timeout: {connection.heartbeat}s")
             return
         if self._ends_at is not None and self._ends_at <= now:
             self.cut("" if connection.state in CONNECTION_CLOSING else "handshake timeout")
             return
-        if connection.state is State.OPEN and connection.heartbeat_is_due(SERVER, now):
+        if connection.state is ConnectionState.OPEN and connection.heartbeat_is_due(SERVER, now):
             self.write(HEARTBEAT_FRAME)
             connection.heard(SERVER, now)
         self._set_timer(now)
@@ -670,7 +670,7 @@ class Link:
 
     def _close(self, error: ProtocolError, now: float) -> None:
         state = self.connection.state
-        if state in (State.AGREED, State.OPENING, State.OPEN):
+        if state in (ConnectionState.AGREED, ConnectionState.OPENING, ConnectionState.OPEN):
             level = "info" if isinstance(error, ConnectionForced) else "warning"
             self.log(level, "connection error", code=error.code, operation=_operation(error), reason=error.reply_text)
             self._last_words = "info", {"by": "broker", "code": error.code}
@@ -728,7 +728,7 @@ class Link:
     def _log_end(self, *, is_gone: bool) -> None:
         level, fields = self._last_words or ("info", {})
         if self._last_words is None and is_gone:
-            has_spoken = self.connection.state is not State.NEW or bool(self._greeting)
+            has_spoken = self.connection.state is not ConnectionState.NEW or bool(self._greeting)
             level = "warning" if has_spoken else "debug"
             reason = "client unexpectedly closed TCP connection" if has_spoken else "client sent nothing"
             fields = {"by": "client", "reason": reason}

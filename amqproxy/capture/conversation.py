@@ -14,9 +14,9 @@ except ImportError:
 
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import BODY, METHOD, Frame, Tally
-from amqproxy.amqp091.grammar import CLIENT, SENDERS
 from amqproxy.amqp091.methods import BY_INDEX, BY_NAME
 from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, NAME, recognise
+from amqproxy.amqp091.transitions import CLIENT, SENDERS
 from amqproxy.capture.boundary import IMPOSSIBLE, PROOF_OCTETS, UNSURE, frame_at
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes
 from amqproxy.capture.endpoints import Endpoint

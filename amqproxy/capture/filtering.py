@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from amqproxy.amqp091.grammar import Peer
+from amqproxy.amqp091.transitions import Peer
 from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes
 from amqproxy.rules.filters import Filter
 from amqproxy.rules.seen import Client

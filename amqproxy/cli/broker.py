@@ -69,7 +69,7 @@ def broker(
     with log.started(settings.log):
         try:
             trio.run(root.run_broker, own)
-        except root.Unavailable as error:
+        except root.AddressUnavailable as error:
             raise Failure(str(error)) from None
 
 
@@ -89,11 +89,11 @@ def export(*, data: Path) -> None:
 
     from amqproxy import app as root
     from amqproxy import log
-    from amqproxy.config import Log
+    from amqproxy.config import LogConfig
 
-    with log.started(Log(level="warning")):
+    with log.started(LogConfig(level="warning")):
         try:
             found = trio.run(root.export, data)
-        except root.Unavailable as error:
+        except root.AddressUnavailable as error:
             raise Failure(str(error)) from None
     sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")

@@ -9,7 +9,16 @@ from pathlib import Path
 import msgspec
 
 from amqproxy import preflight
-from amqproxy.config import Broker, Config, ConfigError, Listener, Metrics, Upstream, explained, located
+from amqproxy.config import (
+    BrokerConfig,
+    Config,
+    ConfigError,
+    ListenerConfig,
+    MetricsConfig,
+    UpstreamConfig,
+    explained,
+    located,
+)
 
 
 @contextmanager
@@ -17,7 +26,7 @@ def told_with_line(config: Path | None) -> Iterator[None]:
     """What preflight finds wrong is told with the config file, if there is one, and the line of the key there."""
     try:
         yield
-    except preflight.Fault as fault:
+    except preflight.PreflightError as fault:
         raise ConfigError(str(fault) if config is None else located(str(fault), config)) from None
 
 
@@ -32,15 +41,15 @@ def merged(
     """The config with what the flags say instead; `ConfigError` names the flag that is wrong."""
     changes: dict[str, object] = {}
     if listen:
-        changes["listen"] = (_from_flag("--listen", Listener, {"address": listen}),)
+        changes["listen"] = (_from_flag("--listen", ListenerConfig, {"address": listen}),)
     if upstream == "broker":
         changes["upstream"] = upstream
     elif upstream:
-        tls = config.upstream.tls if isinstance(config.upstream, Upstream) else None
+        tls = config.upstream.tls if isinstance(config.upstream, UpstreamConfig) else None
         flags = {"address": upstream, "tls": msgspec.to_builtins(tls)}
-        changes["upstream"] = _from_flag("--upstream", Upstream, flags)
+        changes["upstream"] = _from_flag("--upstream", UpstreamConfig, flags)
     if metrics:
-        changes["metrics"] = _from_flag("--metrics", Metrics, {"address": metrics})
+        changes["metrics"] = _from_flag("--metrics", MetricsConfig, {"address": metrics})
     if log_format or log_level:
         log = {"format": log_format or config.log.format, "level": log_level or config.log.level}
         changes["log"] = msgspec.convert(log, type(config.log))
@@ -51,15 +60,15 @@ def merged(
 
 
 def merged_broker(
-    broker: Broker, listen: str | None, data: Path | None, definitions: Path | None, tls: dict[str, str]
-) -> Broker:
+    broker: BrokerConfig, listen: str | None, data: Path | None, definitions: Path | None, tls: dict[str, str]
+) -> BrokerConfig:
     """The same for the broker; `tls` is for the one listener that --listen names, or would."""
     changes: dict[str, object] = {}
     if tls and not {"certificate", "key"} <= tls.keys():
         raise ConfigError("TLS needs both --tls-cert and --tls-key")
     if listen or tls:
         address = listen or (broker.listen[0].address if broker.listen else "127.0.0.1:5672")
-        changes["listen"] = (_from_flag("--listen", Listener, {"address": address, "tls": tls or None}),)
+        changes["listen"] = (_from_flag("--listen", ListenerConfig, {"address": address, "tls": tls or None}),)
     if data:
         changes["data"] = str(data)
     if definitions:

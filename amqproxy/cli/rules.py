@@ -127,7 +127,7 @@ def explain(
     consumer_tag
         Its consumer tag.
     """
-    from amqproxy.amqp091.grammar import Peer
+    from amqproxy.amqp091.transitions import Peer
     from amqproxy.config import load
     from amqproxy.rules.explanation import Inquiry
     from amqproxy.rules.explanation import explained as in_words

@@ -89,5 +89,5 @@ def run(
                     ends_with_reader=exit_on_closed_output,
                 )
             )
-        except root.Unavailable as error:
+        except root.AddressUnavailable as error:
             raise Failure(str(error)) from None

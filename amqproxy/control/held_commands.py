@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from amqproxy.amqp091.grammar import Peer
+from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.flow import Waiting
 from amqproxy.taps.record import arguments, plain_mapping
 

@@ -12,8 +12,8 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import Frame
-from amqproxy.amqp091.grammar import Peer
 from amqproxy.amqp091.methods import ChannelClose, ChannelOpenOk, ConnectionClose, Method
+from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.judge import Judge
 from amqproxy.proxy.rule_log import Failures, RuleLog
 from amqproxy.rules.seen import Client

@@ -22,7 +22,6 @@ from amqproxy.amqp091.frames import (
     encode_frame,
     encode_method,
 )
-from amqproxy.amqp091.grammar import CLIENT, SERVER, State
 from amqproxy.amqp091.methods import (
     ChannelClose,
     ChannelCloseOk,
@@ -36,11 +35,12 @@ from amqproxy.amqp091.methods import (
     Method,
 )
 from amqproxy.amqp091.protocol_header import HEADER as PROTOCOL_HEADER
+from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState
 from amqproxy.log import logger
 from amqproxy.proxy.copy_drops import CopyDrops, DropReason
 from amqproxy.proxy.memory import Memory, Share
 from amqproxy.proxy.upstream import Unreachable
-from amqproxy.sockets.transport import Broken, Transport
+from amqproxy.sockets.transport import Transport, TransportBroken
 from amqproxy.supervision import contained, describe
 
 BATCH = 256
@@ -301,7 +301,7 @@ class Copyist:
 
     async def _listen(self, transport: Transport, connection: Connection) -> None:
         """Read what the broker sends: an exchange that is not there closes the channel, which is then opened again."""
-        while connection.state is State.OPEN:
+        while connection.state is ConnectionState.OPEN:
             for method in await _receive(transport, connection):
                 if isinstance(method, ConnectionClose):
                     await _write(transport, connection.send(CLIENT, 0, ConnectionCloseOk()))
@@ -314,7 +314,7 @@ class Copyist:
                     self._something.set()  # what came while there was no channel has waited for this one
 
 
-_LOST = (Broken, MirrorRejected, ProtocolError, trio.TooSlowError)
+_LOST = (TransportBroken, MirrorRejected, ProtocolError, trio.TooSlowError)
 """How a connection may end that is nobody's mistake here."""
 
 
@@ -327,16 +327,16 @@ def _encoded(command: Command) -> EncodedCopy:
 
 
 async def _write(transport: Transport, data: bytes) -> None:
-    """Send `data`; `Broken` when the broker does not read it in time."""
+    """Send `data`; `TransportBroken` when the broker does not read it in time."""
     with trio.move_on_after(SEND_TIMEOUT) as patience:
         await transport.send(data)
     if patience.cancelled_caught:
-        raise Broken(f"the broker has read nothing for {SEND_TIMEOUT:g} s")
+        raise TransportBroken(f"the broker has read nothing for {SEND_TIMEOUT:g} s")
 
 
 async def _say_goodbye(transport: Transport, connection: Connection) -> None:
     """Close the connection in good order, if the broker answers soon."""
-    if connection.state is not State.OPEN:
+    if connection.state is not ConnectionState.OPEN:
         return
     with trio.move_on_after(CLOSE_TIMEOUT), suppress(*_LOST):
         await transport.send(connection.send(CLIENT, 0, ConnectionClose(200, "nothing to send", 0, 0)))
@@ -350,13 +350,13 @@ def _agreed(tune: Method) -> ConnectionTuneOk:
 
 
 async def _receive(transport: Transport, connection: Connection) -> list[Method]:
-    """The methods that come next: none, where those are heartbeats or contents. `Broken` after a long silence."""
+    """The next methods: none, where those frames are heartbeats or contents. `TransportBroken` after a long silence."""
     with trio.move_on_after(2 * connection.heartbeat or float("inf")) as patience:
         data = await transport.receive()
     if patience.cancelled_caught:
-        raise Broken(f"the broker has sent nothing for {2 * connection.heartbeat} s")
+        raise TransportBroken(f"the broker has sent nothing for {2 * connection.heartbeat} s")
     if not data:
-        raise Broken("closed by the broker")
+        raise TransportBroken("closed by the broker")
     return [frame.method for frame in connection.feed(SERVER, data) if frame.kind == METHOD]
 
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 
 import msgspec
 
-from amqproxy.amqp091.channel import Mode
+from amqproxy.amqp091.channel import ChannelMode
 from amqproxy.amqp091.commands import MAX_BODY, Command
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import (
@@ -35,7 +35,6 @@ from amqproxy.amqp091.frames import (
     encode_frame,
     every_frame,
 )
-from amqproxy.amqp091.grammar import CLIENT, CONNECTION_CLOSING, SERVER, Peer, State
 from amqproxy.amqp091.methods import (
     BY_INDEX,
     BY_NAME,
@@ -49,6 +48,7 @@ from amqproxy.amqp091.methods import (
     ConnectionStartOk,
     Method,
 )
+from amqproxy.amqp091.transitions import CLIENT, CONNECTION_CLOSING, SERVER, ConnectionState, Peer
 from amqproxy.proxy.flow import Flow, Load, cost, cost_of_own
 from amqproxy.proxy.judge import Judge, Passing
 from amqproxy.proxy.memory import SESSION_MEMORY, Memory, Share
@@ -190,7 +190,7 @@ class Crossing:
         self.numbers = itertools.count(1)
         self.now = 0.0
         self._staged: tuple[Frame | None, Stage] = (None, Stage.NOTHING)
-        self._last_facts: tuple[tuple[int, Mode, int, int] | None, ChannelFacts] = (None, ChannelFacts())
+        self._last_facts: tuple[tuple[int, ChannelMode, int, int] | None, ChannelFacts] = (None, ChannelFacts())
         self._passing: list[tuple[Passing, Passes]] = []
         self.current: tuple[Peer, int] | None = None
         self.is_watching_more = False
@@ -695,8 +695,8 @@ class Crossing:
         if self._last_facts[0] != key:
             facts = ChannelFacts(
                 number=number,
-                is_confirming=channel.mode is Mode.CONFIRM,
-                is_transactional=channel.mode is Mode.TX,
+                is_confirming=channel.mode is ChannelMode.CONFIRM,
+                is_transactional=channel.mode is ChannelMode.TX,
                 consumers=len(channel.consumers),
                 unacked=unacked,
             )
@@ -721,7 +721,7 @@ class Crossing:
             return
         command, to = insertion.command, insertion.to
         number = command.channel
-        if number == 0 and self.connections[to].state is not State.OPEN:
+        if number == 0 and self.connections[to].state is not ConnectionState.OPEN:
             return
         if number and not (self.has_channel(to, number) and self.connections[to].channels[number].takes_frames):
             return  # the channel that it is for is no more
@@ -755,7 +755,7 @@ class Crossing:
         """Send a frame to the peer that `sender` talks to, unless what it belongs to is closing there, or is closed."""
         to = sender.other
         connection = self.connections[to]
-        if connection.state in CONNECTION_CLOSING and (frame.channel or connection.state is State.CLOSED):
+        if connection.state in CONNECTION_CLOSING and (frame.channel or connection.state is ConnectionState.CLOSED):
             return
         if not self.show(sender, frame):
             return

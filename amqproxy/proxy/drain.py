@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from amqproxy.amqp091.frames import METHOD, Frame, FrameReader
-from amqproxy.amqp091.grammar import CLIENT, Peer
 from amqproxy.amqp091.methods import BY_INDEX
+from amqproxy.amqp091.transitions import CLIENT, Peer
 
 
 class Drain:

@@ -10,7 +10,7 @@ from enum import Enum, auto
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import HEADER, METHOD, Frame, Lane
-from amqproxy.amqp091.grammar import Peer
+from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.memory import Share
 from amqproxy.proxy.timers import Timer
 from amqproxy.rules.verdict import Hold, Stage, Verdict

@@ -5,13 +5,13 @@ from __future__ import annotations
 import trio
 
 from amqproxy.amqp091.frames import OVERHEAD
-from amqproxy.amqp091.grammar import State
+from amqproxy.amqp091.transitions import ConnectionState
 from amqproxy.proxy.leg import Leg
 
-_SERVER_ANSWERS = frozenset({State.GREETED, State.ANSWERED})
+_SERVER_ANSWERS = frozenset({ConnectionState.GREETED, ConnectionState.ANSWERED})
 """When the next word is the server's."""
 
-_LASTS = _SERVER_ANSWERS | {State.STARTED, State.CHALLENGED, State.TUNED}
+_LASTS = _SERVER_ANSWERS | {ConnectionState.STARTED, ConnectionState.CHALLENGED, ConnectionState.TUNED}
 """Until tune-ok; behind that, a client may send without waiting."""
 
 _PREFIX = 7

@@ -8,7 +8,7 @@ import trio
 
 from amqproxy.rules.delay_line import DelayLine, End, Pass, Wait
 from amqproxy.rules.verdict import Impairment
-from amqproxy.sockets.transport import Broken, Transport
+from amqproxy.sockets.transport import Transport, TransportBroken
 
 MOST_HELD = 1024 * 1024
 """Octets that may be on their way; who sends more waits, and so slows whoever it has them from."""
@@ -116,14 +116,14 @@ class Impaired:
     # --- what is on its way
 
     async def _wait_while(self, holds: Callable[[], bool]) -> None:
-        """Let octets move on, or move them, as long as something holds. `Broken` if the peer is gone."""
+        """Let octets move on, or move them, as long as something holds. `TransportBroken` if the peer is gone."""
         while self._failure is None and holds():
             if self._is_running:
                 await self._moved.wait()
             else:
                 await self._step()
         if self._failure is not None:
-            raise Broken(self._failure)
+            raise TransportBroken(self._failure)
 
     async def _step(self) -> None:
         """Do what is to be done next, or wait until there is something to do."""
@@ -131,12 +131,12 @@ class Impaired:
             case Pass(octets):
                 try:
                     await self._transport.send(octets)
-                except Broken as error:
+                except TransportBroken as error:
                     self._fail(str(error))
             case End.HALF_CLOSE:
                 try:
                     await self._transport.send_eof()
-                except Broken as error:
+                except TransportBroken as error:
                     self._fail(str(error))
             case End.CLOSE:
                 await self.aclose()

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import Allowance, Frame
-from amqproxy.amqp091.grammar import Peer
 from amqproxy.amqp091.methods import Method
+from amqproxy.amqp091.transitions import Peer
 from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Impairment, Stage, Verdict
 

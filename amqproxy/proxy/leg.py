@@ -7,15 +7,15 @@ import trio
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import METHOD, Frame, encode_method
-from amqproxy.amqp091.grammar import Peer, State
 from amqproxy.amqp091.methods import ConnectionClose, ConnectionCloseOk
 from amqproxy.amqp091.protocol_header import HEADER
-from amqproxy.sockets.transport import Broken, Transport
+from amqproxy.amqp091.transitions import ConnectionState, Peer
+from amqproxy.sockets.transport import Transport, TransportBroken
 
-TAKES_CLOSE = frozenset({State.OPENING, State.OPEN})
+TAKES_CLOSE = frozenset({ConnectionState.OPENING, ConnectionState.OPEN})
 """When a peer understands connection.close. Before, RabbitMQ only closes the socket; so do we."""
 
-_CLOSED_BY = {Peer.CLIENT: State.CLOSED_BY_CLIENT, Peer.SERVER: State.CLOSED_BY_SERVER}
+_CLOSED_BY = {Peer.CLIENT: ConnectionState.CLOSED_BY_CLIENT, Peer.SERVER: ConnectionState.CLOSED_BY_SERVER}
 _CLOSE_OK = encode_method(0, ConnectionCloseOk())
 
 
@@ -48,7 +48,7 @@ class Leg:
                 await self.transport.send_eof()
                 while await self.transport.receive():
                     pass
-            except Broken:
+            except TransportBroken:
                 pass
 
     def close(self, error: ProtocolError) -> bytes:
@@ -60,8 +60,8 @@ class Leg:
         return self.connection.send(self.peer.other, 0, close)
 
     async def answer_close(self) -> None:
-        """Say close-ok, if the peer has closed and waits for it. `Broken` if the peer is gone."""
-        if self.connection.state in (_CLOSED_BY[self.peer], State.CLOSED_BY_BOTH):
+        """Say close-ok, if the peer has closed and waits for it. `TransportBroken` if the peer is gone."""
+        if self.connection.state in (_CLOSED_BY[self.peer], ConnectionState.CLOSED_BY_BOTH):
             await self.transport.send(self.connection.send(self.peer.other, 0, ConnectionCloseOk()))
 
     async def say_goodbye(self, error: ProtocolError, timeout: float, *, is_understood: bool = False) -> None:
@@ -75,11 +75,11 @@ class Leg:
                 if self.takes_close or is_understood:
                     await self.transport.send(self.close(error))
                     await self.linger()
-            except Broken:
+            except TransportBroken:
                 pass
 
     async def linger(self) -> None:
-        """Read, and throw away, until the peer has answered a close or is gone (or `Broken`).
+        """Read, and throw away, until the peer has answered a close or is gone (or `TransportBroken`).
 
         A socket closed with octets unread takes away with it what was said to the peer last.
         """
@@ -87,7 +87,7 @@ class Leg:
         self.reader.quantum = 0
         if self.reader.is_paused:
             await self._listen_for_the_end(self.reader.resume())
-        while self.connection.state is not State.CLOSED:
+        while self.connection.state is not ConnectionState.CLOSED:
             data = await self.transport.receive()
             if not data:
                 return

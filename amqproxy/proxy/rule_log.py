@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import structlog
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.grammar import Peer
+from amqproxy.amqp091.transitions import Peer
 from amqproxy.rules.outcome import outcome
 from amqproxy.rules.seen import Client
 from amqproxy.rules.verdict import Verdict

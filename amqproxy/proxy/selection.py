@@ -9,13 +9,13 @@ from weakref import WeakKeyDictionary, finalize
 from amqproxy.amqp091.commands import MAX_BODY
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import Frame
-from amqproxy.amqp091.grammar import Peer
+from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.memory import Memory, Share
 from amqproxy.rules.filters import Filter
 from amqproxy.rules.seen import Client
 from amqproxy.rules.sieve import Sieve
 from amqproxy.taps.note import NOTHING, Note
-from amqproxy.taps.tap import Tap, Watched
+from amqproxy.taps.tap import Tap, TappedSession
 
 
 class Selection:
@@ -30,12 +30,12 @@ class Selection:
         self._wanted = wanted
         self._memory = Memory(memory)
         self._body_limit = body_limit
-        self._sieves: WeakKeyDictionary[Watched, Sieve] = WeakKeyDictionary()
+        self._sieves: WeakKeyDictionary[TappedSession, Sieve] = WeakKeyDictionary()
 
-    def saw_protocol_header(self, session: Watched, octets: bytes) -> None:
+    def saw_protocol_header(self, session: TappedSession, octets: bytes) -> None:
         """Of no command, and so not wanted."""
 
-    def saw_frames(self, session: Watched, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
+    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
         sieve = self._sieves.get(session)
         if sieve is None:
             client = Client.named(session.number, session.name)
@@ -46,5 +46,5 @@ class Selection:
         if passed:
             self._tap.saw_frames(session, sender, passed, note)
 
-    def saw_violation(self, session: Watched, sender: Peer, error: ProtocolError) -> None:
+    def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
         self._tap.saw_violation(session, sender, error)

@@ -22,10 +22,10 @@ import trio
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ConnectionForced, InternalError, ProtocolError, Scope
 from amqproxy.amqp091.frames import EVERY_METHOD, HEARTBEAT_FRAME, METHOD, Frame
-from amqproxy.amqp091.grammar import CLIENT, CONNECTION_CLOSING, SERVER, Peer, State
 from amqproxy.amqp091.methods import ConnectionOpenOk, ConnectionStartOk, ConnectionTuneOk, Method
 from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, NAME, recognise
 from amqproxy.amqp091.rabbitmq_errors import reworded, reworded_reading
+from amqproxy.amqp091.transitions import CLIENT, CONNECTION_CLOSING, SERVER, ConnectionState, Peer
 from amqproxy.config import Limits
 from amqproxy.proxy.account import Account, End
 from amqproxy.proxy.copy_drops import DropReason
@@ -44,7 +44,7 @@ from amqproxy.rules.introduction import introduced
 from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.seen import Client
 from amqproxy.rules.verdict import Impairment, Mirrored, Verdict
-from amqproxy.sockets.transport import Broken, StreamTransport, Transport
+from amqproxy.sockets.transport import StreamTransport, Transport, TransportBroken
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 
@@ -152,7 +152,7 @@ class Session:
         return self.known if self._crossing is None else self._crossing.judge.shown_client
 
     @property
-    def state(self) -> State:
+    def state(self) -> ConnectionState:
         """Where the client's leg is in its life."""
         return self.client.connection.state
 
@@ -219,7 +219,7 @@ class Session:
             async with trio.open_nursery() as self._nursery:
                 if self._rules is not None and self._rules.rules:
                     self._begin_crossing(self._rules)
-                with suppress(Broken):  # its own direction will say what happened
+                with suppress(TransportBroken):  # its own direction will say what happened
                     await upstream.transport.send(header)
                 self._handshake = PacedHandshake(self.client, self._limits.initial_frame_max, rest)
                 self._nursery.start_soon(self._carry, upstream, self.client)
@@ -251,7 +251,7 @@ class Session:
             reason = ""
             try:
                 data = await self.client.transport.receive()
-            except Broken as error:
+            except TransportBroken as error:
                 data, reason = b"", f": {error}"
             if not data:
                 reason = f"closed before a protocol header{reason}"
@@ -286,7 +286,7 @@ class Session:
             self._account.finish(End("client", 0, reason, is_abnormal=False, is_probe=True))
         except trio.TooSlowError:
             self._account.finish(End("proxy", 0, f"no TLS handshake within {timeout:g} s"))
-        except Broken as error:
+        except TransportBroken as error:
             self._account.finish(End("client", 0, f"TLS handshake failed: {error}"))
         return False
 
@@ -312,7 +312,7 @@ class Session:
                 self._refuse(fault.sender, fault.error)
                 scope.cancel()
                 return
-            except Broken as error:
+            except TransportBroken as error:
                 ending, reason = Ending.EOF, str(error)
             if self._handshake is not None and source.peer is SERVER:
                 self._handshake.end()
@@ -320,7 +320,7 @@ class Session:
                 if source.peer is CLIENT:
                     if self._crossing is not None:  # what it had said before is still the broker's to hear
                         await self._let_all_go_on(self._crossing)
-                    with suppress(Broken):
+                    with suppress(TransportBroken):
                         await self.client.transport.send_eof()
                     scope.cancel()
                 return  # whatever becomes of the upstream, the client has its time to answer
@@ -330,7 +330,7 @@ class Session:
                 return
             self._account.finish(End(str(source.peer), 0, f"{source.name} {reason}"))
             self._end_soon()
-            with suppress(Broken):
+            with suppress(TransportBroken):
                 if ending is Ending.EOF:
                     if self._crossing is not None:
                         await self._let_all_go_on(self._crossing)
@@ -344,7 +344,7 @@ class Session:
     async def _outlast(self, target: Leg, source: Leg) -> None:
         """Wait for what `target`, which takes no more, may still say, or for the end of `source`.
 
-        `Broken` when the source is gone.
+        `TransportBroken` when the source is gone.
         """
         with trio.move_on_after(self._limits.close_timeout) as patience:
             await source.linger()
@@ -357,7 +357,7 @@ class Session:
     # --- the data path
 
     async def _relay(self, source: Leg, target: Leg) -> Ending:
-        """Pass frames on until there are no more. `Broken` when the source is gone, `ProtocolError`
+        """Pass frames on until there are no more. `TransportBroken` when the source is gone, `ProtocolError`
         when it sent what it may not: what it sent before that has then been passed on.
         """
         reader = source.reader
@@ -380,7 +380,7 @@ class Session:
                 octets, error = reader.taken, reader.error
             try:
                 await target.transport.send(octets)
-            except Broken:
+            except TransportBroken:
                 return Ending.DEAF
             if self._crossing is not None:
                 await self._answer(self._crossing, source)
@@ -448,7 +448,7 @@ class Session:
             self._crossing.judge = self._crossing.judge.moved(rules)
             self._crossing.ask_for_frames()
             if self._nursery is not None:
-                self._start_rules(self._crossing, is_open=self.state is State.OPEN)
+                self._start_rules(self._crossing, is_open=self.state is ConnectionState.OPEN)
         elif self._nursery is not None and rules.rules and self._drain is None:
             self._begin_crossing(rules)
 
@@ -472,7 +472,7 @@ class Session:
             memory=self._memory,
             body_limit=self._limits.rule_body,
         )
-        self._start_rules(self._crossing, is_open=connection.state is State.OPEN)
+        self._start_rules(self._crossing, is_open=connection.state is ConnectionState.OPEN)
 
     def _start_rules(self, crossing: Crossing, *, is_open: bool) -> None:
         """Ask the rules that are about connections as such what is to be done to the octets of this one."""
@@ -550,7 +550,7 @@ class Session:
         """Send what is to be said to whom we have just heard; and wait while too much of what it said waits."""
         octets = crossing.take_output(source.peer)
         if octets:
-            with suppress(Broken):  # its own direction will say what happened
+            with suppress(TransportBroken):  # its own direction will say what happened
                 await source.transport.send(octets)
         while crossing.is_full(source.peer):
             room = self._room[source.peer] = trio.Event()
@@ -600,11 +600,11 @@ class Session:
         crossing, upstream = self._crossing, self.legs.get(SERVER)
         if crossing is None or upstream is None or not crossing.waiting or crossing.is_over:
             return
-        if SERVER in self._lost or upstream.connection.state is not State.OPEN or self._has_failed:
+        if SERVER in self._lost or upstream.connection.state is not ConnectionState.OPEN or self._has_failed:
             return
         crossing.release_all(trio.current_time())
         self._note_crossing(crossing)
-        with trio.move_on_after(self._limits.close_timeout), suppress(Broken):
+        with trio.move_on_after(self._limits.close_timeout), suppress(TransportBroken):
             await upstream.transport.send(crossing.take_output(SERVER))
 
     async def _let_go_on(self, crossing: Crossing) -> None:
@@ -621,7 +621,7 @@ class Session:
         for peer, leg in self.legs.items():
             octets = crossing.take_output(peer)
             if octets:
-                with suppress(Broken):  # its own direction will say what happened
+                with suppress(TransportBroken):  # its own direction will say what happened
                     await leg.transport.send(octets)
 
     def _refuse_by_rule(self, refusal: ProtocolError) -> None:
@@ -661,7 +661,7 @@ class Session:
         if self._drain is None:
             return True
         if self._asked is not None:
-            return sender is CLIENT and self.state is State.CLOSED_BY_SERVER
+            return sender is CLIENT and self.state is ConnectionState.CLOSED_BY_SERVER
         return self._drain.passes(sender, frame)
 
     # --- draining: stop at the end of a command, and lose nothing that was said
@@ -714,18 +714,18 @@ class Session:
             self._nursery.start_soon(self._ask_client_to_go, last_words + self.client.close(_SHUTDOWN), self._asked)
 
     async def _ask_client_to_go(self, close: bytes, asked: trio.Event) -> None:
-        with suppress(Broken):  # its own direction ends the session
+        with suppress(TransportBroken):  # its own direction ends the session
             await self.client.transport.send(close)
         asked.set()
 
     async def _is_answered(self) -> bool:
         """Has the client answered our close? One of its own, which crossed ours, is answered first."""
         assert self._asked is not None
-        if self.state is State.CLOSED_BY_BOTH:
+        if self.state is ConnectionState.CLOSED_BY_BOTH:
             await self._asked.wait()
-            with suppress(Broken):
+            with suppress(TransportBroken):
                 await self.client.answer_close()
-        return self.state is State.CLOSED
+        return self.state is ConnectionState.CLOSED
 
     # --- the end
 
@@ -744,7 +744,7 @@ class Session:
             self._nursery.start_soon(self._send_heartbeat)
 
     async def _send_heartbeat(self) -> None:
-        with suppress(Broken):  # its own direction will say what happened
+        with suppress(TransportBroken):  # its own direction will say what happened
             await self.legs[SERVER].transport.send(HEARTBEAT_FRAME)
         self._is_beating = False
 
@@ -807,9 +807,9 @@ class Session:
         """Does a client whose login or limits a rule has refused expect to be told? RabbitMQ goes by the same."""
         if peer is not CLIENT or not isinstance(error, Refusal):
             return False
-        if self.state is State.ANSWERED:
+        if self.state is ConnectionState.ANSWERED:
             return self.known.announced("authentication_failure_close")
-        return self.state is State.AGREED
+        return self.state is ConnectionState.AGREED
 
 
 def _culprit(frames: list[Frame], error: ProtocolError | Fault) -> Frame | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from amqproxy.amqp091.channel import Channel, Mode
+from amqproxy.amqp091.channel import Channel, ChannelMode
 from amqproxy.amqp091.commands import MAX_BODY, MAX_FRAMES, Command
 from amqproxy.amqp091.errors import (
     BY_CODE,
@@ -29,7 +29,6 @@ from amqproxy.amqp091.frames import (
     Frame,
     every_frame,
 )
-from amqproxy.amqp091.grammar import ANSWERS, CLIENT, REPLIES, SERVER, ChannelState, Peer
 from amqproxy.amqp091.methods import (
     BY_INDEX,
     BasicAck,
@@ -50,6 +49,7 @@ from amqproxy.amqp091.methods import (
     TxCommit,
     TxRollback,
 )
+from amqproxy.amqp091.transitions import ANSWERS, CLIENT, REPLIES, SERVER, ChannelState, Peer
 from amqproxy.proxy.flow import Flow, Postponed, Rest, Waiting
 from amqproxy.proxy.reframing import altered, check, damaged, method_frame, settling
 from amqproxy.proxy.renumbering import MAX_OPEN, ConfirmNumbers, DeliveryNumbers, UnknownTag, within_bounds
@@ -437,7 +437,7 @@ class Strait:
                 settling = BasicReject(method.delivery_tag, answer is Answer.REQUEUE)
             self._crossing.insert(Insertion(SERVER, Command(self.number, settling)))
             channel = self._crossing.connections[SERVER].channels.get(self.number)
-            if channel is not None and channel.mode is Mode.TX:
+            if channel is not None and channel.mode is ChannelMode.TX:
                 self.own_settlings.append(settling)
                 if len(self.own_settlings) > MAX_OPEN:
                     raise ResourceError(f"more than {MAX_OPEN} deliveries are settled in one transaction")
@@ -615,7 +615,7 @@ class Strait:
                 return [method_frame(self.number, msgspec.structs.replace(method, delivery_tag=tag))]
             case BasicAck() | BasicNack() | BasicReject() if sender is CLIENT:
                 channel = self._crossing.connections[CLIENT].channels.get(self.number)
-                is_transactional = channel is not None and channel.mode is Mode.TX
+                is_transactional = channel is not None and channel.mode is ChannelMode.TX
                 multiple = getattr(method, "multiple", False)
                 try:
                     settled = within_bounds(

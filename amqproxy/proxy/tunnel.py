@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from amqproxy.sockets.transport import Broken, Transport
+from amqproxy.sockets.transport import Transport, TransportBroken
 
 
 class Tunnel:
@@ -31,7 +31,7 @@ class Tunnel:
             while data:
                 await target.send(data)
                 data = await source.receive()
-        except Broken as error:  # whichever of the two it is, there is nothing to be carried any more
+        except TransportBroken as error:  # whichever of the two it is, there is nothing to be carried any more
             reason = str(error)
             scope.cancel()
         if self.ended_by is None:
@@ -39,5 +39,5 @@ class Tunnel:
             scope.deadline = min(scope.deadline, trio.current_time() + self._close_timeout)
         try:
             await target.send_eof()
-        except Broken:
+        except TransportBroken:
             scope.cancel()

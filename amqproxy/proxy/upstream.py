@@ -8,7 +8,7 @@ from functools import partial
 
 import trio
 
-from amqproxy.config import Upstream, split_address
+from amqproxy.config import UpstreamConfig, split_address
 from amqproxy.sockets.proxy_protocol import Address, header
 from amqproxy.sockets.tls import client_context
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, plain_socket
@@ -25,7 +25,7 @@ class Unreachable(Exception):
 class Dialer:
     """Opens connections to one broker, as the config has it. `ConfigError` when its files are wrong."""
 
-    def __init__(self, upstream: Upstream, timeout: float) -> None:
+    def __init__(self, upstream: UpstreamConfig, timeout: float) -> None:
         self.upstream = upstream
         self.address = upstream.address
         self._host, self._port = split_address(upstream.address)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import trio
 
-from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.config import Limits
 from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.session import Session

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from copy import copy
 from typing import Any
 
-from amqproxy.amqp091.grammar import SENDERS, Peer
+from amqproxy.amqp091.transitions import SENDERS, Peer
 from amqproxy.rules.code import CodeError
 from amqproxy.rules.condition import Condition
 from amqproxy.rules.match import HEARTBEAT

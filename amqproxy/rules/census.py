@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from amqproxy.amqp091.grammar import CLIENT, Peer
 from amqproxy.amqp091.methods import (
     BasicCancel,
     BasicCancelOk,
@@ -17,6 +16,7 @@ from amqproxy.amqp091.methods import (
     QueueDelete,
     QueueDeleteOk,
 )
+from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.rules.group import Group
 from amqproxy.rules.inventory import Inventory, Stock, Total
 from amqproxy.rules.measure import Measure

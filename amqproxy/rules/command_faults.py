@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.frames import HEARTBEAT, OVERHEAD
-from amqproxy.amqp091.grammar import CLIENT, SERVER
 from amqproxy.amqp091.methods import BY_NAME, BasicCancel, BasicDeliver, ConnectionBlocked, ConnectionUnblocked
+from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.match import HEARTBEAT as HEARTBEAT_NAME
 from amqproxy.rules.octet_faults import Count, Seconds
 from amqproxy.rules.reply_text import check_reply_text, reply_text

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.grammar import CLIENT, SENDERS, SERVER, Peer
 from amqproxy.amqp091.methods import BY_NAME, ConnectionOpenOk
+from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER, Peer
 from amqproxy.rules.acl import AccessList
 from amqproxy.rules.allow import Allow
 from amqproxy.rules.case import Case

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from amqproxy.amqp091.grammar import SERVER, Peer
+from amqproxy.amqp091.transitions import SERVER, Peer
 from amqproxy.rules import quantity
 from amqproxy.rules.command_faults import AnyCommandFault, BlockFault, CancelFault, DropFault, ReorderFault
 from amqproxy.rules.match import HEARTBEAT

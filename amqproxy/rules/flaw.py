@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.grammar import SENDERS
 from amqproxy.amqp091.methods import BY_NAME, Method
+from amqproxy.amqp091.transitions import SENDERS
 from amqproxy.amqp091.wire import Table
 from amqproxy.rules.filters import compiled
 from amqproxy.rules.match import HEARTBEAT

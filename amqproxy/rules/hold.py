@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from amqproxy.amqp091.grammar import HANDSHAKE
 from amqproxy.amqp091.methods import BY_NAME
+from amqproxy.amqp091.transitions import HANDSHAKE
 from amqproxy.rules import verdict
 from amqproxy.rules.quantity import duration
 from amqproxy.rules.rule import Memory, Rule

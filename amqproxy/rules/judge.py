@@ -14,7 +14,6 @@ import msgspec
 from amqproxy.amqp091.commands import MAX_BODY, Command
 from amqproxy.amqp091.errors import PreconditionFailed, Scope
 from amqproxy.amqp091.frames import HEARTBEAT, Allowance, Frame
-from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
 from amqproxy.amqp091.methods import (
     ConnectionOpen,
     ConnectionOpenOk,
@@ -23,6 +22,7 @@ from amqproxy.amqp091.methods import (
     QueueDeclare,
     QueueDeclareOk,
 )
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Table as FieldTable
 from amqproxy.rules.case import Case, account
 from amqproxy.rules.filters import compiled

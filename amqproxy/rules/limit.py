@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 
 from amqproxy.amqp091.frames import Allowance
-from amqproxy.amqp091.grammar import Peer
+from amqproxy.amqp091.transitions import Peer
 from amqproxy.rules.census import COUNTED, Census
 from amqproxy.rules.group import Trait, grouping
 from amqproxy.rules.measure import Act, Measure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from amqproxy.amqp091.frames import Allowance
-from amqproxy.amqp091.grammar import Peer
+from amqproxy.amqp091.transitions import Peer
 from amqproxy.rules.rule import Memory
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage, Verdict

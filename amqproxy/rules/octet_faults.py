@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec.structs import replace
 
-from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.rules import quantity
 from amqproxy.rules.impairments import Bandwidth, Cutoff, HalfClose, Latency, Reset, Silence, Slicing, SlowClose
 from amqproxy.rules.quantity import octets

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amqproxy.amqp091.errors import Scope
-from amqproxy.amqp091.grammar import CLIENT
+from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.rules.reply_text import reply_text
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Answer, Close, Verdict

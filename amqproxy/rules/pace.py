@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import Allowance
-from amqproxy.amqp091.grammar import CLIENT, SENDERS
 from amqproxy.amqp091.methods import ConnectionBlocked, ConnectionUnblocked
+from amqproxy.amqp091.transitions import CLIENT, SENDERS
 from amqproxy.rules.group import Group
 from amqproxy.rules.measure import Act, Measure
 from amqproxy.rules.overrun import overrun

@@ -7,8 +7,8 @@ from collections import deque
 from msgspec.structs import replace
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
 from amqproxy.amqp091.methods import BasicConsume, BasicConsumeOk, BasicDeliver, BasicGet, BasicQos
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.rules.inventory import MADE_BY_BROKER
 from amqproxy.rules.measure import Act, Measure
 from amqproxy.rules.overrun import overrun

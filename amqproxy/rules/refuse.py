@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from amqproxy.amqp091.errors import BY_CODE, AccessRefused, NoRoute, NotAllowed, Scope
-from amqproxy.amqp091.grammar import ANSWERS, CLIENT, SENDERS, SERVER, Peer
 from amqproxy.amqp091.methods import Method
+from amqproxy.amqp091.transitions import ANSWERS, CLIENT, SENDERS, SERVER, Peer
 from amqproxy.rules.reply_text import check_reply_text, cut
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import Seen

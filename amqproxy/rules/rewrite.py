@@ -11,7 +11,6 @@ import msgspec.structs
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import AccessRefused, Scope
-from amqproxy.amqp091.grammar import CLIENT, SENDERS, SERVER, Peer
 from amqproxy.amqp091.methods import (
     BY_NAME,
     ConnectionStartOk,
@@ -23,6 +22,7 @@ from amqproxy.amqp091.methods import (
     QueueDeclare,
 )
 from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER, Peer
 from amqproxy.amqp091.wire import Table
 from amqproxy.rules import login, name_places, trace_context
 from amqproxy.rules.body_edit import BodyEdit

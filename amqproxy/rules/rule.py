@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from amqproxy.amqp091.frames import Allowance
-from amqproxy.amqp091.grammar import Peer
+from amqproxy.amqp091.transitions import Peer
 from amqproxy.rules.condition import Condition
 from amqproxy.rules.match import Match, Places
 from amqproxy.rules.resources import Resources

@@ -23,9 +23,9 @@ import msgspec.structs
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import BY_CODE, AccessRefused, Scope
-from amqproxy.amqp091.grammar import Peer
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.transitions import Peer
 from amqproxy.amqp091.wire import Table
 from amqproxy.rules.reply_text import reply_text
 from amqproxy.rules.seen import ChannelFacts, Client, Seen

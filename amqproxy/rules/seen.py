@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from amqproxy.amqp091.commands import MAX_BODY, Command
-from amqproxy.amqp091.grammar import CLIENT, Peer
+from amqproxy.amqp091.transitions import CLIENT, Peer
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True):

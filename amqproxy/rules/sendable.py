@@ -9,9 +9,9 @@ import msgspec
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import MAX_REPLY_TEXT, Scope
-from amqproxy.amqp091.grammar import SENDERS, Peer
 from amqproxy.amqp091.methods import BasicPublish, Method
 from amqproxy.amqp091.properties import ContentHeader
+from amqproxy.amqp091.transitions import SENDERS, Peer
 from amqproxy.rules.verdict import Answer, Close, Hold, Impairment, Insertion, Mirrored, Verdict
 
 LEVELS = frozenset({"debug", "info", "warning", "error"})

@@ -7,8 +7,8 @@ from typing import Protocol
 from amqproxy.amqp091.commands import MAX_BODY, MAX_FRAMES, Command
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import HEADER, HEARTBEAT, METHOD, Frame
-from amqproxy.amqp091.grammar import CLIENT, Peer
 from amqproxy.amqp091.methods import BY_INDEX
+from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.rules.filters import Filter, FilterFailed
 from amqproxy.rules.introduction import introduced
 from amqproxy.rules.seen import BodyTooLarge, Client, Seen

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
 from amqproxy.amqp091.methods import BY_INDEX, QueueDeclare, QueueDeclareOk
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.rules.case import Case
 from amqproxy.rules.last_queue import MAY_LEAVE_QUEUE_OUT
 from amqproxy.rules.match import HEARTBEAT

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import Scope
-from amqproxy.amqp091.grammar import Peer
+from amqproxy.amqp091.transitions import Peer
 
 
 class Stage(IntEnum):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.grammar import CLIENT
 from amqproxy.amqp091.methods import BasicGetEmpty, BasicGetOk
+from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.rules.verdict import Answer, Insertion, Verdict
 
 

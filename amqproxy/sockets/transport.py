@@ -1,7 +1,7 @@
 """Octets to and from one peer, over a plain socket or a trio stream (TLS).
 
 A plain socket is read and written directly, and waited for only when it would block: that is what
-keeps a proxy close to a TCP proxy. All errors of a broken connection are one, `Broken`.
+keeps a proxy close to a TCP proxy. All errors of a broken connection are one, `TransportBroken`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ GONE = (trio.BrokenResourceError, trio.ClosedResourceError, ssl.SSLError, OSErro
 """What a trio stream raises when its peer is gone, or when another task has closed it in the meantime."""
 
 
-class Broken(Exception):
+class TransportBroken(Exception):
     """The peer is gone without a word; the text says how."""
 
 
@@ -72,20 +72,20 @@ class Transport(Protocol):
     def progress(self) -> int: ...
 
     async def receive(self) -> bytes:
-        """The octets that came next, b"" once the peer has closed its half. `Broken` if it is gone."""
+        """The octets that came next, b"" once the peer has closed its half. `TransportBroken` if it is gone."""
 
     async def send(self, data: bytes | memoryview) -> None:
-        """Send all of `data`. `Broken` if the peer is gone.
+        """Send all of `data`. `TransportBroken` if the peer is gone.
 
         When it is cancelled, what had not begun to be sent is not sent, and of the rest either what
-        is left is sent before whatever is sent next, or the next send is `Broken`: nothing that
+        is left is sent before whatever is sent next, or the next send is `TransportBroken`: nothing that
         one call was given is cut by what another was.
         """
 
     def send_now(self, data: bytes | memoryview) -> int:
         """Send as much of `data` as goes without waiting: how many octets; 0 where only `send` can tell.
 
-        `Broken` if the peer is gone.
+        `TransportBroken` if the peer is gone.
         """
 
     def send_pieces_now(self, pieces: Sequence[bytes]) -> int:
@@ -98,7 +98,7 @@ class Transport(Protocol):
         """Close our half."""
 
     async def aclose(self) -> None:
-        """Close both halves at once; whoever waits on them gets `Broken`."""
+        """Close both halves at once; whoever waits on them gets `TransportBroken`."""
 
     async def reset(self) -> None:
         """As `aclose`, but what has not been read is lost, and the peer is told so by a reset, if it is on TCP."""
@@ -149,7 +149,7 @@ class SocketTransport:
                 try:
                     await trio.lowlevel.wait_readable(self._socket)
                 except (trio.ClosedResourceError, OSError, ValueError) as error:
-                    raise Broken(_reason(error)) from None
+                    raise TransportBroken(_reason(error)) from None
                 self.is_listening = False
             elif self._turns >= self._turn:
                 self._turns = 0
@@ -160,7 +160,7 @@ class SocketTransport:
                 self._was_drained = True
                 continue
             except OSError as error:
-                raise Broken(_reason(error)) from None
+                raise TransportBroken(_reason(error)) from None
             self._turns += 1
             self.received += len(data)
             self._was_drained = len(data) < self._size
@@ -193,7 +193,7 @@ class SocketTransport:
         except BlockingIOError:
             return 0
         except OSError as error:
-            raise Broken(_reason(error)) from None
+            raise TransportBroken(_reason(error)) from None
 
     def send_pieces_now(self, pieces: Sequence[bytes]) -> int:
         if self._lock is not None:
@@ -203,7 +203,7 @@ class SocketTransport:
         except BlockingIOError:
             return 0
         except OSError as error:
-            raise Broken(_reason(error)) from None
+            raise TransportBroken(_reason(error)) from None
 
     async def _flush(self, lock: trio.Lock) -> None:
         """Send what is unsent, holding the lock; drop the lock when nobody else wants it."""
@@ -221,7 +221,7 @@ class SocketTransport:
                 self._lock = None
         except (trio.ClosedResourceError, OSError, ValueError) as error:
             self._unsent = b""
-            raise Broken(_reason(error)) from None
+            raise TransportBroken(_reason(error)) from None
         finally:
             lock.release()
 
@@ -235,7 +235,7 @@ class SocketTransport:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError as error:
             if error.errno != errno.ENOTCONN:
-                raise Broken(_reason(error)) from None
+                raise TransportBroken(_reason(error)) from None
 
     async def aclose(self) -> None:
         if self._socket.fileno() >= 0:
@@ -284,14 +284,14 @@ class StreamTransport:
         return self._stream.transport_stream if isinstance(self._stream, trio.SSLStream) else self._stream
 
     async def handshake(self) -> bool:
-        """Finish the TLS handshake, if it is TLS; False when the peer has closed. `Broken` when it fails."""
+        """Finish the TLS handshake, if it is TLS; False when the peer has closed. `TransportBroken` when it fails."""
         if isinstance(self._stream, trio.SSLStream):
             try:
                 await self._stream.do_handshake()
             except GONE as error:
                 if isinstance(error.__cause__, (*CLOSED, ssl.SSLSyscallError, ConnectionError)):
                     return False
-                raise Broken(_reason(error.__cause__ or error)) from None
+                raise TransportBroken(_reason(error.__cause__ or error)) from None
         return True
 
     @property
@@ -316,7 +316,7 @@ class StreamTransport:
         except GONE as error:
             if isinstance(error.__cause__, CLOSED):
                 return b""
-            raise Broken(_reason(error.__cause__ or error)) from None
+            raise TransportBroken(_reason(error.__cause__ or error)) from None
         self.is_listening = False
         self.received += len(data)
         return data
@@ -324,12 +324,12 @@ class StreamTransport:
     async def send(self, data: bytes | memoryview) -> None:
         async with self._lock:
             if self._is_torn:
-                raise Broken("a cancelled send left it in the middle of something")
+                raise TransportBroken("a cancelled send left it in the middle of something")
             self._is_torn = True
             try:
                 await self._stream.send_all(data)
             except GONE as error:
-                raise Broken(_reason(error.__cause__ or error)) from None
+                raise TransportBroken(_reason(error.__cause__ or error)) from None
             self._is_torn = False
 
     def send_now(self, data: bytes | memoryview) -> int:
@@ -347,7 +347,7 @@ class StreamTransport:
             try:
                 await self._stream.aclose()
             except GONE as error:
-                raise Broken(_reason(error.__cause__ or error)) from None
+                raise TransportBroken(_reason(error.__cause__ or error)) from None
 
     async def aclose(self) -> None:
         with suppress(*GONE):

@@ -31,7 +31,7 @@ def serve(
     registry: prometheus_client.CollectorRegistry, host: str, port: int, failed: Failed = lambda error: None
 ) -> Iterator[int]:
     """Serve what `registry` holds, on HOST:PORT, for the while; gives the port. `OSError` when that cannot be had."""
-    with _Server(registry, host or "0.0.0.0", port, failed) as server:
+    with _MetricsServer(registry, host or "0.0.0.0", port, failed) as server:
         thread = threading.Thread(target=server.serve_forever, args=(POLL_INTERVAL,), name="metrics", daemon=True)
         thread.start()
         try:
@@ -41,11 +41,11 @@ def serve(
             thread.join()
 
 
-class _Handler(prometheus_client.MetricsHandler):
+class _MetricsHandler(prometheus_client.MetricsHandler):
     """One connection, which is for one request."""
 
     timeout = PATIENCE
-    server: _Server
+    server: _MetricsServer
 
     def do_GET(self) -> None:  # noqa: N802 - so it is called
         """Make the whole answer, and send it only then: while it is made, others have to wait."""
@@ -63,7 +63,7 @@ class _Handler(prometheus_client.MetricsHandler):
             output.write(answer)
 
 
-class _Server(ThreadingMixIn, TCPServer):
+class _MetricsServer(ThreadingMixIn, TCPServer):
     allow_reuse_address = True
     daemon_threads = True
     block_on_close = False
@@ -79,7 +79,7 @@ class _Server(ThreadingMixIn, TCPServer):
         self.address_family, *_, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        super().__init__(address[:2], _Handler.factory(registry))  # type: ignore[arg-type]
+        super().__init__(address[:2], _MetricsHandler.factory(registry))  # type: ignore[arg-type]
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._lock:

@@ -16,8 +16,8 @@ from prometheus_client.registry import Collector
 
 from amqproxy.amqp091.errors import BY_CODE
 from amqproxy.amqp091.frames import KINDS, METHOD_COUNT, Tally
-from amqproxy.amqp091.grammar import Peer
 from amqproxy.amqp091.methods import BY_INDEX
+from amqproxy.amqp091.transitions import Peer
 
 LATENCY_BUCKETS = (10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 100e-3, 1.0)
 """Upper bounds in seconds."""
@@ -44,7 +44,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.tallies = {peer: Tally() for peer in Peer}
-        self.latency = Latency()
+        self.latency = RelayLatency()
         new = self.registry
         self.connections = Gauge("amqproxy_connections", "Client connections that are open.", registry=new)
         self.accepted = Counter("amqproxy_connections_accepted", "Client connections accepted.", registry=new)
@@ -78,15 +78,15 @@ class Metrics:
             ["reason"],
             registry=new,
         )
-        self.registry.register(_Traffic(self.tallies, self.latency))
+        self.registry.register(_TrafficCollector(self.tallies, self.latency))
 
     def count_rules(self, counts: Callable[[], Mapping[str, RuleCounts]]) -> None:
         """Show what `counts` has of each rule, by its name, whenever somebody asks."""
-        self.registry.register(_Rules(counts))
+        self.registry.register(_RuleCollector(counts))
 
     def count_log(self, dropped: Callable[[], int]) -> None:
         """Show how many lines of the log `dropped` says were lost, whenever somebody asks."""
-        self.registry.register(_Log(dropped))
+        self.registry.register(_LogCollector(dropped))
 
 
 class RuleCounts(Protocol):
@@ -106,7 +106,7 @@ class RuleCounts(Protocol):
         """How often each outcome was."""
 
 
-class Latency:
+class RelayLatency:
     """How long octets stay here: from being received to having been handed to the other socket."""
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ class Latency:
         self.total += seconds
 
 
-class _Rules(Collector):
+class _RuleCollector(Collector):
     def __init__(self, counts: Callable[[], Mapping[str, RuleCounts]]) -> None:
         self._counts = counts
 
@@ -141,7 +141,7 @@ class _Rules(Collector):
         yield verdicts
 
 
-class _Log(Collector):
+class _LogCollector(Collector):
     def __init__(self, dropped: Callable[[], int]) -> None:
         self._dropped = dropped
 
@@ -150,8 +150,8 @@ class _Log(Collector):
         yield CounterMetricFamily("amqproxy_log_lines_dropped", text, self._dropped())
 
 
-class _Traffic(Collector):
-    def __init__(self, tallies: dict[Peer, Tally], latency: Latency) -> None:
+class _TrafficCollector(Collector):
+    def __init__(self, tallies: dict[Peer, Tally], latency: RelayLatency) -> None:
         self._tallies = tallies
         self._latency = latency
 
@@ -167,7 +167,7 @@ class _Traffic(Collector):
                     octets.add_metric(values, size)
         yield frames
         yield octets
-        seconds = HistogramMetricFamily("amqproxy_relay_seconds", Latency.__doc__ or "")
+        seconds = HistogramMetricFamily("amqproxy_relay_seconds", RelayLatency.__doc__ or "")
         cumulated, buckets = 0, []
         for bound, count in zip((*LATENCY_BUCKETS, float("inf")), self._latency.counts, strict=True):
             cumulated += count

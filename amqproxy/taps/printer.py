@@ -9,11 +9,11 @@ from typing import TypedDict
 
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import BODY, Frame
-from amqproxy.amqp091.grammar import CLIENT, Peer
+from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.record import Record, record_error, record_frame, record_protocol_header
-from amqproxy.taps.tap import Watched
+from amqproxy.taps.tap import TappedSession
 
 RECORD_COST = 1024
 """Bytes that a record takes, about, besides what it says."""
@@ -58,12 +58,12 @@ class Printer:
         dropped, self._dropped = self._dropped, 0
         return dropped
 
-    def saw_protocol_header(self, session: Watched, octets: bytes) -> None:
+    def saw_protocol_header(self, session: TappedSession, octets: bytes) -> None:
         if self._has_room(RECORD_COST):
             self._add(record_protocol_header(octets, sender=CLIENT, **_where(session)), RECORD_COST)
         self._wake()
 
-    def saw_frames(self, session: Watched, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
+    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
         where = _where(session)
         for made, frame in enumerate(frames):
             cost = _cost(frame, self._body)
@@ -72,7 +72,7 @@ class Printer:
             self._add(record_frame(frame, sender=sender, note=note, body=self._body, **where), cost)
         self._wake()
 
-    def saw_violation(self, session: Watched, sender: Peer, error: ProtocolError) -> None:
+    def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
         if self._has_room(RECORD_COST):
             self._add(record_error(error, sender=sender, **_where(session)), RECORD_COST)
         self._wake()
@@ -105,5 +105,5 @@ class _Where(TypedDict):
     connection: str
 
 
-def _where(session: Watched) -> _Where:
+def _where(session: TappedSession) -> _Where:
     return {"ts_ns": time.time_ns(), "stream": session.number, "connection": session.name}

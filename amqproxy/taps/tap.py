@@ -7,11 +7,11 @@ from typing import Protocol
 
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import Frame
-from amqproxy.amqp091.grammar import Peer
+from amqproxy.amqp091.transitions import Peer
 from amqproxy.taps.note import NOTHING, Note
 
 
-class Watched(Protocol):
+class TappedSession(Protocol):
     """What a tap may know of a session.
 
     `number` counts the sessions of this run; `name` is both ends' addresses, the client's first.
@@ -24,11 +24,11 @@ class Watched(Protocol):
 class Tap(Protocol):
     """Is shown what a session relays, once it is decided and before it is sent on. Must not wait."""
 
-    def saw_protocol_header(self, session: Watched, octets: bytes) -> None:
+    def saw_protocol_header(self, session: TappedSession, octets: bytes) -> None:
         """The client's first octets: eight, or fewer when they are of no AMQP."""
 
-    def saw_frames(self, session: Watched, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
+    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
         """Frames of `sender`, in order. `note` says what rules made of the command that they belong to."""
 
-    def saw_violation(self, session: Watched, sender: Peer, error: ProtocolError) -> None:
+    def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
         """What `sender` did wrong, for which the session ends."""

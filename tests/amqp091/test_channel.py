@@ -4,11 +4,11 @@ import pytest
 
 from amqproxy.amqp091 import channel as module
 from amqproxy.amqp091 import delivery_tags
-from amqproxy.amqp091.channel import Channel, Mode
+from amqproxy.amqp091.channel import Channel, ChannelMode
 from amqproxy.amqp091.connection import CLIENT, SERVER, Connection
 from amqproxy.amqp091.errors import ProtocolError, ResourceError
-from amqproxy.amqp091.grammar import ChannelState
 from amqproxy.amqp091.methods import BasicConsume, BasicDeliver, BasicPublish, BasicQos
+from amqproxy.amqp091.transitions import ChannelState
 from tests.amqp091.transcript import by_octet, play, play_in_bursts, whole
 
 OPEN = """
@@ -346,7 +346,7 @@ CONFIRMS = """
 )
 def test_confirms(confirm: str, open_tags: list[int]) -> None:
     channel = on_open_channel(CONFIRMS + confirm)
-    assert channel.mode is Mode.CONFIRM
+    assert channel.mode is ChannelMode.CONFIRM
     assert [tag for tag in range(1, 5) if tag in channel.unconfirmed] == open_tags
     assert channel.unconfirmed.last == 4
 
@@ -477,7 +477,7 @@ def test_a_rollback_takes_back_what_was_settled_since_the_last_commit() -> None:
         ">> 1 tx.select\n<< 1 tx.select-ok" + DELIVERIES + ">> 1 basic.ack delivery_tag=1\n"
         ">> 1 tx.commit\n<< 1 tx.commit-ok\n>> 1 basic.ack delivery_tag=3\n>> 1 tx.rollback\n<< 1 tx.rollback-ok"
     )
-    assert channel.mode is Mode.TX
+    assert channel.mode is ChannelMode.TX
     assert [tag for tag in range(1, 5) if tag in channel.unacked] == [2, 3]
 
 
@@ -492,7 +492,7 @@ def test_a_new_channel_of_an_old_number_is_as_new() -> None:
         "<< 1 channel.open-ok"
     )
     channel = connection.channels[1]
-    assert (channel.mode, channel.state) == (Mode.NORMAL, ChannelState.OPEN)
+    assert (channel.mode, channel.state) == (ChannelMode.NORMAL, ChannelState.OPEN)
     assert not channel.consumers
     assert len(channel.unacked) == len(channel.unconfirmed) == 0
     assert channel.may_send(SERVER).isdisjoint({"basic.ack", "basic.get-ok"})

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.amqp091.connection import CLIENT, SERVER, Connection, Peer, State
+from amqproxy.amqp091.connection import CLIENT, SERVER, Connection, ConnectionState, Peer
 from amqproxy.amqp091.errors import CommandInvalid, NotAllowed, ProtocolError, UnexpectedFrame
 from amqproxy.amqp091.frames import BODY, HEADER, Frame, Tally, encode_frame, encode_method
 from amqproxy.amqp091.methods import (
@@ -256,7 +256,7 @@ class TestTranscripts:
 
 def test_what_was_agreed_is_known() -> None:
     connection = play(OPEN)
-    assert connection.state is State.OPEN
+    assert connection.state is ConnectionState.OPEN
     assert (connection.channel_max, connection.frame_max, connection.heartbeat) == (3, 8192, 10)
     assert connection.virtual_host == "/here"
     assert connection.client is not None
@@ -264,14 +264,16 @@ def test_what_was_agreed_is_known() -> None:
     assert {reader.frame_max for reader in connection.readers.values()} == {8192}
 
 
-@pytest.mark.parametrize(("ending", "state"), [("", State.OPEN), (">> connection.close", State.CLOSED_BY_CLIENT)])
-def test_the_state_has_a_name(ending: str, state: State) -> None:
+@pytest.mark.parametrize(
+    ("ending", "state"), [("", ConnectionState.OPEN), (">> connection.close", ConnectionState.CLOSED_BY_CLIENT)]
+)
+def test_the_state_has_a_name(ending: str, state: ConnectionState) -> None:
     assert play(OPEN + ending).state is state
 
 
 def test_both_closed() -> None:
     connection = play(OPEN + ">> connection.close\n<< connection.close\n>> connection.close-ok\n<< connection.close-ok")
-    assert connection.state is State.CLOSED
+    assert connection.state is ConnectionState.CLOSED
     assert connection.may_send(CLIENT) == connection.may_send(SERVER) == connection.may_send(CLIENT, 1) == frozenset()
 
 
@@ -305,7 +307,7 @@ def test_a_protocol_header_comes_once_and_first() -> None:
 def test_a_server_answers_with_its_versions_and_is_done() -> None:
     connection = play(">> protocol-header")
     connection.receive_header(SERVER, b"AMQP\x00\x00\x08\x00")
-    assert connection.state is State.CLOSED
+    assert connection.state is ConnectionState.CLOSED
 
 
 # --- limits

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from amqproxy.amqp091 import frames
 from amqproxy.amqp091.errors import BY_CODE, NoRoute
-from amqproxy.amqp091.grammar import HANDSHAKE, REPLIES, SENDERS, Peer
 from amqproxy.amqp091.methods import BY_INDEX, BY_NAME, Method, spec_name
 from amqproxy.amqp091.properties import ContentHeader, Properties
+from amqproxy.amqp091.transitions import HANDSHAKE, REPLIES, SENDERS, Peer
 from amqproxy.amqp091.wire import Array, Field, Item, Table
 from tests.amqp091 import strategies
 from tests.real.require import missing, require

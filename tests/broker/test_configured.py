@@ -13,7 +13,7 @@ from amqproxy.broker.configured import configured
 from amqproxy.broker.server import Server
 from amqproxy.broker.store import StoreError
 from amqproxy.broker.time_of_day import current_time
-from amqproxy.config import Broker, BrokerLimits, ConfigError
+from amqproxy.config import BrokerConfig, BrokerLimits, ConfigError
 
 
 async def listening(server: Server) -> int:
@@ -34,7 +34,7 @@ def declare(port: int, **options: Any) -> int:
 
 async def test_what_is_durable_is_kept(tmp_path: Path) -> None:
     for count in range(3):
-        async with configured(Broker(data=str(tmp_path / "data"))) as server:
+        async with configured(BrokerConfig(data=str(tmp_path / "data"))) as server:
             port = await listening(server)
             assert await trio.to_thread.run_sync(partial(declare, port, durable=True)) == count
 
@@ -42,7 +42,7 @@ async def test_what_is_durable_is_kept(tmp_path: Path) -> None:
 async def test_data_that_cannot_be_had(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError):
-        async with configured(Broker(data=str(tmp_path / "file"))):
+        async with configured(BrokerConfig(data=str(tmp_path / "file"))):
             pass
 
 
@@ -50,7 +50,11 @@ async def test_definitions_are_there_from_the_start_and_kept(tmp_path: Path) -> 
     file = tmp_path / "definitions.json"
     file.write_text(json.dumps({"queues": [{"name": "q", "vhost": "/", "durable": True, "arguments": {}}]}))
     data = str(tmp_path / "data")
-    for settings in (Broker(definitions=str(file)), Broker(definitions=str(file), data=data), Broker(data=data)):
+    for settings in (
+        BrokerConfig(definitions=str(file)),
+        BrokerConfig(definitions=str(file), data=data),
+        BrokerConfig(data=data),
+    ):
         async with configured(settings) as server:
             assert list(server.broker.vhosts["/"].queues) == ["q"]
 
@@ -69,13 +73,13 @@ async def test_definitions_that_are_none(tmp_path: Path, text: str | None, said:
     if text is not None:
         file.write_text(text)
     with pytest.raises(ConfigError, match=f"definitions.json: {said}"):
-        async with configured(Broker(definitions=str(file))):
+        async with configured(BrokerConfig(definitions=str(file))):
             pass
 
 
 async def test_limits(tmp_path: Path) -> None:
     limits = BrokerLimits(memory=5, disk_free=6, channel_max=7, frame_max=8192, heartbeat=9, message_size=10)
-    async with configured(Broker(limits=limits)) as server:
+    async with configured(BrokerConfig(limits=limits)) as server:
         broker = server.broker
         assert (broker.memory_limit, broker.disk_free_limit, broker.channel_max) == (5, 6, 7)
         assert (broker.frame_max, broker.heartbeat, broker.max_message_size) == (8192, 9, 10)
@@ -96,7 +100,7 @@ async def test_a_publisher_is_told_what_is_short(tmp_path: Path, limits: BrokerL
             connection.process_data_events(1.0)
         return connection
 
-    async with configured(Broker(data=str(tmp_path), limits=limits)) as server:
+    async with configured(BrokerConfig(data=str(tmp_path), limits=limits)) as server:
         broker = server.broker
         port = await listening(server)
         with trio.fail_after(20):
@@ -111,6 +115,6 @@ async def test_a_publisher_is_told_what_is_short(tmp_path: Path, limits: BrokerL
 
 
 async def test_without_data_no_disk_is_looked_at() -> None:
-    async with configured(Broker(limits=BrokerLimits(disk_free=10**18))) as server:
+    async with configured(BrokerConfig(limits=BrokerLimits(disk_free=10**18))) as server:
         await trio.testing.wait_all_tasks_blocked()
         assert not server.broker.alarms

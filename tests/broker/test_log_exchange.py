@@ -14,15 +14,15 @@ from amqproxy.amqp091.methods import BasicGet
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.configured import configured
 from amqproxy.broker.log_exchange import log_published
-from amqproxy.config import Broker as Settings
-from amqproxy.config import Log
+from amqproxy.config import BrokerConfig as Settings
+from amqproxy.config import LogConfig
 from tests.broker.client import Client, connected
 
 
 @pytest.fixture(autouse=True)
 def written() -> Iterator[StringIO]:
     """The log as the command has it, but where it is written."""
-    log.start(Log())
+    log.start(LogConfig())
     file = StringIO()
     structlog.configure(logger_factory=structlog.WriteLoggerFactory(file=file))
     yield file

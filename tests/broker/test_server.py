@@ -185,7 +185,7 @@ async def test_external_is_offered_to_those_who_can(authority: trustme.CA) -> No
 
 
 async def test_external_is_not_offered_unless_the_config_says_so(authority: trustme.CA) -> None:
-    usual = config.Broker().auth_mechanisms
+    usual = config.BrokerConfig().auth_mechanisms
     async with listening_with_tls(authority, distinguished_name, mechanisms=usual) as port:
         assert await mechanisms(port, client_context(authority, "orders")) == {b"PLAIN", b"AMQPLAIN"}
 

@@ -171,7 +171,7 @@ def play(trap: sites.Trap | None, directory: Path) -> None:
     players.start()
     try:
         trio.run(_bounded, loaded)
-    except app.Unavailable:  # somebody else was quicker to take the port
+    except app.AddressUnavailable:  # somebody else was quicker to take the port
         players.is_over.set()
         players.join(60)
         play(trap, directory)
@@ -213,7 +213,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # between two rounds
     sites.mark_sessions(lambda session: session.number == VICTIM)
     # As the command does, which no exception in a line of the log may reach.
-    with log.started(config.Log(level="debug")), tempfile.TemporaryDirectory() as place:
+    with log.started(config.LogConfig(level="debug")), tempfile.TemporaryDirectory() as place:
         directory = Path(place)
         try:
             play(None, directory)

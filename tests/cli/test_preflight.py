@@ -155,5 +155,5 @@ def test_who_may_not_write_cannot_keep_data(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(os, "access", access)
     file = tmp_path / "some.yaml"
     file.write_text("broker: {data: new/below}")
-    with pytest.raises(preflight.Fault, match="there is no right to write in"):
+    with pytest.raises(preflight.PreflightError, match="there is no right to write in"):
         preflight.check(load(file))

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.grammar import CLIENT
 from amqproxy.amqp091.methods import BasicPublish, ConnectionUpdateSecret, QueueDeclare
 from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.control.held_commands import held_command, shown_body
 from amqproxy.proxy.flow import Waiting
 from amqproxy.rules.verdict import Hold, Verdict

@@ -3,9 +3,9 @@
 import pytest
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.grammar import CLIENT
 from amqproxy.amqp091.methods import BasicAck, BasicPublish, BasicQos, ConnectionUpdateSecret, QueueDeclare
 from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.amqp091.wire import Field, Table
 from amqproxy.control.message_patch import Base64Bytes, MessagePatch
 from amqproxy.rules.seen import Client, Seen

@@ -22,9 +22,9 @@ from typing import Any
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import PreconditionFailed
 from amqproxy.amqp091.frames import METHOD, Allowance, Frame, every_frame
-from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
 from amqproxy.amqp091.methods import BY_INDEX, BasicAck, BasicNack
 from amqproxy.amqp091.protocol_header import HEADER
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.proxy.crossing import Crossing
 from amqproxy.proxy.judge import Judge, Passing
 from amqproxy.proxy.memory import Memory

@@ -4,8 +4,8 @@ import pytest
 from structlog.typing import EventDict
 
 from amqproxy.amqp091.errors import FrameError
-from amqproxy.amqp091.grammar import CLIENT, SERVER
 from amqproxy.amqp091.methods import ChannelClose, ChannelOpenOk, ConnectionClose, TxSelect
+from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.proxy.account import Account, End
 from amqproxy.taps.metrics import Metrics
 

@@ -44,7 +44,7 @@ from amqproxy.proxy.copyist import (
 )
 from amqproxy.proxy.memory import Memory
 from amqproxy.proxy.upstream import Unreachable
-from amqproxy.sockets.transport import Broken, Transport
+from amqproxy.sockets.transport import Transport, TransportBroken
 
 START_OK = ConnectionStartOk(mechanism="PLAIN", response=b"\0copies\0secret")
 NOT_FOUND = ChannelClose(404, "NOT_FOUND - no exchange 'nil' in vhost 'shop'", 60, 40)
@@ -77,7 +77,7 @@ class Wire:
 
     async def send(self, data: bytes | memoryview) -> None:
         if self.is_broken:
-            raise Broken("cut off")
+            raise TransportBroken("cut off")
         await self._hear.send(bytes(data))
 
     async def aclose(self) -> None:

@@ -6,7 +6,6 @@ from msgspec.structs import replace
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import ResourceError, Scope
 from amqproxy.amqp091.frames import every_frame
-from amqproxy.amqp091.grammar import CLIENT, SERVER, State
 from amqproxy.amqp091.methods import (
     BasicCancel,
     BasicDeliver,
@@ -16,6 +15,7 @@ from amqproxy.amqp091.methods import (
     ConnectionUnblocked,
 )
 from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState
 from amqproxy.amqp091.wire import Table
 from amqproxy.proxy.memory import Memory
 from amqproxy.rules.verdict import Answer, Close, Hold, Insertion, Stage, Verdict
@@ -1437,12 +1437,12 @@ def test_a_long_backlog_goes_on_in_turns_and_in_order(monkeypatch):
     water.say(*read(">> 1 basic.publish routing_key=last"))
     assert water.say(*read(">> 1 header 0"))[SERVER] == b""  # it waits behind the others
     water.say(*read(">> connection.close reply_code=200"))
-    assert water.crossing.connections[SERVER].state is State.OPEN
+    assert water.crossing.connections[SERVER].state is ConnectionState.OPEN
     while water.crossing.next_deadline <= water.now:
         turns.append(wait_turn(water))
     assert [key for turn in turns for key in turn] == ["slow", *[str(number) for number in range(50)], "last"]
     assert max(len(turn) for turn in turns) <= 10
-    assert water.crossing.connections[SERVER].state is State.CLOSED_BY_CLIENT
+    assert water.crossing.connections[SERVER].state is ConnectionState.CLOSED_BY_CLIENT
     assert water.crossing.loads[CLIENT].octets == 0
 
 

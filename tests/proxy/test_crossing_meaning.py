@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.frames import BODY, HEADER, METHOD, Frame, encode_frame, encode_method, every_frame
-from amqproxy.amqp091.grammar import CLIENT, REPLIES, SERVER, ChannelState, Peer
 from amqproxy.amqp091.methods import (
     BY_NAME,
     BasicAck,
@@ -42,6 +41,7 @@ from amqproxy.amqp091.methods import (
     TxSelect,
 )
 from amqproxy.amqp091.properties import ContentHeader
+from amqproxy.amqp091.transitions import CLIENT, REPLIES, SERVER, ChannelState, Peer
 from amqproxy.proxy.reframing import method_frame
 from amqproxy.rules.verdict import Answer, Close, Hold, Insertion, Stage, Verdict
 from tests.proxy.crossing_transcript import ScriptedJudge, Water, opened

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.frames import BODY, HEADER, Allowance, Frame, encode_frame, encode_method
-from amqproxy.amqp091.grammar import CLIENT, REPLIES, SERVER, ChannelState, Peer
 from amqproxy.amqp091.methods import (
     BY_NAME,
     BasicAck,
@@ -30,6 +29,7 @@ from amqproxy.amqp091.methods import (
     QueueDeclare,
 )
 from amqproxy.amqp091.properties import ContentHeader
+from amqproxy.amqp091.transitions import CLIENT, REPLIES, SERVER, ChannelState, Peer
 from amqproxy.proxy.judge import Passing
 from amqproxy.rules.known import Known, Spared
 from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict

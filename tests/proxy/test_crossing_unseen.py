@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.frames import BODY, HEADER, METHOD, Frame, encode_frame, encode_method, every_frame
-from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
 from amqproxy.amqp091.methods import BasicPublish, ChannelCloseOk, ChannelOpen, ChannelOpenOk, ConfirmSelect
 from amqproxy.amqp091.properties import ContentHeader
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.proxy.crossing import MAX_UNSEEN
 from amqproxy.rules.judge import Judge, RuleSet
 from amqproxy.rules.known import Spared

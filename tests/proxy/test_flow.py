@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import BODY, HEADER, Frame, encode_frame, encode_method
-from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
 from amqproxy.amqp091.methods import BasicDeliver, BasicPublish, BasicQos
 from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.proxy.flow import Flow, Load, Postponed, Rest, Waiting, cost, cost_of_own
 from amqproxy.proxy.memory import Memory, Share
 from amqproxy.proxy.timers import Timers

@@ -10,11 +10,11 @@ import trio
 import trio.lowlevel
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from amqproxy.amqp091.grammar import CLIENT
+from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.proxy.impaired import MOST_HELD, Impaired
 from amqproxy.rules.impairments import Bandwidth, Cutoff, HalfClose, Latency, Reset, Silence, Slicing, SlowClose
 from amqproxy.rules.verdict import Impairment
-from amqproxy.sockets.transport import Broken, SocketTransport
+from amqproxy.sockets.transport import SocketTransport, TransportBroken
 from tests.proxy.stage import connected
 
 
@@ -31,7 +31,7 @@ class Listener:
         while True:
             try:
                 data = await self.transport.receive()
-            except Broken as error:
+            except TransportBroken as error:
                 self._note(f"({error})")
                 self.is_over.set()
                 return
@@ -132,20 +132,20 @@ async def test_who_sends_more_than_can_be_held_waits(autojump_clock: MockClock) 
 async def test_silence_and_then_the_end(autojump_clock: MockClock) -> None:
     async with impaired(Silence(CLIENT, close_after=3)) as (ours, listener):
         await ours.send(b"a")
-        with pytest.raises(Broken, match="closed here"):
+        with pytest.raises(TransportBroken, match="closed here"):
             await ours.receive()
         await trio.sleep(1)
         assert listener.heard == [(3, "")]
-        with pytest.raises(Broken):
+        with pytest.raises(TransportBroken):
             await ours.send(b"b")
-        with pytest.raises(Broken):
+        with pytest.raises(TransportBroken):
             await ours.send_eof()
 
 
 async def test_who_waits_for_room_hears_of_the_end(autojump_clock: MockClock) -> None:
     async with impaired(Silence(CLIENT, close_after=3)) as (ours, _):
         await ours.send(bytes(MOST_HELD))
-        with pytest.raises(Broken, match="closed here"):
+        with pytest.raises(TransportBroken, match="closed here"):
             await ours.send(b"x")
         assert trio.current_time() == pytest.approx(_._start + 3)
 
@@ -193,7 +193,7 @@ async def test_a_peer_that_is_gone(autojump_clock: MockClock) -> None:
         await ours.send(b"a")
         await ours.send(b"b")
         await trio.sleep(2)
-        with pytest.raises(Broken, match="reset by the peer"):
+        with pytest.raises(TransportBroken, match="reset by the peer"):
             await ours.send(b"c")
 
 

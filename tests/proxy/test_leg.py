@@ -8,10 +8,10 @@ from trio.testing import MockClock
 
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ConnectionForced, FrameError
-from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer, State
 from amqproxy.amqp091.protocol_header import HEADER
+from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
 from amqproxy.proxy.leg import TAKES_CLOSE, Leg
-from amqproxy.sockets.transport import Broken
+from amqproxy.sockets.transport import TransportBroken
 from tests.proxy.words import octets, words
 
 FORCED = ConnectionForced("because")
@@ -33,7 +33,7 @@ class Script:
             await trio.sleep_forever()
         line = self.lines.pop(0)
         if line is None:
-            raise Broken("reset by the peer")
+            raise TransportBroken("reset by the peer")
         return line
 
     async def send(self, data: bytes | memoryview) -> None:
@@ -46,7 +46,7 @@ class Script:
         self.ends.append("closed")
 
 
-def leg_in(state: State, peer: Peer, *lines: bytes | None) -> tuple[Leg, Script]:
+def leg_in(state: ConnectionState, peer: Peer, *lines: bytes | None) -> tuple[Leg, Script]:
     """A leg whose connection has come as far as `state`."""
     connection = Connection(initial_frame_max=131_072)
     connection.receive_header(CLIENT, HEADER)
@@ -66,7 +66,7 @@ def leg_in(state: State, peer: Peer, *lines: bytes | None) -> tuple[Leg, Script]
 
 
 def test_what_the_log_calls_the_peers() -> None:
-    assert [leg_in(State.OPEN, peer)[0].name for peer in Peer] == ["client", "upstream"]
+    assert [leg_in(ConnectionState.OPEN, peer)[0].name for peer in Peer] == ["client", "upstream"]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_what_the_log_calls_the_peers() -> None:
     ],
 )
 async def test_a_peer_that_answers(lines: list[bytes | None], told: str, autojump_clock: MockClock) -> None:
-    leg, script = leg_in(State.OPEN, CLIENT, *lines)
+    leg, script = leg_in(ConnectionState.OPEN, CLIENT, *lines)
     await leg.say_goodbye(FORCED, timeout=5.0)
     assert words(script.told) == told
     assert script.ends == ["EOF"]
@@ -98,7 +98,7 @@ async def test_a_peer_that_answers(lines: list[bytes | None], told: str, autojum
 
 @pytest.mark.parametrize("lines", [[b""], [octets("heartbeat"), b""], [None]])
 async def test_a_peer_that_goes(lines: list[bytes | None], autojump_clock: MockClock) -> None:
-    leg, script = leg_in(State.OPEN, CLIENT, *lines)
+    leg, script = leg_in(ConnectionState.OPEN, CLIENT, *lines)
     await leg.say_goodbye(FORCED, timeout=5.0)
     assert words(script.told) == "connection.close 320"
     assert trio.current_time() == 0
@@ -106,14 +106,23 @@ async def test_a_peer_that_goes(lines: list[bytes | None], autojump_clock: MockC
 
 @pytest.mark.parametrize("lines", [[], [octets("heartbeat")], [b"nonsense"]])
 async def test_a_peer_that_does_not_answer(lines: list[bytes | None], autojump_clock: MockClock) -> None:
-    leg, script = leg_in(State.OPEN, SERVER, *lines)
+    leg, script = leg_in(ConnectionState.OPEN, SERVER, *lines)
     await leg.say_goodbye(FORCED, timeout=5.0)
     assert words(script.told) == "connection.close 320"
     assert trio.current_time() == pytest.approx(5.0)
 
 
-@pytest.mark.parametrize("state", [State.GREETED, State.STARTED, State.ANSWERED, State.TUNED, State.AGREED])
-async def test_a_peer_that_would_not_understand(state: State) -> None:
+@pytest.mark.parametrize(
+    "state",
+    [
+        ConnectionState.GREETED,
+        ConnectionState.STARTED,
+        ConnectionState.ANSWERED,
+        ConnectionState.TUNED,
+        ConnectionState.AGREED,
+    ],
+)
+async def test_a_peer_that_would_not_understand(state: ConnectionState) -> None:
     leg, script = leg_in(state, CLIENT)
     assert state not in TAKES_CLOSE
     await leg.say_goodbye(FORCED, timeout=5.0)
@@ -121,14 +130,14 @@ async def test_a_peer_that_would_not_understand(state: State) -> None:
 
 
 async def test_a_peer_whose_close_nobody_answered() -> None:
-    leg, script = leg_in(State.OPEN, SERVER)
+    leg, script = leg_in(ConnectionState.OPEN, SERVER)
     leg.connection.feed(SERVER, octets("connection.close 320"))
     await leg.say_goodbye(FORCED, timeout=5.0)
     assert words(script.told) == "connection.close-ok"
 
 
 async def test_the_close_says_what_was_wrong() -> None:
-    leg, script = leg_in(State.OPENING, CLIENT, b"")
+    leg, script = leg_in(ConnectionState.OPENING, CLIENT, b"")
     await leg.say_goodbye(FrameError("too large", class_id=60, method_id=40), timeout=5.0)
     (close,) = Connection().readers[SERVER].feed(script.told)
     assert close.method.reply_text == "FRAME_ERROR - too large"

@@ -13,7 +13,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.amqp091.errors import UnexpectedFrame
 from amqproxy.amqp091.frames import HEADER, METHOD, encode_frame
-from amqproxy.amqp091.grammar import CLIENT
+from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.proxy.strait import Strait
 from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.judge import RuleSet

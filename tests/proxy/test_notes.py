@@ -8,8 +8,8 @@ import pytest
 
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import Frame
-from amqproxy.amqp091.grammar import Peer
 from amqproxy.amqp091.methods import BasicPublish
+from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.selection import Selection
 from amqproxy.rules.filters import Filter
 from amqproxy.rules.judge import RuleSet
@@ -19,7 +19,7 @@ from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Verdict
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.record import Record, record_frame
-from amqproxy.taps.tap import Tap, Watched
+from amqproxy.taps.tap import Tap, TappedSession
 from amqproxy.taps.text import line
 from tests.proxy.stage import OPEN, staged
 from tests.rules.scene import rule
@@ -34,15 +34,15 @@ class Recorder:
     def __init__(self) -> None:
         self.records: list[Record] = []
 
-    def saw_protocol_header(self, session: Watched, octets: bytes) -> None:
+    def saw_protocol_header(self, session: TappedSession, octets: bytes) -> None:
         """Nothing that rules have to do with."""
 
-    def saw_frames(self, session: Watched, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
+    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
         self.records += [
             record_frame(frame, ts_ns=0, stream=1, connection="c-p", sender=sender, note=note) for frame in frames
         ]
 
-    def saw_violation(self, session: Watched, sender: Peer, error: ProtocolError) -> None:
+    def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
         raise AssertionError
 
 

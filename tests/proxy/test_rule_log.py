@@ -8,8 +8,8 @@ import structlog
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import Scope
-from amqproxy.amqp091.grammar import CLIENT
 from amqproxy.amqp091.methods import BasicPublish
+from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.proxy.rule_log import INTERVAL, MOST_LINES, RuleLog
 from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.outcome import Counts

@@ -14,8 +14,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.amqp091.errors import ProtocolError, Scope
 from amqproxy.amqp091.frames import EVERY_METHOD, Frame
-from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
 from amqproxy.amqp091.methods import ConnectionClose
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Table
 from amqproxy.config import Limits, ServerTLS
 from amqproxy.proxy.upstream import Unreachable
@@ -29,7 +29,7 @@ from amqproxy.rules.verdict import Close, Verdict
 from amqproxy.sockets.tls import server_context
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport
 from amqproxy.taps.note import NOTHING, Note
-from amqproxy.taps.tap import Watched
+from amqproxy.taps.tap import TappedSession
 from tests.proxy import stage as staging
 from tests.proxy.stage import HANDSHAKE, OPEN, staged
 from tests.proxy.words import method, octets
@@ -46,13 +46,13 @@ class Audience:
     def __init__(self) -> None:
         self.seen: list[str] = []
 
-    def saw_protocol_header(self, session: Watched, octets: bytes) -> None:
+    def saw_protocol_header(self, session: TappedSession, octets: bytes) -> None:
         self.seen.append(f"{session.name} {octets!r}")
 
-    def saw_frames(self, session: Watched, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
+    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
         self.seen += [f"{sender} {frame.method.name if frame.kind == 1 else frame.kind}" for frame in frames]
 
-    def saw_violation(self, session: Watched, sender: Peer, error: ProtocolError) -> None:
+    def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
         self.seen.append(f"{sender} {error.code}")
 
 
@@ -638,7 +638,9 @@ async def test_what_is_shown_to_a_tap() -> None:
 
 async def test_a_tap_that_fails_is_no_trouble(log: list[structlog.typing.EventDict]) -> None:
     class Failing(Audience):
-        def saw_frames(self, session: Watched, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
+        def saw_frames(
+            self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING
+        ) -> None:
             raise ZeroDivisionError
 
     async with staged(OPEN, tap=Failing()) as stage:

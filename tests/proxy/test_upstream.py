@@ -6,7 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from amqproxy.config import ClientTLS, ConfigError, Upstream
+from amqproxy.config import ClientTLS, ConfigError, UpstreamConfig
 from amqproxy.proxy.upstream import Dialer, Unreachable
 from amqproxy.sockets.proxy_protocol import header
 from amqproxy.sockets.transport import SocketTransport
@@ -18,7 +18,7 @@ def address_of(listener: socket.socket) -> str:
 
 async def test_a_broker_that_accepts() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        transport = await Dialer(Upstream(address=address_of(listener)), timeout=5.0)()
+        transport = await Dialer(UpstreamConfig(address=address_of(listener)), timeout=5.0)()
         accepted, _ = listener.accept()
     assert isinstance(transport, SocketTransport)
     assert transport._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
@@ -31,7 +31,7 @@ async def test_a_broker_that_accepts() -> None:
 async def test_a_broker_that_is_told_whose_connection_it_is() -> None:
     client, listens = ("10.1.2.3", 40000), ("10.0.0.1", 5673)
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        dialer = Dialer(Upstream(address=address_of(listener), proxy_protocol=True), timeout=5.0)
+        dialer = Dialer(UpstreamConfig(address=address_of(listener), proxy_protocol=True), timeout=5.0)
         for dial in (dialer.on_behalf_of(client, listens), dialer):
             transport = await dial()
             accepted, here = listener.accept()
@@ -39,7 +39,7 @@ async def test_a_broker_that_is_told_whose_connection_it_is() -> None:
                 ends = (client, listens) if dial is not dialer else (here, listener.getsockname())
                 assert accepted.recv(100) == header(*ends)
             await transport.aclose()
-        plain = Dialer(Upstream(address=address_of(listener)), timeout=5.0)
+        plain = Dialer(UpstreamConfig(address=address_of(listener)), timeout=5.0)
         transport = await plain.on_behalf_of(client, listens)()
         await transport.send(b"hello")
         accepted, _ = listener.accept()
@@ -52,7 +52,7 @@ async def test_a_broker_that_is_down() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = address_of(listener)
     with pytest.raises(Unreachable, match=f"^{address} refused the connection; is the broker up") as raised:
-        await Dialer(Upstream(address=address), timeout=5.0)()
+        await Dialer(UpstreamConfig(address=address), timeout=5.0)()
     assert raised.value.kind == "refused"
 
 
@@ -78,7 +78,7 @@ async def test_a_name_nobody_knows() -> None:
     error = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
     trio.socket.set_custom_hostname_resolver(Nowhere([], error))
     with pytest.raises(Unreachable, match=r"^broker:5672 cannot be reached: Name or service not known$") as raised:
-        await Dialer(Upstream(address="broker:5672"), timeout=5.0)()
+        await Dialer(UpstreamConfig(address="broker:5672"), timeout=5.0)()
     assert raised.value.kind == "unreachable"
 
 
@@ -86,7 +86,7 @@ async def test_a_name_that_cannot_be_one() -> None:
     address = f"{'x' * 64}.example:5672"
     trio.socket.set_custom_hostname_resolver(None)
     with pytest.raises(Unreachable, match="cannot be reached: ") as raised:
-        await Dialer(Upstream(address=address), timeout=5.0)()
+        await Dialer(UpstreamConfig(address=address), timeout=5.0)()
     assert raised.value.kind == "unreachable"
 
 
@@ -95,14 +95,14 @@ async def test_a_name_with_two_addresses_both_refused() -> None:
         port = listener.getsockname()[1]
     trio.socket.set_custom_hostname_resolver(Nowhere([("127.0.0.1", port), ("127.0.0.2", port)]))
     with pytest.raises(Unreachable, match=r"^broker:5672 refused the connection") as raised:
-        await Dialer(Upstream(address="broker:5672"), timeout=5.0)()
+        await Dialer(UpstreamConfig(address="broker:5672"), timeout=5.0)()
     assert raised.value.kind == "refused"
 
 
 async def test_a_broker_that_does_not_answer(autojump_clock: MockClock) -> None:
     trio.socket.set_custom_hostname_resolver(Nowhere(None))
     with pytest.raises(Unreachable, match=r"^broker:5672 did not accept within 5 s$") as raised:
-        await Dialer(Upstream(address="broker:5672"), timeout=5.0)()
+        await Dialer(UpstreamConfig(address="broker:5672"), timeout=5.0)()
     assert raised.value.kind == "timeout"
 
 
@@ -116,7 +116,7 @@ async def test_a_broker_that_does_not_speak_tls(answer: bytes) -> None:
                 accepted.recv(4096)
                 accepted.sendall(answer)
 
-        dial = Dialer(Upstream(address=address_of(listener), tls=ClientTLS()), timeout=5.0)
+        dial = Dialer(UpstreamConfig(address=address_of(listener), tls=ClientTLS()), timeout=5.0)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.to_thread.run_sync, serve)
             with pytest.raises(Unreachable, match="failed the TLS handshake: ") as raised:
@@ -126,4 +126,4 @@ async def test_a_broker_that_does_not_speak_tls(answer: bytes) -> None:
 
 def test_files_are_read_before_the_first_client_comes() -> None:
     with pytest.raises(ConfigError, match=r"missing\.pem"):
-        Dialer(Upstream(tls=ClientTLS(ca="missing.pem")), timeout=5.0)
+        Dialer(UpstreamConfig(tls=ClientTLS(ca="missing.pem")), timeout=5.0)

@@ -13,8 +13,8 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.amqp091.frames import encode_method
-from amqproxy.amqp091.grammar import CLIENT, SERVER
 from amqproxy.amqp091.methods import ConnectionTuneOk
+from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.config import Limits
 from amqproxy.proxy import watchdog
 from amqproxy.rules.judge import RuleSet

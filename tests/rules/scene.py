@@ -10,9 +10,9 @@ import msgspec
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import BODY, HEADER, Frame, encode_frame, encode_method
-from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader, Properties
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import ChannelFacts, Client, Seen

@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from amqproxy.amqp091.grammar import CLIENT
 from amqproxy.amqp091.methods import (
     BasicConsume,
     BasicGet,
@@ -21,6 +20,7 @@ from amqproxy.amqp091.methods import (
     QueuePurge,
 )
 from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
+from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.amqp091.wire import Array, Field, Item, Table
 from amqproxy.rules.acl import MAX_KNOWN, AccessList
 from amqproxy.rules.judge import RuleSet

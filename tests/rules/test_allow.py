@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from amqproxy.amqp091.grammar import CLIENT
 from amqproxy.amqp091.methods import BasicPublish
+from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.rules.allow import Allow
 from amqproxy.rules.rule import Memory
 from amqproxy.rules.seen import Client, Seen

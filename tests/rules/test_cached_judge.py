@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.grammar import CLIENT, SENDERS, SERVER, Peer
 from amqproxy.amqp091.methods import (
     BasicAck,
     BasicConsume,
@@ -22,6 +21,7 @@ from amqproxy.amqp091.methods import (
     QueueDeclare,
 )
 from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER, Peer
 from amqproxy.amqp091.wire import Table
 from amqproxy.rules.acl import AccessList
 from amqproxy.rules.allow import Allow

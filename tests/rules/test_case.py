@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from amqproxy.amqp091.grammar import CLIENT, SERVER
 from amqproxy.amqp091.methods import BasicPublish
+from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.allow import Allow
 from amqproxy.rules.case import Case
 from amqproxy.rules.clock_time import ClockTime

@@ -6,9 +6,9 @@ import pytest
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import Scope
-from amqproxy.amqp091.grammar import CLIENT, SERVER
 from amqproxy.amqp091.methods import BasicAck, BasicDeliver, BasicPublish, ConnectionBlocked, QueueDeclare
 from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.command_faults import (
     CLOSABLE,
     DROPPABLE,

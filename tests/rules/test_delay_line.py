@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.amqp091.grammar import CLIENT
+from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.rules.delay_line import STEP, DelayLine, End, Pass, Wait
 from amqproxy.rules.impairments import Bandwidth, Cutoff, HalfClose, Latency, Reset, Silence, Slicing, SlowClose
 from amqproxy.rules.verdict import Impairment

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.amqp091.grammar import CLIENT
 from amqproxy.amqp091.methods import BasicPublish, QueueDeclare
 from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.amqp091.wire import Table
 from amqproxy.rules.filters import Filter, FilterFailed, compiled
 from amqproxy.rules.names import NAMES, Source

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.grammar import CLIENT
 from amqproxy.amqp091.methods import BasicConsume, BasicPublish, Method
+from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.rules.group import Group, Trait, grouping
 from amqproxy.rules.seen import Client, Seen
 

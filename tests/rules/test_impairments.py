@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amqproxy.amqp091.grammar import CLIENT, SERVER
+from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules import impairments
 from amqproxy.rules.verdict import Impairment
 

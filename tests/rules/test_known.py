@@ -9,7 +9,6 @@ from hypothesis import given
 
 from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.frames import METHOD, Frame, encode_frame, encode_method
-from amqproxy.amqp091.grammar import CLIENT
 from amqproxy.amqp091.methods import (
     BasicAck,
     BasicDeliver,
@@ -19,6 +18,7 @@ from amqproxy.amqp091.methods import (
     BasicReject,
     Method,
 )
+from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.rules.known import Known, Spared, acts, likeness
 from amqproxy.rules.outcome import Counts, Outcome
 from amqproxy.rules.verdict import Answer, Close, Hold, Impairment, Insertion, Mirrored, Stage, Verdict

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from amqproxy.amqp091.grammar import CLIENT, SERVER
 from amqproxy.amqp091.methods import (
     BasicConsume,
     BasicGet,
@@ -18,6 +17,7 @@ from amqproxy.amqp091.methods import (
     QueuePurge,
     QueueUnbind,
 )
+from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.amqp091.wire import Table
 from amqproxy.rules.allow import Allow
 from amqproxy.rules.judge import Judge, RuleSet

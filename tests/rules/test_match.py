@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.grammar import CLIENT, SERVER, Peer
 from amqproxy.amqp091.methods import (
     BY_NAME,
     BasicAck,
@@ -26,6 +25,7 @@ from amqproxy.amqp091.methods import (
     QueueDeclare,
 )
 from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Array, Field, Table
 from amqproxy.rules.clock_time import ClockTime
 from amqproxy.rules.match import Match, Places, Sizes, at_path, at_pointer, networks

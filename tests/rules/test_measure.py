@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.grammar import CLIENT, SERVER
 from amqproxy.amqp091.methods import BasicPublish
+from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.measure import Measure
 from amqproxy.rules.rule import Memory
 from amqproxy.rules.seen import Client, Seen

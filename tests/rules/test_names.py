@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import HEARTBEAT_FRAME, Frame
-from amqproxy.amqp091.grammar import CLIENT, SERVER
 from amqproxy.amqp091.methods import BasicGet, BasicPublish, ExchangeBind, Method, QueueDeclare
 from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.amqp091.wire import Table
 from amqproxy.rules.names import GROUPS, NAMES, Kind, Source, plain
 from amqproxy.rules.seen import ChannelFacts, Client, Seen

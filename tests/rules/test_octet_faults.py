@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amqproxy.amqp091.grammar import CLIENT, SERVER
+from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.impairments import Bandwidth, Cutoff, HalfClose, Latency, Reset, Silence, Slicing, SlowClose
 from amqproxy.rules.octet_faults import (
     BandwidthFault,

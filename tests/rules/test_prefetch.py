@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from amqproxy.amqp091.grammar import CLIENT, SERVER
 from amqproxy.amqp091.methods import BasicDeliver
+from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.limit import Limit
 from amqproxy.rules.seen import ChannelFacts
 from tests.rules.test_judge import command, judged

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from amqproxy.amqp091.errors import Scope
-from amqproxy.amqp091.grammar import CLIENT, SENDERS, SERVER
 from amqproxy.amqp091.methods import (
     BY_NAME,
     BasicAck,
@@ -36,6 +35,7 @@ from amqproxy.amqp091.methods import (
     QueueDeclareOk,
     TxSelect,
 )
+from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER
 from amqproxy.rules.refuse import WAYS
 from amqproxy.rules.seen import Client
 from amqproxy.rules.verdict import Answer, Close, Stage

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.errors import Scope
-from amqproxy.amqp091.grammar import CLIENT, SENDERS, SERVER
 from amqproxy.amqp091.methods import (
     BY_NAME,
     BasicCancel,
@@ -43,6 +42,7 @@ from amqproxy.amqp091.methods import (
     QueueUnbind,
 )
 from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER
 from amqproxy.amqp091.wire import Field, Table
 from amqproxy.rules.judge import Judge, RuleSet
 from amqproxy.rules.rule import Rule

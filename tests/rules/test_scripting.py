@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from amqproxy.amqp091.errors import Scope
-from amqproxy.amqp091.grammar import CLIENT
 from amqproxy.amqp091.methods import BasicAck, BasicPublish, BasicQos, QueueDeclare
 from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.amqp091.wire import Table
 from amqproxy.rules.scripting import Answer, Context, change, drop, insert, refuse
 from amqproxy.rules.verdict import Close, Insertion, Verdict

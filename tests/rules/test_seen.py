@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.grammar import CLIENT, SERVER
 from amqproxy.amqp091.methods import BasicPublish
+from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.seen import ChannelFacts, Client, Seen
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import Scope
-from amqproxy.amqp091.grammar import CLIENT, SERVER
 from amqproxy.amqp091.methods import BasicAck, BasicDeliver, BasicPublish, QueueDeclare
 from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.impairments import Latency
 from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.sendable import Unsendable, check_types, check_verdict

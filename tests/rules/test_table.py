@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from amqproxy.amqp091.grammar import CLIENT, SERVER
 from amqproxy.amqp091.methods import BasicDeliver, BasicPublish, ExchangeBind, QueueDeclare
+from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.allow import Allow
 from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.match import Match

@@ -5,9 +5,9 @@ from msgspec.structs import replace
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import Scope
-from amqproxy.amqp091.grammar import CLIENT
 from amqproxy.amqp091.methods import BasicPublish, ConnectionBlocked, ConnectionStartOk
 from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.rules.impairments import Bandwidth
 from amqproxy.rules.telling import told
 from amqproxy.rules.verdict import Answer, Close, Hold, Insertion, Mirrored, Verdict

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from amqproxy.amqp091.errors import Scope
-from amqproxy.amqp091.grammar import CLIENT, SERVER
 from amqproxy.amqp091.methods import BasicPublish, TxSelect
+from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.verdict import Answer, Close, Hold, Impairment, Insertion, Mirrored, Verdict
 from tests.rules.scene import said
 

@@ -21,9 +21,9 @@ import msgspec
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import BODY, HEADER, HEARTBEAT, Frame, encode_frame, encode_method
-from amqproxy.amqp091.grammar import CLIENT, SERVER
 from amqproxy.amqp091.methods import BY_NAME, Method
 from amqproxy.amqp091.properties import ContentHeader
+from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.judge import Judge, RuleSet
 from amqproxy.rules.rule import Rule
 from amqproxy.rules.seen import ChannelFacts, Client, Seen

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from amqproxy.config import ClientTLS, ConfigError, ServerTLS
 from amqproxy.sockets.tls import client_context, server_context
-from amqproxy.sockets.transport import Broken, StreamTransport
+from amqproxy.sockets.transport import StreamTransport, TransportBroken
 from tests.proxy.stage import connected
 
 
@@ -59,7 +59,7 @@ async def talk(server: ssl.SSLContext, client: ssl.SSLContext, name: str = "loca
                 try:
                     await theirs.send(b"hello")
                     await theirs.send_eof()
-                except Broken:
+                except TransportBroken:
                     await theirs.aclose()
 
             with trio.fail_after(5):
@@ -82,14 +82,14 @@ async def test_a_broker_that_nobody_vouches_for(files: Files) -> None:
     try:
         heard = await talk(server, client_context(ClientTLS()))
     except ExceptionGroup as group:  # whether the alert or the end is read first differs by Python's version
-        others = group.split(Broken)[1]
+        others = group.split(TransportBroken)[1]
     assert (heard, others) == (b"", None)
     assert await talk(server, client_context(ClientTLS(verify=False)), name="other") == b"hello"
 
 
 async def test_a_client_must_show_a_certificate_where_that_is_asked(files: Files) -> None:
     server = server_context(ServerTLS(certificate=files.server, key=files.server_key, client_ca=files.ca))
-    with pytest.RaisesGroup(pytest.RaisesExc(Broken, match="(?i)certificate"), flatten_subgroups=True):
+    with pytest.RaisesGroup(pytest.RaisesExc(TransportBroken, match="(?i)certificate"), flatten_subgroups=True):
         await talk(server, client_context(ClientTLS(ca=files.ca)))
     known = ClientTLS(ca=files.ca, certificate=files.client, key=files.client_key)
     assert await talk(server, client_context(known)) == b"hello"
@@ -103,7 +103,7 @@ async def test_a_client_may_show_a_certificate_where_that_is_optional(files: Fil
     known = ClientTLS(ca=files.ca, certificate=files.client, key=files.client_key)
     assert await talk(server_context(config), client_context(known)) == b"hello"
     stranger = ClientTLS(ca=files.ca, certificate=files.stranger, key=files.stranger_key)
-    with pytest.RaisesGroup(pytest.RaisesExc(Broken, match="(?i)certificate"), flatten_subgroups=True):
+    with pytest.RaisesGroup(pytest.RaisesExc(TransportBroken, match="(?i)certificate"), flatten_subgroups=True):
         await talk(server_context(config), client_context(stranger))
 
 

@@ -17,10 +17,10 @@ from amqproxy.sockets.transport import (
     MOST_PIECES,
     MOST_READ,
     TURN,
-    Broken,
     SocketTransport,
     StreamTransport,
     Transport,
+    TransportBroken,
 )
 from tests.proxy.stage import connected
 
@@ -87,14 +87,14 @@ async def test_closing_wakes_who_waits(pair: Pair) -> None:
 
         @nursery.start_soon
         async def listen() -> None:
-            with pytest.raises(Broken):
+            with pytest.raises(TransportBroken):
                 await ours.receive()
 
         await wait_all_tasks_blocked()
         await ours.aclose()
-    with pytest.raises(Broken):
+    with pytest.raises(TransportBroken):
         await ours.send(b"x")
-    with pytest.raises(Broken):
+    with pytest.raises(TransportBroken):
         await ours.receive()
     await theirs.aclose()
 
@@ -103,7 +103,7 @@ async def test_closing_wakes_who_waits(pair: Pair) -> None:
 async def test_a_peer_that_is_gone(pair: Pair) -> None:
     ours, theirs = pair()
     await theirs.aclose()
-    with pytest.raises(Broken):
+    with pytest.raises(TransportBroken):
         await ours.send(b"x")
     await ours.aclose()
 
@@ -163,11 +163,11 @@ class Gone(trio.abc.Stream):
 async def test_a_stream_that_is_over_is_broken_whatever_is_asked_of_it(error: BaseException) -> None:
     """As TLS is where the client has closed it, or another task has in the meantime."""
     transport = StreamTransport(Gone(error))
-    with pytest.raises(Broken):
+    with pytest.raises(TransportBroken):
         await transport.receive()
-    with pytest.raises(Broken):
+    with pytest.raises(TransportBroken):
         await transport.send(b"x")
-    with pytest.raises(Broken):
+    with pytest.raises(TransportBroken):
         await transport.send_eof()
     await transport.aclose()
     await transport.reset()
@@ -276,7 +276,7 @@ async def test_closing_wakes_who_waits_to_send() -> None:
 
         @nursery.start_soon
         async def say() -> None:
-            with pytest.raises(Broken, match="closed here"):
+            with pytest.raises(TransportBroken, match="closed here"):
                 await ours.send(bytes(1_000_000))
 
         await wait_all_tasks_blocked()
@@ -289,7 +289,7 @@ async def test_a_reset_by_name() -> None:
     ours = SocketTransport(end)
     other.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     other.close()
-    with pytest.raises(Broken, match="reset by the peer"):
+    with pytest.raises(TransportBroken, match="reset by the peer"):
         await ours.receive()
     await ours.aclose()
 
@@ -299,9 +299,9 @@ async def test_a_reset_of_ours() -> None:
     ours, theirs = SocketTransport(end), SocketTransport(other)
     await ours.reset()
     await ours.reset()
-    with pytest.raises(Broken, match="reset by the peer"):
+    with pytest.raises(TransportBroken, match="reset by the peer"):
         await theirs.receive()
-    with pytest.raises(Broken):
+    with pytest.raises(TransportBroken):
         await ours.receive()
     await theirs.aclose()
 
@@ -312,13 +312,13 @@ async def test_a_reset_under_tls_or_over_a_trio_stream() -> None:
     ours, theirs = StreamTransport(trio.SocketStream(trio_socket)), SocketTransport(other)
     await ours.reset()
     await ours.reset()
-    with pytest.raises(Broken, match="reset by the peer"):
+    with pytest.raises(TransportBroken, match="reset by the peer"):
         await theirs.receive()
     await theirs.aclose()
     one, _ = memory_stream_pair()
     in_memory = StreamTransport(one)
     await in_memory.reset()
-    with pytest.raises(Broken):
+    with pytest.raises(TransportBroken):
         await in_memory.send(b"x")
 
 
@@ -369,7 +369,7 @@ async def test_a_descriptor_used_again_is_not_mistaken_for_the_old() -> None:
     await ours.aclose()
     new, far = over_sockets()  # which likely has the descriptor that was just given back
     for action in (ours.receive(), ours.send(b"x"), ours.send_eof()):
-        with suppress(Broken):
+        with suppress(TransportBroken):
             await action
     await ours.aclose()
     await new.send(b"y")
@@ -396,7 +396,7 @@ async def test_a_cancelled_send_leaves_a_stream_torn() -> None:
     ours = StreamTransport(Stuck())
     with trio.move_on_after(0.01):
         await ours.send(b"half a fra")
-    with pytest.raises(Broken, match="in the middle"):
+    with pytest.raises(TransportBroken, match="in the middle"):
         await ours.send(b"me")
 
 
@@ -419,7 +419,7 @@ async def test_what_goes_without_waiting() -> None:
         assert len(await received_by(theirs)) == len(most)
     await theirs.aclose()
     await ours.aclose()
-    with pytest.raises(Broken):
+    with pytest.raises(TransportBroken):
         ours.send_now(b"x")
 
 
@@ -440,7 +440,7 @@ async def test_pieces_go_without_waiting_too() -> None:
         assert len(await received_by(theirs)) == MOST_PIECES + 10_000_000
     await theirs.aclose()
     await ours.aclose()
-    with pytest.raises(Broken):
+    with pytest.raises(TransportBroken):
         ours.send_pieces_now([b"x"])
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from amqproxy.amqp091.errors import FrameError
 from amqproxy.amqp091.frames import BODY, Frame, encode_frame
 from amqproxy.amqp091.frames import HEADER as HEADER_FRAME
-from amqproxy.amqp091.grammar import CLIENT, SERVER
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.protocol_header import HEADER
+from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.amqp091.wire import Table
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.printer import Printer

@@ -25,7 +25,7 @@ class Peer(StrEnum):
 CLIENT, SERVER = Peer.CLIENT, Peer.SERVER
 
 
-class State(StrEnum):
+class ConnectionState(StrEnum):
     """Where a connection is in its life; a name says what happened last."""
 
     NEW = "new"
@@ -53,50 +53,50 @@ class ChannelState(StrEnum):
     CLOSED_BY_BOTH = "closed by both"
 
 
-HANDSHAKE: dict[State, dict[tuple[Peer, str], State]] = {
-    State.NEW: {(CLIENT, "protocol-header"): State.GREETED},
-    State.GREETED: {
-        (SERVER, "connection.start"): State.STARTED,
-        (SERVER, "protocol-header"): State.CLOSED,  # the versions that it would have taken
+HANDSHAKE: dict[ConnectionState, dict[tuple[Peer, str], ConnectionState]] = {
+    ConnectionState.NEW: {(CLIENT, "protocol-header"): ConnectionState.GREETED},
+    ConnectionState.GREETED: {
+        (SERVER, "connection.start"): ConnectionState.STARTED,
+        (SERVER, "protocol-header"): ConnectionState.CLOSED,  # the versions that it would have taken
     },
-    State.STARTED: {(CLIENT, "connection.start-ok"): State.ANSWERED},
-    State.ANSWERED: {
-        (SERVER, "connection.secure"): State.CHALLENGED,
-        (SERVER, "connection.tune"): State.TUNED,
+    ConnectionState.STARTED: {(CLIENT, "connection.start-ok"): ConnectionState.ANSWERED},
+    ConnectionState.ANSWERED: {
+        (SERVER, "connection.secure"): ConnectionState.CHALLENGED,
+        (SERVER, "connection.tune"): ConnectionState.TUNED,
     },
-    State.CHALLENGED: {(CLIENT, "connection.secure-ok"): State.ANSWERED},
-    State.TUNED: {(CLIENT, "connection.tune-ok"): State.AGREED},
-    State.AGREED: {(CLIENT, "connection.open"): State.OPENING},
-    State.OPENING: {(SERVER, "connection.open-ok"): State.OPEN},
-    State.OPEN: {
-        (SERVER, "connection.blocked"): State.OPEN,
-        (SERVER, "connection.unblocked"): State.OPEN,
-        (CLIENT, "connection.update-secret"): State.OPEN,
-        (SERVER, "connection.update-secret-ok"): State.OPEN,
+    ConnectionState.CHALLENGED: {(CLIENT, "connection.secure-ok"): ConnectionState.ANSWERED},
+    ConnectionState.TUNED: {(CLIENT, "connection.tune-ok"): ConnectionState.AGREED},
+    ConnectionState.AGREED: {(CLIENT, "connection.open"): ConnectionState.OPENING},
+    ConnectionState.OPENING: {(SERVER, "connection.open-ok"): ConnectionState.OPEN},
+    ConnectionState.OPEN: {
+        (SERVER, "connection.blocked"): ConnectionState.OPEN,
+        (SERVER, "connection.unblocked"): ConnectionState.OPEN,
+        (CLIENT, "connection.update-secret"): ConnectionState.OPEN,
+        (SERVER, "connection.update-secret-ok"): ConnectionState.OPEN,
     },
 }
 """What moves a connection on channel 0, but for the closing below."""
 
-MAY_CLOSE = frozenset(HANDSHAKE) - {State.NEW, State.GREETED}
+MAY_CLOSE = frozenset(HANDSHAKE) - {ConnectionState.NEW, ConnectionState.GREETED}
 """The states in which either side may send connection.close."""
 
-HAS_CHANNELS = frozenset({State.OPENING, State.OPEN})
+HAS_CHANNELS = frozenset({ConnectionState.OPENING, ConnectionState.OPEN})
 """The states in which channels may be used: a client need not wait for connection.open-ok."""
 
-CONNECTION_CLOSING: dict[State, dict[tuple[Peer, str], State]] = {
-    State.CLOSED_BY_CLIENT: {
-        (SERVER, "connection.close-ok"): State.CLOSED,
-        (SERVER, "connection.close"): State.CLOSED_BY_BOTH,
+CONNECTION_CLOSING: dict[ConnectionState, dict[tuple[Peer, str], ConnectionState]] = {
+    ConnectionState.CLOSED_BY_CLIENT: {
+        (SERVER, "connection.close-ok"): ConnectionState.CLOSED,
+        (SERVER, "connection.close"): ConnectionState.CLOSED_BY_BOTH,
     },
-    State.CLOSED_BY_SERVER: {
-        (CLIENT, "connection.close-ok"): State.CLOSED,
-        (CLIENT, "connection.close"): State.CLOSED_BY_BOTH,
+    ConnectionState.CLOSED_BY_SERVER: {
+        (CLIENT, "connection.close-ok"): ConnectionState.CLOSED,
+        (CLIENT, "connection.close"): ConnectionState.CLOSED_BY_BOTH,
     },
-    State.CLOSED_BY_BOTH: {
-        (CLIENT, "connection.close-ok"): State.CLOSED_BY_CLIENT,
-        (SERVER, "connection.close-ok"): State.CLOSED_BY_SERVER,
+    ConnectionState.CLOSED_BY_BOTH: {
+        (CLIENT, "connection.close-ok"): ConnectionState.CLOSED_BY_CLIENT,
+        (SERVER, "connection.close-ok"): ConnectionState.CLOSED_BY_SERVER,
     },
-    State.CLOSED: {},
+    ConnectionState.CLOSED: {},
 }
 
 CHANNEL_CLOSING: dict[ChannelState, dict[tuple[Peer, str], ChannelState | None]] = {

@@ -2,7 +2,8 @@
 
 import pytest
 
-from amqproxy.amqp091.grammar import (
+from amqproxy.amqp091.methods import BY_NAME
+from amqproxy.amqp091.transitions import (
     ANSWERS,
     CHANNEL_CLOSING,
     CLIENT,
@@ -14,10 +15,9 @@ from amqproxy.amqp091.grammar import (
     SENDERS,
     SERVER,
     ChannelState,
+    ConnectionState,
     Peer,
-    State,
 )
-from amqproxy.amqp091.methods import BY_NAME
 
 MOVES = [
     (sender, name)
@@ -39,13 +39,13 @@ def test_every_move_is_a_method_that_its_sender_may_send(sender: Peer, name: str
 
 
 def test_every_state_has_its_moves_and_can_be_reached() -> None:
-    assert set(HANDSHAKE) | set(CONNECTION_CLOSING) == set(State)
+    assert set(HANDSHAKE) | set(CONNECTION_CLOSING) == set(ConnectionState)
     assert not set(HANDSHAKE) & set(CONNECTION_CLOSING)
     assert set(CHANNEL_CLOSING) == set(ChannelState)
-    reached = {State.NEW, State.CLOSED_BY_CLIENT, State.CLOSED_BY_SERVER}
+    reached = {ConnectionState.NEW, ConnectionState.CLOSED_BY_CLIENT, ConnectionState.CLOSED_BY_SERVER}
     for table in (HANDSHAKE, CONNECTION_CLOSING):
         reached |= {state for moves in table.values() for state in moves.values()}
-    assert reached == set(State)
+    assert reached == set(ConnectionState)
     assert {state for moves in CHANNEL_CLOSING.values() for state in moves.values()} == {
         None,
         *set(ChannelState) - {ChannelState.OPENING},
@@ -53,7 +53,7 @@ def test_every_state_has_its_moves_and_can_be_reached() -> None:
 
 
 def test_either_side_may_close_from_the_first_method_on() -> None:
-    assert {State.NEW, State.GREETED}.isdisjoint(MAY_CLOSE)
+    assert {ConnectionState.NEW, ConnectionState.GREETED}.isdisjoint(MAY_CLOSE)
     assert HAS_CHANNELS <= MAY_CLOSE
 
 
@@ -70,8 +70,10 @@ def test_every_method_has_a_sender(name: str) -> None:
 
 
 @pytest.mark.parametrize("table", [CHANNEL_CLOSING, CONNECTION_CLOSING])
-def test_closing_looks_the_same_from_both_sides(table: dict[State, dict[tuple[Peer, str], State | None]]) -> None:
-    def mirrored(state: State | None) -> str:
+def test_closing_looks_the_same_from_both_sides(
+    table: dict[ConnectionState, dict[tuple[Peer, str], ConnectionState | None]],
+) -> None:
+    def mirrored(state: ConnectionState | None) -> str:
         name = str(state)
         swap = {"client": "server", "server": "client"}
         return " ".join(swap.get(word, word) for word in name.split())
