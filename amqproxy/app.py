@@ -23,7 +23,7 @@ from amqproxy.broker import definitions
 from amqproxy.broker.configured import configured
 from amqproxy.broker.keeping import kept
 from amqproxy.broker.server import Server as BrokerServer
-from amqproxy.broker.store import NAME, StoreError
+from amqproxy.broker.storage.store import NAME, StoreError
 from amqproxy.config import BrokerConfig, Config, Limits, ListenerConfig, UpstreamConfig, join_address, split_address
 from amqproxy.control.request_handler import NotReloaded, RequestHandler
 from amqproxy.control.service import ControlService, SocketUnavailable, opened

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from amqproxy.broker.message import Message
-from amqproxy.broker.packing import Stored
+from amqproxy.broker.storage.packing import Stored
 
 if TYPE_CHECKING:
     from amqproxy.broker.backlog import Entry
     from amqproxy.broker.parked import Place
-    from amqproxy.broker.spill import Block
+    from amqproxy.broker.storage.page_file import Block
 
 BLOCK_MESSAGES = 1024
 BLOCK_OCTETS = 256 * 1024

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from amqproxy.amqp091.properties import Properties
 from amqproxy.broker.away import Away, bring_back, put_away, whole
 from amqproxy.broker.message import Message
-from amqproxy.broker.packing import Stored
 from amqproxy.broker.parked import MESSAGE_COST, UNREADABLE, Parked, Place
+from amqproxy.broker.storage.packing import Stored
 from amqproxy.broker.work import Container
 
 if TYPE_CHECKING:

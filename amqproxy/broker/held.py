@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from amqproxy.broker.exchange import Exchange
-from amqproxy.broker.journal import Lane, Owner
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message
-from amqproxy.broker.packing import DAMAGED
 from amqproxy.broker.parked import MESSAGE_COST
 from amqproxy.broker.schedule import Schedule
+from amqproxy.broker.storage.journal import Lane, Owner
+from amqproxy.broker.storage.packing import DAMAGED
 from amqproxy.broker.work import Container
 
 PART = 16

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from amqproxy.broker.journal import Journal, Lane, Owner
 from amqproxy.broker.parked import Fetch
+from amqproxy.broker.storage.journal import Journal, Lane, Owner
 
 Times = Callable[[int], Iterable[tuple[int, float]]]
 """The positions in a lane, by its number, and when each message expires: all of them, and so without the messages."""

@@ -10,13 +10,13 @@ from pathlib import Path
 import trio
 
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.gathering import Gathering
 from amqproxy.broker.heap import give_back
-from amqproxy.broker.journal import MAX_POSITION, POSITION_BITS, Batch, Journal
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.remembrance import Remembrance, restore
-from amqproxy.broker.spill import Spill
-from amqproxy.broker.store import Store
+from amqproxy.broker.storage.group_commit import Gathering
+from amqproxy.broker.storage.journal import MAX_POSITION, POSITION_BITS, Batch, Journal
+from amqproxy.broker.storage.page_file import Spill
+from amqproxy.broker.storage.store import Store
 from amqproxy.broker.time_of_day import current_time
 from amqproxy.log import logger
 from amqproxy.supervision import contained, guarded, report

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from amqproxy.broker.backlog import Backlog, Entry
-from amqproxy.broker.journal import Lane
 from amqproxy.broker.message import Message
-from amqproxy.broker.packing import Stored
 from amqproxy.broker.parked import Fetch, Parked, Place
+from amqproxy.broker.storage.journal import Lane
+from amqproxy.broker.storage.packing import Stored
 from amqproxy.broker.work import Container
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from amqproxy.broker.message import Message
-from amqproxy.broker.packing import DAMAGED, Stored
+from amqproxy.broker.storage.packing import DAMAGED, Stored
 
 if TYPE_CHECKING:
-    from amqproxy.broker.spill import Block
+    from amqproxy.broker.storage.page_file import Block
 
 NEVER = float("inf")
 

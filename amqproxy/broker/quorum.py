@@ -10,12 +10,12 @@ from amqproxy.amqp091.errors import NotImplementedByServer, ResourceLocked
 from amqproxy.amqp091.wire import Field
 from amqproxy.broker.away import bring_back, put_away, whole
 from amqproxy.broker.backlog import NEVER, Backlog, Entry
-from amqproxy.broker.journal import Lane
 from amqproxy.broker.kept_backlog import KeptBacklog
 from amqproxy.broker.letters import Letter, Letters
 from amqproxy.broker.message import Message, header_with
 from amqproxy.broker.parked import MESSAGE_COST, UNREADABLE, Fetch, Place
 from amqproxy.broker.queue import LETTING_GO, Queue
+from amqproxy.broker.storage.journal import Lane
 from amqproxy.broker.turns import SingleTurn
 from amqproxy.broker.work import Container, Job
 

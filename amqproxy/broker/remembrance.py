@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.wire import Table
-from amqproxy.broker.durable import (
+from amqproxy.broker.permissions import Permission, TopicPermission
+from amqproxy.broker.policies import make_policy
+from amqproxy.broker.queue import Queue
+from amqproxy.broker.storage.definition_records import (
     AnyDurable,
     Durable,
     DurableBinding,
@@ -21,10 +24,7 @@ from amqproxy.broker.durable import (
     DurableUser,
     DurableVhost,
 )
-from amqproxy.broker.journal import Journal
-from amqproxy.broker.permissions import Permission, TopicPermission
-from amqproxy.broker.policies import make_policy
-from amqproxy.broker.queue import Queue
+from amqproxy.broker.storage.journal import Journal
 from amqproxy.broker.stream import Stream
 from amqproxy.broker.users import User
 

@@ -62,7 +62,6 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker import direct_reply_to, firehose, permissions
 from amqproxy.broker.consumer import Consumer
 from amqproxy.broker.deliveries import Deliveries
-from amqproxy.broker.journal import Pledge
 from amqproxy.broker.message import Message
 from amqproxy.broker.output import short_string
 from amqproxy.broker.permissions import CONFIGURE, READ, WRITE
@@ -70,6 +69,7 @@ from amqproxy.broker.prefetch import UNLIMITED
 from amqproxy.broker.publishes import Publishes
 from amqproxy.broker.queue import Queue
 from amqproxy.broker.queue_arguments import check_consume
+from amqproxy.broker.storage.journal import Pledge
 from amqproxy.broker.work import Job
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ from amqproxy.amqp091.errors import NotImplementedByServer, PreconditionFailed
 from amqproxy.amqp091.wire import Field, Table
 from amqproxy.broker.arguments import field
 from amqproxy.broker.backlog import NEVER, Entry
-from amqproxy.broker.durable import DurableSegment
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message, header_with
 from amqproxy.broker.outcomes import ACK, GIVE_BACK
-from amqproxy.broker.packing import DAMAGED
 from amqproxy.broker.parked import Place
 from amqproxy.broker.queue import Owner, Queue
 from amqproxy.broker.queue_arguments import Settings, interval
+from amqproxy.broker.storage.definition_records import DurableSegment
+from amqproxy.broker.storage.packing import DAMAGED
 from amqproxy.broker.stream_log import Run, StreamLog
 
 if TYPE_CHECKING:

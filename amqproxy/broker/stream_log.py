@@ -10,11 +10,11 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterator
 
-from amqproxy.broker.journal import Lane
 from amqproxy.broker.message import Message
-from amqproxy.broker.packing import DAMAGED, Stored
 from amqproxy.broker.parked import MESSAGE_COST, READ_AHEAD, UNREADABLE, Fetch, Place
-from amqproxy.broker.spill import Block
+from amqproxy.broker.storage.journal import Lane
+from amqproxy.broker.storage.packing import DAMAGED, Stored
+from amqproxy.broker.storage.page_file import Block
 
 RUN_MESSAGES = 1024
 RUN_OCTETS = 256 * 1024

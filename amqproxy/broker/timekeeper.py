@@ -12,7 +12,7 @@ from amqproxy.broker import resources
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.heap import give_back
 from amqproxy.broker.outbox import Outbox
-from amqproxy.broker.spill import Spill
+from amqproxy.broker.storage.page_file import Spill
 from amqproxy.broker.time_of_day import current_time, trio_time
 from amqproxy.supervision import contained
 

@@ -27,12 +27,12 @@ from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.letters import Letter
 from amqproxy.broker.limits import VHOST_LIMITS, check_limits
 from amqproxy.broker.message import Message
-from amqproxy.broker.packing import DAMAGED
 from amqproxy.broker.policies import Effect, Policy, effect, effective_arguments
 from amqproxy.broker.queue import Queue
 from amqproxy.broker.queue_arguments import Settings, check_declare, queue_type
 from amqproxy.broker.queue_arguments import check_same as check_same_queue
 from amqproxy.broker.schedule import Schedule
+from amqproxy.broker.storage.packing import DAMAGED
 from amqproxy.broker.work import Job, Work
 
 if TYPE_CHECKING:

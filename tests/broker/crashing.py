@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from zlib import crc32
 
-from amqproxy.broker.journal import EMBEDDED, Batch, Journal, Owner
 from amqproxy.broker.message import Message
-from amqproxy.broker.store import Store
+from amqproxy.broker.storage.journal import EMBEDDED, Batch, Journal, Owner
+from amqproxy.broker.storage.store import Store
 
 OWNERS = (Owner("queue", "/", "a"), Owner("queue", "/", "b"))
 UNIT = 10

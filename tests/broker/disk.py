@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from amqproxy.broker.durable import Durable, DurableSegment
-from amqproxy.broker.journal import POSITION_BITS, Journal, Lane, Owner, State
-from amqproxy.broker.packing import Stored
-from amqproxy.broker.spill import Block, File
+from amqproxy.broker.storage.definition_records import Durable, DurableSegment
+from amqproxy.broker.storage.journal import POSITION_BITS, Journal, Lane, Owner, State
+from amqproxy.broker.storage.packing import Stored
+from amqproxy.broker.storage.page_file import Block, File
 
 NEVER = float("inf")
 

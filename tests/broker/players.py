@@ -29,10 +29,10 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import Properties
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.journal import Batch, Journal
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.remembrance import Remembrance, restore
-from amqproxy.broker.store import Store
+from amqproxy.broker.storage.journal import Batch, Journal
+from amqproxy.broker.storage.store import Store
 from tests.behaviours import client as real
 from tests.broker import client as own
 from tests.broker.disk import Memory

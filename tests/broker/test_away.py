@@ -22,8 +22,8 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker.away import BLOCK_OCTETS, LEAST_BODY, Bodies, bring_back, put_away, whole
 from amqproxy.broker.backlog import NEVER, Entry
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.journal import Journal
 from amqproxy.broker.keeper import Keeper
+from amqproxy.broker.storage.journal import Journal
 from tests.broker.client import Client, connected, noted
 from tests.broker.disk import Memory
 from tests.broker.yard import Yard, message

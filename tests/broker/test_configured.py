@@ -11,7 +11,7 @@ import trio
 
 from amqproxy.broker.configured import configured
 from amqproxy.broker.server import Server
-from amqproxy.broker.store import StoreError
+from amqproxy.broker.storage.store import StoreError
 from amqproxy.broker.time_of_day import current_time
 from amqproxy.config import BrokerConfig, BrokerLimits, ConfigError
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from amqproxy.broker.store import Store
+from amqproxy.broker.storage.store import Store
 from tests.broker.crashing import OWNERS, UNIT, body
 
 pytestmark = pytest.mark.slow

@@ -18,13 +18,13 @@ import trio
 from structlog.testing import capture_logs
 
 from amqproxy.broker import keeping
-from amqproxy.broker import store as store_module
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.keeping import kept
 from amqproxy.broker.message import Message
 from amqproxy.broker.policies import make_policy
 from amqproxy.broker.server import serve
-from amqproxy.broker.store import NAME, Store
+from amqproxy.broker.storage import store as store_module
+from amqproxy.broker.storage.store import NAME, Store
 
 ROOT = Path(__file__).parents[2]
 NOTHING = (None, None, None)

@@ -13,7 +13,7 @@ from amqproxy.broker.backlog import Entry
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.kept_backlog import KeptBacklog
 from amqproxy.broker.message import Message
-from amqproxy.broker.packing import DAMAGED, Stored
+from amqproxy.broker.storage.packing import DAMAGED, Stored
 from tests.broker.disk import Disk, Memory
 from tests.broker.yard import Yard
 

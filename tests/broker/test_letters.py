@@ -19,10 +19,10 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.events import Event
-from amqproxy.broker.journal import Journal, Owner
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.letters import SEND_AGAIN_AFTER
 from amqproxy.broker.policies import make_policy
+from amqproxy.broker.storage.journal import Journal, Owner
 from tests.broker.client import Client, connected
 from tests.broker.disk import Memory
 

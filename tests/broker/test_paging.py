@@ -9,11 +9,11 @@ import pytest
 
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.journal import Journal
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.paging import SLICE
 from amqproxy.broker.queue import Queue
-from amqproxy.broker.spill import Spill
+from amqproxy.broker.storage.journal import Journal
+from amqproxy.broker.storage.page_file import Spill
 from tests.broker.disk import Memory
 from tests.broker.yard import message
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.broker.packing import DAMAGED, Stored
 from amqproxy.broker.parked import MESSAGE_COST, READ_AHEAD, Parked
+from amqproxy.broker.storage.packing import DAMAGED, Stored
 from tests.broker.disk import Memory
 from tests.broker.yard import message
 

@@ -8,11 +8,11 @@ import pytest
 
 from amqproxy.amqp091.errors import NotImplementedByServer, ResourceLocked
 from amqproxy.broker.backlog import NEVER, Entry
-from amqproxy.broker.journal import Pledge
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message
 from amqproxy.broker.queue import Queue
 from amqproxy.broker.quorum import PREFETCH, ReturnsFirst
+from amqproxy.broker.storage.journal import Pledge
 from tests.broker.disk import Disk, Memory
 from tests.broker.yard import Taker, Yard, message
 

@@ -10,7 +10,7 @@ from amqproxy.amqp091.errors import NotImplementedByServer, PreconditionFailed
 from amqproxy.amqp091.wire import Item
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message
-from amqproxy.broker.packing import DAMAGED, Stored
+from amqproxy.broker.storage.packing import DAMAGED, Stored
 from amqproxy.broker.stream import Stream
 from tests.broker.disk import Disk, Memory
 from tests.broker.yard import Taker, Yard

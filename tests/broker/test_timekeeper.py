@@ -16,7 +16,7 @@ from amqproxy.broker.broker import Broker
 from amqproxy.broker.link import HANDSHAKE_TIME, Link
 from amqproxy.broker.message import Message
 from amqproxy.broker.outbox import Outbox
-from amqproxy.broker.spill import Spill
+from amqproxy.broker.storage.page_file import Spill
 from amqproxy.broker.time_of_day import current_time
 from amqproxy.broker.timekeeper import LEAST_SLEEP, MEASURING_INTERVAL, Timekeeper
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from amqproxy.broker import spill as spill_module
 from amqproxy.broker.message import Message
-from amqproxy.broker.packing import Stored
-from amqproxy.broker.spill import Spill
+from amqproxy.broker.storage import page_file as spill_module
+from amqproxy.broker.storage.packing import Stored
+from amqproxy.broker.storage.page_file import Spill
 
 NEVER = float("inf")
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from amqproxy.broker.packing import Stored, pack, unpack
+from amqproxy.broker.storage.packing import Stored, pack, unpack
 from amqproxy.log import logger
 
 FILE_OCTETS = 64 * 1024 * 1024

@@ -1,6 +1,6 @@
 """How long a batch is waited for."""
 
-from amqproxy.broker.gathering import FEW, PATIENCE, PROBE, SMALL, Gathering
+from amqproxy.broker.storage.group_commit import FEW, PATIENCE, PROBE, SMALL, Gathering
 
 
 def test_few_messages_are_written_at_once() -> None:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from amqproxy.broker.durable import Durable
 from amqproxy.broker.events import Events
 from amqproxy.broker.message import Message
+from amqproxy.broker.storage.definition_records import Durable
 
 NEVER = float("inf")
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.broker.message import Message
-from amqproxy.broker.packing import pack, unpack
+from amqproxy.broker.storage.packing import pack, unpack
 
 names = st.binary(max_size=255).map(lambda octets: octets.decode("utf-8", "surrogateescape"))
 

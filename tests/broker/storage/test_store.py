@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amqproxy.broker import store as store_module
-from amqproxy.broker.durable import DurableQueue
-from amqproxy.broker.journal import EMBEDDED, MAX_LANES, POSITION_BITS, Batch, Journal, Lane, Owner, Pledge
 from amqproxy.broker.message import Message
-from amqproxy.broker.packing import DAMAGED
-from amqproxy.broker.store import (
+from amqproxy.broker.storage import store as store_module
+from amqproxy.broker.storage.definition_records import DurableQueue
+from amqproxy.broker.storage.journal import EMBEDDED, MAX_LANES, POSITION_BITS, Batch, Journal, Lane, Owner, Pledge
+from amqproxy.broker.storage.packing import DAMAGED
+from amqproxy.broker.storage.store import (
     FORMAT,
     LOCK_NAME,
     NAME,

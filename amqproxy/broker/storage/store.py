@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from amqproxy.broker import durable
-from amqproxy.broker.journal import (
+from amqproxy.broker.storage import definition_records
+from amqproxy.broker.storage.journal import (
     MAX_LANES,
     MAX_POSITION,
     NEVER,
@@ -35,7 +35,7 @@ from amqproxy.broker.journal import (
     Row,
     State,
 )
-from amqproxy.broker.packing import DAMAGED, Stored, decoded, encoded, pack, unpack
+from amqproxy.broker.storage.packing import DAMAGED, Stored, decoded, encoded, pack, unpack
 from amqproxy.supervision import contained
 
 FORMAT = 2
@@ -94,7 +94,7 @@ class StoreError(Exception):
 class Contents(NamedTuple):
     """All that a store holds, but the messages: of these no more than how many there are. `shared` is for `Journal`."""
 
-    durables: list[durable.AnyDurable]
+    durables: list[definition_records.AnyDurable]
     lanes: list[Kept]
     shared: dict[int, int]
 
@@ -207,13 +207,15 @@ class Store:
         execute = self._reader.execute
         try:
             self._drop_orphans()
-            durables = [durable.decode(value) for (value,) in execute("select value from definition order by key")]
+            durables = [
+                definition_records.decode(value) for (value,) in execute("select value from definition order by key")
+            ]
             lanes = [
                 Kept(Owner(kind, decoded(vhost), decoded(name), priority), State(number, *counts))
                 for number, kind, vhost, name, priority, *counts in execute("select * from lane order by number")
             ]
             shared = dict(execute("select id, body from entry where body is not null"))
-        except (sqlite3.Error, durable.Unreadable) as error:
+        except (sqlite3.Error, definition_records.Unreadable) as error:
             raise StoreError(f"{self.path} is damaged: {error}; {REMEDY}") from error
         return Contents(durables, lanes, shared)
 
@@ -425,11 +427,11 @@ class All:
     def insert_rows(self) -> None:
         insert(self.writer, "entry", 5, [values_of(row) for row in self.batch.rows])
 
-    def define(self, key: str, value: durable.Durable | None) -> None:
+    def define(self, key: str, value: definition_records.Durable | None) -> None:
         if value is None:
             self.writer.execute("delete from definition where key = ?", (encoded(key),))
         else:
-            values = encoded(key), durable.encode(value)
+            values = encoded(key), definition_records.encode(value)
             self.writer.execute("insert or replace into definition values (?, ?)", values)
 
 
@@ -459,7 +461,7 @@ class Each(All):
             if error is not None:
                 self.batch.refused.append(Refusal(row.id, error))
 
-    def define(self, key: str, value: durable.Durable | None) -> None:
+    def define(self, key: str, value: definition_records.Durable | None) -> None:
         error = self._try(lambda: super(Each, self).define(key, value))
         if error is not None:
             self.batch.refused.append(Refusal(key, error))

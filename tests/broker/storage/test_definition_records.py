@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.broker.durable import (
+from amqproxy.broker.storage.definition_records import (
     AnyDurable,
     DurableBinding,
     DurableExchange,

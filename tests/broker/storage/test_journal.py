@@ -5,9 +5,10 @@ from functools import partial
 
 import pytest
 
-from amqproxy.broker.durable import DurableQueue, key
 from amqproxy.broker.events import Events
-from amqproxy.broker.journal import (
+from amqproxy.broker.message import Message
+from amqproxy.broker.storage.definition_records import DurableQueue, key
+from amqproxy.broker.storage.journal import (
     EMBEDDED,
     MAX_LANES,
     MAX_POSITION,
@@ -21,7 +22,6 @@ from amqproxy.broker.journal import (
     Pledge,
     State,
 )
-from amqproxy.broker.message import Message
 
 HERE = Owner("queue", "/", "q")
 THERE = Owner("queue", "/", "other")

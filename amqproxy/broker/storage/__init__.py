@@ -1,0 +1,9 @@
+"""What survives a restart, and what leaves memory when there is too little of it.
+
+- `journal`: what is to be made durable, noted by the model as values: definitions, messages and their settlements.
+- `definition_records`: virtual hosts, exchanges, queues, bindings, users and policies, as the records of a journal.
+- `packing`: a message as the disk has it.
+- `store`: one SQLite database, to which a thread writes the journal's batches.
+- `group_commit`: how long a batch gathers before it is written.
+- `page_file`: unnamed files for messages that are not durable, when memory is short.
+"""
