@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 from amqproxy.amqp091.errors import PreconditionFailed
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
-from amqproxy.broker import sasl
+from amqproxy.broker.access import sasl
+from amqproxy.broker.access.permissions import Permission
+from amqproxy.broker.access.refused_logins import RefusedLogins
+from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.broker.arguments import check_short
 from amqproxy.broker.events import Events
 from amqproxy.broker.exchanges.topic import Topic
@@ -17,10 +20,7 @@ from amqproxy.broker.message import Message
 from amqproxy.broker.output import MOST_WAITING, Waiting
 from amqproxy.broker.overdue import Overdue
 from amqproxy.broker.paging import Paging
-from amqproxy.broker.permissions import Permission
-from amqproxy.broker.refused_logins import RefusedLogins
 from amqproxy.broker.schedule import Schedule
-from amqproxy.broker.users import LoginRefused, User
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job, Work
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from amqproxy.amqp091.errors import NotFound, ProtocolError
 from amqproxy.amqp091.wire import Array, Field, Item, Table
+from amqproxy.broker.access.permissions import Permission, TopicPermission
+from amqproxy.broker.access.users import USUAL_ALGORITHM, User, hash_password
 from amqproxy.broker.broker import RABBITMQ_VERSION, Broker
-from amqproxy.broker.permissions import Permission, TopicPermission
 from amqproxy.broker.policies import Policy, make_policy
-from amqproxy.broker.users import USUAL_ALGORITHM, User, hash_password
 
 if TYPE_CHECKING:
     from amqproxy.broker.exchange import Exchange

@@ -41,13 +41,13 @@ from amqproxy.amqp091.protocol_header import HEADER, NAME, recognise
 from amqproxy.amqp091.rabbitmq_errors import reworded, reworded_reading
 from amqproxy.amqp091.transitions import CLIENT, CONNECTION_CLOSING, SERVER, ConnectionState
 from amqproxy.amqp091.wire import Table
-from amqproxy.broker import sasl
+from amqproxy.broker.access import sasl
+from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.broker.broker import Broker, limit
 from amqproxy.broker.endings import CLOSING_TIME, PENALTY, End, closing_time
 from amqproxy.broker.output import Output
 from amqproxy.broker.publishes import Publishes
 from amqproxy.broker.server_channel import ServerChannel
-from amqproxy.broker.users import LoginRefused, User
 from amqproxy.broker.work import Job, Steps
 
 try:

@@ -11,13 +11,14 @@ from amqproxy.amqp091.errors import AccessRefused, NotImplementedByServer, Preco
 from amqproxy.amqp091.frames import BODY, FRAME_END, METHOD, Frame
 from amqproxy.amqp091.methods import BasicAck, BasicNack, BasicPublish, BasicReturn
 from amqproxy.amqp091.properties import NO_PROPERTIES
-from amqproxy.broker import direct_reply_to, firehose, permissions, publishing
+from amqproxy.broker import direct_reply_to, firehose, publishing
+from amqproxy.broker.access import permissions
+from amqproxy.broker.access.permissions import WRITE
+from amqproxy.broker.access.users import User
 from amqproxy.broker.message import Message, published
 from amqproxy.broker.output import Output
-from amqproxy.broker.permissions import WRITE
 from amqproxy.broker.queue import Queue
 from amqproxy.broker.storage.journal import Pledge
-from amqproxy.broker.users import User
 from amqproxy.broker.vhost import VirtualHost
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from amqproxy.amqp091.wire import Array, Table
 from amqproxy.broker.arguments import TYPE_NAMES, field
 
 if TYPE_CHECKING:
-    from amqproxy.broker.users import User
+    from amqproxy.broker.access.users import User
 
 MAX_EXPIRATION = 315_360_000_000
 """Milliseconds: ten years."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.wire import Table
-from amqproxy.broker.permissions import Permission, TopicPermission
+from amqproxy.broker.access.permissions import Permission, TopicPermission
+from amqproxy.broker.access.users import User
 from amqproxy.broker.policies import make_policy
 from amqproxy.broker.queue import Queue
 from amqproxy.broker.storage.definition_records import (
@@ -26,7 +27,6 @@ from amqproxy.broker.storage.definition_records import (
 )
 from amqproxy.broker.storage.journal import Journal
 from amqproxy.broker.stream import Stream
-from amqproxy.broker.users import User
 
 if TYPE_CHECKING:
     from amqproxy.broker.broker import Broker

@@ -59,12 +59,13 @@ from amqproxy.amqp091.methods import (
     TxSelectOk,
 )
 from amqproxy.amqp091.wire import Table
-from amqproxy.broker import direct_reply_to, firehose, permissions
+from amqproxy.broker import direct_reply_to, firehose
+from amqproxy.broker.access import permissions
+from amqproxy.broker.access.permissions import CONFIGURE, READ, WRITE
 from amqproxy.broker.consumer import Consumer
 from amqproxy.broker.deliveries import Deliveries
 from amqproxy.broker.message import Message
 from amqproxy.broker.output import short_string
-from amqproxy.broker.permissions import CONFIGURE, READ, WRITE
 from amqproxy.broker.prefetch import UNLIMITED
 from amqproxy.broker.publishes import Publishes
 from amqproxy.broker.queue import Queue

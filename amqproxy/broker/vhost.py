@@ -16,6 +16,7 @@ from amqproxy.amqp091.errors import (
 )
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker import queue_types
+from amqproxy.broker.access.limits import VHOST_LIMITS, check_limits
 from amqproxy.broker.arguments import check_equivalent, check_same, check_short, in_order
 from amqproxy.broker.dead_letters import dead_lettered
 from amqproxy.broker.events import Events
@@ -25,7 +26,6 @@ from amqproxy.broker.exchanges.delayed import released
 from amqproxy.broker.held import Held
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.letters import Letter
-from amqproxy.broker.limits import VHOST_LIMITS, check_limits
 from amqproxy.broker.message import Message
 from amqproxy.broker.policies import Effect, Policy, effect, effective_arguments
 from amqproxy.broker.queue import Queue

@@ -12,10 +12,10 @@ from amqproxy.amqp091.methods import (
     QueuePurge,
     QueueUnbind,
 )
+from amqproxy.broker.access.users import User
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.events import Event, Events
 from amqproxy.broker.policies import make_policy
-from amqproxy.broker.users import User
 from tests.broker.client import connected, noted
 
 

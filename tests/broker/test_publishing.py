@@ -16,8 +16,8 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.wire import Table
+from amqproxy.broker.access.users import User
 from amqproxy.broker.broker import EVERYTHING, Broker
-from amqproxy.broker.users import User
 from tests.broker.client import connected
 
 FAILED = "channel 406 basic.publish PRECONDITION_FAILED -"

@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.wire import Field, Table
+from amqproxy.broker.access.permissions import Permission, TopicPermission
+from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.definitions import export, load
 from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message
-from amqproxy.broker.permissions import Permission, TopicPermission
 from amqproxy.broker.policies import make_policy
 from amqproxy.broker.remembrance import Remembrance, restore
 from amqproxy.broker.storage.definition_records import (
@@ -24,7 +25,6 @@ from amqproxy.broker.storage.definition_records import (
     encode,
 )
 from amqproxy.broker.storage.journal import Journal, Owner
-from amqproxy.broker.users import LoginRefused, User
 
 NOW = 1000.0
 

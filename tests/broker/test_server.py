@@ -17,9 +17,9 @@ from amqproxy import config
 from amqproxy.amqp091.frames import Frame, FrameReader, encode_method
 from amqproxy.amqp091.methods import ConnectionStart
 from amqproxy.amqp091.protocol_header import HEADER
+from amqproxy.broker.access.users import User
 from amqproxy.broker.broker import EVERYTHING, Broker
 from amqproxy.broker.server import SHUTDOWN, Server, serve
-from amqproxy.broker.users import User
 from amqproxy.sockets.certificate import Naming, common_name, distinguished_name
 from tests.broker.client import Client
 from tests.broker.test_attendant import OPENING

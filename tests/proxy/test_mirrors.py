@@ -10,8 +10,8 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BasicPublish, ConnectionStartOk
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
+from amqproxy.broker.access.permissions import Permission
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.permissions import Permission
 from amqproxy.broker.server import Server
 from amqproxy.proxy.copy_drops import DropReason
 from amqproxy.proxy.copyist import IDLE_TIMEOUT, Login

@@ -9,8 +9,8 @@ from amqproxy.amqp091.errors import AccessRefused
 from amqproxy.broker.name_pattern import name_pattern
 
 if TYPE_CHECKING:
+    from amqproxy.broker.access.users import User
     from amqproxy.broker.exchange import Exchange
-    from amqproxy.broker.users import User
 
 CONFIGURE, WRITE, READ = "configure", "write", "read"
 

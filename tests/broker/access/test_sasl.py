@@ -4,7 +4,7 @@ import pytest
 
 from amqproxy.amqp091.errors import CommandInvalid, ProtocolError
 from amqproxy.amqp091.wire import Field, Table
-from amqproxy.broker.sasl import USUAL, check, credentials, offered
+from amqproxy.broker.access.sasl import USUAL, check, credentials, offered
 
 
 def amqplain(**fields: object) -> bytes:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from amqproxy.broker.limits import USER_LIMITS, VHOST_LIMITS, check_limits
-from amqproxy.broker.users import User
+from amqproxy.broker.access.limits import USER_LIMITS, VHOST_LIMITS, check_limits
+from amqproxy.broker.access.users import User
 from amqproxy.broker.vhost import VirtualHost
 
 

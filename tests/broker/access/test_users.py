@@ -2,8 +2,8 @@
 
 import pytest
 
-from amqproxy.broker.permissions import Permission, TopicPermission
-from amqproxy.broker.users import User, hash_password
+from amqproxy.broker.access.permissions import Permission, TopicPermission
+from amqproxy.broker.access.users import User, hash_password
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ from amqproxy.amqp091.methods import (
     QueueUnbind,
 )
 from amqproxy.amqp091.wire import Table
+from amqproxy.broker.access.permissions import Permission, TopicPermission
+from amqproxy.broker.access.users import User
 from amqproxy.broker.broker import EVERYTHING, Broker
-from amqproxy.broker.permissions import Permission, TopicPermission
-from amqproxy.broker.users import User
 from tests.broker.client import Client, connected
 
 QUEUE = "access to queue '{}' in vhost 'v' refused for user 'u'"

@@ -1,6 +1,6 @@
 """Who could not log in is kept for a while, and not too many of them."""
 
-from amqproxy.broker.refused_logins import RefusedLogins
+from amqproxy.broker.access.refused_logins import RefusedLogins
 
 
 def kept(most_of_address: int, most: int) -> tuple[RefusedLogins[str], list[str]]:

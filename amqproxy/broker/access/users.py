@@ -10,9 +10,9 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from amqproxy.broker.access.limits import USER_LIMITS, check_limits
+from amqproxy.broker.access.permissions import Permission, TopicPermission, check_patterns, fits
 from amqproxy.broker.events import Events
-from amqproxy.broker.limits import USER_LIMITS, check_limits
-from amqproxy.broker.permissions import Permission, TopicPermission, check_patterns, fits
 
 ALGORITHMS: dict[str, Callable[[bytes], Any]] = {
     "rabbit_password_hashing_sha256": hashlib.sha256,
