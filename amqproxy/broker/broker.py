@@ -15,11 +15,11 @@ from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.broker.arguments import check_short
 from amqproxy.broker.events import Events
 from amqproxy.broker.exchanges.topic import Topic
-from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message
 from amqproxy.broker.output import MOST_WAITING, Waiting
 from amqproxy.broker.overdue import Overdue
-from amqproxy.broker.paging import Paging
+from amqproxy.broker.queues.paging import Paging
+from amqproxy.broker.queues.queue_storage import Keeper
 from amqproxy.broker.schedule import Schedule
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job, Work

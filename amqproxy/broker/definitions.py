@@ -14,11 +14,11 @@ from amqproxy.amqp091.wire import Array, Field, Item, Table
 from amqproxy.broker.access.permissions import Permission, TopicPermission
 from amqproxy.broker.access.users import USUAL_ALGORITHM, User, hash_password
 from amqproxy.broker.broker import RABBITMQ_VERSION, Broker
-from amqproxy.broker.policies import Policy, make_policy
+from amqproxy.broker.queues.policies import Policy, make_policy
 
 if TYPE_CHECKING:
     from amqproxy.broker.exchange import Exchange
-    from amqproxy.broker.queue import Queue
+    from amqproxy.broker.queues.queue import Queue
     from amqproxy.broker.vhost import VirtualHost
 
 Entry = Mapping[str, Any]

@@ -1,7 +1,7 @@
 # What C sees of `deliveries`.
 
 from amqproxy.amqp091.frames cimport Frame
-from amqproxy.broker.backlog cimport Entry
+from amqproxy.broker.queues.backlog cimport Entry
 from amqproxy.broker.output cimport Output
 from amqproxy.broker.unacked cimport Unacked
 from amqproxy.broker.work cimport Quantum
@@ -9,9 +9,9 @@ from amqproxy.broker.work cimport Quantum
 
 cdef class Deliveries  # consumers and queues name it too
 
-from amqproxy.broker.consumer cimport Consumer
+from amqproxy.broker.queues.consumer cimport Consumer
 from amqproxy.broker.events cimport Events
-from amqproxy.broker.queue cimport Queue
+from amqproxy.broker.queues.queue cimport Queue
 
 cdef long long _UNLIMITED, _AT_ONCE
 cdef int _ACK, _SETTLEMENT, _MULTIPLE, _REQUEUE

@@ -11,7 +11,7 @@ from amqproxy.broker.arguments import TYPE_NAMES, field
 
 if TYPE_CHECKING:
     from amqproxy.broker.message import Message
-    from amqproxy.broker.queue import Queue
+    from amqproxy.broker.queues.queue import Queue
 
 NO_ARGUMENTS = Table()
 

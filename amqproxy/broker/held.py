@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from amqproxy.broker.exchange import Exchange
-from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message
-from amqproxy.broker.parked import MESSAGE_COST
+from amqproxy.broker.queues.paged_messages import MESSAGE_COST
+from amqproxy.broker.queues.queue_storage import Keeper
 from amqproxy.broker.schedule import Schedule
 from amqproxy.broker.storage.journal import Lane, Owner
 from amqproxy.broker.storage.packing import DAMAGED

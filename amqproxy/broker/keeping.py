@@ -11,7 +11,7 @@ import trio
 
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.heap import give_back
-from amqproxy.broker.keeper import Keeper
+from amqproxy.broker.queues.queue_storage import Keeper
 from amqproxy.broker.remembrance import Remembrance, restore
 from amqproxy.broker.storage.group_commit import Gathering
 from amqproxy.broker.storage.journal import MAX_POSITION, POSITION_BITS, Batch, Journal

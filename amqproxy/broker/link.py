@@ -56,7 +56,7 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
 
 if TYPE_CHECKING:
-    from amqproxy.broker.queue import Queue
+    from amqproxy.broker.queues.queue import Queue
     from amqproxy.broker.storage.journal import Journal
     from amqproxy.broker.vhost import VirtualHost
 

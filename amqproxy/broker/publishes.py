@@ -17,7 +17,7 @@ from amqproxy.broker.access.permissions import WRITE
 from amqproxy.broker.access.users import User
 from amqproxy.broker.message import Message, published
 from amqproxy.broker.output import Output
-from amqproxy.broker.queue import Queue
+from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.storage.journal import Pledge
 from amqproxy.broker.vhost import VirtualHost
 

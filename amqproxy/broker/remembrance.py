@@ -9,8 +9,9 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.permissions import Permission, TopicPermission
 from amqproxy.broker.access.users import User
-from amqproxy.broker.policies import make_policy
-from amqproxy.broker.queue import Queue
+from amqproxy.broker.queues.policies import make_policy
+from amqproxy.broker.queues.queue import Queue
+from amqproxy.broker.queues.stream import Stream
 from amqproxy.broker.storage.definition_records import (
     AnyDurable,
     Durable,
@@ -26,7 +27,6 @@ from amqproxy.broker.storage.definition_records import (
     DurableVhost,
 )
 from amqproxy.broker.storage.journal import Journal
-from amqproxy.broker.stream import Stream
 
 if TYPE_CHECKING:
     from amqproxy.broker.broker import Broker

@@ -62,14 +62,14 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker import direct_reply_to, firehose
 from amqproxy.broker.access import permissions
 from amqproxy.broker.access.permissions import CONFIGURE, READ, WRITE
-from amqproxy.broker.consumer import Consumer
 from amqproxy.broker.deliveries import Deliveries
 from amqproxy.broker.message import Message
 from amqproxy.broker.output import short_string
 from amqproxy.broker.prefetch import UNLIMITED
 from amqproxy.broker.publishes import Publishes
-from amqproxy.broker.queue import Queue
-from amqproxy.broker.queue_arguments import check_consume
+from amqproxy.broker.queues.consumer import Consumer
+from amqproxy.broker.queues.queue import Queue
+from amqproxy.broker.queues.queue_arguments import check_consume
 from amqproxy.broker.storage.journal import Pledge
 from amqproxy.broker.work import Job
 

@@ -2,7 +2,7 @@
 
 cimport cython
 
-from amqproxy.broker.backlog cimport Entry
+from amqproxy.broker.queues.backlog cimport Entry
 
 
 @cython.final

@@ -7,9 +7,9 @@ from heapq import merge
 from itertools import islice, takewhile
 
 from amqproxy.amqp091.errors import PreconditionFailed
-from amqproxy.broker.away import put_away
-from amqproxy.broker.backlog import Entry
-from amqproxy.broker.parked import MESSAGE_COST, Place
+from amqproxy.broker.queues.backlog import Entry
+from amqproxy.broker.queues.paged_bodies import put_away
+from amqproxy.broker.queues.paged_messages import MESSAGE_COST, Place
 
 SPARSE = 1024
 """Places in the line from which on most of them must be taken."""

@@ -15,22 +15,22 @@ from amqproxy.amqp091.errors import (
     ResourceLocked,
 )
 from amqproxy.amqp091.wire import Table
-from amqproxy.broker import queue_types
 from amqproxy.broker.access.limits import VHOST_LIMITS, check_limits
 from amqproxy.broker.arguments import check_equivalent, check_same, check_short, in_order
-from amqproxy.broker.dead_letters import dead_lettered
 from amqproxy.broker.events import Events
 from amqproxy.broker.exchange import Binding, Exchange
 from amqproxy.broker.exchanges import TYPES
 from amqproxy.broker.exchanges.delayed import released
 from amqproxy.broker.held import Held
-from amqproxy.broker.keeper import Keeper
-from amqproxy.broker.letters import Letter
 from amqproxy.broker.message import Message
-from amqproxy.broker.policies import Effect, Policy, effect, effective_arguments
-from amqproxy.broker.queue import Queue
-from amqproxy.broker.queue_arguments import Settings, check_declare, queue_type
-from amqproxy.broker.queue_arguments import check_same as check_same_queue
+from amqproxy.broker.queues import queue_types
+from amqproxy.broker.queues.at_least_once import Letter
+from amqproxy.broker.queues.dead_letters import dead_lettered
+from amqproxy.broker.queues.policies import Effect, Policy, effect, effective_arguments
+from amqproxy.broker.queues.queue import Queue
+from amqproxy.broker.queues.queue_arguments import Settings, check_declare, queue_type
+from amqproxy.broker.queues.queue_arguments import check_same as check_same_queue
+from amqproxy.broker.queues.queue_storage import Keeper
 from amqproxy.broker.schedule import Schedule
 from amqproxy.broker.storage.packing import DAMAGED
 from amqproxy.broker.work import Job, Work

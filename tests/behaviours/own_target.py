@@ -12,7 +12,7 @@ from typing import Any
 from amqproxy.broker import Broker, serve_in_thread
 from amqproxy.broker import definitions as definitions_json
 from amqproxy.broker.access.permissions import Permission
-from amqproxy.broker.policies import make_policy
+from amqproxy.broker.queues.policies import make_policy
 from tests.behaviours.target import Target
 
 

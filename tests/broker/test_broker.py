@@ -10,11 +10,11 @@ import pytest
 from amqproxy.amqp091.methods import BasicAck, BasicGet, BasicPublish
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.users import User
-from amqproxy.broker.backlog import NEVER, Entry
 from amqproxy.broker.broker import CHANNEL_COST, LINK_COST, Broker
 from amqproxy.broker.link import Link
-from amqproxy.broker.parked import MESSAGE_COST
-from amqproxy.broker.queue import Queue
+from amqproxy.broker.queues.backlog import NEVER, Entry
+from amqproxy.broker.queues.paged_messages import MESSAGE_COST
+from amqproxy.broker.queues.queue import Queue
 from tests.broker.client import Client, connected, noted
 from tests.broker.yard import Yard, message
 

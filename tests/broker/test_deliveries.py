@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from amqproxy.broker.backlog import NEVER, Entry
 from amqproxy.broker.deliveries import by_queue
+from amqproxy.broker.queues.backlog import NEVER, Entry
 from tests.broker.yard import Yard, message
 
 

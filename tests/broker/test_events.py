@@ -15,7 +15,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.broker.access.users import User
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.events import Event, Events
-from amqproxy.broker.policies import make_policy
+from amqproxy.broker.queues.policies import make_policy
 from tests.broker.client import connected, noted
 
 

@@ -10,8 +10,8 @@ import pytest
 from amqproxy.broker.exchange import Exchange
 from amqproxy.broker.exchanges.direct import Direct
 from amqproxy.broker.held import AGAIN_AFTER, Held
-from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message
+from amqproxy.broker.queues.queue_storage import Keeper
 from amqproxy.broker.storage.journal import Owner
 from amqproxy.broker.storage.packing import DAMAGED, Stored
 from tests.broker.disk import Disk

@@ -21,7 +21,7 @@ from amqproxy.broker import keeping
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.keeping import kept
 from amqproxy.broker.message import Message
-from amqproxy.broker.policies import make_policy
+from amqproxy.broker.queues.policies import make_policy
 from amqproxy.broker.server import serve
 from amqproxy.broker.storage import store as store_module
 from amqproxy.broker.storage.store import NAME, Store

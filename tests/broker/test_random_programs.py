@@ -52,7 +52,7 @@ from amqproxy.amqp091.methods import (
     TxSelect,
 )
 from amqproxy.amqp091.wire import Table
-from amqproxy.broker import backlog
+from amqproxy.broker.queues import backlog
 from tests.behaviours.client import plain
 from tests.broker.players import CHANNELS, OPERATIONS, Heard, KeptPlayer, OwnPlayer, RealPlayer, SlicedPlayer
 from tests.broker.reference import Ambiguous, Channel, Delivery, Exchange, Message, Reference, Refused

@@ -12,9 +12,9 @@ from amqproxy.broker.access.permissions import Permission, TopicPermission
 from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.definitions import export, load
-from amqproxy.broker.keeper import Keeper
 from amqproxy.broker.message import Message
-from amqproxy.broker.policies import make_policy
+from amqproxy.broker.queues.policies import make_policy
+from amqproxy.broker.queues.queue_storage import Keeper
 from amqproxy.broker.remembrance import Remembrance, restore
 from amqproxy.broker.storage.definition_records import (
     AnyDurable,

@@ -12,8 +12,8 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker.events import Events
 from amqproxy.broker.exchange import Exchange
 from amqproxy.broker.message import Message
-from amqproxy.broker.policies import make_policy
-from amqproxy.broker.queue import Queue
+from amqproxy.broker.queues.policies import make_policy
+from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.vhost import MAX_ROUTES, PREDECLARED, VirtualHost
 from tests.broker.yard import message
 

@@ -35,9 +35,9 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.wire import Table
-from amqproxy.broker.backlog import NEVER, Entry
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.policies import make_policy
+from amqproxy.broker.queues.backlog import NEVER, Entry
+from amqproxy.broker.queues.policies import make_policy
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job, Quantum, Steps, Work
 from tests.broker.client import Client, connected, noted

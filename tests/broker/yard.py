@@ -6,15 +6,15 @@ from typing import Any
 
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.wire import Table
-from amqproxy.broker.backlog import Entry
-from amqproxy.broker.consumer import Consumer
 from amqproxy.broker.deliveries import Deliveries
-from amqproxy.broker.keeper import Keeper
-from amqproxy.broker.letters import Letter
 from amqproxy.broker.message import Message
 from amqproxy.broker.prefetch import UNLIMITED
-from amqproxy.broker.queue import Queue
-from amqproxy.broker.queue_types import TYPES
+from amqproxy.broker.queues.at_least_once import Letter
+from amqproxy.broker.queues.backlog import Entry
+from amqproxy.broker.queues.consumer import Consumer
+from amqproxy.broker.queues.queue import Queue
+from amqproxy.broker.queues.queue_storage import Keeper
+from amqproxy.broker.queues.queue_types import TYPES
 from amqproxy.broker.work import Work
 
 

@@ -14,7 +14,7 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker.exchange import NO_ARGUMENTS, Binding
 from amqproxy.broker.exchanges.topic import Topic
 from amqproxy.broker.message import Message
-from amqproxy.broker.queue import Queue
+from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.rules.pattern import Patterns, exact, glob, predicate, regular_expression, sound, topic
 

@@ -16,7 +16,7 @@ from amqproxy.broker.exchange import Binding, Exchange
 
 if TYPE_CHECKING:
     from amqproxy.broker.message import Message
-    from amqproxy.broker.queue import Queue
+    from amqproxy.broker.queues.queue import Queue
 
 PROPERTIES = ("correlation_id", "message_id", "timestamp")
 MAX_WEIGHT = 10_000

@@ -13,7 +13,7 @@ from amqproxy.broker.exchange import Binding, Exchange
 from amqproxy.broker.message import Message
 
 if TYPE_CHECKING:
-    from amqproxy.broker.queue import Queue
+    from amqproxy.broker.queues.queue import Queue
 
 MAX_DELAY = 2**32 - 1
 

@@ -9,7 +9,7 @@ from amqproxy.broker.exchange import Binding, Destinations, Exchange
 
 if TYPE_CHECKING:
     from amqproxy.broker.message import Message
-    from amqproxy.broker.queue import Queue
+    from amqproxy.broker.queues.queue import Queue
 
 
 class Direct(Exchange):

@@ -12,7 +12,7 @@ from amqproxy.broker.exchange import Binding, Exchange
 
 if TYPE_CHECKING:
     from amqproxy.broker.message import Message
-    from amqproxy.broker.queue import Queue
+    from amqproxy.broker.queues.queue import Queue
 
 MATCHES = ("all", "any", "all-with-x", "any-with-x")
 

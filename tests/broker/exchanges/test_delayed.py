@@ -5,7 +5,7 @@ import pytest
 from amqproxy.amqp091.methods import BasicGet, ConfirmSelect, ExchangeDeclare, ExchangeDelete
 from amqproxy.amqp091.wire import Item, Table
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.keeper import Keeper
+from amqproxy.broker.queues.queue_storage import Keeper
 from amqproxy.broker.storage.journal import Journal
 from tests.broker.client import Client, connected
 

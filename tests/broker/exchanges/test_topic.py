@@ -11,7 +11,7 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker.exchange import NO_ARGUMENTS, Binding
 from amqproxy.broker.exchanges.topic import Topic, words_of
 from amqproxy.broker.message import Message
-from amqproxy.broker.queue import Queue
+from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.vhost import VirtualHost
 
 MESSAGE = Message("x", "", bytes(14), b"")

@@ -1,0 +1,67 @@
+"""Dead letters that a quorum queue keeps until they have arrived: x-dead-letter-strategy = at-least-once.
+
+A letter has arrived when every queue that its exchange routes it to has taken it. Until then, as with RabbitMQ, it
+counts for the limits of its queue, and is sent again every few minutes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from amqproxy.broker.queues.backlog import NEVER, Entry
+
+SEND_AGAIN_AFTER = 180.0
+"""Seconds between two attempts, as with RabbitMQ."""
+
+
+class Letter:
+    """One message on its way, for the reason that x-death names; `arrived` are the queues that have it already."""
+
+    __slots__ = ("arrived", "attempts", "entry", "octets", "reason")
+
+    def __init__(self, entry: Entry, reason: str) -> None:
+        self.entry = entry
+        self.reason = reason
+        self.arrived: set[str] = set()
+        self.attempts = 0
+        self.octets = len(entry.message.body) if entry.away is None else entry.away.octets
+
+
+class Letters:
+    """Those of one queue that have not arrived, or are on their way: how many, and the octets of their bodies.
+
+    `due` is when those that have not arrived are to be sent again.
+    """
+
+    __slots__ = ("_waiting", "count", "due", "octets")
+
+    def __init__(self) -> None:
+        self._waiting: deque[Letter] = deque()
+        self.count = self.octets = 0
+        self.due = NEVER
+
+    def __iter__(self) -> Iterator[Letter]:
+        """Those that wait to be sent again."""
+        return iter(self._waiting)
+
+    def add(self, letter: Letter) -> None:
+        """A letter goes on its way."""
+        self.count += 1
+        self.octets += letter.octets
+
+    def arrived(self, letter: Letter) -> None:
+        """It need not be kept any more."""
+        self.count -= 1
+        self.octets -= letter.octets
+
+    def wait(self, letter: Letter, now: float) -> None:
+        """It has not arrived, and is to be sent again."""
+        self._waiting.append(letter)
+        self.due = min(self.due, now + SEND_AGAIN_AFTER)
+
+    def take(self) -> deque[Letter]:
+        """All that wait, to be sent again."""
+        taken, self._waiting = self._waiting, deque()
+        self.due = NEVER
+        return taken

@@ -1,0 +1,292 @@
+"""Messages that wait in a queue. On the way of every message that finds no consumer."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
+from typing import TYPE_CHECKING
+
+from amqproxy.amqp091.properties import Properties
+from amqproxy.broker.message import Message
+from amqproxy.broker.queues.paged_bodies import Away, bring_back, put_away, whole
+from amqproxy.broker.queues.paged_messages import MESSAGE_COST, UNREADABLE, Parked, Place
+from amqproxy.broker.storage.packing import Stored
+from amqproxy.broker.work import Container
+
+if TYPE_CHECKING:
+    from amqproxy.broker.queues.consumer import Consumer
+    from amqproxy.broker.queues.queue import Queue
+
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
+NEVER = float("inf")
+_NEVER = NEVER  # as C sees it
+
+HEAD_MESSAGES = 64
+HEAD_OCTETS = 64 * 1024
+"""What of a backlog is always in memory: its first messages, until they are so many or cost so much."""
+
+BLOCK_MESSAGES = 1024
+BLOCK_OCTETS = 256 * 1024
+"""What is put away at once, until it is so many messages or so much."""
+
+
+class Entry:
+    """A message that a queue has taken out, and will know again when it is settled.
+
+    `position` says where it was, `expires_at` (seconds) when its time there is over, `header` is the content header
+    that goes out with it. `consumer` is who holds it, None for basic.get, and `tag` the delivery tag it is held by.
+    """
+
+    __slots__ = (
+        "away",
+        "consumer",
+        "delivery_count",
+        "expires_at",
+        "header",
+        "is_redelivered",
+        "message",
+        "position",
+        "queue",
+        "tag",
+    )
+
+    def __init__(self, queue: Queue, message: Message, position: int, expires_at: float) -> None:
+        self.queue = queue
+        self.message = message
+        self.position = position
+        self.expires_at = expires_at
+        self.header = message.header
+        self.consumer: Consumer | None = None
+        self.tag = 0
+        self.is_redelivered = False
+        self.delivery_count = 0
+        self.away: Away | None = None
+        """Where the message's body is, if that is not in memory."""
+
+
+def taken(queue: Queue, message: Message, position: cython.longlong, expires_at: float) -> Entry:
+    """An entry, made without a call: on the way of every delivery."""
+    entry: Entry = Entry.__new__(Entry)
+    entry.queue = queue
+    entry.message = message
+    entry.position = position
+    entry.expires_at = expires_at
+    entry.header = message.header
+    entry.consumer = None
+    entry.tag = 0
+    entry.is_redelivered = False
+    entry.delivery_count = 0
+    entry.away = None
+    return entry
+
+
+class Backlog:
+    """First in, first out; what is put back goes to where it was, and what is too much for memory may be parked.
+
+    What waits has its position by its place alone, and what was taken out came before all that never was: so nothing
+    is kept beside a waiting message, and a million of them cost little more than their octets. `on_lost` is called with
+    how many messages cannot be read any more, and the octets of their bodies.
+    """
+
+    __slots__ = ("_expiries", "_fresh", "_parked", "_position", "_returned", "_returned_away", "on_lost")
+
+    def __init__(self, on_lost: Callable[[int, int], None] = lambda messages, octets: None) -> None:
+        self.on_lost = on_lost
+        self._fresh: deque[Message] = deque()
+        self._expiries: deque[float] | None = None
+        self._parked: Parked | None = None
+        self._position = 0
+        self._returned: list[tuple[int, Entry]] = []
+        self._returned_away = 0
+        """Octets of the bodies of what has come back that are not in memory."""
+
+    def __len__(self) -> int:
+        count = len(self._fresh) + len(self._returned)
+        return count if self._parked is None else count + len(self._parked)
+
+    def __iter__(self) -> Iterator[Message]:
+        """What waits, in its order."""
+        for _, entry in sorted(self._returned, key=lambda each: each[0]):
+            yield whole(entry)
+        if self._parked is not None:
+            yield from self._parked
+        yield from self._fresh
+
+    def add(self, message: Message, expires_at: float) -> None:
+        """Let a message wait behind all others."""
+        self._fresh.append(message)
+        if self._expiries is not None:
+            self._expiries.append(expires_at)
+        elif expires_at != _NEVER:
+            self._expiries = deque((NEVER,)) * (len(self._fresh) - 1)
+            self._expiries.append(expires_at)
+
+    def entry(self, queue: Queue, message: Message, expires_at: float) -> Entry:
+        """What `add` and `take` would come to, when nothing waits."""
+        self._position += 1
+        return taken(queue, message, self._position, expires_at)
+
+    def take(self, queue: Queue) -> Entry | None:
+        """Take the first message out; there must be one. None where what is left cannot be read any more."""
+        if self._returned:
+            entry: Entry = heapq.heappop(self._returned)[1]
+            return entry if entry.away is None or self._restore(entry) else None
+        if self._parked is not None:
+            return self._take_parked(queue)
+        self._position += 1
+        message = self._fresh.popleft()
+        if self._expiries is None:
+            return taken(queue, message, self._position, _NEVER)
+        expires_at = self._expiries.popleft()
+        if not self._fresh:
+            self._expiries = None
+        return taken(queue, message, self._position, expires_at)
+
+    def put_back(self, entry: Entry) -> None:
+        """Let a message that was taken out wait where it was."""
+        heapq.heappush(self._returned, (entry.position, entry))
+        if entry.away is not None:
+            self._returned_away += entry.away.octets
+
+    def _restore(self, entry: Entry) -> bool:
+        """Let what has come back have its body again; False where that is lost."""
+        assert entry.away is not None
+        octets = entry.away.octets
+        self._returned_away -= octets
+        try:
+            bring_back(entry)
+        except UNREADABLE:
+            self._lost(1, octets, None)
+            return False
+        return True
+
+    def done(self, entry: Entry, *, is_used: bool = True) -> None:
+        """What was taken out will not come back: somebody has used it, or it goes elsewhere."""
+
+    @property
+    def expires_at(self) -> float:
+        """When the time of the first message is over."""
+        if self._returned:
+            return self._returned[0][1].expires_at
+        if self._parked is not None:
+            return self._parked.expires_at
+        return self._expiries[0] if self._expiries else NEVER
+
+    def clear(self) -> list[Container]:
+        """Drop everything; what it was in, which takes its time to be freed."""
+        dropped: list[Container] = [self._fresh, self._returned]
+        if self._expiries is not None:
+            dropped.append(self._expiries)
+        self._position += len(self._fresh)
+        self._fresh = deque()
+        self._expiries = None
+        self._returned = []
+        self._returned_away = 0
+        if self._parked is not None:
+            self._parked.clear()
+            self._parked = None
+        return dropped
+
+    def discard(self) -> list[Container]:
+        """The same, when nothing comes any more."""
+        return Backlog.clear(self)
+
+    # --- what memory has no room for
+
+    @property
+    def octets_away(self) -> int:
+        """What being parked saves in memory."""
+        return self._returned_away if self._parked is None else self._returned_away + self._parked.octets_away
+
+    def _came_back(self) -> Iterable[Entry]:
+        """What has come back."""
+        return (entry for _, entry in self._returned)
+
+    def park(self, spill: Place, most: int) -> int:
+        """Let what is fresh wait on the disk, and then what came back, about `most` octets; how many that gives back.
+
+        The first few stay in memory. `OSError` when the disk does not take them: then they wait where they were.
+        """
+        freed = self._park_fresh(spill, most)
+        if freed < most:
+            back = put_away((entry for entry in self._came_back() if entry.away is None), spill, most - freed)
+            self._returned_away += back
+            freed += back
+        return freed
+
+    def _park_fresh(self, spill: Place, most: int) -> int:
+        if self._parked is None and len(self._fresh) > 1:
+            self._parked = self._new_parked()
+            head = self._first_fresh(HEAD_MESSAGES, HEAD_OCTETS)
+            self._lead(self._parked, head)
+            self._drop_fresh(len(head))
+        parked, before = self._parked, self.octets_away
+        while parked is not None and parked.octets_away - before < most:
+            rows = self._first_fresh(BLOCK_MESSAGES, BLOCK_OCTETS)
+            if sum(len(row.message.body) + MESSAGE_COST for row in rows) < HEAD_OCTETS:
+                break
+            count = self._put_away(parked, spill, rows)
+            self._drop_fresh(count)
+            if count < len(rows):
+                break
+        return self.octets_away - before
+
+    def _new_parked(self) -> Parked:
+        return Parked(lost=self._lost)
+
+    def _lead(self, parked: Parked, rows: list[Stored]) -> None:
+        """Let these be parked in memory, where they are before all that is put away."""
+        for row in rows:
+            parked.lead(row, is_kept=False)
+
+    def _put_away(self, parked: Parked, spill: Place, rows: list[Stored]) -> int:
+        """Park these on the disk; how many of them, from the first, have gone there."""
+        parked.put_spilled(spill, rows)
+        return len(rows)
+
+    def _first_fresh(self, messages: int, octets: int) -> list[Stored]:
+        """The first of what is fresh, which stays there: until they are so many, or so much."""
+        rows: list[Stored] = []
+        expiries = repeat(NEVER) if self._expiries is None else self._expiries
+        for message, expires_at in zip(self._fresh, expiries, strict=False):
+            rows.append(Stored(self._position + 1 + len(rows), expires_at, 0, message))
+            octets -= len(message.body) + MESSAGE_COST
+            if len(rows) >= messages or octets <= 0:
+                break
+        return rows
+
+    def _drop_fresh(self, count: int) -> None:
+        self._position += count
+        for _ in range(count):
+            self._fresh.popleft()
+            if self._expiries is not None:
+                self._expiries.popleft()
+        if not self._fresh:
+            self._expiries = None
+
+    def _lost(self, messages: int, octets: int, position: int | None) -> None:
+        """Some of what was parked cannot be read any more."""
+        self.on_lost(messages, octets)
+
+    def _take_parked(self, queue: Queue) -> Entry | None:
+        assert self._parked is not None
+        taken = self._parked.take()
+        if not self._parked:
+            self._parked = None
+        return None if taken is None else Entry(queue, taken[0].message, taken[0].position, taken[0].expires_at)
+
+
+def _flag(name: str) -> int:
+    return 0x80 >> Properties.__struct_fields__.index(name)
+
+
+FLAGS = 12
+"""Where in a content header's payload the first octet of the property flags is."""
+HAS_EXPIRATION = _flag("expiration")
+HAS_PRIORITY = _flag("priority")

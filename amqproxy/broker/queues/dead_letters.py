@@ -1,0 +1,174 @@
+"""What a message looks like once a queue has let it go (x-death, and where it died first), and where it may not go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from amqproxy.amqp091.properties import ContentHeader, Properties
+from amqproxy.amqp091.wire import Array, Field, Item, Table
+from amqproxy.broker.message import Message
+
+if TYPE_CHECKING:
+    from amqproxy.broker.queues.queue import Queue
+
+_by_name = attrgetter("name")
+
+MAX_COUNT = 2**63 - 1
+"""How far x-death counts."""
+
+
+MAX_LETTERS = 1024
+"""Headers of dead letters that are remembered; beyond, all are forgotten and made again."""
+
+PROPERTIES_AT = 12
+"""Where in a content header's payload the properties begin; before them is the size of the body."""
+
+
+class LetterHead(NamedTuple):
+    """What dead letters have in common that were alike, let go by one queue in the same second.
+
+    `header` is one's content header, `ending` what all of theirs end in, `passed` the queues where they may not go.
+    """
+
+    header: bytes
+    ending: bytes
+    properties: Properties
+    passed: frozenset[str]
+
+
+_letters: dict[tuple[object, ...], LetterHead] = {}
+
+
+def dead_lettered(queue: Queue, message: Message, reason: str, now: float) -> tuple[Message, frozenset[str]]:
+    """`message` as `queue` passes it on to its dead-letter exchange, for `reason`, and the queues where it may not go:
+    those where it was before, unless somebody rejected it since. `now` is in seconds since 1970.
+
+    What is let go comes in great numbers, and most of it is alike: its header is written once.
+    """
+    settings = queue.settings
+    exchange, routing_key, more_keys = settings.dead_letter_exchange or "", message.routing_key, message.more_keys
+    if settings.dead_letter_routing_key is not None:
+        routing_key, more_keys = settings.dead_letter_routing_key, ()
+    start, rest = message.header[:PROPERTIES_AT], message.header[PROPERTIES_AT:]
+    key = (rest, queue.name, reason, int(now), message.exchange, message.routing_key, settings.dead_letter_routing_key)
+    letter = _letters.get(key)
+    if letter is None:
+        letter = _written(queue, message, reason, now)
+        if len(_letters) >= MAX_LETTERS:
+            _letters.clear()
+        _letters[key] = letter
+    header = letter.header
+    if not header.startswith(start):
+        header = start + letter.ending
+        _letters[key] = letter._replace(header=header)
+    return Message(exchange, routing_key, header, message.body, letter.properties, more_keys), letter.passed
+
+
+def _written(queue: Queue, message: Message, reason: str, now: float) -> LetterHead:
+    properties = message.properties
+    fields = list(properties.headers.fields) if properties.headers else []
+    fields = _with_death(fields, queue, message, reason, now)
+    if queue.settings.dead_letter_routing_key is not None:
+        fields = [field for field in fields if field.name != "CC"]
+    properties = msgspec.structs.replace(properties, headers=Table(fields), expiration=None)
+    header = ContentHeader(len(message.body), properties).encode()
+    return LetterHead(header, header[PROPERTIES_AT:], properties, passed(fields, reason))
+
+
+def passed(fields: Iterable[Field], reason: str) -> frozenset[str]:
+    """The queues where a dead letter with these headers may not go."""
+    deaths = [] if reason == "rejected" else _deaths(fields)
+    since = takewhile(lambda death: death.get("reason") != "rejected", deaths)
+    return frozenset(name for death in since if isinstance(name := death.get("queue"), str))
+
+
+def _deaths(fields: Iterable[Field]) -> list[Table]:
+    """The entries of x-death, the newest first."""
+    return [item.value for item in _items(fields) if isinstance(item.value, Table)]
+
+
+def _items(fields: Iterable[Field]) -> Sequence[Item]:
+    """What is in x-death."""
+    value = next((field.value for field in fields if field.name == "x-death"), None)
+    return value.items if isinstance(value, Array) else ()
+
+
+def _with_death(fields: list[Field], queue: Queue, message: Message, reason: str, now: float) -> list[Field]:
+    """Headers with this death counted: in front, and as one with that of the same queue and reason before it."""
+    is_first = not any(field.name == "x-death" for field in fields)
+    older: Table | None = None
+    others: list[Item] = []
+    for item in _merged(_items(fields)):
+        if older is None and _kind(item) == (queue.name, reason):
+            older = item.value
+        else:
+            others.append(item)
+    if older is not None:
+        known = [field for field in older.fields if field.name != "count"]
+        death = [*known, Field("count", "l", _next_count(older.get("count", 0)))]
+    else:
+        death = [Field("count", "l", 1), *_death(fields, queue, message, reason, now)]
+    if any(field.name == "x-death" and isinstance(field.value, Array) for field in fields):
+        death.sort(key=_by_name)
+    deaths = Array([Item("F", Table(death)), *others])
+    new = {"x-death": Field("x-death", "A", deaths)}
+    if is_first:
+        new["x-first-death-exchange"] = Field("x-first-death-exchange", "S", message.exchange)
+        new["x-first-death-queue"] = Field("x-first-death-queue", "S", queue.name)
+        new["x-first-death-reason"] = Field("x-first-death-reason", "S", reason)
+    return sorted([*new.values(), *(field for field in fields if field.name not in new)], key=_by_name)
+
+
+def _merged(items: Sequence[Item]) -> Sequence[Item]:
+    """Deaths by queue and reason, as RabbitMQ merges them: where there are several, the first of each kind is kept, in
+    the reverse of their order, and gets the number of its kind for a count if it has none. What is no death stays.
+    """
+    if len(items) < 2:
+        return items
+    kinds: dict[Any, list[Item]] = {}
+    for item in items:
+        kinds.setdefault(_kind(item), []).append(item)
+    return [_counted(like[0], len(like)) for like in reversed(kinds.values())]
+
+
+def _kind(item: Item) -> Any:
+    """What makes two deaths one."""
+    if not isinstance(item.value, Table):
+        return id(item)
+    queue, reason = item.value.get("queue"), item.value.get("reason")
+    return (queue, reason) if _is_text(queue) and _is_text(reason) else (repr(queue), repr(reason), None)
+
+
+def _is_text(value: object) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _counted(item: Item, count: int) -> Item:
+    if not isinstance(item.value, Table) or "count" in item.value:
+        return item
+    return Item("F", Table(sorted([Field("count", "l", count), *item.value.fields], key=_by_name)))
+
+
+def _next_count(count: object) -> int:
+    """One more, as far as a count goes. What a client wrote may be no number, and says nothing then."""
+    return min(max(count, -MAX_COUNT), MAX_COUNT - 1) + 1 if isinstance(count, int) else 1
+
+
+def _death(fields: list[Field], queue: Queue, message: Message, reason: str, now: float) -> list[Field]:
+    cc = next((field.value for field in fields if field.name == "CC"), ())
+    copies = [item for item in cc.items if item.type == "S"] if isinstance(cc, Array) else []
+    death = [
+        Field("reason", "S", reason),
+        Field("queue", "S", queue.name),
+        Field("time", "T", int(now)),
+        Field("exchange", "S", message.exchange),
+        Field("routing-keys", "A", Array([Item("S", message.routing_key), *copies])),
+    ]
+    if message.properties.expiration is not None:
+        death.append(Field("original-expiration", "S", message.properties.expiration))
+    return death

@@ -1,0 +1,164 @@
+"""Messages that wait in a durable queue: the persistent ones are in its lane of the journal too.
+
+After a restart they wait on the disk, and are read as they are wanted, so that a queue of a million opens at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from amqproxy.broker.message import Message
+from amqproxy.broker.queues.backlog import Backlog, Entry
+from amqproxy.broker.queues.paged_messages import Fetch, Parked, Place
+from amqproxy.broker.storage.journal import Lane
+from amqproxy.broker.storage.packing import Stored
+from amqproxy.broker.work import Container
+
+if TYPE_CHECKING:
+    from amqproxy.broker.queues.queue import Queue
+
+
+class KeptBacklog(Backlog):
+    """As `Backlog`, and what it takes out must be told of again: by `put_back`, or by `done`.
+
+    `fetch` reads what the lane holds from before; nothing else of the lane may have been told yet.
+    """
+
+    __slots__ = ("_committed", "_fetch", "_lane", "_mark", "_out", "_redelivered_to", "_transient")
+
+    keeps_all = False
+    """Are messages kept that are not persistent?"""
+
+    def __init__(
+        self,
+        lane: Lane,
+        fetch: Fetch | None = None,
+        on_lost: Callable[[int, int], None] = lambda messages, octets: None,
+    ) -> None:
+        super().__init__(on_lost)
+        self._lane = lane
+        self._fetch = fetch
+        self._position = self._committed = lane.last
+        self._mark: tuple[int, int] | None = None
+        self._redelivered_to = lane.delivered_to
+        self._out: dict[int, int] = {}
+        self._transient: set[int] = set()
+        if fetch is not None and lane.messages:
+            self._parked = Parked(lane.number, fetch, lane.messages, lane.octets, self._lost)
+
+    def add(self, message: Message, expires_at: float) -> None:
+        super().add(message, expires_at)
+        position = self._position + len(self._fresh)
+        if self.keeps_all or message.is_persistent:
+            self._lane.enqueued(position, message, expires_at)
+        else:
+            self._transient.add(position)
+
+    def entry(self, queue: Queue, message: Message, expires_at: float) -> Entry:
+        entry = super().entry(queue, message, expires_at)
+        if self.keeps_all or message.is_persistent:
+            self._lane.enqueued(entry.position, message, expires_at)
+            self._went_out(entry)
+        return entry
+
+    def take(self, queue: Queue) -> Entry | None:
+        entry = super().take(queue)
+        if entry is None:
+            return None
+        if entry.position in self._transient:
+            self._transient.remove(entry.position)
+        else:
+            self._went_out(entry)
+        return entry
+
+    def _went_out(self, entry: Entry) -> None:
+        self._out[entry.position] = len(entry.message.body)
+        self._lane.delivered(entry.position)
+
+    def put_back(self, entry: Entry) -> None:
+        super().put_back(entry)
+        if self._out.pop(entry.position, None) is None:
+            self._transient.add(entry.position)
+        elif entry.delivery_count:
+            self._lane.returned(entry.position, entry.delivery_count)
+
+    def done(self, entry: Entry, *, is_used: bool = True) -> None:
+        """What was taken out will not come back."""
+        size = self._out.pop(entry.position, None)
+        if size is not None:
+            self._lane.settled(entry.position, size, is_used=is_used)
+
+    def clear(self) -> list[Container]:
+        dropped = [*super().clear(), self._transient]
+        self._transient = set()
+        self._lane.purged(self._out)
+        return dropped
+
+    def discard(self) -> list[Container]:
+        return [*super().discard(), self._transient, self._out]
+
+    # --- what is only on the disk
+
+    def _lost(self, messages: int, octets: int, position: int | None) -> None:
+        if position is not None:
+            self._lane.settled(position, octets, is_used=False)
+        super()._lost(messages, octets, position)
+
+    def _take_parked(self, queue: Queue) -> Entry | None:
+        assert self._parked is not None
+        taken = self._parked.take()
+        if not self._parked:
+            self._parked = None
+        if taken is None:
+            return None
+        row, is_kept = taken
+        entry = Entry(queue, row.message, row.position, row.expires_at)
+        if is_kept:
+            entry.delivery_count = row.delivery_count
+            entry.is_redelivered = row.delivery_count > 0 or row.position <= self._redelivered_to
+        else:
+            self._transient.add(row.position)
+        return entry
+
+    def park(self, spill: Place, most: int) -> int:
+        self._look_at_the_disk()
+        return super().park(spill, most)
+
+    def _look_at_the_disk(self) -> None:
+        """Learn up to which position everything is there for good, and what to ask for the next time."""
+        journal = self._lane.journal
+        last = self._position + len(self._fresh)
+        if self._mark is None:
+            self._mark = journal.number, last
+        if not journal.is_dirty and journal.last_committed == journal.number - 1:
+            self._committed, self._mark = last, None
+        elif self._mark[0] <= journal.last_committed:
+            self._committed, self._mark = self._mark[1], None
+
+    def _new_parked(self) -> Parked:
+        return Parked(self._lane.number, self._fetch, lost=self._lost)
+
+    def _lead(self, parked: Parked, rows: list[Stored]) -> None:
+        for row in rows:
+            parked.lead(row, is_kept=row.position not in self._transient)
+            self._transient.discard(row.position)
+
+    def _put_away(self, parked: Parked, spill: Place, rows: list[Stored]) -> int:
+        count = 0
+        transient = []
+        refused = self._lane.refused
+        for row in rows:
+            if row.position in self._transient:
+                transient.append(row)
+            elif row.position > self._committed or self._fetch is None or row.position in refused:
+                break
+            count += 1
+        if transient:
+            parked.put_spilled(spill, transient)
+        for row in rows[:count]:
+            if row.position in self._transient:
+                self._transient.remove(row.position)
+            else:
+                parked.put_kept(row)
+        return count

@@ -1,0 +1,129 @@
+"""Lets waiting messages go from memory to the disk while more of it is used than messages are for.
+
+The rule: once the broker uses half of the memory at which its publishers are held up, the queue that holds most in
+memory parks what is behind its head, or the channel what is out there, and then the next, until as much is free as was
+too much.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from amqproxy.broker.queues.paged_messages import Place
+from amqproxy.broker.work import Job, Work
+
+if TYPE_CHECKING:
+    from amqproxy.broker.queues.queue import Queue
+    from amqproxy.broker.unacked import Unacked
+    from amqproxy.broker.vhost import VirtualHost
+
+SHARE = 0.5
+"""Of the limit for memory: where paging begins, as with RabbitMQ."""
+
+SLICE = 1024 * 1024
+"""Octets that one `work` parks, about: a few thousandths of a second, in which nobody is served."""
+
+LEAST = 128 * 1024
+"""Octets of a queue in memory that are worth a look: a head may stay anyway."""
+
+
+class Paging:
+    """`measured` says how much memory is in use (octets), and `work` then parks a slice of what is too much. To find
+    the largest of very many is left to later turns, too.
+
+    `vhosts` and `unacked` give all there are. `place` takes what no lane has: until it is set, nothing is done.
+    `failed` is called with whether the disk has refused something, or has taken something again; `relieved` when all
+    is done for now.
+    """
+
+    def __init__(
+        self,
+        limit: int | None,
+        later: Work,
+        vhosts: Callable[[], Iterable[VirtualHost]],
+        failed: Callable[[bool, float], None] = lambda has_failed, now: None,
+        unacked: Callable[[], Iterable[Unacked]] = lambda: (),
+    ) -> None:
+        self.threshold = math.inf if limit is None else limit * SHARE
+        self.place: Place | None = None
+        self.relieved: Callable[[], None] = lambda: None
+        self._later = later
+        self._vhosts = vhosts
+        self._failed = failed
+        self._unacked = unacked
+        self._is_listing = False
+        self._surplus = 0
+        self._holders: list[tuple[int, int, Queue | Unacked]] = []
+
+    @property
+    def is_due(self) -> bool:
+        """Is there something to do now?"""
+        return self._surplus > 0
+
+    def measured(self, memory: int, now: float) -> None:
+        """So many octets of memory are in use now."""
+        if self._is_listing:
+            return
+        self._surplus = 0
+        self._holders = []
+        if memory <= self.threshold or self.place is None:
+            self._failed(False, now)
+            return
+        self._is_listing = True
+        self._later.do(self._listing(memory - int(self.threshold)), now)
+
+    def _listing(self, surplus: int) -> Job:
+        """Find who holds what, in steps; and what is held and on the disk already need not be in memory."""
+        quantum = self._later.quantum
+        try:
+            for vhost in list(self._vhosts()):
+                for count, freed in vhost.held.parking():
+                    surplus -= freed
+                    quantum.left -= count
+                    if quantum.left <= 0 and quantum.is_over():
+                        yield
+                yield from self._list(list(vhost.queues.values()))
+            yield from self._list(self._unacked())
+            heapq.heapify(self._holders)
+            self._surplus = surplus
+        finally:
+            self._is_listing = False
+
+    def _list(self, holders: Iterable[Queue | Unacked]) -> Job:
+        quantum = self._later.quantum
+        for each in holders:
+            size = each.octets_in_memory
+            if size > LEAST:
+                self._holders.append((-size, len(self._holders), each))
+            quantum.left -= 1
+            if quantum.left <= 0 and quantum.is_over():
+                yield
+
+    def work(self, now: float) -> None:
+        """Park a slice of what is too much."""
+        room = SLICE
+        while self._surplus > 0 and room > 0:
+            if not self._holders or self.place is None:
+                self._surplus = 0
+                break
+            _, number, holder = heapq.heappop(self._holders)
+            if holder.is_deleted:
+                continue
+            try:
+                freed = holder.park(self.place, min(room, self._surplus))
+            except OSError:
+                self._surplus = 0
+                self._failed(True, now)
+                return
+            if freed:
+                room -= freed
+                self._surplus -= freed
+                self._failed(False, now)
+                size = holder.octets_in_memory
+                if size > LEAST:
+                    heapq.heappush(self._holders, (-size, number, holder))
+        if self._surplus <= 0:
+            self.relieved()

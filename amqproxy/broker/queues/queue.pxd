@@ -1,0 +1,61 @@
+# What C sees of `queue`. Its subclasses are plain Python, and override what they like of this.
+
+from amqproxy.broker.queues.backlog cimport Backlog, Entry
+from amqproxy.broker.message cimport Message
+
+
+from amqproxy.broker.work cimport Quantum
+
+
+cdef class Queue
+
+from amqproxy.broker.queues.consumer cimport Consumer
+from amqproxy.broker.queues.round_robin cimport Turns
+
+cdef double _NEVER
+cdef long long _UNLIMITED
+cdef int _FLAGS, _HAS_EXPIRATION, _HAS_PRIORITY, _LETTING_GO
+
+
+cdef class Queue:
+    cdef dict __dict__
+    cdef public long long _count
+    cdef public Consumer _exclusive
+    cdef public int _holds
+    cdef public bint _is_dropping
+    cdef public bint _is_late
+    cdef public bint _is_listed
+    cdef public bint _is_pumping
+    cdef public bint _is_refusing
+    cdef public bint _is_timed
+    cdef public object _keeper
+    cdef public list _lanes
+    cdef public double _looked_at
+    cdef public long long _max_length
+    cdef public long long _max_octets
+    cdef public int _max_priority
+    cdef public object _owner
+    cdef public Quantum _quantum
+    cdef public object _ttl
+    cdef public Turns _turns
+    cdef public double _used_at
+    cdef public object arguments
+    cdef public bint auto_delete
+    cdef public dict consumers
+    cdef public bint durable
+    cdef public object exclusive_to
+    cdef public bint is_deleted
+    cdef public str name
+    cdef public long long octets
+    cdef public object settings
+    cdef public long long unacked
+
+    cpdef bint publish(self, Message message, double now) except -1
+    cpdef Entry _take(self)
+    cpdef ack(self, list[Entry] entries, double now)
+    cpdef _acked(self, list[Entry] entries)
+    cpdef bint expire(self, double now) except -1
+    cpdef _release(self, Entry entry)
+    cpdef pump(self, double now)
+    cpdef _hand_out(self, Entry entry, Consumer consumer, double now)
+    cpdef hold(self, Entry entry, Consumer consumer)

@@ -1,0 +1,682 @@
+"""One queue: messages in their order, and the consumers that they are handed to in turn.
+
+What happens to a message that is not wanted (dead-lettering) and what a name means are the virtual host's business; it
+is told through `Owner`. Publishing, delivering and settling are on the way of every message, so it is kept lean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from amqproxy.amqp091.errors import AccessRefused, PreconditionFailed
+from amqproxy.amqp091.wire import Table
+from amqproxy.broker.message import Message
+from amqproxy.broker.outcomes import ACK, GIVE_BACK, REJECT, REQUEUE
+from amqproxy.broker.prefetch import UNLIMITED
+from amqproxy.broker.queues.backlog import FLAGS, HAS_EXPIRATION, HAS_PRIORITY, NEVER, Backlog, Entry
+from amqproxy.broker.queues.consumer import Consumer
+from amqproxy.broker.queues.durable_backlog import KeptBacklog
+from amqproxy.broker.queues.paged_bodies import whole
+from amqproxy.broker.queues.paged_messages import MESSAGE_COST, UNREADABLE, Place
+from amqproxy.broker.queues.policies import NO_EFFECT, Effect, effective_arguments
+from amqproxy.broker.queues.queue_arguments import Settings
+from amqproxy.broker.queues.queue_storage import Keeper
+from amqproxy.broker.queues.round_robin import SingleTurn, Turns
+from amqproxy.broker.work import Work
+
+if TYPE_CHECKING:
+    from amqproxy.broker.link import Link
+    from amqproxy.broker.queues.at_least_once import Letter
+
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
+PART = 8
+"""Messages that are settled between two looks whether the turn is over."""
+
+LETTING_GO = 8
+"""What it costs of a turn to let a message go, which may be published elsewhere."""
+
+_NEVER = NEVER  # these as C sees them
+_UNLIMITED = UNLIMITED
+_LETTING_GO = LETTING_GO
+_FLAGS = FLAGS
+_HAS_EXPIRATION = HAS_EXPIRATION
+_HAS_PRIORITY = HAS_PRIORITY
+
+
+class Owner(Protocol):
+    """What a queue tells its virtual host."""
+
+    name: str
+    work: Work
+
+    def dead_letter(
+        self, queue: Queue, message: Message, reason: str, now: float, letter: Letter | None = None
+    ) -> None:
+        """The queue has no more use for a message, for the reason that x-death will name.
+
+        With `letter`, its `letter_sent` is to be called.
+        """
+
+    def became_unused(self, queue: Queue) -> None:
+        """The queue has lost the last consumer it was for, or was not used for as long as it may."""
+
+    def look_at(self, queue: Queue, when: float) -> None:
+        """`Queue.tick` is to be called at that time."""
+
+    def failed(self, queue: Queue, event: str, failure: Exception, **fields: object) -> None:
+        """Something has failed that is the queue's own trouble, and not the caller's."""
+
+
+class Queue:
+    """One classic queue; a subclass is another type.
+
+    `exclusive_to` is the connection that alone may use it. Times are in seconds. `settings` are what arguments and
+    policy come to; `policy_names` are the policy and the operator policy they come from. `unacked` counts what is
+    handed out and not settled.
+
+    What does not fit into a turn of the loop is left to the `work` of the owner. Until then the queue `is_busy` where
+    somebody could see that it is not done, and nothing is handed out past what is still to come back.
+    """
+
+    type: ClassVar[str] = "classic"
+    takes_back: ClassVar[bool] = True
+    """Does what is handed out and not wanted come back?"""
+    _successor_waits: ClassVar[bool] = True
+    """Does the next single active consumer wait for what the one that was cancelled has not settled?"""
+    __slots__ = (
+        "_count",
+        "_exclusive",
+        "_holds",
+        "_is_dropping",
+        "_is_late",
+        "_is_listed",
+        "_is_pumping",
+        "_is_refusing",
+        "_is_timed",
+        "_keeper",
+        "_lanes",
+        "_looked_at",
+        "_max_length",
+        "_max_octets",
+        "_max_priority",
+        "_owner",
+        "_quantum",
+        "_ttl",
+        "_turns",
+        "_used_at",
+        "arguments",
+        "auto_delete",
+        "consumers",
+        "durable",
+        "exclusive_to",
+        "is_deleted",
+        "name",
+        "octets",
+        "policy",
+        "policy_names",
+        "settings",
+        "unacked",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        owner: Owner,
+        *,
+        durable: bool = False,
+        auto_delete: bool = False,
+        exclusive_to: Link | None = None,
+        arguments: Table,
+        now: float = 0.0,
+        keeper: Keeper | None = None,
+        effect: Effect = NO_EFFECT,
+    ) -> None:
+        self.name = name
+        self.durable = durable
+        self.auto_delete = auto_delete
+        self.exclusive_to = exclusive_to
+        self.arguments = arguments
+        self.policy: Mapping[str, Any] = effect.definition
+        self.policy_names: tuple[str | None, str | None] = (effect.policy, effect.operator_policy)
+        self.consumers: dict[Consumer, None] = {}
+        self.unacked = 0
+        self.octets = 0 if keeper is None else keeper.octets(owner.name, name, arguments.get("x-max-priority", 0))
+        """Octets of the ready messages' bodies."""
+        self.is_deleted = False
+        self._owner = owner
+        self._quantum = owner.work.quantum
+        self._keeper = keeper
+        self._max_priority = arguments.get("x-max-priority", 0)
+        priorities = keeper.priorities(owner.name, name, self._max_priority) if keeper is not None else (0,)
+        self._lanes: list[tuple[int, Backlog]] = [(each, self._new_backlog(each)) for each in priorities]
+        self._count = sum(len(lane) for _, lane in self._lanes)
+        is_single = arguments.get("x-single-active-consumer", False)
+        self._turns = SingleTurn() if is_single else Turns()
+        self._exclusive: Consumer | None = None
+        self._is_pumping = self._is_listed = self._is_late = False
+        self._holds = 0
+        self._is_timed = self._count > 0
+        self._looked_at = NEVER
+        self._used_at = now
+        self._follow(Settings.of(effective_arguments(arguments, effect.definition)))
+        self._look_ahead()
+
+    def _new_backlog(self, priority: int) -> Backlog:
+        if self._keeper is None:
+            return Backlog(self._lost)
+        lane = self._keeper.lane(self._owner.name, self.name, priority)
+        return KeptBacklog(lane, self._keeper.fetch, self._lost)
+
+    def _lost(self, messages: int, octets: int) -> None:
+        """Some of what waits on the disk cannot be read any more: it costs itself, and not the queue."""
+        self._count -= messages
+        self.octets = max(0, self.octets - octets) if self._count else 0
+        self._owner.failed(self, "messages lost", LookupError("they cannot be read back"), count=messages)
+
+    def apply(self, settings: Settings, now: float) -> None:
+        """Let other settings hold; what is over a limit now goes at once."""
+        self._follow(settings)
+        if self._is_dropping and not self._holds:
+            self._drop_surplus(now)
+        self._look_ahead()
+
+    def recovered(self, now: float) -> None:
+        """All is there that was there before a restart, and so where its dead letters go: it can begin."""
+        self._settle_down(now)
+
+    def _follow(self, settings: Settings) -> None:
+        self.settings = settings
+        self._ttl = settings.message_ttl
+        self._max_length = UNLIMITED if settings.max_length is None else settings.max_length
+        self._max_octets = UNLIMITED if settings.max_octets is None else settings.max_octets
+        is_bounded = settings.max_length is not None or settings.max_octets is not None
+        self._is_refusing = is_bounded and settings.overflow != "drop-head"
+        self._is_dropping = is_bounded and settings.overflow == "drop-head"
+
+    def __str__(self) -> str:
+        return f"queue '{self.name}' in vhost '{self._owner.name}'"
+
+    # --- what is in it
+
+    @property
+    def message_count(self) -> int:
+        """Messages that are ready: neither handed out nor gone."""
+        return self._count
+
+    @property
+    def consumer_count(self) -> int:
+        return len(self.consumers)
+
+    def __iter__(self) -> Iterator[Message]:
+        """The ready messages, the next first."""
+        for _, lane in self._lanes:
+            yield from lane
+
+    def publish(self, message: Message, now: float) -> bool:
+        """Take a message; False when the queue is full and rejects what is published."""
+        if self._is_refusing and self._refuses(message, now):
+            return False
+        flags: cython.int = message.header[_FLAGS]
+        expires_at: float = _NEVER
+        if self._ttl is not None or flags & _HAS_EXPIRATION:
+            expires_at = self._expiry(message, flags, now)
+        lane: Backlog = self._lane(message, flags) if self._max_priority else self._lanes[0][1]
+        if not self._count and not self._holds:
+            consumer = self._turns.next()
+            if consumer is not None:
+                self._hand_out(lane.entry(self, message, expires_at), consumer, now)
+                return True
+        lane.add(message, expires_at)
+        self._count += 1
+        self.octets += len(message.body)
+        if self._is_dropping and not self._holds:
+            self._drop_surplus(now)
+        if expires_at != _NEVER:
+            self._is_timed = True
+            if not self._holds:
+                self.expire(now)
+            self._look_ahead()
+        return True
+
+    def get(self, now: float) -> Entry | None:
+        """Take the first ready message out. `ProtocolError` when this type of queue cannot be asked."""
+        self._used_at = now
+        if self._is_timed:
+            self.expire(now)
+        entry: Entry | None = None
+        while self._count and entry is None:
+            entry = self._take()
+        if entry is not None:
+            if self._is_timed:
+                self.expire(now)  # so that the count of what is left is without what has expired behind it
+            self._look_ahead()
+        return entry
+
+    def purge(self) -> int:
+        """Drop what is ready; how many that was."""
+        count = self._count
+        for _, lane in self._lanes:
+            for container in lane.clear():
+                self._owner.work.free(container)
+        self._count = self.octets = 0
+        self._is_timed = False
+        return count
+
+    def _take(self) -> Entry | None:
+        """The first ready message; there must be one. None where it could not be read, and is lost."""
+        lane: Backlog = self._lanes[0][1]
+        if len(self._lanes) > 1:
+            lane = self._first_lane()
+        entry = lane.take(self)
+        if entry is None:
+            return None
+        self._count -= 1
+        self.octets -= len(entry.message.body)
+        if not self._count:
+            self._is_timed = False
+        return entry
+
+    def _first_lane(self) -> Backlog:
+        """Where the first ready message is; there must be one."""
+        return next(lane for _, lane in self._lanes if lane)
+
+    def _lane(self, message: Message, flags: int) -> Backlog:
+        """Where messages of this one's priority wait. The lanes lie in order, the highest priority first."""
+        priority = 0
+        if flags & _HAS_PRIORITY:
+            priority = min(message.properties.priority or 0, self._max_priority)
+        for each, lane in self._lanes:
+            if each == priority:
+                return lane
+        new = self._new_backlog(priority)
+        self._lanes.append((priority, new))
+        self._lanes.sort(key=lambda lane: -lane[0])
+        return new
+
+    # --- settling: what was handed out is done with, or is not
+
+    def ack(self, entries: list[Entry], now: float) -> None:
+        """What these were is done."""
+        self._acked(entries)
+        if self._count:
+            self.pump(now)
+
+    def reject(self, entries: Iterable[Entry], now: float) -> None:
+        """Whoever had these does not want them, nor anybody else to have them."""
+        self._rejected(entries, now)
+        self.pump(now)
+
+    def requeue(self, entries: Iterable[Entry], now: float) -> None:
+        """Put messages back to their places, to be handed out again as redelivered."""
+        self._requeued(entries, now)
+        self._settle_down(now)
+
+    def give_back(self, entries: Iterable[Entry], now: float) -> None:
+        """Put back what a channel held when it went."""
+        self._given_back(entries, now)
+        self._settle_down(now)
+
+    def settling(self, entries: list[Entry], outcome: str, now: float) -> Generator[None, float, float]:
+        """The same in steps, for any number of messages: the list is used up. Returns the time it ends at.
+
+        What comes back is back as a whole before any of it, or of what came later, is handed out: whoever lets it come
+        back has called `hold_back`, and this ends that.
+        """
+        comes_back = outcome is REQUEUE or outcome is GIVE_BACK
+        quantum = self._quantum
+        size = min(PART, quantum.step)
+        try:
+            entries.reverse()
+            while entries:
+                part = entries[-size:]
+                del entries[-size:]
+                part.reverse()
+                if outcome is ACK:
+                    self._acked(part)
+                elif outcome is REJECT:
+                    self._rejected(part, now)
+                elif outcome is REQUEUE:
+                    self._requeued(part, now)
+                else:
+                    self._given_back(part, now)
+                quantum.left -= len(part)
+                if entries and quantum.left <= 0 and quantum.is_over():
+                    now = yield
+        finally:
+            if comes_back:
+                self.hold_no_more(now)
+        if not comes_back:
+            self.pump(now)
+        return now
+
+    def hold_back(self) -> None:
+        """Hand nothing out until what is coming back is there, and let nobody look."""
+        self._holds += 1
+
+    def hold_no_more(self, now: float) -> None:
+        """All is back."""
+        self._holds -= 1
+        self._settle_down(now)
+
+    def _acked(self, entries: list[Entry]) -> None:
+        entry: Entry
+        for entry in entries:
+            self._release(entry)
+            if self._keeper is not None:
+                self.forget(entry)
+
+    def _rejected(self, entries: Iterable[Entry], now: float) -> None:
+        for entry in entries:
+            self._release(entry)
+            if not self.is_deleted:
+                self._let_go(entry, "rejected", now)
+
+    def _requeued(self, entries: Iterable[Entry], now: float) -> None:
+        for entry in entries:
+            self._release(entry)
+            if not self.is_deleted:
+                entry.is_redelivered = True
+                self._put_back(entry)
+
+    def _given_back(self, entries: Iterable[Entry], now: float) -> None:
+        self._requeued(entries, now)
+
+    def forget(self, entry: Entry, *, is_used: bool = True) -> None:
+        """Nobody will settle this, or somebody has: it will not come back, or not here."""
+        if self._keeper is not None and not self.is_deleted:
+            message = entry.message
+            lane = self._lane(message, message.header[_FLAGS]) if self._max_priority else self._lanes[0][1]
+            lane.done(entry, is_used=is_used)
+
+    def _let_go(self, entry: Entry, reason: str, now: float) -> None:
+        """There is no more use for this here, for a reason that x-death will name."""
+        self._quantum.left -= _LETTING_GO
+        self._quantum.hasten()
+        self.forget(entry, is_used=self.settings.dead_letter_exchange is None)
+        try:
+            message = entry.message if entry.away is None else whole(entry)
+        except UNREADABLE as error:
+            self._owner.failed(self, "messages lost", error, count=1)
+            return
+        self._owner.dead_letter(self, message, reason, now)
+
+    def letter_sent(self, letter: Letter, has_arrived: bool, now: float) -> None:
+        """A dead letter that the queue keeps until it has arrived was sent: has it?"""
+        raise NotImplementedError
+
+    def _put_back(self, entry: Entry) -> None:
+        message = entry.message
+        lane = self._lane(message, message.header[_FLAGS]) if self._max_priority else self._lanes[0][1]
+        lane.put_back(entry)
+        self._count += 1
+        self.octets += len(message.body) if entry.away is None else entry.away.octets
+        if entry.expires_at != _NEVER:
+            self._is_timed = True
+
+    def _settle_down(self, now: float) -> None:
+        """After messages came back: drop what is too much and what is over, and hand out the rest."""
+        if not self._holds:  # whoever holds it does this at the end
+            self._turns.wait_no_more()
+            self._settle_further(now)
+
+    def _settle_further(self, now: float) -> None:
+        if (self._is_dropping and not self._drop_surplus(now)) or (self._is_timed and not self.expire(now)):
+            return  # and the rest later
+        self.pump(now)
+        self._look_ahead()
+
+    # --- what a turn leaves to later ones
+
+    def is_settled(self, now: float) -> bool:
+        """Is all done that anybody could see is not?"""
+        if self._is_timed and not self._holds:
+            self.expire(now)
+        return not self.is_busy
+
+    @property
+    def is_busy(self) -> bool:
+        """Is there something left to be done before anybody else is to look?"""
+        return self._holds > 0 or self._is_late
+
+    def _go_on_later(self) -> None:
+        if not self._is_listed:
+            self._is_listed = True
+            self._owner.work.add(self._go_on)
+
+    def _go_on(self, now: float) -> bool:
+        self._is_listed = self._is_late = False
+        if not self.is_deleted and not self._holds:
+            self._settle_further(now)
+        return False  # it is in line again, if there is more
+
+    def _release(self, entry: Entry) -> None:
+        """Whoever held a message holds it no more."""
+        self.unacked -= 1
+        consumer = entry.consumer
+        if consumer is not None:
+            entry.consumer = None  # a message that waits again is not to keep it
+            consumer.unacked -= 1
+            consumer.deliveries.held -= 1
+            if consumer.is_blocked and consumer.is_ready() and consumer.deliveries.global_prefetch == _UNLIMITED:
+                self._turns.add(consumer)  # with a global prefetch, its channel says whose turn it is
+
+    # --- who takes from it
+
+    def check_consumer(self, *, exclusive: bool, no_ack: bool, prefetch: int, is_limited: bool) -> None:
+        """`ProtocolError` for a consumer that cannot be; `is_limited` is whether its channel has a global prefetch."""
+        is_taken = self._exclusive is not None or (exclusive and self.consumers)
+        if is_taken or (exclusive and isinstance(self._turns, SingleTurn)):
+            raise AccessRefused(f"{self} in exclusive use")
+
+    @property
+    def active_consumer(self) -> Consumer | None:
+        """Who gets everything, where only one does."""
+        return self._turns.active if isinstance(self._turns, SingleTurn) else None
+
+    def subscribe(self, consumer: Consumer, now: float) -> None:
+        """Add a consumer. It is handed nothing before the next `pump`."""
+        self.consumers[consumer] = None
+        if consumer.exclusive:
+            self._exclusive = consumer
+        self._turns.add(consumer)
+        self._turns.wait_no_more()
+        self._used_at = now
+
+    def unsubscribe(self, consumer: Consumer, now: float) -> None:
+        """Remove a consumer; the queue goes with its last one if it is auto-delete."""
+        if self.consumers.pop(consumer, self) is self:
+            return
+        if consumer is self._exclusive:
+            self._exclusive = None
+        self._turns.remove(consumer)
+        if not self._count or not self._successor_waits:
+            self._turns.wait_no_more()
+        self._used_at = now
+        if not self.consumers and self.auto_delete:
+            self._owner.became_unused(self)
+        else:
+            self.pump(now)
+            self._look_ahead()
+
+    def rejoin(self, consumer: Consumer) -> bool:
+        """A consumer that was blocked may be able to take again. If so, the next `pump` counts it in."""
+        if not consumer.is_ready():
+            return False
+        self._turns.add(consumer)
+        return True
+
+    def pump(self, now: float) -> None:
+        """Hand out what is ready, for as long as somebody takes it."""
+        if self._is_pumping or self._holds or self._is_late or not self._count:
+            return
+        quantum = self._quantum
+        self._is_pumping = True
+        try:
+            while self._count:
+                if self._is_timed and not self.expire(now):
+                    break
+                if not self._count:
+                    break
+                consumer = self._turns.next()
+                if consumer is None:
+                    break
+                entry = self._take()
+                if entry is not None:
+                    self._hand_out(entry, consumer, now)
+                quantum.left -= 1
+                if quantum.left <= 0 and self._count and quantum.is_over():
+                    self._go_on_later()
+                    break
+        except Exception as error:  # noqa: BLE001 - whoever publishes or settles is not at fault
+            self._owner.failed(self, "handing out failed", error)
+        finally:
+            self._is_pumping = False
+        if self._is_timed:
+            self._look_ahead()
+
+    def _hand_out(self, entry: Entry, consumer: Consumer, now: float) -> None:
+        if not consumer.no_ack:
+            self.hold(entry, consumer)
+        consumer.deliveries.deliver(consumer, entry, now)
+        if self._keeper is not None and consumer.no_ack:
+            self.forget(entry)
+
+    def hold(self, entry: Entry, consumer: Consumer | None) -> None:
+        """Note that somebody has a message until it is settled; nobody in particular for basic.get."""
+        self.unacked += 1
+        entry.consumer = consumer  # and whoever had it before has it no more
+        if consumer is not None:
+            consumer.unacked += 1
+            consumer.deliveries.held += 1
+
+    # --- how long, and how much
+
+    def expire(self, now: float) -> bool:
+        """Let go of the messages at the head whose time is over. RabbitMQ looks at no others.
+
+        False when the turn was over before all of them were gone.
+        """
+        while self._count and self._head_expires_at() <= now:
+            if self._quantum.left <= 0 and self._quantum.is_over():
+                return self._leave_head()
+            entry = self._take()
+            if entry is not None:
+                self._let_go(entry, "expired", now)
+        return True
+
+    def _leave_head(self) -> bool:
+        """Leave it to later turns to let go of what is at the head: False, that is not done."""
+        self._is_late = True
+        self._go_on_later()
+        return False
+
+    def tick(self, now: float) -> None:
+        """Do what is due."""
+        self._looked_at = NEVER
+        if self.is_deleted:
+            return
+        if self.expires_at <= now:
+            self._owner.became_unused(self)
+            return
+        if self._is_timed and not self._holds:
+            self.expire(now)
+        self._look_ahead()
+
+    def touch(self, now: float) -> None:
+        """Note that the queue is used."""
+        self._used_at = now
+
+    @property
+    def expires_at(self) -> float:
+        """When the queue itself is to go for want of use."""
+        if self.settings.expires is None or self.consumers:
+            return NEVER
+        return self._used_at + self.settings.expires
+
+    @property
+    def next_deadline(self) -> float:
+        """When `tick` will next have something to do."""
+        return min(self.expires_at, self._head_expires_at() if self._is_timed else NEVER)
+
+    def _look_ahead(self) -> None:
+        """Ask for a look at the queue when something is due that was not foreseen."""
+        if self.is_busy:
+            return  # then it is looked at anyway
+        if self._is_timed or self.settings.expires is not None:
+            when = self.next_deadline
+            if when < self._looked_at:
+                self._looked_at = when
+                self._owner.look_at(self, when)
+
+    def _head_expires_at(self) -> float:
+        for _, lane in self._lanes:
+            if lane:
+                try:
+                    return lane.expires_at
+                except Exception as error:  # noqa: BLE001 - the disk's trouble, and not the caller's
+                    self._owner.failed(self, "reading failed", error)
+                    break
+        return NEVER
+
+    def _expiry(self, message: Message, flags: int, now: float) -> float:
+        ttl = NEVER if self._ttl is None else self._ttl
+        if flags & HAS_EXPIRATION:
+            ttl = min(ttl, int(message.properties.expiration or 0) / 1000)
+        return now + ttl
+
+    def _refuses(self, message: Message, now: float) -> bool:
+        if self._count < self._max_length and self.octets + len(message.body) <= self._max_octets:
+            return False
+        if self.settings.overflow == "reject-publish-dlx":
+            self._owner.dead_letter(self, message, "maxlen", now)
+        return True
+
+    def _drop_surplus(self, now: float) -> bool:
+        """Drop what is over the limits; False when the turn was over before that was all of it."""
+        while self._count and (self._count > self._max_length or self.octets > self._max_octets):
+            if self._quantum.left <= 0 and self._quantum.is_over():
+                return self._leave_head()
+            entry = self._take()
+            if entry is not None:
+                self._let_go(entry, "maxlen", now)
+        return True
+
+    # --- what memory has no room for
+
+    @property
+    def octets_in_memory(self) -> int:
+        """What the ready messages cost in memory, by and large."""
+        return self.octets + self._count * MESSAGE_COST - sum(lane.octets_away for _, lane in self._lanes)
+
+    def park(self, spill: Place, most: int) -> int:
+        """Let messages wait on the disk, those of the lowest priority first; how many octets, about `most`, that
+        gives back. `OSError` when the disk does not take them.
+        """
+        freed = 0
+        for _, lane in reversed(self._lanes):
+            if freed < most:
+                freed += lane.park(spill, most - freed)
+        return freed
+
+    # --- its end
+
+    def discard(self) -> None:
+        """The queue is gone, and nobody wants what is in it any more."""
+        for _, lane in self._lanes:
+            for container in lane.discard():
+                self._owner.work.free(container)
+        self._lanes = [(0, Backlog())]
+        self._count = self.octets = 0
+        self._is_timed = False
+
+    def check_delete(self, *, if_unused: bool, if_empty: bool) -> None:
+        """`ProtocolError` when the queue is not as whoever deletes it thinks."""
+        if if_unused and self.consumers:
+            raise PreconditionFailed(f"{self} in use")
+        if if_empty and self._count:
+            raise PreconditionFailed(f"{self} not empty")

@@ -1,0 +1,364 @@
+"""Quorum queues, as they are on one node: deliveries are counted, and come to an end."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from amqproxy.amqp091.errors import NotImplementedByServer, ResourceLocked
+from amqproxy.amqp091.wire import Field
+from amqproxy.broker.message import Message, header_with
+from amqproxy.broker.queues.at_least_once import Letter, Letters
+from amqproxy.broker.queues.backlog import NEVER, Backlog, Entry
+from amqproxy.broker.queues.durable_backlog import KeptBacklog
+from amqproxy.broker.queues.paged_bodies import bring_back, put_away, whole
+from amqproxy.broker.queues.paged_messages import MESSAGE_COST, UNREADABLE, Fetch, Place
+from amqproxy.broker.queues.queue import LETTING_GO, Queue
+from amqproxy.broker.queues.round_robin import SingleTurn
+from amqproxy.broker.storage.journal import Lane
+from amqproxy.broker.work import Container, Job
+
+if TYPE_CHECKING:
+    from amqproxy.broker.queues.consumer import Consumer
+    from amqproxy.broker.queues.queue_arguments import Settings
+
+PREFETCH = 2000
+"""What a consumer without a prefetch may hold."""
+
+LOW_WATER = 0.8
+"""The part of its limits that a queue which refused must come down to before it takes messages again."""
+
+
+class ReturnsFirst(Backlog):
+    """What comes back waits in front of the rest, in the order it came back, or else behind the rest."""
+
+    __slots__ = ("_again", "_behind")
+
+    def __init__(self, on_lost: Callable[[int, int], None] = lambda messages, octets: None) -> None:
+        super().__init__(on_lost)
+        self._again: deque[Entry] = deque()
+        self._behind: dict[int, Entry] = {}
+
+    def __len__(self) -> int:
+        return len(self._again) + super().__len__()
+
+    def __iter__(self) -> Iterator[Message]:
+        for entry in self._again:
+            yield whole(entry)
+        yield from super().__iter__()
+
+    def put_back(self, entry: Entry) -> None:
+        self._again.append(entry)
+        if entry.away is not None:
+            self._returned_away += entry.away.octets
+
+    def put_behind(self, entry: Entry) -> None:
+        """Let a message that was taken out wait behind all others. An error of `UNREADABLE` where its body is lost."""
+        bring_back(entry)
+        self.add(entry.message, entry.expires_at)
+        self._behind[self._position + len(self._fresh)] = entry
+
+    def take(self, queue: Queue) -> Entry | None:
+        if self._again:
+            again = self._again.popleft()
+            return again if again.away is None or self._restore(again) else None
+        entry = super().take(queue)
+        return self._behind.pop(entry.position, entry) if self._behind and entry is not None else entry
+
+    def _came_back(self) -> Iterable[Entry]:
+        return self._again
+
+    @property
+    def expires_at(self) -> float:
+        return self._again[0].expires_at if self._again else super().expires_at
+
+    def clear(self) -> list[Container]:
+        dropped = [*super().clear(), self._again, self._behind]
+        self._again, self._behind = deque(), {}
+        return dropped
+
+    def discard(self) -> list[Container]:
+        return [*super().discard(), self._again, self._behind]
+
+
+class KeptReturnsFirst(KeptBacklog):
+    """The same, on the disk too, where all messages are, and where what has come back has its turn."""
+
+    __slots__ = ("_again", "_behind", "_turn")
+
+    keeps_all = True
+
+    def __init__(
+        self, lane: Lane, fetch: Fetch, on_lost: Callable[[int, int], None] = lambda messages, octets: None
+    ) -> None:
+        super().__init__(lane, fetch, on_lost)
+        self._again: deque[Entry] = deque()
+        self._behind: dict[int, Entry] = {}
+        self._turn = 0
+
+    def __len__(self) -> int:
+        return len(self._again) + super().__len__()
+
+    def __iter__(self) -> Iterator[Message]:
+        for entry in self._again:
+            yield whole(entry)
+        yield from super().__iter__()
+
+    def recover(self, queue: Queue) -> list[Entry]:
+        """Take out what was out when an earlier broker ended, or had come back: those that had, in their order, first.
+
+        Each has its count as if it were back now; it is yet to be put back.
+        """
+        back: list[tuple[int, Entry]] = []
+        out: list[Entry] = []
+        while self._parked is not None:
+            first = self._parked.first
+            if first is None or first.position > self._redelivered_to:
+                break
+            turn = first.turn
+            entry = self.take(queue)
+            assert entry is not None
+            if turn:
+                back.append((turn, entry))
+            else:
+                entry.delivery_count += 1
+                out.append(entry)
+            entry.is_redelivered = True
+        return [entry for _, entry in sorted(back, key=lambda each: each[0])] + out
+
+    def put_back(self, entry: Entry) -> None:
+        self._again.append(entry)
+        if entry.away is not None:
+            self._returned_away += entry.away.octets
+        self._out.pop(entry.position)
+        self._turn += 1
+        self._lane.returned(entry.position, entry.delivery_count, self._turn)
+
+    def put_behind(self, entry: Entry) -> None:
+        bring_back(entry)
+        self._lane.settled(entry.position, self._out.pop(entry.position), is_used=False)
+        self.add(entry.message, entry.expires_at)
+        entry.position = self._position + len(self._fresh)
+        self._behind[entry.position] = entry
+        self._lane.returned(entry.position, entry.delivery_count)
+
+    def take(self, queue: Queue) -> Entry | None:
+        if self._again:
+            again = self._again.popleft()
+            if again.away is not None and not self._restore(again):
+                return None
+            self._went_out(again)
+            self._lane.returned(again.position, again.delivery_count)
+            return again
+        entry = super().take(queue)
+        return self._behind.pop(entry.position, entry) if self._behind and entry is not None else entry
+
+    def _came_back(self) -> Iterable[Entry]:
+        return self._again
+
+    @property
+    def expires_at(self) -> float:
+        return self._again[0].expires_at if self._again else super().expires_at
+
+    def clear(self) -> list[Container]:
+        dropped = [*super().clear(), self._again, self._behind]
+        self._again, self._behind = deque(), {}
+        return dropped
+
+    def discard(self) -> list[Container]:
+        return [*super().discard(), self._again, self._behind]
+
+
+class Quorum(Queue):
+    type: ClassVar[str] = "quorum"
+    _successor_waits: ClassVar[bool] = False
+    __slots__ = ("_is_full", "_keeps_letters", "_letters")
+    _lanes: list[tuple[int, ReturnsFirst | KeptReturnsFirst]]  # type: ignore[assignment]
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._is_full = False
+        self._letters = Letters()
+        self._keeps_letters = False
+        super().__init__(*arguments, **options)
+
+    def _new_backlog(self, priority: int) -> ReturnsFirst | KeptReturnsFirst:
+        if self._keeper is None:
+            return ReturnsFirst(self._lost)
+        lane = self._keeper.lane(self._owner.name, self.name, priority)
+        return KeptReturnsFirst(lane, self._keeper.fetch, self._lost)
+
+    def _follow(self, settings: Settings) -> None:
+        if settings.overflow == "reject-publish-dlx":
+            settings = settings._replace(overflow="drop-head")
+        super()._follow(settings)
+        is_asked = settings.dead_letter_strategy == "at-least-once" and settings.dead_letter_exchange is not None
+        # As with RabbitMQ, it needs this overflow, and is at-most-once without.
+        self._keeps_letters = is_asked and settings.overflow == "reject-publish"
+
+    # --- letters that are kept until they have arrived
+
+    def _let_go(self, entry: Entry, reason: str, now: float) -> None:
+        if not self._keeps_letters:
+            super()._let_go(entry, reason, now)
+            return
+        letter = Letter(entry, reason)
+        self._letters.add(letter)
+        self._quantum.left -= LETTING_GO
+        self._send(letter, now)
+
+    def _send(self, letter: Letter, now: float) -> None:
+        letter.attempts += 1
+        try:
+            message = whole(letter.entry)
+        except UNREADABLE as error:
+            self._owner.failed(self, "messages lost", error, count=1)
+            self._letters.arrived(letter)
+            return
+        self._owner.dead_letter(self, message, letter.reason, now, letter)
+
+    def letter_sent(self, letter: Letter, has_arrived: bool, now: float) -> None:
+        if self.is_deleted:
+            return
+        if has_arrived:
+            self._letters.arrived(letter)
+            self.forget(letter.entry, is_used=False)
+        else:
+            self._letters.wait(letter, now)
+            self._look_ahead()
+
+    def _sending_again(self, now: float) -> Job:
+        """Send all again that have not arrived, in steps; those that are not to be kept any more, for the last time."""
+        letters = self._letters.take()
+        quantum = self._quantum
+        while letters and not self.is_deleted:
+            letter = letters.popleft()
+            if self._keeps_letters:
+                self._send(letter, now)
+            else:
+                self._letters.arrived(letter)
+                super()._let_go(letter.entry, letter.reason, now)
+            quantum.left -= LETTING_GO
+            if quantum.left <= 0 and quantum.is_over():
+                now = yield
+
+    def tick(self, now: float) -> None:
+        if self._letters.due <= now and not self.is_deleted:
+            self._owner.work.do(self._sending_again(now), now)
+        super().tick(now)
+
+    @property
+    def next_deadline(self) -> float:
+        return min(super().next_deadline, self._letters.due)
+
+    def _look_ahead(self) -> None:
+        if self._letters.due < self._looked_at:
+            self._looked_at = self._letters.due
+            self._owner.look_at(self, self._looked_at)
+        super()._look_ahead()
+
+    @property
+    def octets_in_memory(self) -> int:
+        letters = sum(MESSAGE_COST + len(letter.entry.message.body) for letter in self._letters)
+        return super().octets_in_memory + letters
+
+    def park(self, spill: Place, most: int) -> int:
+        freed = super().park(spill, most)
+        if freed < most:
+            entries = (letter.entry for letter in self._letters if letter.entry.away is None)
+            freed += put_away(entries, spill, most - freed)
+        return freed
+
+    # --- what is different in a quorum queue
+
+    def get(self, now: float) -> Entry | None:
+        if isinstance(self._turns, SingleTurn):
+            raise ResourceLocked(
+                f"cannot obtain access to locked {self}. basic.get operations are not supported by quorum queues "
+                "with single active consumer"
+            )
+        entry = super().get(now)
+        if entry is not None:
+            self._count_delivery(entry)
+        return entry
+
+    def recovered(self, now: float) -> None:
+        """What was out when an earlier broker ended has come back once more, behind what had come back before."""
+        for _, lane in self._lanes:
+            if isinstance(lane, KeptReturnsFirst):
+                entries = lane.recover(self)
+                self._count -= len(entries)
+                self.octets -= sum(len(entry.message.body) for entry in entries)
+                for entry in entries:
+                    self._come_back(entry, now)
+        super().recovered(now)
+
+    def _requeued(self, entries: Iterable[Entry], now: float) -> None:
+        """Without a delivery limit messages go behind all others, with one before them."""
+        self._return(entries, now, is_behind=self.settings.delivery_limit is None)
+
+    def _given_back(self, entries: Iterable[Entry], now: float) -> None:
+        self._return(entries, now, is_behind=False)
+
+    def _return(self, entries: Iterable[Entry], now: float, *, is_behind: bool) -> None:
+        for entry in entries:
+            self._release(entry)
+            if not self.is_deleted:
+                entry.delivery_count += 1
+                self._come_back(entry, now, is_behind=is_behind)
+
+    def _come_back(self, entry: Entry, now: float, *, is_behind: bool = False) -> None:
+        limit = self.settings.delivery_limit
+        if limit is not None and entry.delivery_count > limit:
+            self._let_go(entry, "delivery_limit", now)
+            return
+        entry.is_redelivered = True
+        if is_behind:
+            self._put_behind(entry)
+        else:
+            self._put_back(entry)
+
+    def _put_behind(self, entry: Entry) -> None:
+        try:
+            self._lanes[0][1].put_behind(entry)
+        except UNREADABLE as error:
+            self._owner.failed(self, "messages lost", error, count=1)
+            return
+        self._count += 1
+        self.octets += len(entry.message.body)
+        if entry.expires_at != NEVER:
+            self._is_timed = True
+
+    def check_consumer(self, *, exclusive: bool, no_ack: bool, prefetch: int, is_limited: bool) -> None:
+        if is_limited:
+            raise NotImplementedByServer(f"{self} does not support global qos")
+
+    def subscribe(self, consumer: Consumer, now: float) -> None:
+        if not consumer.no_ack:
+            consumer.prefetch = min(consumer.prefetch, PREFETCH)
+        super().subscribe(consumer, now)
+
+    def _hand_out(self, entry: Entry, consumer: Consumer, now: float) -> None:
+        if entry.delivery_count:
+            self._count_delivery(entry)
+        super()._hand_out(entry, consumer, now)
+
+    def _count_delivery(self, entry: Entry) -> None:
+        entry.header = header_with(entry.message, Field("x-delivery-count", "l", entry.delivery_count))
+
+    def _refuses(self, message: Message, now: float) -> bool:
+        """A queue is full once it is over a limit, which it thus exceeds by one message, until it is well below."""
+        count, octets = self._count + self._letters.count, self.octets + self._letters.octets
+        if count > self._max_length or octets > self._max_octets:
+            self._is_full = True
+        elif count <= int(self._max_length * LOW_WATER) and octets <= int(self._max_octets * LOW_WATER):
+            self._is_full = False
+        return self._is_full
+
+    def check_delete(self, *, if_unused: bool, if_empty: bool) -> None:
+        for is_asked, flag in ((if_unused, "if-unused"), (if_empty, "if-empty")):
+            if is_asked:
+                raise NotImplementedByServer(
+                    f"cannot delete {self}. queue.delete operations with {flag} flag set are not supported by "
+                    "quorum queues"
+                )

@@ -1,0 +1,23 @@
+# What C sees of `turns`.
+
+from amqproxy.broker.queues.consumer cimport Consumer
+
+
+cdef class Turns:
+    cdef list _lines
+
+    cpdef add(self, Consumer consumer)
+    cpdef remove(self, Consumer consumer)
+    cpdef wait_no_more(self)
+    cpdef Consumer next(self)
+
+
+cdef class SingleTurn(Turns):
+    cdef public Consumer active
+    cdef Consumer _predecessor
+    cdef dict _waiting
+
+    cpdef add(self, Consumer consumer)
+    cpdef remove(self, Consumer consumer)
+    cpdef wait_no_more(self)
+    cpdef Consumer next(self)

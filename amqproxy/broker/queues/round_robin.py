@@ -1,0 +1,113 @@
+"""Whose turn it is among the consumers of a queue. On the way of every delivery."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from amqproxy.broker.queues.consumer import Consumer
+
+
+class Turns:
+    """Those of the highest priority that can take, each in turn.
+
+    A consumer that is found unable to take is left out, as `is_blocked`, until it is put back by `add`.
+    """
+
+    __slots__ = ("_lines",)
+
+    def __init__(self) -> None:
+        self._lines: list[tuple[int, deque[Consumer]]] = []
+
+    def add(self, consumer: Consumer) -> None:
+        """Let a consumer stand in line, behind all of its priority."""
+        consumer.is_blocked = False
+        for place, (priority, line) in enumerate(self._lines):
+            if priority == consumer.priority:
+                line.append(consumer)
+                return
+            if priority < consumer.priority:
+                self._lines.insert(place, (consumer.priority, deque((consumer,))))
+                return
+        self._lines.append((consumer.priority, deque((consumer,))))
+
+    def remove(self, consumer: Consumer) -> None:
+        """Forget a consumer, wherever it stands."""
+        for priority, line in self._lines:
+            if priority == consumer.priority and not consumer.is_blocked:
+                line.remove(consumer)
+        consumer.is_blocked = False
+
+    def wait_no_more(self) -> None:
+        """Let the next one have its turn, whatever another has not settled yet."""
+
+    def next(self) -> Consumer | None:
+        """Who is to be handed the next message; it goes to the end of its line."""
+        lines = self._lines
+        while lines:
+            line = lines[0][1]
+            while line:
+                consumer = line[0]
+                if consumer.is_ready():
+                    if len(line) > 1:
+                        line.rotate(-1)
+                    return consumer
+                line.popleft()
+                consumer.is_blocked = True
+            del lines[0]
+        return None
+
+
+class SingleTurn(Turns):
+    """One consumer gets everything; when it goes, the next by priority, then by age. x-single-active-consumer.
+
+    As in RabbitMQ, where a consumer goes that has not settled all it was handed, the next one waits: until all of it is
+    settled, or the queue has a reason of its own to go on (`wait_no_more`). So what comes back is handed out in order.
+    """
+
+    __slots__ = ("_predecessor", "_waiting", "active")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.active: Consumer | None = None
+        self._predecessor: Consumer | None = None
+        self._waiting: dict[int, dict[Consumer, None]] = {}
+        """By their priority."""
+
+    def add(self, consumer: Consumer) -> None:
+        consumer.is_blocked = False
+        if self.active is None:
+            self.active = consumer
+        elif consumer is not self.active:
+            self._waiting.setdefault(consumer.priority, {})[consumer] = None
+
+    def remove(self, consumer: Consumer) -> None:
+        consumer.is_blocked = False
+        self._wait_not(consumer)
+        if consumer is self.active:
+            self._predecessor = consumer
+            self.active = next(iter(self._waiting[max(self._waiting)])) if self._waiting else None
+            if self.active is not None:
+                self._wait_not(self.active)
+
+    def _wait_not(self, consumer: Consumer) -> None:
+        waiting = self._waiting.get(consumer.priority)
+        if waiting is not None:
+            waiting.pop(consumer, None)
+            if not waiting:
+                del self._waiting[consumer.priority]
+
+    def wait_no_more(self) -> None:
+        self._predecessor = None
+
+    def next(self) -> Consumer | None:
+        if self._predecessor is not None:
+            if self._predecessor.unacked:
+                return None
+            self._predecessor = None
+        active = self.active
+        if active is None or active.is_ready():
+            return active
+        active.is_blocked = True
+        return None

@@ -1,0 +1,212 @@
+"""What is in a stream: messages by their offset, of which the newest are in memory, and the rest on the disk.
+
+With a lane, that has all of them, at the position after their offset and with the time they came in place of the one
+they expire at. Without one, they go to the spill when memory gets short.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Iterator
+
+from amqproxy.broker.message import Message
+from amqproxy.broker.queues.paged_messages import MESSAGE_COST, READ_AHEAD, UNREADABLE, Fetch, Place
+from amqproxy.broker.storage.journal import Lane
+from amqproxy.broker.storage.packing import DAMAGED, Stored
+from amqproxy.broker.storage.page_file import Block
+
+RUN_MESSAGES = 1024
+RUN_OCTETS = 256 * 1024
+"""What is let go from memory at once: so many messages, or what costs so much."""
+
+TAIL_OCTETS = 4 * 1024 * 1024
+"""What may stay in memory of what the disk has."""
+
+RUNS_READ = 16
+"""Runs of messages that were read back last, and are kept for other readers."""
+
+
+class Run:
+    """Successive messages in memory, and when they came. `batch` is the journal's that has the last of them."""
+
+    __slots__ = ("batch", "first", "messages", "octets", "times")
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.messages: list[Message] = []
+        self.times: list[float] = []
+        self.octets = 0
+        self.batch = 0
+
+    @property
+    def end(self) -> int:
+        return self.first + len(self.messages)
+
+    def add(self, message: Message, time: float) -> None:
+        self.messages.append(message)
+        self.times.append(time)
+        self.octets += len(message.body) + MESSAGE_COST
+
+
+class StreamLog:
+    """Offsets from `first` up to `next`, which is the next one's. Times (seconds) never go down.
+
+    `fetch` reads what the lane has.
+    """
+
+    __slots__ = ("_away", "_fetch", "_lane", "_last_time", "_read", "_tail", "_tail_octets", "first", "next")
+
+    def __init__(self, lane: Lane | None = None, fetch: Fetch | None = None) -> None:
+        self._lane = lane
+        self._fetch = fetch
+        self.next = 0 if lane is None else lane.last
+        self.first = self.next if lane is None else self.next - lane.messages
+        self._last_time: float | None = None
+        self._away: list[tuple[Block, Place]] = []
+        self._tail: deque[Run] = deque((Run(self.next),))
+        self._tail_octets = 0
+        self._read: deque[Run] = deque(maxlen=RUNS_READ)
+
+    def __iter__(self) -> Iterator[Message]:
+        offset = self.first
+        while offset < self.next:
+            run = self.run(offset)
+            yield from (each for each in run.messages[offset - run.first :] if each is not DAMAGED)
+            offset = run.end
+
+    @property
+    def last_time(self) -> float:
+        """When the last message came; there must be one."""
+        if self._last_time is None:
+            self._last_time = self.time(self.next - 1)
+        return self._last_time
+
+    # --- writing
+
+    def append(self, message: Message, now: float) -> None:
+        """Add a message at the end."""
+        if self.first < self.next:
+            now = max(now, self.last_time)
+        self._last_time = now
+        run = self._tail[-1]
+        if run.octets >= RUN_OCTETS or len(run.messages) >= RUN_MESSAGES:
+            run = Run(self.next)
+            self._tail.append(run)
+            if self._lane is not None and self._tail_octets > TAIL_OCTETS:
+                self._forget_what_is_kept(TAIL_OCTETS)
+        run.add(message, now)
+        self._tail_octets += len(message.body) + MESSAGE_COST
+        self.next += 1
+        if self._lane is not None:
+            self._lane.enqueued(self.next, message, now)
+            run.batch = self._lane.journal.number
+
+    def trim(self, first: int, octets: int) -> None:
+        """Drop all before an offset; the bodies of the rest have so many octets."""
+        self.first = first
+        while len(self._tail) > 1 and self._tail[0].end <= first:
+            self._tail_octets -= self._tail.popleft().octets
+        while self._away and self._away[0][0].last < first:
+            block, spill = self._away.pop(0)
+            spill.drop(block)
+        if self._lane is not None:
+            self._lane.trimmed(first, self.next - first, octets)
+
+    def discard(self) -> None:
+        """Nobody wants any of it any more."""
+        for block, spill in self._away:
+            spill.drop(block)
+        self._away.clear()
+
+    # --- what memory has no room for
+
+    def forget_what_was_read(self) -> None:
+        """Nobody reads any more: keep nothing for others."""
+        self._read.clear()
+
+    @property
+    def octets_in_memory(self) -> int:
+        return self._tail_octets + sum(run.octets for run in self._read)
+
+    def park(self, spill: Place, most: int) -> int:
+        """Let the older messages be on the disk alone; how many octets of memory, about `most`, that gives back.
+
+        `OSError` when the disk does not take them.
+        """
+        before = self.octets_in_memory
+        self._read.clear()
+        if self._lane is not None:
+            self._forget_what_is_kept(max(0, before - most))
+        while self._lane is None and len(self._tail) > 1 and before - self.octets_in_memory < most:
+            run = self._tail[0]
+            times = zip(run.times, run.messages, strict=True)
+            rows = [Stored(run.first + place, time, 0, message) for place, (time, message) in enumerate(times)]
+            self._away.append((spill.put(rows), spill))
+            self._tail.popleft()
+            self._tail_octets -= run.octets
+        return before - self.octets_in_memory
+
+    def _forget_what_is_kept(self, limit: int) -> None:
+        """Let go of what is on the disk for good, until no more than so many octets are left, or the newest run."""
+        assert self._lane is not None
+        committed = self._lane.journal.last_committed
+        refused = self._lane.refused
+        while self._tail_octets > limit and len(self._tail) > 1 and self._tail[0].batch <= committed:
+            if refused and any(self._tail[0].first < position <= self._tail[0].end for position in refused):
+                break
+            self._tail_octets -= self._tail.popleft().octets
+
+    # --- reading
+
+    def run(self, offset: int, most: int = READ_AHEAD) -> Run:
+        """Messages among which is the one at an offset; `most` is how many are of use. The offset must be there."""
+        found = self._in_memory(offset)
+        if found is None:
+            found = self._read_back(offset, most)
+            self._read.append(found)
+        return found
+
+    def time(self, offset: int) -> float:
+        """When the message at an offset came."""
+        run = self._in_memory(offset) or self._read_back(offset, 1)
+        return run.times[offset - run.first]
+
+    def offset_at(self, when: float, first: int) -> int:
+        """From an offset on, the first one of what came at that time or later."""
+        return first + bisect_left(range(first, self.next), when, key=self.time)
+
+    def _in_memory(self, offset: int) -> Run | None:
+        if offset >= self._tail[0].first:
+            return self._tail[bisect_right(self._tail, offset, key=lambda run: run.first) - 1]
+        return next((run for run in self._read if run.first <= offset < run.end), None)
+
+    def _read_back(self, offset: int, most: int) -> Run:
+        if self._lane is None:
+            block, spill = self._away[bisect_right(self._away, offset, key=lambda each: each[0].first) - 1]
+            run = Run(block.first)
+            try:
+                rows = spill.read(block)
+            except UNREADABLE:
+                self._fill(run, block.last + 1, 0.0)
+                return run
+        else:
+            assert self._fetch is not None
+            run = Run(offset)
+            rows = list(self._fetch(self._lane.number, offset + 1, min(most, READ_AHEAD)))
+        for row in rows:
+            self._fill(run, row.position - self._shift, row.expires_at)
+            run.add(row.message, row.expires_at)
+        if not run.messages:
+            self._fill(run, min(offset + most, self.next), self._last_time or 0.0)
+        return run
+
+    @property
+    def _shift(self) -> int:
+        """What a row's position is beyond its offset."""
+        return 0 if self._lane is None else 1
+
+    def _fill(self, run: Run, end: int, time: float) -> None:
+        """What is missing is damaged, so that all else stays at its offset."""
+        while run.end < end:
+            run.add(DAMAGED, time)

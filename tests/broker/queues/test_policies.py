@@ -1,0 +1,118 @@
+"""Policies: which one holds, what it may say, and that it holds for what is there already."""
+
+from typing import Any
+
+import pytest
+
+from amqproxy.amqp091.methods import ExchangeDeclare
+from amqproxy.amqp091.wire import Table
+from amqproxy.broker.queues.policies import Policy, effect, effective_arguments, make_policy
+from tests.broker.client import connected
+
+
+def policy(name: str, pattern: str = "^q", priority: int = 0, apply_to: str = "all", **definition: Any) -> Policy:
+    definition = {key.replace("_", "-"): value for key, value in definition.items()}
+    return make_policy(name, pattern, definition or {"max-length": 1}, priority, apply_to)
+
+
+@pytest.mark.parametrize(
+    ("policies", "operators", "expected"),
+    [
+        ([], [], (None, None, {})),
+        ([policy("a", "^x")], [], (None, None, {})),
+        ([policy("a", apply_to="exchanges")], [], (None, None, {})),
+        ([policy("a", apply_to="queues")], [], ("a", None, {"max-length": 1})),
+        ([policy("a"), policy("b", priority=1, expires=5)], [], ("b", None, {"expires": 5})),
+        ([policy("a", priority=-1), policy("b", expires=5)], [], ("b", None, {"expires": 5})),
+        ([], [policy("o")], (None, "o", {"max-length": 1})),
+        (
+            [policy("a", max_length=5, overflow="reject-publish")],
+            [policy("o", max_length=3, expires=9)],
+            ("a", "o", {"max-length": 3, "overflow": "reject-publish", "expires": 9}),
+        ),
+        ([policy("a", max_length=3)], [policy("o", max_length=5)], ("a", "o", {"max-length": 3})),
+    ],
+)
+def test_which_holds(policies: list[Policy], operators: list[Policy], expected: tuple[Any, ...]) -> None:
+    found = effect("queues", "q1", policies, operators)
+    assert (found.policy, found.operator_policy, found.definition) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "definition", "expected"),
+    [
+        ({}, {"max-length": 5}, {"x-max-length": 5}),
+        ({"x-max-length": 3}, {"max-length": 5}, {"x-max-length": 3}),
+        ({"x-max-length": 7}, {"max-length": 5}, {"x-max-length": 5}),
+        ({"x-dead-letter-exchange": "own"}, {"dead-letter-exchange": "other"}, {"x-dead-letter-exchange": "own"}),
+        ({"x-max-priority": 5}, {"message-ttl": 0}, {"x-max-priority": 5, "x-message-ttl": 0}),
+    ],
+)
+def test_effective_arguments(arguments: dict[str, Any], definition: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert effective_arguments(Table(arguments), definition) == expected
+
+
+@pytest.mark.parametrize(
+    ("definition", "options", "expected"),
+    [
+        ({"max-length": -5}, {}, "-5 is not a valid maximum length"),
+        ({"max-length": "5"}, {}, '<<"5">> is not a valid maximum length'),
+        ({"max-length": True}, {}, "true is not a valid maximum length"),
+        ({"expires": 0}, {}, "0 is not a valid queue expiry"),
+        ({"overflow": "spill"}, {}, '<<"spill">> is not a valid overflow value'),
+        ({"dead-letter-exchange": 1}, {}, "1 is not a valid dead letter exchange name"),
+        ({"nope": 5}, {}, '[{<<"nope">>,5}] are not recognised policy settings'),
+        ({}, {}, "no policy provided"),
+        ({"max-length": 5}, {"pattern": "["}, "pattern should be regular expression but is invalid"),
+        ({"max-length": 5}, {"apply_to": "streams"}, "apply-to 'streams' unrecognised"),
+        ({"max-length": 5}, {"priority": "high"}, "priority should be number"),
+        (
+            {"alternate-exchange": "x"},
+            {"is_operator": True},
+            '[{<<"alternate-exchange">>,<<"x">>}] are not recognised policy settings',
+        ),
+    ],
+)
+def test_what_cannot_be(definition: dict[str, Any], options: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ValueError, match=r".") as error:
+        make_policy("p", options.pop("pattern", ".*"), definition, **options)
+    assert str(error.value).startswith(expected)
+
+
+def test_an_exchange_that_is_there_already() -> None:
+    client = connected()
+    vhost = client.broker.vhosts["/"]
+    client.ask(ExchangeDeclare(exchange="x"))
+    client.ask(ExchangeDeclare(exchange="own", arguments=Table({"alternate-exchange": "nil"})))
+    client.declare("q")
+    client.bind("q", "amq.fanout")
+    assert client.publish("x", "k", mandatory=True) == "basic.return"
+    vhost.set_policy(policy("p", ".", alternate_exchange="amq.fanout"), client.now)
+    assert client.publish("x", "k", mandatory=True) == ""
+    assert client.publish("own", "k", mandatory=True) == "basic.return"
+    client.ask(ExchangeDeclare(exchange="later"))
+    assert vhost.exchanges["later"].policy_names == ("p", None)
+    assert client.publish("later", "k", mandatory=True) == ""
+    assert vhost.clear_policy("p", client.now)
+    assert not vhost.clear_policy("p", client.now)
+    assert client.publish("x", "k", mandatory=True) == "basic.return"
+
+
+def test_a_queue_that_is_there_already() -> None:
+    client = connected()
+    vhost = client.broker.vhosts["/"]
+    client.declare("q", arguments={"x-max-length": 4})
+    for _ in range(6):
+        client.publish("", "q")
+    assert client.depth("q") == 4
+    vhost.set_policy(policy("p", max_length=2), client.now)
+    client.publish("", "q")
+    assert client.depth("q") == 2
+    vhost.set_policy(policy("o", max_length=1), client.now, is_operator=True)
+    client.publish("", "q")
+    assert client.depth("q") == 1
+    for name, is_operator in (("p", False), ("o", True)):
+        vhost.clear_policy(name, client.now, is_operator=is_operator)
+    for _ in range(6):
+        client.publish("", "q")
+    assert client.depth("q") == 4
