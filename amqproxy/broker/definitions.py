@@ -17,7 +17,7 @@ from amqproxy.broker.broker import RABBITMQ_VERSION, Broker
 from amqproxy.broker.queues.policies import Policy, make_policy
 
 if TYPE_CHECKING:
-    from amqproxy.broker.exchange import Exchange
+    from amqproxy.broker.exchanges.exchange import Exchange
     from amqproxy.broker.queues.queue import Queue
     from amqproxy.broker.vhost import VirtualHost
 

@@ -22,7 +22,7 @@ from amqproxy.broker.storage.journal import Pledge
 from amqproxy.broker.vhost import VirtualHost
 
 if TYPE_CHECKING:
-    from amqproxy.broker.exchange import Exchange
+    from amqproxy.broker.exchanges.exchange import Exchange
     from amqproxy.broker.server_channel import EndedChannel, ServerChannel
 
 try:

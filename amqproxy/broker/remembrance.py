@@ -31,7 +31,7 @@ from amqproxy.broker.storage.journal import Journal
 if TYPE_CHECKING:
     from amqproxy.broker.broker import Broker
     from amqproxy.broker.events import Event
-    from amqproxy.broker.exchange import Binding, Exchange
+    from amqproxy.broker.exchanges.exchange import Binding, Exchange
     from amqproxy.broker.vhost import VirtualHost
 
 GLOBAL = "global"

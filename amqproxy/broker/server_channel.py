@@ -74,7 +74,7 @@ from amqproxy.broker.storage.journal import Pledge
 from amqproxy.broker.work import Job
 
 if TYPE_CHECKING:
-    from amqproxy.broker.exchange import Exchange
+    from amqproxy.broker.exchanges.exchange import Exchange
     from amqproxy.broker.link import Link
     from amqproxy.broker.vhost import VirtualHost
 

@@ -18,10 +18,10 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.limits import VHOST_LIMITS, check_limits
 from amqproxy.broker.arguments import check_equivalent, check_same, check_short, in_order
 from amqproxy.broker.events import Events
-from amqproxy.broker.exchange import Binding, Exchange
 from amqproxy.broker.exchanges import TYPES
 from amqproxy.broker.exchanges.delayed import released
-from amqproxy.broker.held import Held
+from amqproxy.broker.exchanges.delayed_messages import Held
+from amqproxy.broker.exchanges.exchange import Binding, Exchange
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues import queue_types
 from amqproxy.broker.queues.at_least_once import Letter

@@ -10,7 +10,7 @@ import pytest
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.events import Events
-from amqproxy.broker.exchange import Exchange
+from amqproxy.broker.exchanges.exchange import Exchange
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.policies import make_policy
 from amqproxy.broker.queues.queue import Queue

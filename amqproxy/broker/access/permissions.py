@@ -10,7 +10,7 @@ from amqproxy.broker.name_pattern import name_pattern
 
 if TYPE_CHECKING:
     from amqproxy.broker.access.users import User
-    from amqproxy.broker.exchange import Exchange
+    from amqproxy.broker.exchanges.exchange import Exchange
 
 CONFIGURE, WRITE, READ = "configure", "write", "read"
 

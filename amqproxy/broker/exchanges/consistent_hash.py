@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from amqproxy.amqp091.errors import PreconditionFailed
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.arguments import TYPE_NAMES, field
-from amqproxy.broker.exchange import Binding, Exchange
+from amqproxy.broker.exchanges.exchange import Binding, Exchange
 
 if TYPE_CHECKING:
     from amqproxy.broker.message import Message

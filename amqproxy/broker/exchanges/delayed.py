@@ -9,7 +9,7 @@ import msgspec
 
 from amqproxy.amqp091.errors import PreconditionFailed
 from amqproxy.amqp091.wire import Field, Table
-from amqproxy.broker.exchange import Binding, Exchange
+from amqproxy.broker.exchanges.exchange import Binding, Exchange
 from amqproxy.broker.message import Message
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from amqproxy.broker.exchange import Binding, Destinations, Exchange
+from amqproxy.broker.exchanges.exchange import Binding, Destinations, Exchange
 
 if TYPE_CHECKING:
     from amqproxy.broker.message import Message

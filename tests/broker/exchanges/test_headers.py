@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from amqproxy.amqp091.wire import Item, Table
 from amqproxy.broker.arguments import comparable
-from amqproxy.broker.exchange import Binding
 from amqproxy.broker.exchanges.direct import Direct
+from amqproxy.broker.exchanges.exchange import Binding
 from amqproxy.broker.exchanges.headers import Headers, Pattern
 from tests.broker.client import connected
 from tests.broker.yard import message

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.wire import Table
-from amqproxy.broker.exchange import NO_ARGUMENTS, Binding
+from amqproxy.broker.exchanges.exchange import NO_ARGUMENTS, Binding
 from amqproxy.broker.exchanges.topic import Topic, words_of
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.queue import Queue

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from amqproxy.broker.exchange import Exchange
+from amqproxy.broker.exchanges.exchange import Exchange
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST
 from amqproxy.broker.queues.queue_storage import Keeper

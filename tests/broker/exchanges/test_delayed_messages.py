@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from amqproxy.broker.exchange import Exchange
+from amqproxy.broker.exchanges.delayed_messages import AGAIN_AFTER, Held
 from amqproxy.broker.exchanges.direct import Direct
-from amqproxy.broker.held import AGAIN_AFTER, Held
+from amqproxy.broker.exchanges.exchange import Exchange
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.queue_storage import Keeper
 from amqproxy.broker.storage.journal import Owner
