@@ -9,8 +9,8 @@ import trio
 
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.endings import End
-from amqproxy.broker.link import Link
+from amqproxy.broker.connection.client_connection import Link
+from amqproxy.broker.connection.closing import End
 from amqproxy.broker.outbox import Outbox
 from amqproxy.broker.time_of_day import current_time
 from amqproxy.sockets.transport import Transport, TransportBroken

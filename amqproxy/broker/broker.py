@@ -13,10 +13,10 @@ from amqproxy.broker.access.permissions import Permission
 from amqproxy.broker.access.refused_logins import RefusedLogins
 from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.broker.arguments import check_short
+from amqproxy.broker.connection.output import MOST_WAITING, Waiting
 from amqproxy.broker.events import Events
 from amqproxy.broker.exchanges.topic import Topic
 from amqproxy.broker.message import Message
-from amqproxy.broker.output import MOST_WAITING, Waiting
 from amqproxy.broker.overdue import Overdue
 from amqproxy.broker.queues.paging import Paging
 from amqproxy.broker.queues.queue_storage import Keeper
@@ -25,9 +25,9 @@ from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job, Work
 
 if TYPE_CHECKING:
-    from amqproxy.broker.link import Link
-    from amqproxy.broker.server_channel import ServerChannel
-    from amqproxy.broker.unacked import Unacked
+    from amqproxy.broker.connection.channel import ServerChannel
+    from amqproxy.broker.connection.client_connection import Link
+    from amqproxy.broker.connection.unacked import Unacked
 
 MAX_MESSAGE_SIZE = 134_217_728
 CONSUMER_TIMEOUT = 1800.0

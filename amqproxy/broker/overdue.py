@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from amqproxy.broker.server_channel import ServerChannel
+    from amqproxy.broker.connection.channel import ServerChannel
 
 INTERVAL = 60.0
 """Seconds between two looks, by which a channel may be closed too late."""

@@ -36,8 +36,8 @@ from amqproxy.broker.storage.packing import DAMAGED
 from amqproxy.broker.work import Job, Work
 
 if TYPE_CHECKING:
-    from amqproxy.broker.link import Link
-    from amqproxy.broker.server_channel import ServerChannel
+    from amqproxy.broker.connection.channel import ServerChannel
+    from amqproxy.broker.connection.client_connection import Link
 
 MAX_ROUTES = 65_536
 """Routes remembered; beyond, all are forgotten and found again."""

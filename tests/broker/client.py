@@ -27,7 +27,7 @@ from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.link import Link
+from amqproxy.broker.connection.client_connection import Link
 
 CAPABILITIES = {"authentication_failure_close": True, "consumer_cancel_notify": True, "connection.blocked": True}
 

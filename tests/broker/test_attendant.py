@@ -31,14 +31,14 @@ from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.broker import attendant as attendant_module
 from amqproxy.broker.attendant import BLOCKED_LOOK, STALLED_TIME, Attendant
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.deliveries import Deliveries
-from amqproxy.broker.endings import CLOSING_TIME, PENALTY
-from amqproxy.broker.link import Link
+from amqproxy.broker.connection.channel import ServerChannel
+from amqproxy.broker.connection.client_connection import Link
+from amqproxy.broker.connection.closing import CLOSING_TIME, PENALTY
+from amqproxy.broker.connection.deliveries import Deliveries
+from amqproxy.broker.connection.output import HIGH_WATER, Output
+from amqproxy.broker.connection.publisher import Publishes
 from amqproxy.broker.outbox import Outbox
-from amqproxy.broker.output import HIGH_WATER, Output
-from amqproxy.broker.publishes import Publishes
 from amqproxy.broker.queues.consumer import Consumer
-from amqproxy.broker.server_channel import ServerChannel
 from amqproxy.broker.timekeeper import Timekeeper
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport
 from tests.broker.client import Client, noted

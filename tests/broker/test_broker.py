@@ -11,7 +11,7 @@ from amqproxy.amqp091.methods import BasicAck, BasicGet, BasicPublish
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.users import User
 from amqproxy.broker.broker import CHANNEL_COST, LINK_COST, Broker
-from amqproxy.broker.link import Link
+from amqproxy.broker.connection.client_connection import Link
 from amqproxy.broker.queues.backlog import NEVER, Entry
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST
 from amqproxy.broker.queues.queue import Queue

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker import resources
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.link import HANDSHAKE_TIME, Link
+from amqproxy.broker.connection.client_connection import HANDSHAKE_TIME, Link
 from amqproxy.broker.message import Message
 from amqproxy.broker.outbox import Outbox
 from amqproxy.broker.storage.page_file import Spill

@@ -6,7 +6,7 @@ from typing import Any
 
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.wire import Table
-from amqproxy.broker.deliveries import Deliveries
+from amqproxy.broker.connection.deliveries import Deliveries
 from amqproxy.broker.message import Message
 from amqproxy.broker.prefetch import UNLIMITED
 from amqproxy.broker.queues.at_least_once import Letter

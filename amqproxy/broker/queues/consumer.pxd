@@ -2,7 +2,7 @@
 
 cimport cython
 
-from amqproxy.broker.deliveries cimport Deliveries
+from amqproxy.broker.connection.deliveries cimport Deliveries
 
 
 @cython.final

@@ -8,7 +8,7 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker.prefetch import UNLIMITED
 
 if TYPE_CHECKING:
-    from amqproxy.broker.deliveries import Deliveries
+    from amqproxy.broker.connection.deliveries import Deliveries
     from amqproxy.broker.queues.queue import Queue
 
 

@@ -16,8 +16,8 @@ from amqproxy.broker.queues.paged_messages import Place
 from amqproxy.broker.work import Job, Work
 
 if TYPE_CHECKING:
+    from amqproxy.broker.connection.unacked import Unacked
     from amqproxy.broker.queues.queue import Queue
-    from amqproxy.broker.unacked import Unacked
     from amqproxy.broker.vhost import VirtualHost
 
 SHARE = 0.5

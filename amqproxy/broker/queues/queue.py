@@ -26,7 +26,7 @@ from amqproxy.broker.queues.round_robin import SingleTurn, Turns
 from amqproxy.broker.work import Work
 
 if TYPE_CHECKING:
-    from amqproxy.broker.link import Link
+    from amqproxy.broker.connection.client_connection import Link
     from amqproxy.broker.queues.at_least_once import Letter
 
 try:

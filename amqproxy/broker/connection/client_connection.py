@@ -44,10 +44,10 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access import sasl
 from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.broker.broker import Broker, limit
-from amqproxy.broker.endings import CLOSING_TIME, PENALTY, End, closing_time
-from amqproxy.broker.output import Output
-from amqproxy.broker.publishes import Publishes
-from amqproxy.broker.server_channel import ServerChannel
+from amqproxy.broker.connection.channel import ServerChannel
+from amqproxy.broker.connection.closing import CLOSING_TIME, PENALTY, End, closing_time
+from amqproxy.broker.connection.output import Output
+from amqproxy.broker.connection.publisher import Publishes
 from amqproxy.broker.work import Job, Steps
 
 try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amqproxy.broker.deliveries import by_queue
+from amqproxy.broker.connection.deliveries import by_queue
 from amqproxy.broker.queues.backlog import NEVER, Entry
 from tests.broker.yard import Yard, message
 

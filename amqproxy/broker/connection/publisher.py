@@ -11,19 +11,20 @@ from amqproxy.amqp091.errors import AccessRefused, NotImplementedByServer, Preco
 from amqproxy.amqp091.frames import BODY, FRAME_END, METHOD, Frame
 from amqproxy.amqp091.methods import BasicAck, BasicNack, BasicPublish, BasicReturn
 from amqproxy.amqp091.properties import NO_PROPERTIES
-from amqproxy.broker import direct_reply_to, firehose, publishing
+from amqproxy.broker import firehose
 from amqproxy.broker.access import permissions
 from amqproxy.broker.access.permissions import WRITE
 from amqproxy.broker.access.users import User
+from amqproxy.broker.connection import direct_reply_to, publish_checks
+from amqproxy.broker.connection.output import Output
 from amqproxy.broker.message import Message, published
-from amqproxy.broker.output import Output
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.storage.journal import Pledge
 from amqproxy.broker.vhost import VirtualHost
 
 if TYPE_CHECKING:
+    from amqproxy.broker.connection.channel import EndedChannel, ServerChannel
     from amqproxy.broker.exchanges.exchange import Exchange
-    from amqproxy.broker.server_channel import EndedChannel, ServerChannel
 
 try:
     import cython
@@ -239,12 +240,12 @@ class Publishes:
         """A message whose header is not known yet; what is said against it is a `ProtocolError`."""
         self._known_header = b""
         header = frame.octets_of_payload()
-        properties = publishing.properties_of(frame)
+        properties = publish_checks.properties_of(frame)
         message = published(way.exchange_name, way.routing_key, header, body, properties)
         if not message.has_properties:
             properties = NO_PROPERTIES
         else:
-            publishing.check(properties, self.user)
+            publish_checks.check(properties, self.user)
             if properties.reply_to == direct_reply_to.NAME:
                 if self.channel.reply_tag is None:
                     raise PreconditionFailed("fast reply consumer does not exist")
@@ -252,9 +253,9 @@ class Publishes:
             headers = properties.headers
             keys: tuple[str, ...] = ()
             if headers is not None and b"CC" in headers.octets:
-                keys = publishing.more_keys(headers)
+                keys = publish_checks.more_keys(headers)
                 if "BCC" in headers:
-                    properties = publishing.without_bcc(properties)
+                    properties = publish_checks.without_bcc(properties)
             if properties is not message.properties:
                 return Message.made(way.exchange_name, way.routing_key, properties, body, keys)
             if keys or properties.user_id is not None:

@@ -27,8 +27,8 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.refused_logins import MOST_OF_ADDRESS
 from amqproxy.broker.access.users import User
 from amqproxy.broker.broker import CAPABILITIES, EVERYTHING, Broker
-from amqproxy.broker.endings import CLOSING_TIME, PENALTY, End
-from amqproxy.broker.link import HANDSHAKE_TIME, Link
+from amqproxy.broker.connection.client_connection import HANDSHAKE_TIME, Link
+from amqproxy.broker.connection.closing import CLOSING_TIME, PENALTY, End
 from tests.broker.client import Client, Refused, connected
 from tests.real import raw
 from tests.real.malformed import FOREIGN, MALFORMED, Case

@@ -10,16 +10,16 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import Frame
 from amqproxy.amqp091.methods import BasicAck, BasicGetOk, BasicNack, BasicReject
 from amqproxy.broker import firehose
+from amqproxy.broker.connection.output import Output, short_string
+from amqproxy.broker.connection.unacked import Unacked
 from amqproxy.broker.outcomes import ACK, GIVE_BACK, REJECT, REQUEUE
-from amqproxy.broker.output import Output, short_string
 from amqproxy.broker.prefetch import UNLIMITED
 from amqproxy.broker.queues.backlog import Entry
 from amqproxy.broker.queues.consumer import Consumer
-from amqproxy.broker.unacked import Unacked
 
 if TYPE_CHECKING:
+    from amqproxy.broker.connection.channel import EndedChannel, ServerChannel
     from amqproxy.broker.queues.queue import Queue
-    from amqproxy.broker.server_channel import EndedChannel, ServerChannel
     from amqproxy.broker.vhost import VirtualHost
 
 try:

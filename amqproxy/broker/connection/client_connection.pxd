@@ -1,9 +1,9 @@
 # What C sees of `link`. The rest is in `__dict__`.
 
 from amqproxy.amqp091.frames cimport Frame, FrameReader
-from amqproxy.broker.output cimport Output
-from amqproxy.broker.publishes cimport Publishes
-from amqproxy.broker.server_channel cimport ServerChannel
+from amqproxy.broker.connection.output cimport Output
+from amqproxy.broker.connection.publisher cimport Publishes
+from amqproxy.broker.connection.channel cimport ServerChannel
 
 from amqproxy.broker.work cimport Quantum
 

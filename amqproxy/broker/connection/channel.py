@@ -59,14 +59,15 @@ from amqproxy.amqp091.methods import (
     TxSelectOk,
 )
 from amqproxy.amqp091.wire import Table
-from amqproxy.broker import direct_reply_to, firehose
+from amqproxy.broker import firehose
 from amqproxy.broker.access import permissions
 from amqproxy.broker.access.permissions import CONFIGURE, READ, WRITE
-from amqproxy.broker.deliveries import Deliveries
+from amqproxy.broker.connection import direct_reply_to
+from amqproxy.broker.connection.deliveries import Deliveries
+from amqproxy.broker.connection.output import short_string
+from amqproxy.broker.connection.publisher import Publishes
 from amqproxy.broker.message import Message
-from amqproxy.broker.output import short_string
 from amqproxy.broker.prefetch import UNLIMITED
-from amqproxy.broker.publishes import Publishes
 from amqproxy.broker.queues.consumer import Consumer
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.queues.queue_arguments import check_consume
@@ -74,8 +75,8 @@ from amqproxy.broker.storage.journal import Pledge
 from amqproxy.broker.work import Job
 
 if TYPE_CHECKING:
+    from amqproxy.broker.connection.client_connection import Link
     from amqproxy.broker.exchanges.exchange import Exchange
-    from amqproxy.broker.link import Link
     from amqproxy.broker.vhost import VirtualHost
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from amqproxy.amqp091.frames import encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicDeliver
 from amqproxy.amqp091.properties import ContentHeader, Properties
-from amqproxy.broker import output
-from amqproxy.broker.output import HIGH_WATER, LARGE, PIECE, SHARE, Output, Waiting, short_string
+from amqproxy.broker.connection import output
+from amqproxy.broker.connection.output import HIGH_WATER, LARGE, PIECE, SHARE, Output, Waiting, short_string
 
 HEADER = ContentHeader(5, Properties(message_id="m")).encode()
 

@@ -2,8 +2,8 @@
 
 from amqproxy.amqp091.frames cimport Frame
 from amqproxy.broker.queues.backlog cimport Entry
-from amqproxy.broker.output cimport Output
-from amqproxy.broker.unacked cimport Unacked
+from amqproxy.broker.connection.output cimport Output
+from amqproxy.broker.connection.unacked cimport Unacked
 from amqproxy.broker.work cimport Quantum
 
 

@@ -4,7 +4,7 @@ cimport cython
 
 from amqproxy.amqp091.frames cimport Frame
 from amqproxy.broker.message cimport Message
-from amqproxy.broker.output cimport Output
+from amqproxy.broker.connection.output cimport Output
 from amqproxy.broker.queues.queue cimport Queue
 from amqproxy.broker.vhost cimport VirtualHost
 from amqproxy.broker.work cimport Quantum

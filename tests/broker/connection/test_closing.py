@@ -2,7 +2,7 @@
 
 import pytest
 
-from amqproxy.broker.endings import CLOSING_TIME, closing_time
+from amqproxy.broker.connection.closing import CLOSING_TIME, closing_time
 
 
 @pytest.mark.parametrize(

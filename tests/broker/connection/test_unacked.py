@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.errors import PreconditionFailed
+from amqproxy.broker.connection.unacked import Unacked
 from amqproxy.broker.queues.backlog import NEVER, Entry
-from amqproxy.broker.unacked import Unacked
 from tests.broker.yard import Yard, message
 
 QUEUE = Yard().queue()

@@ -18,7 +18,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.broker.access.permissions import Permission, TopicPermission
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.publishes import MAX_WAYS
+from amqproxy.broker.connection.publisher import MAX_WAYS
 from amqproxy.broker.queues.queue_storage import Keeper
 from amqproxy.broker.storage.journal import Journal
 from tests.broker.client import Client, connected

@@ -15,7 +15,7 @@ from amqproxy.amqp091.methods import (
     QueuePurge,
 )
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.direct_reply_to import NAME, is_reply_name
+from amqproxy.broker.connection.direct_reply_to import NAME, is_reply_name
 from tests.broker.client import Client, connected
 
 CONSUME = BasicConsume(queue=NAME, consumer_tag="c", no_ack=True)

@@ -1,7 +1,7 @@
 # What C sees of `server_channel`. The rest is in `__dict__`.
 
-from amqproxy.broker.deliveries cimport Deliveries
-from amqproxy.broker.publishes cimport Publishes
+from amqproxy.broker.connection.deliveries cimport Deliveries
+from amqproxy.broker.connection.publisher cimport Publishes
 
 
 cdef class ServerChannel:
