@@ -19,8 +19,8 @@ import trio
 
 from amqproxy import __version__
 from amqproxy.broker import broker as integrated
-from amqproxy.broker import definitions
 from amqproxy.broker.configured import configured
+from amqproxy.broker.definitions import definitions_json
 from amqproxy.broker.keeping import kept
 from amqproxy.broker.server import Server as BrokerServer
 from amqproxy.broker.storage.store import NAME, StoreError
@@ -223,7 +223,7 @@ async def export(data: Path) -> dict[str, Any]:
     broker = integrated.Broker(__version__)
     try:
         async with kept(broker, data):
-            return definitions.export(broker)
+            return definitions_json.export(broker)
     except StoreError as error:
         raise AddressUnavailable(str(error)) from None
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from amqproxy.broker import definitions
 from amqproxy.broker.broker import Broker as BrokerModel
+from amqproxy.broker.definitions import definitions_json
 from amqproxy.config import (
     BrokerConfig,
     ClientTLS,
@@ -182,7 +182,7 @@ def _check_definitions(path: Path, place: str) -> None:
             found = json.loads(path.read_bytes())
             if not isinstance(found, dict):
                 raise PreflightError(place, f"{path}: not an object, as RabbitMQ exports it")
-            definitions.load(BrokerModel(), found, 0)
+            definitions_json.load(BrokerModel(), found, 0)
         except RecursionError as error:
             raise PreflightError(place, f"{path}: {error}") from None
 

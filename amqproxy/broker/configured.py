@@ -10,8 +10,8 @@ from pathlib import Path
 import trio
 
 from amqproxy import config
-from amqproxy.broker import definitions
 from amqproxy.broker.broker import Broker
+from amqproxy.broker.definitions import definitions_json
 from amqproxy.broker.keeping import kept
 from amqproxy.broker.log_exchange import log_published
 from amqproxy.broker.resources import usual_memory_limit
@@ -66,7 +66,7 @@ def _define(broker: Broker, file: Path) -> None:
         found = json.loads(file.read_bytes())
         if not isinstance(found, dict):
             raise config.ConfigError(f"{file}: not an object, as RabbitMQ exports it")
-        for fault in definitions.load(broker, found, current_time()):
+        for fault in definitions_json.load(broker, found, current_time()):
             logger().warning("left out of the definitions", what=fault)
     except OSError as error:
         raise config.ConfigError(f"{file}: cannot be read: {error.strerror}") from None

@@ -10,9 +10,9 @@ from pathlib import Path
 import trio
 
 from amqproxy.broker.broker import Broker
+from amqproxy.broker.definitions.recovery import Remembrance, restore
 from amqproxy.broker.heap import give_back
 from amqproxy.broker.queues.queue_storage import Keeper
-from amqproxy.broker.remembrance import Remembrance, restore
 from amqproxy.broker.storage.group_commit import Gathering
 from amqproxy.broker.storage.journal import MAX_POSITION, POSITION_BITS, Batch, Journal
 from amqproxy.broker.storage.page_file import Spill

@@ -10,8 +10,8 @@ from functools import cache, partial
 from typing import Any
 
 from amqproxy.broker import Broker, serve_in_thread
-from amqproxy.broker import definitions as definitions_json
 from amqproxy.broker.access.permissions import Permission
+from amqproxy.broker.definitions import definitions_json as definitions_json
 from amqproxy.broker.queues.policies import make_policy
 from tests.behaviours.target import Target
 

@@ -10,7 +10,8 @@ import pytest
 import trustme
 
 from amqproxy.amqp091.methods import ConnectionOpen, ConnectionTune, ConnectionTuneOk
-from amqproxy.broker import Broker, definitions, serve_in_thread
+from amqproxy.broker import Broker, serve_in_thread
+from amqproxy.broker.definitions import definitions_json
 from tests.behaviours.client import Client, login
 from tests.behaviours.rabbitmq_target import RabbitMQTarget
 from tests.behaviours.target import Target
@@ -65,7 +66,7 @@ def secured(broker: Target) -> Iterator[Secured]:
             authority.configure_trust(context)
             authority.issue_cert("127.0.0.1").configure_cert(context)
             own = Broker(mechanisms=("PLAIN", "AMQPLAIN", "EXTERNAL"))
-            definitions.load(own, DEFINITIONS, 0.0)
+            definitions_json.load(own, DEFINITIONS, 0.0)
             found = Secured(stack.enter_context(serve_in_thread(own, context=context)).port, authority)
         with found.stack:
             yield found

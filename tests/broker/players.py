@@ -29,8 +29,8 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import Properties
 from amqproxy.broker.broker import Broker
+from amqproxy.broker.definitions.recovery import Remembrance, restore
 from amqproxy.broker.queues.queue_storage import Keeper
-from amqproxy.broker.remembrance import Remembrance, restore
 from amqproxy.broker.storage.journal import Batch, Journal
 from amqproxy.broker.storage.store import Store
 from tests.behaviours import client as real

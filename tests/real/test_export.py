@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from amqproxy.broker import Broker, definitions
+from amqproxy.broker import Broker
+from amqproxy.broker.definitions import definitions_json
 from tests.real.rabbitmq import RabbitMQ
 
 pytestmark = pytest.mark.real
@@ -106,8 +107,8 @@ def ours(exported: dict[str, Any], section: str) -> list[str]:
 
 def test_rabbitmq_imports_what_we_export(rabbitmq: RabbitMQ, tmp_path: Path) -> None:
     broker = Broker()
-    definitions.load(broker, DEFINITIONS, 0.0)
-    exported = definitions.export(broker)
+    definitions_json.load(broker, DEFINITIONS, 0.0)
+    exported = definitions_json.export(broker)
     del exported["users"][0]  # guest, whom others use
     exported["permissions"] = [entry for entry in exported["permissions"] if entry["vhost"] == VHOST]
     file, back = tmp_path / "exported.json", tmp_path / "back.json"
@@ -122,5 +123,5 @@ def test_rabbitmq_imports_what_we_export(rabbitmq: RabbitMQ, tmp_path: Path) -> 
     for section in (*SECTIONS, "bindings"):
         assert ours(found, section) == ours(exported, section), section
     again = Broker()
-    definitions.load(again, found, 0.0)
-    assert ours(definitions.export(again), "bindings") == ours(exported, "bindings")
+    definitions_json.load(again, found, 0.0)
+    assert ours(definitions_json.export(again), "bindings") == ours(exported, "bindings")

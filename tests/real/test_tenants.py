@@ -27,7 +27,8 @@ from amqproxy.amqp091.methods import (
     QueuePurge,
 )
 from amqproxy.amqp091.wire import Array, Field, Table
-from amqproxy.broker import Broker, definitions, serve_in_thread
+from amqproxy.broker import Broker, serve_in_thread
+from amqproxy.broker.definitions import definitions_json
 from tests.behaviours.client import Channel, Client, Closed, until
 from tests.real.proxy import Proxy
 from tests.real.rabbitmq import RabbitMQ
@@ -63,7 +64,7 @@ def port(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             behind = node.port
         else:
             own = Broker()
-            definitions.load(own, TENANTS, 0.0)
+            definitions_json.load(own, TENANTS, 0.0)
             behind = stack.enter_context(serve_in_thread(own)).port
         proxy = Proxy(tmp_path_factory.mktemp("tenants"), behind, rules=shown())
         stack.callback(proxy.kill)

@@ -38,8 +38,8 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.broker import Broker
+from amqproxy.broker.definitions.recovery import Remembrance
 from amqproxy.broker.queues.queue_storage import Keeper
-from amqproxy.broker.remembrance import Remembrance
 from amqproxy.broker.storage.journal import Journal, Owner
 from tests.broker.client import Client, connected
 from tests.broker.yard import message

@@ -8,7 +8,7 @@ import pytest
 from amqproxy.amqp091.methods import ExchangeBind, ExchangeDeclare, QueueDeclare
 from amqproxy.amqp091.wire import Array, Field, Item, Table
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.definitions import DefinitionError, export, load
+from amqproxy.broker.definitions.definitions_json import DefinitionError, export, load
 from tests.broker.client import Client, connected
 
 TOO_LONG = "{}'s name has 256 bytes, and 255 are the most"

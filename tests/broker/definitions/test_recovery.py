@@ -11,11 +11,11 @@ from amqproxy.amqp091.wire import Field, Table
 from amqproxy.broker.access.permissions import Permission, TopicPermission
 from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.definitions import export, load
+from amqproxy.broker.definitions.definitions_json import export, load
+from amqproxy.broker.definitions.recovery import Remembrance, restore
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.policies import make_policy
 from amqproxy.broker.queues.queue_storage import Keeper
-from amqproxy.broker.remembrance import Remembrance, restore
 from amqproxy.broker.storage.definition_records import (
     AnyDurable,
     DurableBinding,
