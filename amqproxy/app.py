@@ -19,10 +19,10 @@ import trio
 
 from amqproxy import __version__
 from amqproxy.broker import broker as integrated
-from amqproxy.broker.configured import configured
 from amqproxy.broker.definitions import definitions_json
-from amqproxy.broker.keeping import kept
-from amqproxy.broker.server import Server as BrokerServer
+from amqproxy.broker.server.from_config import configured
+from amqproxy.broker.server.persistence import kept
+from amqproxy.broker.server.server import Server as BrokerServer
 from amqproxy.broker.storage.store import NAME, StoreError
 from amqproxy.config import BrokerConfig, Config, Limits, ListenerConfig, UpstreamConfig, join_address, split_address
 from amqproxy.control.request_handler import NotReloaded, RequestHandler

@@ -43,8 +43,8 @@ To embed it: `async with serve(broker) as port` in trio, `with serve_in_thread()
 `configured` is the broker that a config describes.
 """
 
-from amqproxy.broker.background import Background, serve_in_thread
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.server import Server, serve
+from amqproxy.broker.server.background import Background, serve_in_thread
+from amqproxy.broker.server.server import Server, serve
 
 __all__ = ["Background", "Broker", "Server", "serve", "serve_in_thread"]

@@ -20,8 +20,8 @@ import pytest
 import trio
 
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.keeping import kept
-from amqproxy.broker.server import serve
+from amqproxy.broker.server.persistence import kept
+from amqproxy.broker.server.server import serve
 
 pytestmark = pytest.mark.slow
 

@@ -249,7 +249,7 @@ def install() -> None:
 
 def mark_sessions(is_victim: Callable[[Any], bool]) -> None:
     """Let the tasks of each session of the proxy, and of its connection to the broker, be known as their owner's."""
-    from amqproxy.broker.attendant import Attendant
+    from amqproxy.broker.server.connection_task import Attendant
     from amqproxy.proxy.session import Session
 
     serve, attend = Session.run, Attendant.run

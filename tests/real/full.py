@@ -7,15 +7,16 @@ import sys
 from pathlib import Path
 
 from amqproxy import cli
-from amqproxy.broker import Broker, resources, timekeeper
+from amqproxy.broker import Broker
+from amqproxy.broker.server import machine_resources, timer_task
 
 FULL = 1 << 62
 
 
 def main(file: Path, arguments: list[str]) -> None:
-    resources.memory_in_use = lambda: FULL if file.exists() else 0
-    Broker._costs = lambda broker: iter([resources.memory_in_use() or 0])  # type: ignore[method-assign]
-    timekeeper.MEASURING_INTERVAL = 0.05
+    machine_resources.memory_in_use = lambda: FULL if file.exists() else 0
+    Broker._costs = lambda broker: iter([machine_resources.memory_in_use() or 0])  # type: ignore[method-assign]
+    timer_task.MEASURING_INTERVAL = 0.05
     sys.argv[1:] = arguments
     cli.main()
 

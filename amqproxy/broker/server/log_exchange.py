@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.time_of_day import current_time
+from amqproxy.broker.server.clock import current_time
 
 
 @contextmanager

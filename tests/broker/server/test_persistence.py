@@ -17,12 +17,12 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from amqproxy.broker import keeping
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.keeping import kept
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.policies import make_policy
-from amqproxy.broker.server import serve
+from amqproxy.broker.server import persistence
+from amqproxy.broker.server.persistence import kept
+from amqproxy.broker.server.server import serve
 from amqproxy.broker.storage import store as store_module
 from amqproxy.broker.storage.store import NAME, Store
 
@@ -248,7 +248,7 @@ async def test_a_disk_that_takes_nothing_is_an_alarm_until_it_does(
         stores.append(Store(*arguments, **options, max_octets=1, retry_after=0.01))
         return stores[0]
 
-    monkeypatch.setattr(keeping, "Store", small)
+    monkeypatch.setattr(persistence, "Store", small)
     heard: dict[str, trio.Event] = {"alarm.set": trio.Event(), "alarm.cleared": trio.Event()}
     broker = Broker()
     broker.events.observers.append(lambda event: heard[event.name].set() if event.name in heard else None)

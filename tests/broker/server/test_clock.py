@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from amqproxy.broker.time_of_day import current_time, trio_time
+from amqproxy.broker.server.clock import current_time, trio_time
 
 
 async def test_it_is_the_time_of_day() -> None:

@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from amqproxy.broker.resources import disk_free, memory_in_use, usual_memory_limit
+from amqproxy.broker.server.machine_resources import disk_free, memory_in_use, usual_memory_limit
 
 
 def test_memory_is_known_and_bounded() -> None:

@@ -12,8 +12,8 @@ import structlog
 from amqproxy import log
 from amqproxy.amqp091.methods import BasicGet
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.configured import configured
-from amqproxy.broker.log_exchange import log_published
+from amqproxy.broker.server.from_config import configured
+from amqproxy.broker.server.log_exchange import log_published
 from amqproxy.config import BrokerConfig as Settings
 from amqproxy.config import LogConfig
 from tests.broker.client import Client, connected

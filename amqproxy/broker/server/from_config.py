@@ -12,11 +12,11 @@ import trio
 from amqproxy import config
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.definitions import definitions_json
-from amqproxy.broker.keeping import kept
-from amqproxy.broker.log_exchange import log_published
-from amqproxy.broker.resources import usual_memory_limit
-from amqproxy.broker.server import Server
-from amqproxy.broker.time_of_day import current_time
+from amqproxy.broker.server.clock import current_time
+from amqproxy.broker.server.log_exchange import log_published
+from amqproxy.broker.server.machine_resources import usual_memory_limit
+from amqproxy.broker.server.persistence import kept
+from amqproxy.broker.server.server import Server
 from amqproxy.log import logger
 from amqproxy.sockets.certificate import NAMINGS
 

@@ -11,14 +11,14 @@ import trio.testing
 from structlog.testing import capture_logs
 
 from amqproxy.amqp091.wire import Table
-from amqproxy.broker import resources
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.connection.client_connection import HANDSHAKE_TIME, Link
 from amqproxy.broker.message import Message
-from amqproxy.broker.outbox import Outbox
+from amqproxy.broker.server import machine_resources
+from amqproxy.broker.server.clock import current_time
+from amqproxy.broker.server.send_scheduler import Outbox
+from amqproxy.broker.server.timer_task import LEAST_SLEEP, MEASURING_INTERVAL, Timekeeper
 from amqproxy.broker.storage.page_file import Spill
-from amqproxy.broker.time_of_day import current_time
-from amqproxy.broker.timekeeper import LEAST_SLEEP, MEASURING_INTERVAL, Timekeeper
 
 
 class Ticked(Broker):
@@ -77,8 +77,8 @@ async def test_memory_and_disk_are_looked_at(
 ) -> None:
     broker = Broker(memory_limit=100, disk_free_limit=100)
     found = {"memory": 50, "disk": 500}
-    monkeypatch.setattr(resources, "memory_in_use", lambda: found["memory"])
-    monkeypatch.setattr(resources, "disk_free", lambda directory: found["disk"])
+    monkeypatch.setattr(machine_resources, "memory_in_use", lambda: found["memory"])
+    monkeypatch.setattr(machine_resources, "disk_free", lambda directory: found["disk"])
     async with kept_in_time(broker, tmp_path):
         for memory, disk, alarms in [(101, 500, {"memory"}), (50, 99, {"disk"}), (50, 100, set())]:
             found.update(memory=memory, disk=disk)
@@ -104,7 +104,7 @@ async def test_what_memory_has_no_room_for_goes_to_a_temporary_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(resources, "memory_in_use", lambda: 50_000_000)
+    monkeypatch.setattr(machine_resources, "memory_in_use", lambda: 50_000_000)
     broker = Broker(memory_limit=60_000_000)
     queue = broker.vhosts["/"].declare_queue(
         "q", None, durable=False, exclusive=False, auto_delete=False, arguments=Table(), now=0.0

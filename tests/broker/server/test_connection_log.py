@@ -5,8 +5,8 @@ import trio
 import trio.testing
 from structlog.testing import capture_logs
 
-from amqproxy.broker import connection_log
-from amqproxy.broker.connection_log import INTERVAL, MOST_LINES, ConnectionLog
+from amqproxy.broker.server import connection_log
+from amqproxy.broker.server.connection_log import INTERVAL, MOST_LINES, ConnectionLog
 
 
 class Clock:

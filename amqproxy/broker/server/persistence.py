@@ -11,13 +11,13 @@ import trio
 
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.definitions.recovery import Remembrance, restore
-from amqproxy.broker.heap import give_back
 from amqproxy.broker.queues.queue_storage import Keeper
+from amqproxy.broker.server.clock import current_time
+from amqproxy.broker.server.malloc_trim import give_back
 from amqproxy.broker.storage.group_commit import Gathering
 from amqproxy.broker.storage.journal import MAX_POSITION, POSITION_BITS, Batch, Journal
 from amqproxy.broker.storage.page_file import Spill
 from amqproxy.broker.storage.store import Store
-from amqproxy.broker.time_of_day import current_time
 from amqproxy.log import logger
 from amqproxy.supervision import contained, guarded, report
 

@@ -4,7 +4,7 @@ import trio
 import trio.testing
 from structlog.testing import capture_logs
 
-from amqproxy.broker.outbox import Outbox
+from amqproxy.broker.server.send_scheduler import Outbox
 
 
 class Scribe:

@@ -9,10 +9,10 @@ import pika
 import pytest
 import trio
 
-from amqproxy.broker.configured import configured
-from amqproxy.broker.server import Server
+from amqproxy.broker.server.clock import current_time
+from amqproxy.broker.server.from_config import configured
+from amqproxy.broker.server.server import Server
 from amqproxy.broker.storage.store import StoreError
-from amqproxy.broker.time_of_day import current_time
 from amqproxy.config import BrokerConfig, BrokerLimits, ConfigError
 
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import trio
 
-from amqproxy.broker.time_of_day import current_time
+from amqproxy.broker.server.clock import current_time
 from amqproxy.broker.work import Quantum
 from amqproxy.supervision import contained
 

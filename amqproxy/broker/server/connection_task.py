@@ -11,8 +11,8 @@ from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.connection.client_connection import Link
 from amqproxy.broker.connection.closing import End
-from amqproxy.broker.outbox import Outbox
-from amqproxy.broker.time_of_day import current_time
+from amqproxy.broker.server.clock import current_time
+from amqproxy.broker.server.send_scheduler import Outbox
 from amqproxy.sockets.transport import Transport, TransportBroken
 from amqproxy.supervision import supervised
 

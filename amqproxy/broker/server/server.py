@@ -12,12 +12,12 @@ from pathlib import Path
 
 import trio
 
-from amqproxy.broker.attendant import Attendant
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.connection_log import ConnectionLog
-from amqproxy.broker.outbox import Outbox
-from amqproxy.broker.time_of_day import current_time
-from amqproxy.broker.timekeeper import Timekeeper
+from amqproxy.broker.server.clock import current_time
+from amqproxy.broker.server.connection_log import ConnectionLog
+from amqproxy.broker.server.connection_task import Attendant
+from amqproxy.broker.server.send_scheduler import Outbox
+from amqproxy.broker.server.timer_task import Timekeeper
 from amqproxy.config import join_address
 from amqproxy.log import logger
 from amqproxy.sockets.certificate import Naming, distinguished_name

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import trio
 
-from amqproxy.broker import resources
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.heap import give_back
-from amqproxy.broker.outbox import Outbox
+from amqproxy.broker.server import machine_resources
+from amqproxy.broker.server.clock import current_time, trio_time
+from amqproxy.broker.server.malloc_trim import give_back
+from amqproxy.broker.server.send_scheduler import Outbox
 from amqproxy.broker.storage.page_file import Spill
-from amqproxy.broker.time_of_day import current_time, trio_time
 from amqproxy.supervision import contained
 
 MEASURING_INTERVAL = 1.0
@@ -36,7 +36,7 @@ class Timekeeper:
         self._sleep = trio.CancelScope()
         self._earliest = 0.0
         self._next_look = 0.0
-        self._base = resources.memory_in_use()
+        self._base = machine_resources.memory_in_use()
         broker.sooner = self._wake_by
         broker.work.wake = self._wake
         if broker.paging.place is None:
@@ -80,9 +80,9 @@ class Timekeeper:
         self._sleep.deadline = -math.inf
 
     def _measure(self, now: float) -> None:
-        disk_free = None if self._directory is None else resources.disk_free(self._directory)
-        memory, limit = resources.memory_in_use(), self._broker.memory_limit
+        disk_free = None if self._directory is None else machine_resources.disk_free(self._directory)
+        memory, limit = machine_resources.memory_in_use(), self._broker.memory_limit
         if memory is not None and limit is not None and memory > limit:
             give_back()
-            memory = resources.memory_in_use()
+            memory = machine_resources.memory_in_use()
         self._broker.measure(now, memory=memory, disk_free=disk_free, base=self._base)

@@ -12,8 +12,8 @@ from typing import TypeVar
 import trio
 
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.server import serve
-from amqproxy.broker.time_of_day import current_time
+from amqproxy.broker.server.clock import current_time
+from amqproxy.broker.server.server import serve
 
 Answer = TypeVar("Answer")
 

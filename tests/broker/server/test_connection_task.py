@@ -28,8 +28,6 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import HEADER
-from amqproxy.broker import attendant as attendant_module
-from amqproxy.broker.attendant import BLOCKED_LOOK, STALLED_TIME, Attendant
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.connection.channel import ServerChannel
 from amqproxy.broker.connection.client_connection import Link
@@ -37,9 +35,11 @@ from amqproxy.broker.connection.closing import CLOSING_TIME, PENALTY
 from amqproxy.broker.connection.deliveries import Deliveries
 from amqproxy.broker.connection.output import HIGH_WATER, Output
 from amqproxy.broker.connection.publisher import Publishes
-from amqproxy.broker.outbox import Outbox
 from amqproxy.broker.queues.consumer import Consumer
-from amqproxy.broker.timekeeper import Timekeeper
+from amqproxy.broker.server import connection_task as attendant_module
+from amqproxy.broker.server.connection_task import BLOCKED_LOOK, STALLED_TIME, Attendant
+from amqproxy.broker.server.send_scheduler import Outbox
+from amqproxy.broker.server.timer_task import Timekeeper
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport
 from tests.broker.client import Client, noted
 

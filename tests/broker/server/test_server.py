@@ -19,10 +19,10 @@ from amqproxy.amqp091.methods import ConnectionStart
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.broker.access.users import User
 from amqproxy.broker.broker import EVERYTHING, Broker
-from amqproxy.broker.server import SHUTDOWN, Server, serve
+from amqproxy.broker.server.server import SHUTDOWN, Server, serve
 from amqproxy.sockets.certificate import Naming, common_name, distinguished_name
 from tests.broker.client import Client
-from tests.broker.test_attendant import OPENING
+from tests.broker.server.test_connection_task import OPENING
 
 
 def send_and_get(port: int, bodies: list[bytes]) -> list[bytes]:

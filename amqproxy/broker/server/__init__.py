@@ -1,0 +1,12 @@
+"""The broker in trio: sockets, tasks, timers, the disk.
+
+- `server`: accepts clients; `serve` runs a broker. `background`: the same in a thread, for programs without trio.
+- `from_config`: the broker that a configuration describes.
+- `connection_task`: carries bytes between a client's transport and its connection.
+- `send_scheduler`: which connections have something to send.
+- `timer_task`: wakes the model when something is due. `clock`: the model's clock.
+- `persistence`: connects the journal and the store, and recovers a broker from its data directory.
+- `machine_resources`: memory and disk space in use. `malloc_trim`: gives free memory back to the system.
+- `connection_log`: log lines about clients, a few for each address at a time.
+- `log_exchange`: publishes the broker's log to amq.rabbitmq.log.
+"""
