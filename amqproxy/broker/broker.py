@@ -14,10 +14,10 @@ from amqproxy.broker.access.refused_logins import RefusedLogins
 from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.broker.arguments import check_short
 from amqproxy.broker.connection.output import MOST_WAITING, Waiting
+from amqproxy.broker.consumer_timeout import Overdue
 from amqproxy.broker.events import Events
 from amqproxy.broker.exchanges.topic import Topic
 from amqproxy.broker.message import Message
-from amqproxy.broker.overdue import Overdue
 from amqproxy.broker.queues.paging import Paging
 from amqproxy.broker.queues.queue_storage import Keeper
 from amqproxy.broker.schedule import Schedule

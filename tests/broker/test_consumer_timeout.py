@@ -4,7 +4,7 @@ import pytest
 
 from amqproxy.amqp091.methods import BasicAck, BasicConsume, BasicGet, TxSelect
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.overdue import INTERVAL, Overdue
+from amqproxy.broker.consumer_timeout import INTERVAL, Overdue
 from tests.broker.client import Client, connected
 
 CLOSED = (
