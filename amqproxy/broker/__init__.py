@@ -1,46 +1,40 @@
-"""A whole AMQP 0-9-1 broker in one process, as RabbitMQ is one on the wire.
+"""A whole AMQP 0-9-1 broker in one process, as RabbitMQ is one on the wire. Its rooms, from the top down:
 
-The model is pure: a `Broker` (`broker`) holds `VirtualHost`s (`vhost`), and these hold exchanges (`exchange`, one type
-a file in `exchanges`), `Queue`s (`queue`; `queue_types` has the others: `quorum`, `stream`) with their `Consumer`s
-(`consumer`), and route `Message`s (`message`). A `Link` (`link`) is one client's connection and `ServerChannel`
-(`server_channel`) one of its channels: octets go in, and octets to send come out. None of them opens a socket or reads
-a clock; times are passed in, in seconds.
+- `server`: the broker in trio: sockets, tasks, timers, persistence.
+- `connection`: one client's connection and its channels: bytes in, bytes out.
+- `definitions`: definitions.json, and the definitions that a restart recovers.
+- `broker`: the broker as a whole. `vhost`: one virtual host, and where a message goes in it.
+- `exchanges`: the exchange types, and delayed messages.
+- `queues`: classic queues, quorum queues and streams, their messages and their consumers.
+- `access`: users, permissions, limits, authentication.
+- `storage`: the journal, the SQLite store, and page files.
+- The ground, which all of them use: `message` is one message, however many queues hold it; `arguments` reads tables of
+  arguments as RabbitMQ does, `name_pattern` an operator's regular expressions; `events` and the `firehose` say what
+  happens; `schedule` is what is due when, `work` how much one turn of the loop may do; `consumer_timeout` finds
+  channels that hold a message for too long.
 
-Who may do what: `users` and their `permissions` by patterns, known by a `sasl` mechanism, within `limits`. What things
-are declared with: `arguments`, `queue_arguments`, `policies` over them; `definitions` is all of it as one file. What
-becomes of messages: `publishing` (which are taken), `outcomes` of what was handed out, `dead_letters`,
-`direct_reply_to`, the `firehose` and other `events`.
+The model, which is all but `server`, opens no socket and reads no clock: times are passed in, in seconds.
 
-What every message goes through is compiled, where there is a compiler: a link's frames go to a channel's `Publishes`
-(`publishes`), which put messages together, check and route them; queues keep them in `Backlog`s (`backlog`) and hand
-them, in `Turns` (`turns`), to the `Deliveries` (`deliveries`) of their consumers' channels, which write them to the
-link's `Output` (`output`) and know what is out until it is settled (`unacked`), as many as the `prefetch` allows. A
-`.pxd` beside a module says what of it C sees: its attributes have a type and a place there, and the source stays plain
-Python.
+What every message goes through is compiled, where there is a compiler. The client's connection passes its frames to a
+channel's `Publishes` (`connection.publisher`), which puts messages together, checks and routes them; queues keep them
+in a `Backlog` (`queues.backlog`) and hand them, in `Turns` (`queues.round_robin`), to the `Deliveries`
+(`connection.deliveries`) of their consumers' channels, which write them to the connection's `Output`
+(`connection.output`) and know what is unacknowledged (`connection.unacked`). A `.pxd` beside a module says what of it
+C sees: its attributes have a type and a place there, and the source stays plain Python.
 
-What is durable, the model notes down in a `Journal` (`journal`): definitions through a `Remembrance` (`remembrance`),
-as the values in `durable`, and messages through the `KeptBacklog`s (`kept_backlog`) that a queue's `Keeper` (`keeper`)
-gives it; a stream's `StreamLog` (`stream_log`) and what delayed exchanges hold (`held`) have lanes there too. `store`
-writes what has gathered, in the form of `packing`, to SQLite in a thread of its own, as soon as `Gathering`
-(`gathering`) finds it worth it, and `keeping` binds the two in trio. A `Pledge` says when a publish is safe: on the
-disk, or used before that.
+What is durable, the model notes in a `Journal` (`storage.journal`); `storage.store` writes what has gathered, a batch
+at a time, to SQLite in a thread of its own. A `Pledge` says when a publish is safe: on the disk, or consumed before
+that.
 
-When memory gets short, `Paging` (`paging`) has the longest queues park what is behind their heads (`parked`): what a
-lane has is read back from there, and all else from a `Spill` (`spill`) of nameless files.
+When memory is short, `Paging` (`queues.paging`) moves what is behind the heads of the longest queues to the disk.
 
 No turn of the loop works without bound: each has a `Quantum` of operations and time (`work`), and what does not fit
-into it, a million messages to be requeued or 10,000 exclusive queues to be deleted, is `Work` for later turns. A link
-does nothing else that its client asks for until that is done, and whoever asks about a queue that it concerns waits,
-so that nobody can tell it from having been done at once.
+into it, a million messages to be requeued or 10,000 exclusive queues to be deleted, is `Work` for later turns. A
+connection does nothing else that its client asks for until that is done, and a request about a queue that is concerned
+waits, so that no client can tell it from having been done at once.
 
-The rest is the trio shell. A `Server` (`server`) accepts clients and gives each an `Attendant` (`attendant`), which
-feeds its link from a `Transport` of `amqproxy.sockets`; what the broker then has to say, to whomever, leaves through
-the `Outbox` (`outbox`). A `Timekeeper` (`timekeeper`) wakes the model when something is due (`schedule`), by a clock
-that begins at the `time_of_day`, and tells it what it uses of the machine (`resources`, `heap`). `overdue` finds
-channels that hold a message for too long. `log_exchange` publishes what the broker logs.
-
-To embed it: `async with serve(broker) as port` in trio, `with serve_in_thread() as background` without (`background`);
-`configured` is the broker that a config describes.
+To embed it: `async with serve(broker) as port` in trio, `with serve_in_thread() as background` without;
+`server.from_config` makes the broker that a configuration describes.
 """
 
 from amqproxy.broker.broker import Broker

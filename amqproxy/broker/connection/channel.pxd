@@ -1,4 +1,4 @@
-# What C sees of `server_channel`. The rest is in `__dict__`.
+# What C sees of `channel`. The rest is in `__dict__`.
 
 from amqproxy.broker.connection.deliveries cimport Deliveries
 from amqproxy.broker.connection.publisher cimport Publishes

@@ -1,4 +1,4 @@
-# What C sees of `link`. The rest is in `__dict__`.
+# What C sees of `client_connection`. The rest is in `__dict__`.
 
 from amqproxy.amqp091.frames cimport Frame, FrameReader
 from amqproxy.broker.connection.output cimport Output

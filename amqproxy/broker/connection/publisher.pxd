@@ -1,4 +1,4 @@
-# What C sees of `publishes`.
+# What C sees of `publisher`.
 
 cimport cython
 

@@ -1,4 +1,4 @@
-# What C sees of `turns`.
+# What C sees of `round_robin`.
 
 from amqproxy.broker.queues.consumer cimport Consumer
 
