@@ -26,7 +26,7 @@ from amqproxy.broker.server.server import serve
 from amqproxy.broker.storage import store as store_module
 from amqproxy.broker.storage.store import NAME, Store
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 NOTHING = (None, None, None)
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 
