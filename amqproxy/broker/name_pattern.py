@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from amqproxy.rules.pattern import regular_expression, sound
+from amqproxy.rules.matching.patterns import regular_expression, sound
 
 _BEGINNING = re.compile(r"\\A|\^")
 

@@ -8,7 +8,7 @@ import msgspec
 
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes
-from amqproxy.rules.filters import Filter
+from amqproxy.rules.matching.filters import Filter
 from amqproxy.rules.seen import Client
 from amqproxy.rules.sieve import Sieve
 

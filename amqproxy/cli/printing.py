@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from amqproxy.cli.failure import MISUSED, Failure
 
 if TYPE_CHECKING:
-    from amqproxy.rules.filters import Filter
+    from amqproxy.rules.matching.filters import Filter
     from amqproxy.taps.record import Record
 
 
@@ -42,7 +42,7 @@ def renderer(json: bool) -> Callable[[Record], str]:
 def wanted(expression: str | None) -> Filter | None:
     if expression is None:
         return None
-    from amqproxy.rules.filters import compiled
+    from amqproxy.rules.matching.filters import compiled
 
     try:
         return compiled(expression)

@@ -20,13 +20,13 @@ from functools import cached_property
 
 import msgspec
 
-from amqproxy.rules.condition import Condition
-from amqproxy.rules.match import Match, networks
-from amqproxy.rules.operations import Operation, Unknown
-from amqproxy.rules.pattern import Predicate, predicate, takes_all
+from amqproxy.rules.matching.condition import Condition
+from amqproxy.rules.matching.diagnostics import like
+from amqproxy.rules.matching.match import Match, networks
+from amqproxy.rules.matching.operations import Operation, Unknown
+from amqproxy.rules.matching.patterns import Predicate, predicate, takes_all
+from amqproxy.rules.matching.tokens import TextError, Token, tokens_of
 from amqproxy.rules.seen import Seen
-from amqproxy.rules.token import TextError, Token, tokens_of
-from amqproxy.rules.wording import like
 
 ACTS: dict[str, tuple[frozenset[str], ...]] = {
     "publish": (frozenset({"exchange", "routing_key", "queue"}),),

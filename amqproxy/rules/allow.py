@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amqproxy.rules.match import Places
+from amqproxy.rules.matching.match import Places
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Verdict

@@ -13,13 +13,13 @@ import msgspec
 import msgspec.structs
 
 from amqproxy.rules import code
-from amqproxy.rules.pattern import regular_expression
+from amqproxy.rules.matching.patterns import regular_expression
+from amqproxy.rules.matching.templates import Template
 from amqproxy.rules.renaming import check_groups
 from amqproxy.rules.resources import Resources
 from amqproxy.rules.scripting import Context
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.substitution import Substitution, TooMuchWork
-from amqproxy.rules.template import Template
 
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 _encode = msgspec.json.Encoder(decimal_format="number").encode

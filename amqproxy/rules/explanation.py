@@ -13,15 +13,15 @@ from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER, Peer
 from amqproxy.rules.acl import AccessList
 from amqproxy.rules.allow import Allow
 from amqproxy.rules.case import Case
-from amqproxy.rules.condition import Condition
 from amqproxy.rules.judge import RuleSet
-from amqproxy.rules.match import Match
-from amqproxy.rules.pattern import Patterns
+from amqproxy.rules.matching.condition import Condition
+from amqproxy.rules.matching.diagnostics import like
+from amqproxy.rules.matching.match import Match
+from amqproxy.rules.matching.patterns import Patterns
 from amqproxy.rules.refuse import Refuse
 from amqproxy.rules.rule import Rule
 from amqproxy.rules.seen import Client, Seen
 from amqproxy.rules.verdict import Stage
-from amqproxy.rules.wording import like
 
 WAITS_FOR = {
     Stage.NOTHING: "nothing",

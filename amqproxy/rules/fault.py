@@ -10,7 +10,7 @@ import msgspec
 from amqproxy.amqp091.transitions import SERVER, Peer
 from amqproxy.rules import quantity
 from amqproxy.rules.command_faults import AnyCommandFault, BlockFault, CancelFault, DropFault, ReorderFault
-from amqproxy.rules.match import HEARTBEAT
+from amqproxy.rules.matching.match import HEARTBEAT
 from amqproxy.rules.occasions import Occasions
 from amqproxy.rules.octet_faults import AnyOctetFault, OctetFault
 from amqproxy.rules.rule import Memory, Rule

@@ -25,11 +25,11 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Table as FieldTable
 from amqproxy.rules.case import Case, account
-from amqproxy.rules.filters import compiled
 from amqproxy.rules.introduction import introduced
 from amqproxy.rules.known import MAX_OCTETS, Known, Spared, acts, likeness
 from amqproxy.rules.last_queue import LastQueues
-from amqproxy.rules.names import method_name
+from amqproxy.rules.matching.attributes import method_name
+from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.outcome import Count, Counts, Outcome, outcome
 from amqproxy.rules.redact import Redact
 from amqproxy.rules.reply_text import reply_text

@@ -16,7 +16,7 @@ from amqproxy.amqp091.methods import (
     QueuePurge,
     QueueUnbind,
 )
-from amqproxy.rules.operations import spellings
+from amqproxy.rules.matching.operations import spellings
 
 MAY_LEAVE_QUEUE_OUT = frozenset(
     method.index for method in (BasicConsume, BasicGet, QueueBind, QueueDelete, QueuePurge, QueueUnbind)

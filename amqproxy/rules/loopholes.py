@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from amqproxy.rules.access_list import Line
 from amqproxy.rules.acl import AccessList
 from amqproxy.rules.allow import Allow
-from amqproxy.rules.filters import compiled
-from amqproxy.rules.match import Match
-from amqproxy.rules.operations import METHODS
+from amqproxy.rules.matching.filters import compiled
+from amqproxy.rules.matching.match import Match
+from amqproxy.rules.matching.operations import METHODS
 from amqproxy.rules.refuse import Refuse
 from amqproxy.rules.rule import Rule
 

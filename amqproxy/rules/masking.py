@@ -14,7 +14,7 @@ import msgspec.structs
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Array, Field, Table
 from amqproxy.rules.edit import PROPERTIES
-from amqproxy.rules.pattern import Predicate
+from amqproxy.rules.matching.patterns import Predicate
 from amqproxy.rules.substitution import Substitution, TooMuchWork
 
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode

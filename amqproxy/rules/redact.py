@@ -11,8 +11,8 @@ import msgspec.structs
 from amqproxy.amqp091.methods import BY_NAME
 from amqproxy.rules.edit import PROPERTIES
 from amqproxy.rules.masking import MAX_MASK, masked_json, masked_properties, masked_table, masked_text, pointer
+from amqproxy.rules.matching.patterns import Predicate, predicate, regular_expression, sound
 from amqproxy.rules.name_places import MESSAGES
-from amqproxy.rules.pattern import Predicate, predicate, regular_expression, sound
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage, Verdict

@@ -27,10 +27,10 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.rules import login, name_places, trace_context
 from amqproxy.rules.body_edit import BodyEdit
 from amqproxy.rules.edit import Edit, check_fields, check_properties
-from amqproxy.rules.match import Places
+from amqproxy.rules.matching.match import Places
+from amqproxy.rules.matching.operations import ALTERNATE_EXCHANGE, UNKNOWN, dead_letters, texts
+from amqproxy.rules.matching.patterns import exact
 from amqproxy.rules.name_places import CLOSES, MESSAGES, Noun, Rename
-from amqproxy.rules.operations import ALTERNATE_EXCHANGE, UNKNOWN, dead_letters, texts
-from amqproxy.rules.pattern import exact
 from amqproxy.rules.renaming import Renaming, UsedNames, put
 from amqproxy.rules.reply_text import cut
 from amqproxy.rules.resources import Resources

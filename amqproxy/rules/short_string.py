@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amqproxy.amqp091.wire import MAX_SHORT_STRING
-from amqproxy.rules.template import Template
+from amqproxy.rules.matching.templates import Template
 
 
 def fits(text: str) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import records_of
 from amqproxy.capture.filtering import filtered
-from amqproxy.rules.filters import Filter
+from amqproxy.rules.matching.filters import Filter
 
 CAPTURE = Path(__file__).parents[2] / "captures" / "confirms.pcapng"
 

@@ -15,7 +15,7 @@ from amqproxy.capture.dry_run import DryRun
 from amqproxy.capture.filtering import filtered
 from amqproxy.capture.warnings import CaptureError
 from amqproxy.config import parse
-from amqproxy.rules.filters import compiled
+from amqproxy.rules.matching.filters import compiled
 from amqproxy.taps import text
 from amqproxy.taps.record import encoded
 

@@ -19,7 +19,7 @@ from amqproxy.proxy.listener import Server, listen
 from amqproxy.proxy.session import Session
 from amqproxy.rules.hold import Hold
 from amqproxy.rules.judge import RuleSet
-from amqproxy.rules.match import Match
+from amqproxy.rules.matching.match import Match
 from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.taps.metrics import Metrics
 from tests.proxy.stage import HANDSHAKE, connected

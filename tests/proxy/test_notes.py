@@ -11,8 +11,8 @@ from amqproxy.amqp091.frames import Frame
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.selection import Selection
-from amqproxy.rules.filters import Filter
 from amqproxy.rules.judge import RuleSet
+from amqproxy.rules.matching.filters import Filter
 from amqproxy.rules.redact import Redact
 from amqproxy.rules.rule import Memory
 from amqproxy.rules.seen import Seen

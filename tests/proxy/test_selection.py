@@ -1,7 +1,7 @@
 """What a tap is shown when only some of it is wanted."""
 
 from amqproxy.proxy.selection import Selection
-from amqproxy.rules.filters import Filter
+from amqproxy.rules.matching.filters import Filter
 from tests.proxy.stage import OPEN, staged
 from tests.proxy.test_session import Audience
 

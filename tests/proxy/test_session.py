@@ -23,7 +23,7 @@ from amqproxy.rules.allow import Allow
 from amqproxy.rules.hold import Hold
 from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.log import Log
-from amqproxy.rules.match import Match
+from amqproxy.rules.matching.match import Match
 from amqproxy.rules.refuse import Refuse
 from amqproxy.rules.verdict import Close, Verdict
 from amqproxy.sockets.tls import server_context

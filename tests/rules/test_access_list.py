@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.rules.access_list import ACTS, Line, parse
-from amqproxy.rules.operations import UNKNOWN, Operation
-from amqproxy.rules.token import TextError
+from amqproxy.rules.matching.operations import UNKNOWN, Operation
+from amqproxy.rules.matching.tokens import TextError
 
 ANY_TO_A = Operation(act="publish", exchange="a", routing_key=UNKNOWN)
 ANY_TO_QUEUES = Operation(act="publish", exchange="", queue=UNKNOWN, routing_key=UNKNOWN)

@@ -24,7 +24,7 @@ from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.amqp091.wire import Array, Field, Item, Table
 from amqproxy.rules.acl import MAX_KNOWN, AccessList
 from amqproxy.rules.judge import RuleSet
-from amqproxy.rules.match import Match
+from amqproxy.rules.matching.match import Match
 from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Stage
 from tests.rules.test_judge import Rename, command, judged

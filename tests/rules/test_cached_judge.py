@@ -25,9 +25,9 @@ from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER, Peer
 from amqproxy.amqp091.wire import Table
 from amqproxy.rules.acl import AccessList
 from amqproxy.rules.allow import Allow
-from amqproxy.rules.filters import compiled
 from amqproxy.rules.judge import Judge, RuleSet
-from amqproxy.rules.match import Match, Sizes
+from amqproxy.rules.matching.filters import compiled
+from amqproxy.rules.matching.match import Match, Sizes
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Stage, Verdict

@@ -8,9 +8,9 @@ from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.allow import Allow
 from amqproxy.rules.case import Case
-from amqproxy.rules.clock_time import ClockTime
-from amqproxy.rules.filters import compiled
-from amqproxy.rules.match import Match, Sizes
+from amqproxy.rules.matching.clock_time import ClockTime
+from amqproxy.rules.matching.filters import compiled
+from amqproxy.rules.matching.match import Match, Sizes
 from amqproxy.rules.outcome import Counts
 from amqproxy.rules.rule import Rule
 from amqproxy.rules.seen import Client, Seen

@@ -6,9 +6,9 @@ import pytest
 
 from amqproxy.rules.acl import AccessList
 from amqproxy.rules.allow import Allow
-from amqproxy.rules.clock_time import ClockTime
 from amqproxy.rules.explanation import Inquiry, explained
-from amqproxy.rules.match import Match, Sizes
+from amqproxy.rules.matching.clock_time import ClockTime
+from amqproxy.rules.matching.match import Match, Sizes
 from amqproxy.rules.refuse import Refuse
 from amqproxy.rules.rule import Rule
 

@@ -7,7 +7,7 @@ import pytest
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.rules.allow import Allow
 from amqproxy.rules.flaw import check
-from amqproxy.rules.match import Match, Sizes
+from amqproxy.rules.matching.match import Match, Sizes
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Verdict

@@ -19,7 +19,7 @@ from amqproxy.rules.allow import Allow
 from amqproxy.rules.case import Case
 from amqproxy.rules.judge import MAX_KNOWN, Judge, RuleSet
 from amqproxy.rules.known import MAX_OCTETS
-from amqproxy.rules.match import Match, Sizes
+from amqproxy.rules.matching.match import Match, Sizes
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Close, Impairment, Stage, Verdict

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
 from amqproxy.amqp091.wire import Array, Field, Item, Table
 from amqproxy.rules.masking import masked_json, masked_properties, masked_table, masked_text, pointer, unescaped
-from amqproxy.rules.pattern import predicate, regular_expression
+from amqproxy.rules.matching.patterns import predicate, regular_expression
 from tests.amqp091 import strategies
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from amqproxy.amqp091.frames import BODY, Frame, encode_frame, every_frame
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.rules.filters import Filter
+from amqproxy.rules.matching.filters import Filter
 from amqproxy.rules.seen import Client
 from amqproxy.rules.sieve import Sieve
 from tests.amqp091.transcript import read

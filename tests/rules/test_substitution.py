@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.rules.pattern import regular_expression
+from amqproxy.rules.matching.patterns import regular_expression
 from amqproxy.rules.substitution import Substitution, TooMuchWork
 
 

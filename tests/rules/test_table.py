@@ -6,7 +6,7 @@ from amqproxy.amqp091.methods import BasicDeliver, BasicPublish, ExchangeBind, Q
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.allow import Allow
 from amqproxy.rules.judge import RuleSet
-from amqproxy.rules.match import Match
+from amqproxy.rules.matching.match import Match
 from amqproxy.rules.rule import Rule
 from amqproxy.rules.table import MAX_EXCHANGES, Table
 from tests.rules.test_judge import Rename

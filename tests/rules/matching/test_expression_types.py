@@ -7,9 +7,9 @@ import itertools
 import cel
 import pytest
 
-from amqproxy.rules.expression_types import check_types
-from amqproxy.rules.filters import Filter
-from amqproxy.rules.token import TextError
+from amqproxy.rules.matching.expression_types import check_types
+from amqproxy.rules.matching.filters import Filter
+from amqproxy.rules.matching.tokens import TextError
 
 
 @pytest.mark.parametrize(

@@ -13,15 +13,15 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BY_NAME, BasicPublish
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
-from amqproxy.rules.clock_time import ClockTime
-from amqproxy.rules.condition import Condition
-from amqproxy.rules.names import NAMES, Source
-from amqproxy.rules.operations import Name, Unknown, exchanges_of, queues_of, routing_keys_of
-from amqproxy.rules.pattern import Patterns, Predicate, predicate, takes_all
+from amqproxy.rules.matching.attributes import NAMES, Source
+from amqproxy.rules.matching.clock_time import ClockTime
+from amqproxy.rules.matching.condition import Condition
+from amqproxy.rules.matching.diagnostics import like
+from amqproxy.rules.matching.operations import Name, Unknown, exchanges_of, queues_of, routing_keys_of
+from amqproxy.rules.matching.patterns import Patterns, Predicate, predicate, takes_all
 from amqproxy.rules.quantity import octets
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage
-from amqproxy.rules.wording import like
 
 HEARTBEAT = "heartbeat"
 """No method, but named as if it were one."""

@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from amqproxy.rules.wording import pointed
+from amqproxy.rules.matching.diagnostics import pointed
 
 
 class TextError(ValueError):

@@ -27,9 +27,9 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Array, Field, Table
-from amqproxy.rules.clock_time import ClockTime
-from amqproxy.rules.match import Match, Places, Sizes, at_path, at_pointer, networks
-from amqproxy.rules.names import Source
+from amqproxy.rules.matching.attributes import Source
+from amqproxy.rules.matching.clock_time import ClockTime
+from amqproxy.rules.matching.match import Match, Places, Sizes, at_path, at_pointer, networks
 from amqproxy.rules.seen import Client, Seen
 from amqproxy.rules.verdict import Stage
 from tests.rules.test_judge import command
@@ -353,7 +353,7 @@ def test_paths_into_tables() -> None:
 
 
 def test_the_reference_lists_every_key() -> None:
-    page = (Path(__file__).parent.parent.parent / "docs" / "rules.md").read_text()
+    page = (Path(__file__).parent.parent.parent.parent / "docs" / "rules.md").read_text()
     table = page.partition("## match")[2].partition("### Patterns")[0]
     listed = {key for row in re.findall(r"^\| (`[^|]*) \|", table, re.MULTILINE) for key in re.findall(r"`(\w+)`", row)}
     assert listed == set(Match.__struct_fields__)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from amqproxy.rules.expression import MACROS, TOKEN, path_at
-from amqproxy.rules.names import NAMES, Kind
-from amqproxy.rules.token import TextError, Token, tokens_of
+from amqproxy.rules.matching.attributes import NAMES, Kind
+from amqproxy.rules.matching.expressions import MACROS, TOKEN, path_at
+from amqproxy.rules.matching.tokens import TextError, Token, tokens_of
 
 Type = str | None
 """A word for a type, as `_ARTICLES` has them; None where it is not known."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from amqproxy.rules.names import Source
+from amqproxy.rules.matching.attributes import Source
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage
 

@@ -16,7 +16,7 @@ from amqproxy.broker.exchanges.topic import Topic
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.vhost import VirtualHost
-from amqproxy.rules.pattern import Patterns, exact, glob, predicate, regular_expression, sound, topic
+from amqproxy.rules.matching.patterns import Patterns, exact, glob, predicate, regular_expression, sound, topic
 
 MESSAGE = Message("x", "", bytes(14), b"")
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.rules.token import TextError, Token, tokens_of
+from amqproxy.rules.matching.tokens import TextError, Token, tokens_of
 
 PATTERN = re.compile(r"(?P<blank>\s+)|(?P<word>\w+)|(?P<sign>.)", re.DOTALL)
 

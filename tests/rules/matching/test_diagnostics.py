@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.rules.wording import MAX_SHOWN, like, pointed
+from amqproxy.rules.matching.diagnostics import MAX_SHOWN, like, pointed
 
 
 def test_a_caret_under_the_place() -> None:

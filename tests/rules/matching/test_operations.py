@@ -25,7 +25,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Array, Field, Item, Table
 from amqproxy.rules.access_list import ACTS
-from amqproxy.rules.operations import (
+from amqproxy.rules.matching.operations import (
     METHODS,
     UNKNOWN,
     Name,

@@ -11,9 +11,9 @@ import re
 
 import msgspec
 
-from amqproxy.rules.names import GROUPS, NAMES, Kind, Name
-from amqproxy.rules.token import TextError, Token, tokens_of
-from amqproxy.rules.wording import like
+from amqproxy.rules.matching.attributes import GROUPS, NAMES, Kind, Name
+from amqproxy.rules.matching.diagnostics import like
+from amqproxy.rules.matching.tokens import TextError, Token, tokens_of
 
 MAX_LENGTH = 4096
 """Characters of an expression."""

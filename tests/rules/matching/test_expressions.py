@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.rules.expression import examined
-from amqproxy.rules.token import TextError
+from amqproxy.rules.matching.expressions import examined
+from amqproxy.rules.matching.tokens import TextError
 
 
 @pytest.mark.parametrize(

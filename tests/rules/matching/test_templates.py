@@ -10,7 +10,7 @@ import pytest
 from amqproxy.amqp091.methods import BasicPublish, QueueDeclare
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Array, Table
-from amqproxy.rules.template import Template, as_text
+from amqproxy.rules.matching.templates import Template, as_text
 from amqproxy.rules.verdict import Stage
 from tests.rules.scene import said
 

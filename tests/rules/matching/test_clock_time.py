@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.rules.clock_time import WEEKDAYS, ClockTime, seconds_of_day
+from amqproxy.rules.matching.clock_time import WEEKDAYS, ClockTime, seconds_of_day
 
 times = st.integers(0, 24 * 60).map(lambda minutes: f"{minutes // 60:02}:{minutes % 60:02}")
 

@@ -16,10 +16,10 @@ from amqproxy.amqp091.methods import BasicPublish, QueueDeclare
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.amqp091.wire import Table
-from amqproxy.rules.filters import Filter, FilterFailed, compiled
-from amqproxy.rules.names import NAMES, Source
+from amqproxy.rules.matching.attributes import NAMES, Source
+from amqproxy.rules.matching.filters import Filter, FilterFailed, compiled
+from amqproxy.rules.matching.tokens import TextError
 from amqproxy.rules.seen import Client, Seen
-from amqproxy.rules.token import TextError
 from amqproxy.rules.verdict import Stage
 from tests.amqp091.strategies import tables
 from tests.rules.test_judge import command
@@ -160,7 +160,7 @@ def test_the_library_is_loaded_only_for_an_expression() -> None:
         import sys
         import amqproxy.config, amqproxy.rules.judge
         assert "cel" not in sys.modules and "re2" not in sys.modules
-        from amqproxy.rules.filters import Filter
+        from amqproxy.rules.matching.filters import Filter
         Filter("exchange == 'a'")
         assert "cel" in sys.modules
     """

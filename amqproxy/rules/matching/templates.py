@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from amqproxy.rules.names import NAMES, Kind, Name, Source, plain
+from amqproxy.rules.matching.attributes import NAMES, Kind, Name, Source, plain
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage
 
