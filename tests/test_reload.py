@@ -27,7 +27,7 @@ from amqproxy.control.request_handler import NotReloaded
 from amqproxy.proxy.copyist import Login
 from amqproxy.proxy.upstream import Dialer
 from amqproxy.reload import Reloader, differences, mirror_upstreams
-from amqproxy.rules.allow import Allow
+from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.judge import RuleSet
 
 

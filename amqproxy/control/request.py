@@ -8,7 +8,7 @@ import msgspec
 
 from amqproxy.config import explained
 from amqproxy.control.message_patch import MessagePatch
-from amqproxy.rules.refuse import Way
+from amqproxy.rules.access.refuse import Way
 
 MAX_LINE = 8 * 1024 * 1024
 """Octets of one request: the body of a message may be in it."""

@@ -23,8 +23,8 @@ from amqproxy.proxy.crossing import Crossing
 from amqproxy.proxy.flow import Flow, Waiting
 from amqproxy.proxy.session import Session
 from amqproxy.proxy.strait import Strait
+from amqproxy.rules.access.refuse import WAYS, Refuse, Way
 from amqproxy.rules.judge import RuleSet
-from amqproxy.rules.refuse import WAYS, Refuse, Way
 from amqproxy.rules.rule import Memory
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Verdict

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from amqproxy.rules.acl import AccessList
-from amqproxy.rules.allow import Allow
+from amqproxy.rules.access.acl import AccessList
+from amqproxy.rules.access.allow import Allow
+from amqproxy.rules.access.refuse import Refuse
 from amqproxy.rules.fault import Fault
 from amqproxy.rules.hold import Hold
 from amqproxy.rules.limit import Limit
 from amqproxy.rules.log import Log
 from amqproxy.rules.mirror import Mirror
 from amqproxy.rules.redact import Redact
-from amqproxy.rules.refuse import Refuse
 from amqproxy.rules.rewrite import Rewrite
 from amqproxy.rules.script import Script
 from amqproxy.rules.tag import Tag

@@ -10,15 +10,15 @@ import msgspec
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BY_NAME, ConnectionOpenOk
 from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER, Peer
-from amqproxy.rules.acl import AccessList
-from amqproxy.rules.allow import Allow
+from amqproxy.rules.access.acl import AccessList
+from amqproxy.rules.access.allow import Allow
+from amqproxy.rules.access.refuse import Refuse
 from amqproxy.rules.case import Case
 from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.matching.condition import Condition
 from amqproxy.rules.matching.diagnostics import like
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.matching.patterns import Patterns
-from amqproxy.rules.refuse import Refuse
 from amqproxy.rules.rule import Rule
 from amqproxy.rules.seen import Client, Seen
 from amqproxy.rules.verdict import Stage

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from amqproxy.rules.access_list import Line
-from amqproxy.rules.acl import AccessList
-from amqproxy.rules.allow import Allow
+from amqproxy.rules.access.access_list import Line
+from amqproxy.rules.access.acl import AccessList
+from amqproxy.rules.access.allow import Allow
+from amqproxy.rules.access.refuse import Refuse
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.matching.operations import METHODS
-from amqproxy.rules.refuse import Refuse
 from amqproxy.rules.rule import Rule
 
 _SINGLE = {"exchange": "exchanges", "queue": "queues", "routing_key": "routing_keys"}

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from amqproxy.rules.allow import Allow
+from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.log import Log
 from tests.proxy.stage import Stage, staged

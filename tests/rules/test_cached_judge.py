@@ -23,8 +23,8 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER, Peer
 from amqproxy.amqp091.wire import Table
-from amqproxy.rules.acl import AccessList
-from amqproxy.rules.allow import Allow
+from amqproxy.rules.access.acl import AccessList
+from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.judge import Judge, RuleSet
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.matching.match import Match, Sizes

@@ -6,7 +6,7 @@ import pytest
 
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.rules.allow import Allow
+from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.case import Case
 from amqproxy.rules.matching.clock_time import ClockTime
 from amqproxy.rules.matching.filters import compiled

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from amqproxy.rules.acl import AccessList
-from amqproxy.rules.allow import Allow
+from amqproxy.rules.access.acl import AccessList
+from amqproxy.rules.access.allow import Allow
+from amqproxy.rules.access.refuse import Refuse
 from amqproxy.rules.explanation import Inquiry, explained
 from amqproxy.rules.matching.clock_time import ClockTime
 from amqproxy.rules.matching.match import Match, Sizes
-from amqproxy.rules.refuse import Refuse
 from amqproxy.rules.rule import Rule
 
 RULES: list[Rule] = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amqproxy.amqp091.methods import BasicPublish
-from amqproxy.rules.allow import Allow
+from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.flaw import check
 from amqproxy.rules.matching.match import Match, Sizes
 from amqproxy.rules.rule import Memory, Rule

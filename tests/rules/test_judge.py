@@ -15,7 +15,7 @@ from amqproxy.amqp091.methods import BasicConsume, BasicDeliver, BasicPublish, M
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Table
-from amqproxy.rules.allow import Allow
+from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.case import Case
 from amqproxy.rules.judge import MAX_KNOWN, Judge, RuleSet
 from amqproxy.rules.known import MAX_OCTETS

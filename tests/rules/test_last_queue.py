@@ -19,10 +19,10 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.amqp091.wire import Table
-from amqproxy.rules.allow import Allow
+from amqproxy.rules.access.allow import Allow
+from amqproxy.rules.access.refuse import Refuse
 from amqproxy.rules.judge import Judge, RuleSet
 from amqproxy.rules.matching.match import Match
-from amqproxy.rules.refuse import Refuse
 from amqproxy.rules.rule import Rule
 from tests.rules.scene import GUEST, rule
 from tests.rules.test_judge import command, judged

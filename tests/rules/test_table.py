@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amqproxy.amqp091.methods import BasicDeliver, BasicPublish, ExchangeBind, QueueDeclare
 from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.rules.allow import Allow
+from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.rule import Rule

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.rules.access_list import ACTS, Line, parse
+from amqproxy.rules.access.access_list import ACTS, Line, parse
 from amqproxy.rules.matching.operations import UNKNOWN, Operation
 from amqproxy.rules.matching.tokens import TextError
 

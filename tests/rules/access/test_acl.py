@@ -22,7 +22,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.amqp091.wire import Array, Field, Item, Table
-from amqproxy.rules.acl import MAX_KNOWN, AccessList
+from amqproxy.rules.access.acl import MAX_KNOWN, AccessList
 from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.seen import ChannelFacts, Client, Seen

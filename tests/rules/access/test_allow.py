@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.rules.allow import Allow
+from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.rule import Memory
 from amqproxy.rules.seen import Client, Seen
 from amqproxy.rules.verdict import Verdict
