@@ -15,7 +15,7 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
-from amqproxy.rules.edit import PROPERTIES, Edit, as_letter
+from amqproxy.rules.rewriting.edit import PROPERTIES, Edit, as_letter
 from amqproxy.rules.seen import Seen
 
 UNEDITABLE = frozenset({"delivery_tag", "multiple", "no_wait", "consumer_tag"})

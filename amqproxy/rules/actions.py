@@ -10,8 +10,8 @@ from amqproxy.rules.hold import Hold
 from amqproxy.rules.limit import Limit
 from amqproxy.rules.log import Log
 from amqproxy.rules.mirror import Mirror
-from amqproxy.rules.redact import Redact
-from amqproxy.rules.rewrite import Rewrite
+from amqproxy.rules.rewriting.redact import Redact
+from amqproxy.rules.rewriting.rewrite import Rewrite
 from amqproxy.rules.script import Script
 from amqproxy.rules.tag import Tag
 

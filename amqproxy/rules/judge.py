@@ -31,8 +31,8 @@ from amqproxy.rules.last_queue import LastQueues
 from amqproxy.rules.matching.attributes import method_name
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.outcome import Count, Counts, Outcome, outcome
-from amqproxy.rules.redact import Redact
 from amqproxy.rules.reply_text import reply_text
+from amqproxy.rules.rewriting.redact import Redact
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import BodyTooLarge, ChannelFacts, Client, Seen
 from amqproxy.rules.sendable import check_verdict

@@ -10,8 +10,8 @@ import msgspec.structs
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.wire import Table
-from amqproxy.rules.edit import Edit
-from amqproxy.rules.renaming import Renaming
+from amqproxy.rules.rewriting.edit import Edit
+from amqproxy.rules.rewriting.renaming import Renaming
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.short_string import check_short_string

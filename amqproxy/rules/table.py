@@ -9,7 +9,7 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.rules.case import Case
 from amqproxy.rules.last_queue import MAY_LEAVE_QUEUE_OUT
 from amqproxy.rules.matching.match import HEARTBEAT
-from amqproxy.rules.name_places import MESSAGES
+from amqproxy.rules.rewriting.name_fields import MESSAGES
 from amqproxy.rules.verdict import Stage
 
 MAX_EXCHANGES = 1024

@@ -13,7 +13,7 @@ from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.selection import Selection
 from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.matching.filters import Filter
-from amqproxy.rules.redact import Redact
+from amqproxy.rules.rewriting.redact import Redact
 from amqproxy.rules.rule import Memory
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Verdict

@@ -6,8 +6,8 @@ import pytest
 
 from amqproxy.amqp091.methods import ConnectionStartOk
 from amqproxy.amqp091.wire import Field, Table
-from amqproxy.rules.login import rewritten
-from amqproxy.rules.secret import Secret
+from amqproxy.rules.rewriting.login import rewritten
+from amqproxy.rules.rewriting.secret import Secret
 
 AMQPLAIN = Table([Field("LOGIN", "S", "app"), Field("x", "B", 1), Field("PASSWORD", "S", "app-pw")]).octets
 OCTETS = Table([Field("LOGIN", "x", b"app"), Field("PASSWORD", "x", b"app-pw")]).octets

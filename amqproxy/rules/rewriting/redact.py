@@ -9,10 +9,17 @@ import msgspec
 import msgspec.structs
 
 from amqproxy.amqp091.methods import BY_NAME
-from amqproxy.rules.edit import PROPERTIES
-from amqproxy.rules.masking import MAX_MASK, masked_json, masked_properties, masked_table, masked_text, pointer
 from amqproxy.rules.matching.patterns import Predicate, predicate, regular_expression, sound
-from amqproxy.rules.name_places import MESSAGES
+from amqproxy.rules.rewriting.edit import PROPERTIES
+from amqproxy.rules.rewriting.masking import (
+    MAX_MASK,
+    masked_json,
+    masked_properties,
+    masked_table,
+    masked_text,
+    pointer,
+)
+from amqproxy.rules.rewriting.name_fields import MESSAGES
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage, Verdict

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.methods import BasicPublish
-from amqproxy.rules.renaming import MAX_NAMES, Renaming, UsedNames, check_groups
+from amqproxy.rules.rewriting.renaming import MAX_NAMES, Renaming, UsedNames, check_groups
 from tests.rules.scene import said
 
 SEEN = said(BasicPublish())

@@ -10,7 +10,7 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.methods import ConnectionStartOk
 from amqproxy.amqp091.wire import Field, Table
 from amqproxy.rules.introduction import text_of_login
-from amqproxy.rules.secret import Secret
+from amqproxy.rules.rewriting.secret import Secret
 
 _PLAIN, _AMQPLAIN = "PLAIN", "AMQPLAIN"
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.rules.matching.patterns import regular_expression
-from amqproxy.rules.substitution import Substitution, TooMuchWork
+from amqproxy.rules.rewriting.substitution import Substitution, TooMuchWork
 
 
 def substituted(pattern: str, template: str, text: str) -> str:
@@ -73,7 +73,7 @@ class Counting:
 
 @pytest.mark.parametrize("count", [100, 10_000])
 def test_each_match_is_looked_for_once(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("amqproxy.rules.substitution.thread_time", lambda: 0.0)
+    monkeypatch.setattr("amqproxy.rules.rewriting.substitution.thread_time", lambda: 0.0)
     expression = Counting("[0-9]")
     assert Substitution(expression, "-").applied(b"7." * count) == b"-." * count
     assert (expression.asked, expression.matches) == (1, count)
@@ -94,7 +94,7 @@ def test_what_would_be_too_much_work_is_given_up(monkeypatch: pytest.MonkeyPatch
         looks += 1
         return looks * 0.03
 
-    monkeypatch.setattr("amqproxy.rules.substitution.thread_time", clock)
+    monkeypatch.setattr("amqproxy.rules.rewriting.substitution.thread_time", clock)
     expression = Counting("a.*z|a")
     with pytest.raises(TooMuchWork):
         Substitution(expression, "-").applied(b"a" * 10_000)

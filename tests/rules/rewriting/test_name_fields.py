@@ -27,7 +27,7 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Array, Field, Item, Table
-from amqproxy.rules.name_places import FIELDS, Noun, renamed, renamed_properties, renamed_text
+from amqproxy.rules.rewriting.name_fields import FIELDS, Noun, renamed, renamed_properties, renamed_text
 from tests.amqp091 import strategies
 
 LETTERS = {

@@ -8,7 +8,7 @@ import pickle
 import msgspec
 import pytest
 
-from amqproxy.rules.secret import Secret
+from amqproxy.rules.rewriting.secret import Secret
 
 
 def test_only_reveal_reveals() -> None:

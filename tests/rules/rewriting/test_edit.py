@@ -12,7 +12,7 @@ from hypothesis import given
 from amqproxy.amqp091.methods import BasicConsume, BasicPublish, BasicQos, Method, QueueDeclare
 from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
 from amqproxy.amqp091.wire import Field, Table
-from amqproxy.rules.edit import FIELDS, Edit, check_fields, check_properties
+from amqproxy.rules.rewriting.edit import FIELDS, Edit, check_fields, check_properties
 from amqproxy.rules.verdict import Stage
 from tests.amqp091 import strategies
 from tests.rules.scene import said

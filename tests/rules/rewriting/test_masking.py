@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 
 from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
 from amqproxy.amqp091.wire import Array, Field, Item, Table
-from amqproxy.rules.masking import masked_json, masked_properties, masked_table, masked_text, pointer, unescaped
 from amqproxy.rules.matching.patterns import predicate, regular_expression
+from amqproxy.rules.rewriting.masking import (
+    masked_json,
+    masked_properties,
+    masked_table,
+    masked_text,
+    pointer,
+    unescaped,
+)
 from tests.amqp091 import strategies
 
 
@@ -146,5 +153,5 @@ def test_without_escapes_json_means_what_it_meant(value: Any, is_ascii: bool) ->
 
 def test_a_text_with_too_much_to_mask_is_masked_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(1000))
-    monkeypatch.setattr("amqproxy.rules.substitution.thread_time", lambda: next(clock))
+    monkeypatch.setattr("amqproxy.rules.rewriting.substitution.thread_time", lambda: next(clock))
     assert masked_text("1a" * 100, [regular_expression("[0-9]")], "***") == "***"

@@ -24,21 +24,21 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER, Peer
 from amqproxy.amqp091.wire import Table
-from amqproxy.rules import login, name_places, trace_context
-from amqproxy.rules.body_edit import BodyEdit
-from amqproxy.rules.edit import Edit, check_fields, check_properties
 from amqproxy.rules.matching.match import Places
 from amqproxy.rules.matching.operations import ALTERNATE_EXCHANGE, UNKNOWN, dead_letters, texts
 from amqproxy.rules.matching.patterns import exact
-from amqproxy.rules.name_places import CLOSES, MESSAGES, Noun, Rename
-from amqproxy.rules.renaming import Renaming, UsedNames, put
 from amqproxy.rules.reply_text import cut
 from amqproxy.rules.resources import Resources
+from amqproxy.rules.rewriting import login, name_fields, trace_context
+from amqproxy.rules.rewriting.body_edit import BodyEdit
+from amqproxy.rules.rewriting.edit import Edit, check_fields, check_properties
+from amqproxy.rules.rewriting.name_fields import CLOSES, MESSAGES, Noun, Rename
+from amqproxy.rules.rewriting.renaming import Renaming, UsedNames, put
+from amqproxy.rules.rewriting.secret import Secret
+from amqproxy.rules.rewriting.tuning import Tuning
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.scripting import Context
-from amqproxy.rules.secret import Secret
 from amqproxy.rules.seen import Seen
-from amqproxy.rules.tuning import Tuning
 from amqproxy.rules.verdict import Close, Stage, Verdict
 
 Follow = Literal["arguments", "reply_to", "copies", "deaths", "texts"]
@@ -122,7 +122,7 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
     def _methods(self) -> frozenset[str]:
         found: set[str] = set()
         for name, method in BY_NAME.items():
-            nouns = {noun for _, noun in name_places.FIELDS.get(name, ())}
+            nouns = {noun for _, noun in name_fields.FIELDS.get(name, ())}
             if name in MESSAGES and Noun.ROUTING_KEY in nouns:
                 nouns.add(Noun.QUEUE)  # by way of the default exchange
             if name == "queue.declare" or name == "exchange.declare":
@@ -283,7 +283,7 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
         if isinstance(method, ConnectionUpdateSecret) and self._password is not None:
             return msgspec.structs.replace(method, new_secret=self._password.reveal().encode())
         if seen.is_from_client and self._renamings and method.name not in RECALLED:
-            method = name_places.renamed(method, self._there(seen, memory), in_arguments="arguments" in self.follows)
+            method = name_fields.renamed(method, self._there(seen, memory), in_arguments="arguments" in self.follows)
         if self.arguments is not None and hasattr(method, "arguments"):
             arguments = self.arguments.of_table(method.arguments, seen)
             if arguments is not method.arguments:
@@ -307,7 +307,7 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
     def _changed_properties(self, old: Properties, method: Method, seen: Seen, memory: Memory) -> Properties:
         properties = old
         if seen.is_from_client and self._is_in_properties:
-            properties = name_places.renamed_properties(
+            properties = name_fields.renamed_properties(
                 properties,
                 getattr(method, "exchange", ""),
                 self._there(seen, memory),
@@ -359,7 +359,7 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
     @cached_property
     def _restored_methods(self) -> frozenset[str]:
         found = set()
-        for name, places in name_places.FIELDS.items():
+        for name, places in name_fields.FIELDS.items():
             nouns = {noun for _, noun in places}
             if name in MESSAGES:
                 nouns.add(Noun.QUEUE)
@@ -395,13 +395,13 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
             return Verdict(command=command.altered(msgspec.structs.replace(method, consumer_tag=new_tag)))
         rename = self._back(seen, memory)
         if method.name in CLOSES:
-            text = name_places.renamed_text(method.reply_text, rename)
+            text = name_fields.renamed_text(method.reply_text, rename)
             new = method if text == method.reply_text else msgspec.structs.replace(method, reply_text=text)
             return Verdict(command=_altered(command, new))
-        new = name_places.renamed(method, rename, is_back=True)
+        new = name_fields.renamed(method, rename, is_back=True)
         properties = None
         if command.header is not None and self._is_back_in_properties and self._may_bear_names(command):
-            properties = name_places.renamed_properties(
+            properties = name_fields.renamed_properties(
                 command.properties,
                 getattr(new, "exchange", ""),
                 rename,

@@ -15,11 +15,11 @@ import msgspec.structs
 from amqproxy.rules import code
 from amqproxy.rules.matching.patterns import regular_expression
 from amqproxy.rules.matching.templates import Template
-from amqproxy.rules.renaming import check_groups
 from amqproxy.rules.resources import Resources
+from amqproxy.rules.rewriting.renaming import check_groups
+from amqproxy.rules.rewriting.substitution import Substitution, TooMuchWork
 from amqproxy.rules.scripting import Context
 from amqproxy.rules.seen import Seen
-from amqproxy.rules.substitution import Substitution, TooMuchWork
 
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 _encode = msgspec.json.Encoder(decimal_format="number").encode

@@ -13,9 +13,9 @@ import msgspec.structs
 
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Array, Field, Table
-from amqproxy.rules.edit import PROPERTIES
 from amqproxy.rules.matching.patterns import Predicate
-from amqproxy.rules.substitution import Substitution, TooMuchWork
+from amqproxy.rules.rewriting.edit import PROPERTIES
+from amqproxy.rules.rewriting.substitution import Substitution, TooMuchWork
 
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 _encode = msgspec.json.Encoder(decimal_format="number").encode

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from amqproxy.amqp091.methods import BasicPublish
-from amqproxy.rules.body_edit import BodyEdit
 from amqproxy.rules.code import CodeError
+from amqproxy.rules.rewriting.body_edit import BodyEdit
 from amqproxy.rules.scripting import Context
 from amqproxy.rules.seen import BodyTooLarge
 from tests.rules.scene import Shelf, said

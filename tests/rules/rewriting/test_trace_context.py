@@ -7,7 +7,7 @@ import random
 import pytest
 
 from amqproxy.amqp091.wire import Field, Table
-from amqproxy.rules.trace_context import begun, is_valid
+from amqproxy.rules.rewriting.trace_context import begun, is_valid
 
 VALID = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amqproxy.amqp091.methods import ConnectionTune, ConnectionTuneOk
-from amqproxy.rules.tuning import Tuning
+from amqproxy.rules.rewriting.tuning import Tuning
 
 
 @pytest.mark.parametrize(
