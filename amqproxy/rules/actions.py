@@ -7,7 +7,7 @@ from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.access.refuse import Refuse
 from amqproxy.rules.fault import Fault
 from amqproxy.rules.hold import Hold
-from amqproxy.rules.limit import Limit
+from amqproxy.rules.limits.limit import Limit
 from amqproxy.rules.log import Log
 from amqproxy.rules.mirror import Mirror
 from amqproxy.rules.rewriting.redact import Redact

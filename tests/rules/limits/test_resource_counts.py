@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
-from amqproxy.rules.inventory import Inventory, Stock
+from amqproxy.rules.limits.resource_counts import Inventory, Stock
 
 
 def test_what_goes_with_a_channel_and_what_goes_with_the_session() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.rules.token_bucket import FORGOTTEN_AT_ONCE, Buckets, TokenBucket
+from amqproxy.rules.limits.token_bucket import FORGOTTEN_AT_ONCE, Buckets, TokenBucket
 
 rates = st.floats(0.1, 1000)
 bursts = st.floats(1, 1000)

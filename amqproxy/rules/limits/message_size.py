@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from amqproxy.rules.measure import Measure
-from amqproxy.rules.overrun import overrun
-from amqproxy.rules.pace import PUBLISHED
+from amqproxy.rules.limits.limit_exceeded import overrun
+from amqproxy.rules.limits.limit_kind import Measure
+from amqproxy.rules.limits.rate_limit import PUBLISHED
 from amqproxy.rules.rule import Memory
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage, Verdict

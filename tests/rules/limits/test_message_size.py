@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amqproxy.rules.seen import ChannelFacts
-from tests.rules.test_limit import limit
+from tests.rules.limits.test_limit import limit
 from tests.rules.timeline import Timeline
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from amqproxy.rules.limit import Limit
-from tests.rules.test_limit import limit
+from amqproxy.rules.limits.limit import Limit
+from tests.rules.limits.test_limit import limit
 from tests.rules.timeline import Timeline
 
 COUNTED = [

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from amqproxy.rules.limit import Limit
+from amqproxy.rules.limits.limit import Limit
 from tests.rules.timeline import Timeline
 
 
