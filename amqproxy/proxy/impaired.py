@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Sequence
 
 import trio
 
-from amqproxy.rules.delay_line import DelayLine, End, Pass, Wait
+from amqproxy.rules.faults.delay_line import DelayLine, End, Pass, Wait
 from amqproxy.rules.verdict import Impairment
 from amqproxy.sockets.transport import Transport, TransportBroken
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from amqproxy.rules.access.acl import AccessList
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.access.refuse import Refuse
-from amqproxy.rules.fault import Fault
+from amqproxy.rules.faults.fault import Fault
 from amqproxy.rules.hold import Hold
 from amqproxy.rules.limits.limit import Limit
 from amqproxy.rules.log import Log

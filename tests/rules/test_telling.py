@@ -8,7 +8,7 @@ from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.methods import BasicPublish, ConnectionBlocked, ConnectionStartOk
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.rules.impairments import Bandwidth
+from amqproxy.rules.faults.impairments import Bandwidth
 from amqproxy.rules.telling import told
 from amqproxy.rules.verdict import Answer, Close, Hold, Insertion, Mirrored, Verdict
 

@@ -9,10 +9,10 @@ import msgspec
 
 from amqproxy.amqp091.transitions import SERVER, Peer
 from amqproxy.rules import quantity
-from amqproxy.rules.command_faults import AnyCommandFault, BlockFault, CancelFault, DropFault, ReorderFault
+from amqproxy.rules.faults.command_faults import AnyCommandFault, BlockFault, CancelFault, DropFault, ReorderFault
+from amqproxy.rules.faults.stream_faults import AnyOctetFault, OctetFault
+from amqproxy.rules.faults.trigger import Occasions
 from amqproxy.rules.matching.match import HEARTBEAT
-from amqproxy.rules.occasions import Occasions
-from amqproxy.rules.octet_faults import AnyOctetFault, OctetFault
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import Client, Seen
 from amqproxy.rules.verdict import Answer, Impairment, Stage, Verdict

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.rules.delay_line import STEP, DelayLine, End, Pass, Wait
-from amqproxy.rules.impairments import Bandwidth, Cutoff, HalfClose, Latency, Reset, Silence, Slicing, SlowClose
+from amqproxy.rules.faults.delay_line import STEP, DelayLine, End, Pass, Wait
+from amqproxy.rules.faults.impairments import Bandwidth, Cutoff, HalfClose, Latency, Reset, Silence, Slicing, SlowClose
 from amqproxy.rules.verdict import Impairment
 
 Out = tuple[float, bytes | End]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.rules.impairments import Bandwidth, Cutoff, HalfClose, Latency, Reset, Silence, Slicing, SlowClose
-from amqproxy.rules.octet_faults import (
+from amqproxy.rules.faults.impairments import Bandwidth, Cutoff, HalfClose, Latency, Reset, Silence, Slicing, SlowClose
+from amqproxy.rules.faults.stream_faults import (
     BandwidthFault,
     HalfCloseFault,
     LatencyFault,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.rules import impairments
+from amqproxy.rules.faults import impairments
 from amqproxy.rules.verdict import Impairment
 
 KINDS = [kind for kind in vars(impairments).values() if isinstance(kind, type) and kind.__base__ is Impairment]

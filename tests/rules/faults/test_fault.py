@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from amqproxy.rules.fault import Fault
+from amqproxy.rules.faults.fault import Fault
 from amqproxy.rules.flaw import check
 from tests.rules.timeline import Timeline
 

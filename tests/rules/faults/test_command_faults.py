@@ -9,7 +9,7 @@ from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.methods import BasicAck, BasicDeliver, BasicPublish, ConnectionBlocked, QueueDeclare
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.rules.command_faults import (
+from amqproxy.rules.faults.command_faults import (
     CLOSABLE,
     DROPPABLE,
     AnyCommandFault,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.rules.occasions import Occasions
+from amqproxy.rules.faults.trigger import Occasions
 
 
 def happened(times: list[float], chances: list[float] | None = None, **when: Any) -> list[float]:

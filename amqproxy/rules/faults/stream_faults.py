@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.rules import quantity
-from amqproxy.rules.impairments import Bandwidth, Cutoff, HalfClose, Latency, Reset, Silence, Slicing, SlowClose
+from amqproxy.rules.faults.impairments import Bandwidth, Cutoff, HalfClose, Latency, Reset, Silence, Slicing, SlowClose
 from amqproxy.rules.quantity import octets
 from amqproxy.rules.verdict import Impairment
 
