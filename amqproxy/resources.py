@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from amqproxy.rules.code import fault
+from amqproxy.rules.scripting.script_loader import fault
 
 MAX_OCTETS = 4 * 1024 * 1024
 """The largest file that is taken in: scripts and passwords are small."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from amqproxy.config import load
-from amqproxy.rules import code
+from amqproxy.rules.scripting import script_loader
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGES = [*DOCS.glob("rules*.md"), *(DOCS / "rules").glob("*.md")]
@@ -46,4 +46,4 @@ def test_the_script_on_the_page_is_the_one_in_the_file() -> None:
     ]
     source = (DOCS / "rules" / "orders.py").read_text()
     assert shown == source
-    assert sorted(code.hooks(source, "orders.py")) == ["load", "publish", "queue_declare"]
+    assert sorted(script_loader.hooks(source, "orders.py")) == ["load", "publish", "queue_declare"]

@@ -12,7 +12,7 @@ from amqproxy.rules.log import Log
 from amqproxy.rules.mirror import Mirror
 from amqproxy.rules.rewriting.redact import Redact
 from amqproxy.rules.rewriting.rewrite import Rewrite
-from amqproxy.rules.script import Script
+from amqproxy.rules.scripting.script import Script
 from amqproxy.rules.tag import Tag
 
 AnyRule = AccessList | Allow | Fault | Hold | Limit | Log | Mirror | Redact | Refuse | Rewrite | Script | Tag

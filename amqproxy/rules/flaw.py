@@ -12,7 +12,7 @@ from amqproxy.rules.matching.attributes import NAMES, Source
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.matching.match import HEARTBEAT
 from amqproxy.rules.rule import Memory, Rule
-from amqproxy.rules.script import Script
+from amqproxy.rules.scripting.script import Script
 from amqproxy.rules.seen import Client, Seen
 from amqproxy.rules.sendable import Unsendable, check_verdict
 

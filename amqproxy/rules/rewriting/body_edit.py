@@ -12,13 +12,13 @@ import jsonpointer
 import msgspec
 import msgspec.structs
 
-from amqproxy.rules import code
 from amqproxy.rules.matching.patterns import regular_expression
 from amqproxy.rules.matching.templates import Template
 from amqproxy.rules.resources import Resources
 from amqproxy.rules.rewriting.renaming import check_groups
 from amqproxy.rules.rewriting.substitution import Substitution, TooMuchWork
-from amqproxy.rules.scripting import Context
+from amqproxy.rules.scripting import script_loader
+from amqproxy.rules.scripting.api import Context
 from amqproxy.rules.seen import Seen
 
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
@@ -96,7 +96,7 @@ class BodyEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     def resolved(self, resources: Resources) -> Self:
         if not self.call:
             return self
-        function, file = code.function(self.call, resources)
+        function, file = script_loader.function(self.call, resources)
         edit = msgspec.structs.replace(self)
         edit.__dict__.update(function=function, file=file)
         return edit
@@ -139,11 +139,11 @@ class BodyEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         function: Callable[[bytes, Context], Any] | None = self.__dict__.get("function")
         if function is None:
             raise ValueError(f"{self.call} has not been loaded")
-        new = code.called(function, self.__dict__["file"], body, context)
+        new = script_loader.called(function, self.__dict__["file"], body, context)
         if isinstance(new, str):
             return new.encode("utf-8", "surrogateescape")
         if not isinstance(new, (bytes, bytearray, memoryview)):
-            raise code.CodeError(f"{self.call} returned a {type(new).__name__}, and not octets or text")
+            raise script_loader.CodeError(f"{self.call} returned a {type(new).__name__}, and not octets or text")
         return bytes(new)
 
     @cached_property

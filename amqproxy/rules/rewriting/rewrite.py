@@ -37,7 +37,7 @@ from amqproxy.rules.rewriting.renaming import Renaming, UsedNames, put
 from amqproxy.rules.rewriting.secret import Secret
 from amqproxy.rules.rewriting.tuning import Tuning
 from amqproxy.rules.rule import Memory, Rule
-from amqproxy.rules.scripting import Context
+from amqproxy.rules.scripting.api import Context
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Close, Stage, Verdict
 

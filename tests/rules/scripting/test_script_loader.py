@@ -7,12 +7,12 @@ import json
 import pytest
 
 from amqproxy.amqp091.methods import BY_NAME
-from amqproxy.rules import code
+from amqproxy.rules.scripting import script_loader
 from tests.rules.scene import Shelf
 
 
 def test_every_method_has_a_hook_of_its_own() -> None:
-    assert sorted(code.HOOKS.values()) == sorted(BY_NAME)
+    assert sorted(script_loader.HOOKS.values()) == sorted(BY_NAME)
     for name, method in {
         "publish": "basic.publish",
         "get_ok": "basic.get-ok",
@@ -23,13 +23,13 @@ def test_every_method_has_a_hook_of_its_own() -> None:
         "tx_commit": "tx.commit",
         "recover_async": "basic.recover-async",
     }.items():
-        assert code.HOOKS[name] == method
-    assert all(name.isidentifier() for name in code.HOOKS)
-    assert not {code.LOAD, code.ANY} & code.HOOKS.keys()
+        assert script_loader.HOOKS[name] == method
+    assert all(name.isidentifier() for name in script_loader.HOOKS)
+    assert not {script_loader.LOAD, script_loader.ANY} & script_loader.HOOKS.keys()
 
 
 def test_functions_of_a_script() -> None:
-    found = code.hooks(
+    found = script_loader.hooks(
         "from json import dumps\n"
         "LIMIT = 5\n"
         "def load(context): pass\n"
@@ -62,24 +62,24 @@ def test_functions_of_a_script() -> None:
     ],
 )
 def test_faults_are_told_by_their_line(source: str, reason: str) -> None:
-    with pytest.raises(code.CodeError, match=reason):
-        code.hooks(source, "r.py")
+    with pytest.raises(script_loader.CodeError, match=reason):
+        script_loader.hooks(source, "r.py")
 
 
 def test_what_may_be_logged_of_a_fault_is_not_what_a_peer_said() -> None:
-    with pytest.raises(code.CodeError) as caught:
-        code.module("\nraise ValueError('card 1234')", "r.py")
+    with pytest.raises(script_loader.CodeError) as caught:
+        script_loader.module("\nraise ValueError('card 1234')", "r.py")
     assert (str(caught.value), caught.value.outline) == ("r.py:2: ValueError: card 1234", "r.py:2: ValueError")
-    assert code.fault(caught.value, "other.py") is caught.value
+    assert script_loader.fault(caught.value, "other.py") is caught.value
 
 
 def test_a_function_by_its_name() -> None:
     shelf = Shelf(
         {"lib/own.py": "def double(body, context):\n    return body * 2\n"}, functions={"json:dumps": json.dumps}
     )
-    found, file = code.function("lib/own.py:double", shelf)
+    found, file = script_loader.function("lib/own.py:double", shelf)
     assert (found(b"x", None), file) == (b"xx", "lib/own.py")
-    assert code.function("json:dumps", shelf)[0] is json.dumps
+    assert script_loader.function("json:dumps", shelf)[0] is json.dumps
     for name, reason in (
         ("double", "not of the form"),
         ("lib/own.py:", "not of the form"),
@@ -88,4 +88,4 @@ def test_a_function_by_its_name() -> None:
         ("json:nothing", "there is no json:nothing"),
     ):
         with pytest.raises(ValueError, match=reason):
-            code.function(name, shelf)
+            script_loader.function(name, shelf)

@@ -6,9 +6,9 @@ import pytest
 
 from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.methods import BY_NAME, BasicAck, BasicPublish, QueueDeclare
-from amqproxy.rules.code import CodeError
 from amqproxy.rules.judge import RuleSet
-from amqproxy.rules.script import Script
+from amqproxy.rules.scripting.script import Script
+from amqproxy.rules.scripting.script_loader import CodeError
 from amqproxy.rules.verdict import Answer, Close, Stage
 from tests.rules.scene import GUEST, Shelf, decided, left, memory, passes, rule, said
 

@@ -8,10 +8,10 @@ from typing import Any, Literal
 import msgspec.structs
 
 from amqproxy.amqp091.methods import BY_NAME
-from amqproxy.rules import code
 from amqproxy.rules.resources import Resources
 from amqproxy.rules.rule import Memory, Rule
-from amqproxy.rules.scripting import Context
+from amqproxy.rules.scripting import script_loader
+from amqproxy.rules.scripting.api import Context
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.sendable import Unsendable, check_types
 from amqproxy.rules.verdict import Stage, Verdict
@@ -38,9 +38,9 @@ class Script(Rule, frozen=True, tag="script"):
     def methods(self) -> frozenset[str] | None:
         if not self.hooks:
             return None  # which it has is known once the file has been read
-        if code.ANY in self.hooks:
+        if script_loader.ANY in self.hooks:
             return frozenset(BY_NAME)
-        return frozenset(code.HOOKS[name] for name in self.hooks if name in code.HOOKS)
+        return frozenset(script_loader.HOOKS[name] for name in self.hooks if name in script_loader.HOOKS)
 
     @property
     def hooks(self) -> Mapping[str, Callable[..., Any]]:
@@ -49,12 +49,14 @@ class Script(Rule, frozen=True, tag="script"):
         return found
 
     def resolved(self, resources: Resources) -> Rule:
-        hooks = code.hooks(resources.text(self.file), self.file)
+        hooks = script_loader.hooks(resources.text(self.file), self.file)
         rule = msgspec.structs.replace(self)
-        by_method = {code.HOOKS[name]: hook for name, hook in hooks.items() if name in code.HOOKS}
+        by_method = {script_loader.HOOKS[name]: hook for name, hook in hooks.items() if name in script_loader.HOOKS}
         rule.__dict__.update(hooks_of_file=hooks, hooks_by_method=by_method, shared_by_all={})
-        if code.LOAD in hooks:
-            code.called(hooks[code.LOAD], self.file, Context(self.name, shared=rule.__dict__["shared_by_all"]))
+        if script_loader.LOAD in hooks:
+            script_loader.called(
+                hooks[script_loader.LOAD], self.file, Context(self.name, shared=rule.__dict__["shared_by_all"])
+            )
         return rule
 
     def continues(self, old: Rule) -> bool:
@@ -71,18 +73,22 @@ class Script(Rule, frozen=True, tag="script"):
         hooks = self.hooks
         if not hooks:
             raise ValueError(f"{self.file} has not been loaded")
-        hook = self.__dict__["hooks_by_method"].get(seen.command.method.name) or hooks.get(code.ANY)
+        hook = self.__dict__["hooks_by_method"].get(seen.command.method.name) or hooks.get(script_loader.ANY)
         if hook is None:
             return Verdict(command=seen.command)
-        verdict = code.called(hook, self.file, seen.command, Context(self.name, seen, memory.shared, memory.own))
+        verdict = script_loader.called(
+            hook, self.file, seen.command, Context(self.name, seen, memory.shared, memory.own)
+        )
         if verdict is None:
             return Verdict(command=seen.command)
         line = hook.__code__.co_firstlineno
         if not isinstance(verdict, Verdict):
             kind = type(verdict).__name__
-            raise code.CodeError(f"{self.file}:{line}: `{hook.__name__}` returned a {kind}, not a Verdict or None")
+            raise script_loader.CodeError(
+                f"{self.file}:{line}: `{hook.__name__}` returned a {kind}, not a Verdict or None"
+            )
         try:
             check_types(verdict)
         except Unsendable as error:
-            raise code.CodeError(f"{self.file}:{line}: `{hook.__name__}`: {error}") from None
+            raise script_loader.CodeError(f"{self.file}:{line}: `{hook.__name__}`: {error}") from None
         return verdict
