@@ -11,7 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.judge import RuleSet
-from amqproxy.rules.log import Log
+from amqproxy.rules.observing.log import Log
 from tests.proxy.stage import Stage, staged
 from tests.proxy.words import octets
 

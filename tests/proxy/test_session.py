@@ -21,10 +21,10 @@ from amqproxy.config import Limits, ServerTLS
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.access.refuse import Refuse
-from amqproxy.rules.hold import Hold
 from amqproxy.rules.judge import RuleSet
-from amqproxy.rules.log import Log
 from amqproxy.rules.matching.match import Match
+from amqproxy.rules.observing.hold import Hold
+from amqproxy.rules.observing.log import Log
 from amqproxy.rules.verdict import Close, Verdict
 from amqproxy.sockets.tls import server_context
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport

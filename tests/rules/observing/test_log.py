@@ -14,8 +14,8 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import Properties
 from amqproxy.rules.judge import RuleSet
-from amqproxy.rules.log import MAX_TEXT
 from amqproxy.rules.matching.attributes import SECRETS
+from amqproxy.rules.observing.log import MAX_TEXT
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage, Verdict
 from amqproxy.taps import record
