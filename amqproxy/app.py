@@ -35,7 +35,7 @@ from amqproxy.proxy.mirrors import Mirrors
 from amqproxy.proxy.selection import Selection
 from amqproxy.proxy.upstream import Dialer
 from amqproxy.reload import Reloader, mirror_upstreams, renew_certificates
-from amqproxy.rules.judge import RuleSet
+from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.sockets.tls import server_context
 from amqproxy.sockets.transport import SocketTransport, Transport

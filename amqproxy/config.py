@@ -22,7 +22,7 @@ from amqproxy.hints import hint
 from amqproxy.quantities import numbered
 from amqproxy.resources import ConfigResources
 from amqproxy.rules.actions import AnyRule
-from amqproxy.rules.flaw import check
+from amqproxy.rules.engine.validation import check
 from amqproxy.rules.observing.mirror import Mirror
 from amqproxy.rules.quantity import duration, may_be_text, size
 from amqproxy.source_lines import line_of, path_of

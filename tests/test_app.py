@@ -33,7 +33,7 @@ from amqproxy.control.control_client import ControlClient
 from amqproxy.control.request import RequestError
 from amqproxy.printing import TELLING_INTERVAL, Printing
 from amqproxy.rules.access.refuse import Refuse
-from amqproxy.rules.judge import RuleSet
+from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.match import Match
 from amqproxy.taps.metrics import Metrics as Prometheus
 from amqproxy.taps.record import Record

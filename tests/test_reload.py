@@ -28,7 +28,7 @@ from amqproxy.proxy.copyist import Login
 from amqproxy.proxy.upstream import Dialer
 from amqproxy.reload import Reloader, differences, mirror_upstreams
 from amqproxy.rules.access.allow import Allow
-from amqproxy.rules.judge import RuleSet
+from amqproxy.rules.engine.evaluator import RuleSet
 
 
 @pytest.fixture(autouse=True)

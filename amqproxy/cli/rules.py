@@ -28,7 +28,7 @@ def check(*files: Path, strict: Annotated[bool, Parameter(negative="")] = False)
         Fail where there is something to warn of.
     """
     from amqproxy.config import load
-    from amqproxy.rules.loopholes import loopholes
+    from amqproxy.rules.engine.rule_warnings import loopholes
 
     if not files:
         raise Failure("rules check: name a file", MISUSED)
@@ -129,8 +129,8 @@ def explain(
     """
     from amqproxy.amqp091.transitions import Peer
     from amqproxy.config import load
-    from amqproxy.rules.explanation import Inquiry
-    from amqproxy.rules.explanation import explained as in_words
+    from amqproxy.rules.engine.explanation import Inquiry
+    from amqproxy.rules.engine.explanation import explained as in_words
 
     said = {"user": user, "vhost": vhost, "client.address": address, "exchange": exchange, "queue": queue}
     said |= {"routing_key": routing_key, "consumer_tag": consumer_tag}

@@ -9,7 +9,7 @@ import structlog
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.rules.outcome import outcome
+from amqproxy.rules.engine.outcome import outcome
 from amqproxy.rules.seen import Client
 from amqproxy.rules.verdict import Verdict
 

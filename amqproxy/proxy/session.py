@@ -40,8 +40,8 @@ from amqproxy.proxy.mirrors import Mirrors
 from amqproxy.proxy.rule_log import RuleLog
 from amqproxy.proxy.tunnel import Tunnel
 from amqproxy.proxy.upstream import Unreachable
+from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.introduction import introduced
-from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.seen import Client
 from amqproxy.rules.verdict import Impairment, Mirrored, Verdict
 from amqproxy.sockets.transport import StreamTransport, Transport, TransportBroken

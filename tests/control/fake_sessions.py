@@ -9,7 +9,7 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.properties import Properties
 from amqproxy.control.request_handler import NotReloaded, RequestHandler
-from amqproxy.rules.judge import RuleSet
+from amqproxy.rules.engine.evaluator import RuleSet
 from tests.proxy.stage import OPEN, Stage, staged
 from tests.rules.scene import rule
 

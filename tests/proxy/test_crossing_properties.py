@@ -31,7 +31,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.transitions import CLIENT, REPLIES, SERVER, ChannelState, Peer
 from amqproxy.proxy.judge import Passing
-from amqproxy.rules.known import Known, Spared
+from amqproxy.rules.engine.decision_cache import Known, Spared
 from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict
 from tests.proxy.crossing_transcript import ScriptedJudge, Water, opened
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.rules.access.allow import Allow
-from amqproxy.rules.judge import RuleSet
+from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.observing.log import Log
 from tests.proxy.stage import Stage, staged
 from tests.proxy.words import octets

@@ -16,7 +16,7 @@ from amqproxy.amqp091.frames import HEADER, METHOD, encode_frame
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.proxy.strait import Strait
 from amqproxy.rules.actions import AnyRule
-from amqproxy.rules.judge import RuleSet
+from amqproxy.rules.engine.evaluator import RuleSet
 from tests.proxy.stage import HANDSHAKE, OPEN, Stage, staged
 from tests.proxy.words import method, octets
 

@@ -17,7 +17,7 @@ from amqproxy.proxy import listener as listener_module
 from amqproxy.proxy.account import Account
 from amqproxy.proxy.listener import Server, listen
 from amqproxy.proxy.session import Session
-from amqproxy.rules.judge import RuleSet
+from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.observing.hold import Hold
 from amqproxy.sockets.transport import SocketTransport, Transport

@@ -11,7 +11,7 @@ from amqproxy.amqp091.frames import Frame
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.selection import Selection
-from amqproxy.rules.judge import RuleSet
+from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.rules.rewriting.redact import Redact
 from amqproxy.rules.rule import Memory

@@ -21,7 +21,7 @@ from amqproxy.config import Limits, ServerTLS
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.access.refuse import Refuse
-from amqproxy.rules.judge import RuleSet
+from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.observing.hold import Hold
 from amqproxy.rules.observing.log import Log

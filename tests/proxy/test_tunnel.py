@@ -8,7 +8,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from amqproxy.config import Limits
 from amqproxy.proxy import watchdog
 from amqproxy.rules.access.allow import Allow
-from amqproxy.rules.judge import RuleSet
+from amqproxy.rules.engine.evaluator import RuleSet
 from tests.proxy.stage import Stage, staged
 from tests.proxy.test_session import Audience
 

@@ -17,7 +17,7 @@ from amqproxy.amqp091.methods import ConnectionTuneOk
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.config import Limits
 from amqproxy.proxy import watchdog
-from amqproxy.rules.judge import RuleSet
+from amqproxy.rules.engine.evaluator import RuleSet
 from tests.proxy.stage import HANDSHAKE, Actor, Stage, staged
 from tests.proxy.words import method, octets
 from tests.rules.scene import rule

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import SENDERS
-from amqproxy.rules.judge import RuleSet
+from amqproxy.rules.engine.evaluator import RuleSet
 from tests.amqp091 import strategies
 from tests.rules.scene import GUEST, Shelf, rule, said
 

@@ -13,8 +13,8 @@ from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.methods import BasicAck, BasicDeliver, BasicPublish, QueueDeclare
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.faults.impairments import Latency
-from amqproxy.rules.judge import RuleSet
 from amqproxy.rules.sendable import Unsendable, check_types, check_verdict
 from amqproxy.rules.verdict import Answer, Close, Hold, Impairment, Insertion, Mirrored, Verdict
 from tests.rules.scene import GUEST, Shelf, rule, said

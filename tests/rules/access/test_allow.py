@@ -8,7 +8,7 @@ from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.rule import Memory
 from amqproxy.rules.seen import Client, Seen
 from amqproxy.rules.verdict import Verdict
-from tests.rules.test_judge import command
+from tests.rules.engine.test_evaluator import command
 
 
 def test_it_has_the_last_word() -> None:

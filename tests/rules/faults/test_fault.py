@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from amqproxy.rules.engine.validation import check
 from amqproxy.rules.faults.fault import Fault
-from amqproxy.rules.flaw import check
 from tests.rules.timeline import Timeline
 
 

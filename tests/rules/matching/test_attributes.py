@@ -19,7 +19,7 @@ from amqproxy.rules.matching.attributes import GROUPS, NAMES, Kind, Source, plai
 from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Stage
 from tests.amqp091.strategies import items, methods, properties
-from tests.rules.test_judge import command
+from tests.rules.engine.test_evaluator import command
 
 CLIENT_FACTS = Client(
     address="10.0.0.1",

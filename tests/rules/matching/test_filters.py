@@ -22,7 +22,7 @@ from amqproxy.rules.matching.tokens import TextError
 from amqproxy.rules.seen import Client, Seen
 from amqproxy.rules.verdict import Stage
 from tests.amqp091.strategies import tables
-from tests.rules.test_judge import command
+from tests.rules.engine.test_evaluator import command
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_large_table_takes_a_time_that_is_linear_in_it() -> None:
 def test_the_library_is_loaded_only_for_an_expression() -> None:
     code = """if True:
         import sys
-        import amqproxy.config, amqproxy.rules.judge
+        import amqproxy.config, amqproxy.rules.engine.evaluator
         assert "cel" not in sys.modules and "re2" not in sys.modules
         from amqproxy.rules.matching.filters import Filter
         Filter("exchange == 'a'")

@@ -32,7 +32,7 @@ from amqproxy.rules.matching.clock_time import ClockTime
 from amqproxy.rules.matching.match import Match, Places, Sizes, at_path, at_pointer, networks
 from amqproxy.rules.seen import Client, Seen
 from amqproxy.rules.verdict import Stage
-from tests.rules.test_judge import command
+from tests.rules.engine.test_evaluator import command
 
 CLIENT_FACTS = Client(
     address="10.1.2.3",

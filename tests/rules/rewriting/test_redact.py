@@ -17,7 +17,7 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
-from amqproxy.rules.judge import RuleSet
+from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage, Verdict
 from tests.rules.scene import GUEST, decided, heard, rule, said

@@ -44,7 +44,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER
 from amqproxy.amqp091.wire import Field, Table
-from amqproxy.rules.judge import Judge, RuleSet
+from amqproxy.rules.engine.evaluator import Judge, RuleSet
 from amqproxy.rules.rewriting.trace_context import is_valid
 from amqproxy.rules.rule import Rule
 from amqproxy.rules.seen import Client

@@ -6,7 +6,7 @@ import pytest
 
 from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.methods import BY_NAME, BasicAck, BasicPublish, QueueDeclare
-from amqproxy.rules.judge import RuleSet
+from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.scripting.script import Script
 from amqproxy.rules.scripting.script_loader import CodeError
 from amqproxy.rules.verdict import Answer, Close, Stage

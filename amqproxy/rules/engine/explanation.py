@@ -13,8 +13,8 @@ from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER, Peer
 from amqproxy.rules.access.acl import AccessList
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.access.refuse import Refuse
-from amqproxy.rules.case import Case
-from amqproxy.rules.judge import RuleSet
+from amqproxy.rules.engine.compiled_rule import Case
+from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.condition import Condition
 from amqproxy.rules.matching.diagnostics import like
 from amqproxy.rules.matching.match import Match

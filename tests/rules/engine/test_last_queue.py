@@ -21,11 +21,11 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.amqp091.wire import Table
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.access.refuse import Refuse
-from amqproxy.rules.judge import Judge, RuleSet
+from amqproxy.rules.engine.evaluator import Judge, RuleSet
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.rule import Rule
+from tests.rules.engine.test_evaluator import command, judged
 from tests.rules.scene import GUEST, rule
-from tests.rules.test_judge import command, judged
 
 SECRET = Refuse(name="no", match=Match(queue="secret", method="!queue.declare"))
 

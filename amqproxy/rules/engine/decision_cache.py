@@ -9,8 +9,8 @@ import msgspec
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import Allowance, Frame
 from amqproxy.amqp091.methods import BasicAck, BasicDeliver, BasicGetOk, BasicNack, BasicReject, Method
-from amqproxy.rules.case import Case
-from amqproxy.rules.outcome import Count
+from amqproxy.rules.engine.compiled_rule import Case
+from amqproxy.rules.engine.outcome import Count
 from amqproxy.rules.verdict import Answer, Stage, Verdict
 
 MAX_OCTETS = 1024

@@ -7,15 +7,15 @@ import pytest
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.access.allow import Allow
-from amqproxy.rules.case import Case
+from amqproxy.rules.engine.compiled_rule import Case
+from amqproxy.rules.engine.outcome import Counts
 from amqproxy.rules.matching.clock_time import ClockTime
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.matching.match import Match, Sizes
-from amqproxy.rules.outcome import Counts
 from amqproxy.rules.rule import Rule
 from amqproxy.rules.seen import Client, Seen
 from amqproxy.rules.verdict import Stage
-from tests.rules.test_judge import EverySecond, Rename, command
+from tests.rules.engine.test_evaluator import EverySecond, Rename, command
 
 
 def case(rule: Rule) -> Case:

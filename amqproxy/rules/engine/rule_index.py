@@ -6,8 +6,8 @@ from typing import Any
 
 from amqproxy.amqp091.methods import BY_INDEX, QueueDeclare, QueueDeclareOk
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.rules.case import Case
-from amqproxy.rules.last_queue import MAY_LEAVE_QUEUE_OUT
+from amqproxy.rules.engine.compiled_rule import Case
+from amqproxy.rules.engine.last_queue import MAY_LEAVE_QUEUE_OUT
 from amqproxy.rules.matching.match import HEARTBEAT
 from amqproxy.rules.rewriting.name_fields import MESSAGES
 from amqproxy.rules.verdict import Stage

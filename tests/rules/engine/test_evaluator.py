@@ -16,9 +16,9 @@ from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Table
 from amqproxy.rules.access.allow import Allow
-from amqproxy.rules.case import Case
-from amqproxy.rules.judge import MAX_KNOWN, Judge, RuleSet
-from amqproxy.rules.known import MAX_OCTETS
+from amqproxy.rules.engine.compiled_rule import Case
+from amqproxy.rules.engine.decision_cache import MAX_OCTETS
+from amqproxy.rules.engine.evaluator import MAX_KNOWN, Judge, RuleSet
 from amqproxy.rules.matching.match import Match, Sizes
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import ChannelFacts, Client, Seen
@@ -443,7 +443,7 @@ def test_a_rule_that_only_looks_fails_open() -> None:
     assert rules.counts()["look"].errors == 1
     [(name, how)] = verdict.failures
     assert name == "look"
-    assert how.startswith("rule 'look' failed: KeyError in test_judge.py, line ")
+    assert how.startswith("rule 'look' failed: KeyError in test_evaluator.py, line ")
 
 
 def test_an_expression_that_fails_on_what_the_client_says_refuses_its_commands() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from amqproxy.amqp091.methods import BasicDeliver, BasicPublish, ExchangeBind, QueueDeclare
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.access.allow import Allow
-from amqproxy.rules.judge import RuleSet
+from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.rules.engine.rule_index import MAX_EXCHANGES, Table
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.rule import Rule
-from amqproxy.rules.table import MAX_EXCHANGES, Table
-from tests.rules.test_judge import Rename
+from tests.rules.engine.test_evaluator import Rename
 
 RULES: list[Rule] = [
     Allow(name="orders", match=Match(exchange="orders.*", sender="client")),

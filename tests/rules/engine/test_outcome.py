@@ -7,7 +7,7 @@ import pytest
 from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.methods import BasicPublish, TxSelect
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.rules.outcome import OUTCOMES, Counts, outcome
+from amqproxy.rules.engine.outcome import OUTCOMES, Counts, outcome
 from amqproxy.rules.verdict import Answer, Close, Hold, Impairment, Insertion, Mirrored, Verdict
 from tests.rules.scene import said
 

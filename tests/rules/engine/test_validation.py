@@ -6,7 +6,7 @@ import pytest
 
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.rules.access.allow import Allow
-from amqproxy.rules.flaw import check
+from amqproxy.rules.engine.validation import check
 from amqproxy.rules.matching.match import Match, Sizes
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.seen import Seen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amqproxy.rules.loopholes import loopholes
+from amqproxy.rules.engine.rule_warnings import loopholes
 from tests.rules.scene import rule
 
 

@@ -8,8 +8,8 @@ from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.methods import BasicPublish, ConnectionBlocked, ConnectionStartOk
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT
+from amqproxy.rules.engine.describe import told
 from amqproxy.rules.faults.impairments import Bandwidth
-from amqproxy.rules.telling import told
 from amqproxy.rules.verdict import Answer, Close, Hold, Insertion, Mirrored, Verdict
 
 PUBLISH = Command(1, BasicPublish(exchange="a"), Properties(priority=1), b"body")

@@ -19,11 +19,11 @@ from amqproxy.amqp091.methods import (
     Method,
 )
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.rules.known import Known, Spared, acts, likeness
-from amqproxy.rules.outcome import Counts, Outcome
+from amqproxy.rules.engine.decision_cache import Known, Spared, acts, likeness
+from amqproxy.rules.engine.outcome import Counts, Outcome
 from amqproxy.rules.verdict import Answer, Close, Hold, Impairment, Insertion, Mirrored, Stage, Verdict
 from tests.amqp091.strategies import methods
-from tests.rules.test_judge import command
+from tests.rules.engine.test_evaluator import command
 
 
 def like(method: Method) -> bytes:

@@ -7,7 +7,7 @@ import pytest
 from amqproxy.rules.access.acl import AccessList
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.access.refuse import Refuse
-from amqproxy.rules.explanation import Inquiry, explained
+from amqproxy.rules.engine.explanation import Inquiry, explained
 from amqproxy.rules.matching.clock_time import ClockTime
 from amqproxy.rules.matching.match import Match, Sizes
 from amqproxy.rules.rule import Rule
