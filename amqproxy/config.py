@@ -24,7 +24,7 @@ from amqproxy.resources import ConfigResources
 from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.engine.validation import check
 from amqproxy.rules.observing.mirror import Mirror
-from amqproxy.rules.quantity import duration, may_be_text, size
+from amqproxy.rules.units import duration, may_be_text, size
 from amqproxy.source_lines import line_of, path_of
 
 Seconds = Annotated[float, duration(gt=0)]

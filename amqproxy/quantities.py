@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import inspect
 
 from amqproxy.hints import chosen
-from amqproxy.rules.quantity import IN_SCHEMA, number
+from amqproxy.rules.units import IN_SCHEMA, number
 
 _MAYBE = re.compile(r"\s*\d+(\.\d+)?\s*[A-Za-z]*\s*")
 

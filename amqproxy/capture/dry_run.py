@@ -17,11 +17,11 @@ from amqproxy.amqp091.frames import BODY, HEADER, HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.methods import ChannelCloseOk, ConfirmSelect, Method, TxSelect
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.capture.decoded import DecodedFrames
+from amqproxy.rules.client_info import introduced
+from amqproxy.rules.context import ChannelFacts, Client, Seen
 from amqproxy.rules.engine.describe import told
 from amqproxy.rules.engine.evaluator import RuleSet
-from amqproxy.rules.introduction import introduced
 from amqproxy.rules.rule import Rule
-from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Stage
 from amqproxy.taps.text import clock
 

@@ -8,9 +8,9 @@ import msgspec
 
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes
+from amqproxy.rules.context import Client
 from amqproxy.rules.engine.frame_filter import Sieve
 from amqproxy.rules.matching.filters import Filter
-from amqproxy.rules.seen import Client
 
 
 def filtered(passed: Iterable[Decoded], by: Filter) -> Iterator[Decoded]:

@@ -15,8 +15,8 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
+from amqproxy.rules.context import Seen
 from amqproxy.rules.rewriting.edit import PROPERTIES, Edit, as_letter
-from amqproxy.rules.seen import Seen
 
 UNEDITABLE = frozenset({"delivery_tag", "multiple", "no_wait", "consumer_tag"})
 """The fields of which both peers have to know the same."""

@@ -24,9 +24,9 @@ from amqproxy.proxy.flow import Flow, Waiting
 from amqproxy.proxy.session import Session
 from amqproxy.proxy.strait import Strait
 from amqproxy.rules.access.refuse import WAYS, Refuse, Way
+from amqproxy.rules.context import Seen
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.rule import Memory
-from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Verdict
 
 MOST_TEXT = 1024

@@ -16,7 +16,7 @@ from amqproxy.amqp091.methods import ChannelClose, ChannelOpenOk, ConnectionClos
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.judge import Judge
 from amqproxy.proxy.rule_log import Failures, RuleLog
-from amqproxy.rules.seen import Client
+from amqproxy.rules.context import Client
 from amqproxy.rules.verdict import Verdict
 from amqproxy.supervision import contained
 from amqproxy.taps.metrics import Metrics, code_label

@@ -56,10 +56,10 @@ from amqproxy.proxy.reframing import check, method_frame
 from amqproxy.proxy.renumbering import within_bounds
 from amqproxy.proxy.strait import DELIVERIES, Strait
 from amqproxy.proxy.timers import Timer, Timers
+from amqproxy.rules.client_info import introduced
+from amqproxy.rules.context import ChannelFacts, Client, Seen
 from amqproxy.rules.engine.decision_cache import changes
 from amqproxy.rules.engine.outcome import Outcome, outcome
-from amqproxy.rules.introduction import introduced
-from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Close, Impairment, Insertion, Mirrored, Stage, Verdict
 from amqproxy.taps.note import NOTHING, Note
 

@@ -9,7 +9,7 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import Allowance, Frame
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.rules.seen import ChannelFacts, Client, Seen
+from amqproxy.rules.context import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Impairment, Stage, Verdict
 
 

@@ -18,8 +18,8 @@ from amqproxy.proxy.mirrors import Mirrors
 from amqproxy.proxy.rule_log import RuleLog
 from amqproxy.proxy.session import Session
 from amqproxy.proxy.upstream import Dialer
+from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
-from amqproxy.rules.seen import Client
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, plain_socket
 from amqproxy.supervision import contained, kept_up, supervised
 from amqproxy.taps.metrics import Metrics

@@ -9,8 +9,8 @@ import structlog
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.transitions import Peer
+from amqproxy.rules.context import Client
 from amqproxy.rules.engine.outcome import outcome
-from amqproxy.rules.seen import Client
 from amqproxy.rules.verdict import Verdict
 
 MOST_LINES = 10

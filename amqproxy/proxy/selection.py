@@ -11,9 +11,9 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import Frame
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.memory import Memory, Share
+from amqproxy.rules.context import Client
 from amqproxy.rules.engine.frame_filter import Sieve
 from amqproxy.rules.matching.filters import Filter
-from amqproxy.rules.seen import Client
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.tap import Tap, TappedSession
 

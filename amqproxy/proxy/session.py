@@ -40,9 +40,9 @@ from amqproxy.proxy.mirrors import Mirrors
 from amqproxy.proxy.rule_log import RuleLog
 from amqproxy.proxy.tunnel import Tunnel
 from amqproxy.proxy.upstream import Unreachable
+from amqproxy.rules.client_info import introduced
+from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
-from amqproxy.rules.introduction import introduced
-from amqproxy.rules.seen import Client
 from amqproxy.rules.verdict import Impairment, Mirrored, Verdict
 from amqproxy.sockets.transport import StreamTransport, Transport, TransportBroken
 from amqproxy.taps.metrics import Metrics

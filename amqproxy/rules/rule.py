@@ -9,10 +9,10 @@ import msgspec
 
 from amqproxy.amqp091.frames import Allowance
 from amqproxy.amqp091.transitions import Peer
+from amqproxy.rules.context import Client, Seen
 from amqproxy.rules.matching.condition import Condition
 from amqproxy.rules.matching.match import Match, Places
 from amqproxy.rules.resources import Resources
-from amqproxy.rules.seen import Client, Seen
 from amqproxy.rules.verdict import Impairment, Stage, Verdict
 
 

@@ -8,7 +8,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.amqp091.wire import Field, Table
 from amqproxy.control.message_patch import Base64Bytes, MessagePatch
-from amqproxy.rules.seen import Client, Seen
+from amqproxy.rules.context import Client, Seen
 
 HEADERS = Table([Field("n", "s", 5), Field("token", "S", "secret"), Field("old", "t", True)])
 PUBLISH = Command(1, BasicPublish(exchange="a", routing_key="b"), Properties(headers=HEADERS, priority=1), b"body")

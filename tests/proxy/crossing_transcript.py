@@ -28,7 +28,7 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.proxy.crossing import Crossing
 from amqproxy.proxy.judge import Judge, Passing
 from amqproxy.proxy.memory import Memory
-from amqproxy.rules.seen import ChannelFacts, Client, Seen
+from amqproxy.rules.context import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Stage, Verdict
 from tests.amqp091.transcript import octets_of
 

@@ -11,10 +11,10 @@ from amqproxy.amqp091.methods import BasicPublish, ChannelCloseOk, ChannelOpen, 
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.proxy.crossing import MAX_UNSEEN
+from amqproxy.rules.context import ChannelFacts, Client
 from amqproxy.rules.engine.decision_cache import Spared
 from amqproxy.rules.engine.evaluator import Judge, RuleSet
 from amqproxy.rules.rule import Rule
-from amqproxy.rules.seen import ChannelFacts, Client
 from tests.proxy.crossing_transcript import PRELUDE, Water, read
 from tests.rules.scene import rule
 

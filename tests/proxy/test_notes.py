@@ -11,11 +11,11 @@ from amqproxy.amqp091.frames import Frame
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.selection import Selection
+from amqproxy.rules.context import Seen
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.rules.rewriting.redact import Redact
 from amqproxy.rules.rule import Memory
-from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Verdict
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.record import Record, record_frame

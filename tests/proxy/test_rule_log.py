@@ -11,9 +11,9 @@ from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.proxy.rule_log import INTERVAL, MOST_LINES, RuleLog
+from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.engine.outcome import Counts
-from amqproxy.rules.seen import Client
 from amqproxy.rules.verdict import Answer, Close, Verdict
 from tests.proxy.stage import OPEN, staged
 from tests.rules.scene import rule

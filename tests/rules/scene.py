@@ -14,8 +14,8 @@ from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader, Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.rules.actions import AnyRule
+from amqproxy.rules.context import ChannelFacts, Client, Seen
 from amqproxy.rules.rule import Memory, Rule
-from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Stage, Verdict
 
 GUEST = Client(

@@ -25,11 +25,11 @@ from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER, Peer
 from amqproxy.amqp091.wire import Table
 from amqproxy.rules.access.acl import AccessList
 from amqproxy.rules.access.allow import Allow
+from amqproxy.rules.context import ChannelFacts, Client, Seen
 from amqproxy.rules.engine.evaluator import Judge, RuleSet
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.matching.match import Match, Sizes
 from amqproxy.rules.rule import Memory, Rule
-from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Stage, Verdict
 from tests.rules.engine.test_evaluator import Deny, EverySecond, Raising, Rename, RenameNow, command
 

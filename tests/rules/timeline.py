@@ -24,9 +24,9 @@ from amqproxy.amqp091.frames import BODY, HEADER, HEARTBEAT, Frame, encode_frame
 from amqproxy.amqp091.methods import BY_NAME, Method
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.rules.context import ChannelFacts, Client, Seen
 from amqproxy.rules.engine.evaluator import Judge, RuleSet
 from amqproxy.rules.rule import Rule
-from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Answer, Impairment, Insertion, Stage, Verdict
 
 CAPABILITIES = {"connection.blocked": True, "consumer_cancel_notify": True}

@@ -20,13 +20,13 @@ from functools import cached_property
 
 import msgspec
 
+from amqproxy.rules.context import Seen
 from amqproxy.rules.matching.condition import Condition
 from amqproxy.rules.matching.diagnostics import like
 from amqproxy.rules.matching.match import Match, networks
 from amqproxy.rules.matching.operations import Operation, Unknown
 from amqproxy.rules.matching.patterns import Predicate, predicate, takes_all
 from amqproxy.rules.matching.tokens import TextError, Token, tokens_of
-from amqproxy.rules.seen import Seen
 
 ACTS: dict[str, tuple[frozenset[str], ...]] = {
     "publish": (frozenset({"exchange", "routing_key", "queue"}),),

@@ -12,12 +12,12 @@ from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.rules.access.access_list import Line, parse
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.access.refuse import Refuse
+from amqproxy.rules.context import Seen
 from amqproxy.rules.matching.attributes import Source
 from amqproxy.rules.matching.condition import Condition
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.matching.operations import METHODS, copies, operations
 from amqproxy.rules.rule import Memory, Rule
-from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage, Verdict
 
 PUBLISH = "basic.publish"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from amqproxy.rules.context import Seen
 from amqproxy.rules.matching.match import Places
 from amqproxy.rules.rule import Memory, Rule
-from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Verdict
 
 

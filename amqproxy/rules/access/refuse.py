@@ -10,12 +10,12 @@ import msgspec
 from amqproxy.amqp091.errors import BY_CODE, AccessRefused, NoRoute, NotAllowed, Scope
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.transitions import ANSWERS, CLIENT, SENDERS, SERVER, Peer
+from amqproxy.rules.context import Seen
+from amqproxy.rules.drop import withheld
 from amqproxy.rules.matching.templates import Template
 from amqproxy.rules.reply_text import check_reply_text, cut
 from amqproxy.rules.rule import Memory, Rule
-from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Answer, Close, Stage, Verdict
-from amqproxy.rules.withholding import withheld
 
 Way = Literal["close", "nack", "return", "drop", "reject", "requeue"]
 

@@ -8,6 +8,7 @@ from copy import copy
 from typing import Any
 
 from amqproxy.amqp091.transitions import SENDERS, Peer
+from amqproxy.rules.context import BodyTooLarge, Seen
 from amqproxy.rules.engine.outcome import Counts
 from amqproxy.rules.matching.attributes import Source
 from amqproxy.rules.matching.condition import Condition
@@ -15,7 +16,6 @@ from amqproxy.rules.matching.match import HEARTBEAT
 from amqproxy.rules.matching.patterns import predicate
 from amqproxy.rules.rule import Rule
 from amqproxy.rules.scripting.script_loader import CodeError
-from amqproxy.rules.seen import BodyTooLarge, Seen
 from amqproxy.rules.sendable import Unsendable
 from amqproxy.rules.verdict import Stage
 

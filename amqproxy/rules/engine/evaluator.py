@@ -24,18 +24,18 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Table as FieldTable
+from amqproxy.rules.client_info import introduced
+from amqproxy.rules.context import BodyTooLarge, ChannelFacts, Client, Seen
 from amqproxy.rules.engine.compiled_rule import Case, account
 from amqproxy.rules.engine.decision_cache import MAX_OCTETS, Known, Spared, acts, likeness
 from amqproxy.rules.engine.last_queue import LastQueues
 from amqproxy.rules.engine.outcome import Count, Counts, Outcome, outcome
 from amqproxy.rules.engine.rule_index import Row, Table
-from amqproxy.rules.introduction import introduced
 from amqproxy.rules.matching.attributes import method_name
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.reply_text import reply_text
 from amqproxy.rules.rewriting.redact import Redact
 from amqproxy.rules.rule import Memory, Rule
-from amqproxy.rules.seen import BodyTooLarge, ChannelFacts, Client, Seen
 from amqproxy.rules.sendable import check_verdict
 from amqproxy.rules.verdict import Close, Impairment, Stage, Verdict
 

@@ -13,6 +13,7 @@ from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER, Peer
 from amqproxy.rules.access.acl import AccessList
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.access.refuse import Refuse
+from amqproxy.rules.context import Client, Seen
 from amqproxy.rules.engine.compiled_rule import Case
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.condition import Condition
@@ -20,7 +21,6 @@ from amqproxy.rules.matching.diagnostics import like
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.matching.patterns import Patterns
 from amqproxy.rules.rule import Rule
-from amqproxy.rules.seen import Client, Seen
 from amqproxy.rules.verdict import Stage
 
 WAITS_FOR = {

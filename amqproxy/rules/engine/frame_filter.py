@@ -9,9 +9,9 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import HEADER, HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.rules.introduction import introduced
+from amqproxy.rules.client_info import introduced
+from amqproxy.rules.context import BodyTooLarge, Client, Seen
 from amqproxy.rules.matching.filters import Filter, FilterFailed
-from amqproxy.rules.seen import BodyTooLarge, Client, Seen
 from amqproxy.rules.verdict import Stage
 
 FRAME_COST = 256

@@ -8,12 +8,12 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BY_NAME, Method
 from amqproxy.amqp091.transitions import SENDERS
 from amqproxy.amqp091.wire import Table
+from amqproxy.rules.context import Client, Seen
 from amqproxy.rules.matching.attributes import NAMES, Source
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.matching.match import HEARTBEAT
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.scripting.script import Script
-from amqproxy.rules.seen import Client, Seen
 from amqproxy.rules.sendable import Unsendable, check_verdict
 
 

@@ -12,11 +12,11 @@ from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.frames import HEARTBEAT, OVERHEAD
 from amqproxy.amqp091.methods import BY_NAME, BasicCancel, BasicDeliver, ConnectionBlocked, ConnectionUnblocked
 from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.rules.context import Seen
 from amqproxy.rules.faults.stream_faults import Count, Seconds
 from amqproxy.rules.matching.match import HEARTBEAT as HEARTBEAT_NAME
 from amqproxy.rules.reply_text import check_reply_text, reply_text
-from amqproxy.rules.seen import Seen
-from amqproxy.rules.short_string import check_short_string
+from amqproxy.rules.short_strings import check_short_string
 from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict
 
 ReplyCode = Annotated[int, msgspec.Meta(ge=200, le=999)]

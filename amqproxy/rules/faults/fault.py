@@ -8,13 +8,13 @@ from typing import Annotated, Literal
 import msgspec
 
 from amqproxy.amqp091.transitions import SERVER, Peer
-from amqproxy.rules import quantity
+from amqproxy.rules import units
+from amqproxy.rules.context import Client, Seen
 from amqproxy.rules.faults.command_faults import AnyCommandFault, BlockFault, CancelFault, DropFault, ReorderFault
 from amqproxy.rules.faults.stream_faults import AnyOctetFault, OctetFault
 from amqproxy.rules.faults.trigger import Occasions
 from amqproxy.rules.matching.match import HEARTBEAT
 from amqproxy.rules.rule import Memory, Rule
-from amqproxy.rules.seen import Client, Seen
 from amqproxy.rules.verdict import Answer, Impairment, Stage, Verdict
 
 
@@ -44,7 +44,7 @@ class Fault(Rule, frozen=True, tag="fault"):
     probability: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
     count: Annotated[int, msgspec.Meta(ge=1)] | None = None
     nth: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    duration: Annotated[float, quantity.duration(gt=0)] | None = None
+    duration: Annotated[float, units.duration(gt=0)] | None = None
     per: Literal["connection", "all"] = "connection"
 
     renames = False

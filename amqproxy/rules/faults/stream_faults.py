@@ -9,12 +9,12 @@ import msgspec
 from msgspec.structs import replace
 
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.rules import quantity
+from amqproxy.rules import units
 from amqproxy.rules.faults.impairments import Bandwidth, Cutoff, HalfClose, Latency, Reset, Silence, Slicing, SlowClose
-from amqproxy.rules.quantity import octets
+from amqproxy.rules.units import octets
 from amqproxy.rules.verdict import Impairment
 
-Seconds = Annotated[float, quantity.duration(ge=0)]
+Seconds = Annotated[float, units.duration(ge=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
 MAX_SLOW_CLOSE = 3600.0
@@ -60,13 +60,13 @@ class BandwidthFault(OctetFault, frozen=True, tag="bandwidth"):
 
     @property
     def _octets(self) -> float:
-        return quantity.rate(self.rate) if isinstance(self.rate, str) else float(self.rate)
+        return units.rate(self.rate) if isinstance(self.rate, str) else float(self.rate)
 
 
 class SlicingFault(OctetFault, frozen=True, tag="slicing"):
     """Octets come in pieces of `size`, up to `variation` more or fewer, `pause` seconds after one another."""
 
-    size: Annotated[int, quantity.size(ge=1)]
+    size: Annotated[int, units.size(ge=1)]
     variation: Annotated[int, msgspec.Meta(ge=0)] = 0
     pause: Seconds = 0.0
 
@@ -104,7 +104,7 @@ class HalfCloseFault(OctetFault, frozen=True, tag="half_close"):
 class SlowCloseFault(OctetFault, frozen=True, tag="slow_close"):
     """The connection's end comes `delay` seconds late."""
 
-    delay: Annotated[float, quantity.duration(ge=0, le=MAX_SLOW_CLOSE)]
+    delay: Annotated[float, units.duration(ge=0, le=MAX_SLOW_CLOSE)]
 
     def impairment(self, to: Peer, duration: float | None) -> Impairment:
         return SlowClose(to, duration, self.delay)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-from amqproxy.rules.seen import Seen
+from amqproxy.rules.context import Seen
 
 Trait = Literal["connection", "channel", "user", "vhost", "address", "exchange", "queue", "all"]
 """What commands of one group have in common: "address" is the client's, "all" nothing."""

@@ -10,16 +10,16 @@ import msgspec
 
 from amqproxy.amqp091.frames import Allowance
 from amqproxy.amqp091.transitions import Peer
+from amqproxy.rules.context import Seen
 from amqproxy.rules.limits.group import Trait, grouping
 from amqproxy.rules.limits.limit_kind import Act, Measure
 from amqproxy.rules.limits.message_size import MessageSize
 from amqproxy.rules.limits.prefetch import Prefetch, Unacked
 from amqproxy.rules.limits.quota import COUNTED, Census
 from amqproxy.rules.limits.rate_limit import PACED, Pace
-from amqproxy.rules.quantity import duration, octets, rate
 from amqproxy.rules.reply_text import check_reply_text
 from amqproxy.rules.rule import Memory, Rule
-from amqproxy.rules.seen import Seen
+from amqproxy.rules.units import duration, octets, rate
 from amqproxy.rules.verdict import Stage, Verdict
 
 Limited = Literal[

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.transitions import CLIENT
+from amqproxy.rules.context import Seen
 from amqproxy.rules.reply_text import reply_text
-from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Answer, Close, Verdict
 
 

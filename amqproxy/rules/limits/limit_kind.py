@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from amqproxy.amqp091.frames import Allowance
 from amqproxy.amqp091.transitions import Peer
+from amqproxy.rules.context import Seen
 from amqproxy.rules.rule import Memory
-from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage, Verdict
 
 Act = Literal["delay", "refuse", "block", "clamp"]

@@ -12,9 +12,9 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import HEARTBEAT
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Array, Table
+from amqproxy.rules.context import Seen
 from amqproxy.rules.matching.operations import Name as Named
 from amqproxy.rules.matching.operations import exchanges_of, queues_of, routing_keys_of
-from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage
 
 

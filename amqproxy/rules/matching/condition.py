@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from amqproxy.rules.context import Seen
 from amqproxy.rules.matching.attributes import Source
-from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage
 
 

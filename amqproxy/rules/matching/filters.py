@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from amqproxy.rules.context import Seen
 from amqproxy.rules.matching.attributes import NAMES, Kind, Source, plain
 from amqproxy.rules.matching.condition import Condition
 from amqproxy.rules.matching.expression_types import check_types
 from amqproxy.rules.matching.expressions import Examined, Read, examined
 from amqproxy.rules.matching.tokens import TextError
-from amqproxy.rules.seen import Seen
 
 _SPECIMENS: dict[Kind, Any] = {
     Kind.TEXT: "",

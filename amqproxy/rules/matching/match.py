@@ -13,14 +13,14 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BY_NAME, BasicPublish
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
+from amqproxy.rules.context import Seen
 from amqproxy.rules.matching.attributes import NAMES, Source
 from amqproxy.rules.matching.clock_time import ClockTime
 from amqproxy.rules.matching.condition import Condition
 from amqproxy.rules.matching.diagnostics import like
 from amqproxy.rules.matching.operations import Name, Unknown, exchanges_of, queues_of, routing_keys_of
 from amqproxy.rules.matching.patterns import Patterns, Predicate, predicate, takes_all
-from amqproxy.rules.quantity import octets
-from amqproxy.rules.seen import Seen
+from amqproxy.rules.units import octets
 from amqproxy.rules.verdict import Stage
 
 HEARTBEAT = "heartbeat"

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from amqproxy.rules.context import Seen
 from amqproxy.rules.matching.attributes import NAMES, Kind, Name, Source, plain
-from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage
 
 _PIECES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 from amqproxy.amqp091.methods import BY_NAME
 from amqproxy.amqp091.transitions import HANDSHAKE
 from amqproxy.rules import verdict
-from amqproxy.rules.quantity import duration
+from amqproxy.rules.context import Seen
 from amqproxy.rules.rule import Memory, Rule
-from amqproxy.rules.seen import Seen
+from amqproxy.rules.units import duration
 from amqproxy.rules.verdict import Stage, Verdict
 
 _UNHELD = frozenset(

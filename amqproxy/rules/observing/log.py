@@ -7,9 +7,9 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from amqproxy.rules.context import Seen
 from amqproxy.rules.matching.templates import Template
 from amqproxy.rules.rule import Memory, Rule
-from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage, Verdict
 
 MAX_TEXT = 4096

@@ -10,11 +10,11 @@ import msgspec.structs
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.wire import Table
+from amqproxy.rules.context import Seen
 from amqproxy.rules.rewriting.edit import Edit
 from amqproxy.rules.rewriting.renaming import Renaming
 from amqproxy.rules.rule import Memory, Rule
-from amqproxy.rules.seen import Seen
-from amqproxy.rules.short_string import check_short_string
+from amqproxy.rules.short_strings import check_short_string
 from amqproxy.rules.verdict import Mirrored, Stage, Verdict
 
 _COPIES = frozenset({"CC", "BCC"})

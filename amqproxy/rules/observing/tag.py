@@ -6,8 +6,8 @@ from typing import Annotated
 
 import msgspec
 
+from amqproxy.rules.context import Seen
 from amqproxy.rules.rule import Memory, Rule
-from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Verdict
 
 TagName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,63}$")]

@@ -12,6 +12,7 @@ import jsonpointer
 import msgspec
 import msgspec.structs
 
+from amqproxy.rules.context import Seen
 from amqproxy.rules.matching.patterns import regular_expression
 from amqproxy.rules.matching.templates import Template
 from amqproxy.rules.resources import Resources
@@ -19,7 +20,6 @@ from amqproxy.rules.rewriting.renaming import check_groups
 from amqproxy.rules.rewriting.substitution import Substitution, TooMuchWork
 from amqproxy.rules.scripting import script_loader
 from amqproxy.rules.scripting.api import Context
-from amqproxy.rules.seen import Seen
 
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 _encode = msgspec.json.Encoder(decimal_format="number").encode

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from amqproxy.amqp091.methods import BY_NAME, Method, spec_name
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Field, Table
+from amqproxy.rules.context import Seen
 from amqproxy.rules.matching.patterns import Predicate, predicate
 from amqproxy.rules.matching.templates import Template, as_text
-from amqproxy.rules.seen import Seen
-from amqproxy.rules.short_string import check_short_string
+from amqproxy.rules.short_strings import check_short_string
 from amqproxy.rules.verdict import Stage
 
 Number = int | float

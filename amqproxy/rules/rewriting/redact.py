@@ -9,6 +9,7 @@ import msgspec
 import msgspec.structs
 
 from amqproxy.amqp091.methods import BY_NAME
+from amqproxy.rules.context import Seen
 from amqproxy.rules.matching.patterns import Predicate, predicate, regular_expression, sound
 from amqproxy.rules.rewriting.edit import PROPERTIES
 from amqproxy.rules.rewriting.masking import (
@@ -21,7 +22,6 @@ from amqproxy.rules.rewriting.masking import (
 )
 from amqproxy.rules.rewriting.name_fields import MESSAGES
 from amqproxy.rules.rule import Memory, Rule
-from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage, Verdict
 
 FIELDS = frozenset(

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from amqproxy.amqp091.wire import MAX_SHORT_STRING
+from amqproxy.rules.context import Seen
 from amqproxy.rules.matching.patterns import Patterns, Predicate, exact, predicate, sound, whole_expression
 from amqproxy.rules.matching.templates import Template
-from amqproxy.rules.seen import Seen
-from amqproxy.rules.short_string import check_short_string, check_short_template, fits
+from amqproxy.rules.short_strings import check_short_string, check_short_template, fits
 
 MAX_NAMES = 10_000
 """How many names a rule remembers for a session, for the way back; the oldest is forgotten first."""

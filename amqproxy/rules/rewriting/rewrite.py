@@ -24,6 +24,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER, Peer
 from amqproxy.amqp091.wire import Table
+from amqproxy.rules.context import Seen
 from amqproxy.rules.matching.match import Places
 from amqproxy.rules.matching.operations import ALTERNATE_EXCHANGE, UNKNOWN, dead_letters, texts
 from amqproxy.rules.matching.patterns import exact
@@ -38,7 +39,6 @@ from amqproxy.rules.rewriting.secret import Secret
 from amqproxy.rules.rewriting.tuning import Tuning
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.scripting.api import Context
-from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Close, Stage, Verdict
 
 Follow = Literal["arguments", "reply_to", "copies", "deaths", "texts"]

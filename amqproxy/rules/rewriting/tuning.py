@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from amqproxy.amqp091.errors import NotAllowed, Scope
 from amqproxy.amqp091.methods import ConnectionTune, ConnectionTuneOk
-from amqproxy.rules.quantity import duration, size
+from amqproxy.rules.units import duration, size
 from amqproxy.rules.verdict import Close
 
 

@@ -27,10 +27,10 @@ from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.amqp091.wire import Table
+from amqproxy.rules.context import ChannelFacts, Client, Seen
+from amqproxy.rules.drop import withheld
 from amqproxy.rules.reply_text import reply_text
-from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Answer, Close, Insertion, Verdict
-from amqproxy.rules.withholding import withheld
 
 __all__ = [
     "Answer",

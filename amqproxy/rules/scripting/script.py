@@ -8,11 +8,11 @@ from typing import Any, Literal
 import msgspec.structs
 
 from amqproxy.amqp091.methods import BY_NAME
+from amqproxy.rules.context import Seen
 from amqproxy.rules.resources import Resources
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.scripting import script_loader
 from amqproxy.rules.scripting.api import Context
-from amqproxy.rules.seen import Seen
 from amqproxy.rules.sendable import Unsendable, check_types
 from amqproxy.rules.verdict import Stage, Verdict
 

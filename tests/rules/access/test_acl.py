@@ -23,9 +23,9 @@ from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.amqp091.wire import Array, Field, Item, Table
 from amqproxy.rules.access.acl import MAX_KNOWN, AccessList
+from amqproxy.rules.context import ChannelFacts, Client, Seen
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.match import Match
-from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Stage
 from tests.rules.engine.test_evaluator import Rename, command, judged
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.rules.access.allow import Allow
+from amqproxy.rules.context import Client, Seen
 from amqproxy.rules.rule import Memory
-from amqproxy.rules.seen import Client, Seen
 from amqproxy.rules.verdict import Verdict
 from tests.rules.engine.test_evaluator import command
 

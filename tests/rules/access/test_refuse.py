@@ -37,7 +37,7 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER
 from amqproxy.rules.access.refuse import WAYS
-from amqproxy.rules.seen import Client
+from amqproxy.rules.context import Client
 from amqproxy.rules.verdict import Answer, Close, Stage
 from tests.rules.scene import decided, heard, passes, rule, said
 

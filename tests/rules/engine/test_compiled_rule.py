@@ -7,13 +7,13 @@ import pytest
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.access.allow import Allow
+from amqproxy.rules.context import Client, Seen
 from amqproxy.rules.engine.compiled_rule import Case
 from amqproxy.rules.engine.outcome import Counts
 from amqproxy.rules.matching.clock_time import ClockTime
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.matching.match import Match, Sizes
 from amqproxy.rules.rule import Rule
-from amqproxy.rules.seen import Client, Seen
 from amqproxy.rules.verdict import Stage
 from tests.rules.engine.test_evaluator import EverySecond, Rename, command
 

@@ -16,12 +16,12 @@ from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Table
 from amqproxy.rules.access.allow import Allow
+from amqproxy.rules.context import ChannelFacts, Client, Seen
 from amqproxy.rules.engine.compiled_rule import Case
 from amqproxy.rules.engine.decision_cache import MAX_OCTETS
 from amqproxy.rules.engine.evaluator import MAX_KNOWN, Judge, RuleSet
 from amqproxy.rules.matching.match import Match, Sizes
 from amqproxy.rules.rule import Memory, Rule
-from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Close, Impairment, Stage, Verdict
 from tests.rules.scene import rule, said
 

@@ -4,9 +4,9 @@ import pytest
 
 from amqproxy.amqp091.frames import BODY, Frame, encode_frame, every_frame
 from amqproxy.amqp091.transitions import CLIENT
+from amqproxy.rules.context import Client
 from amqproxy.rules.engine.frame_filter import Sieve
 from amqproxy.rules.matching.filters import Filter
-from amqproxy.rules.seen import Client
 from tests.amqp091.transcript import read
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.rules.access.allow import Allow
+from amqproxy.rules.context import Seen
 from amqproxy.rules.engine.validation import check
 from amqproxy.rules.matching.match import Match, Sizes
 from amqproxy.rules.rule import Memory, Rule
-from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Verdict
 
 

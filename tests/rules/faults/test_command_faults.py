@@ -9,6 +9,7 @@ from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.methods import BasicAck, BasicDeliver, BasicPublish, ConnectionBlocked, QueueDeclare
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.rules.context import Client, Seen
 from amqproxy.rules.faults.command_faults import (
     CLOSABLE,
     DROPPABLE,
@@ -20,7 +21,6 @@ from amqproxy.rules.faults.command_faults import (
     DuplicateFault,
     ReturnFault,
 )
-from amqproxy.rules.seen import Client, Seen
 from amqproxy.rules.verdict import Answer, Close, Stage, Verdict
 
 ALICE = Client(properties={"capabilities": {"connection.blocked": True}})

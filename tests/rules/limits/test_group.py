@@ -7,8 +7,8 @@ import pytest
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BasicConsume, BasicPublish, Method
 from amqproxy.amqp091.transitions import CLIENT
+from amqproxy.rules.context import Client, Seen
 from amqproxy.rules.limits.group import Group, Trait, grouping
-from amqproxy.rules.seen import Client, Seen
 
 ALICE = Client(session=7, user="alice", vhost="/", address="10.0.0.1")
 

@@ -8,9 +8,9 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.methods import BasicPublish, ChannelOpen, ConnectionOpen, Method
 from amqproxy.amqp091.transitions import CLIENT
+from amqproxy.rules.context import ChannelFacts, Client, Seen
 from amqproxy.rules.limits.limit_exceeded import overrun
 from amqproxy.rules.reply_text import reply_text
-from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Answer, Close, Verdict
 
 

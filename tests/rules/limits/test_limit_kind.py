@@ -7,9 +7,9 @@ import pytest
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.rules.context import Client, Seen
 from amqproxy.rules.limits.limit_kind import Measure
 from amqproxy.rules.rule import Memory
-from amqproxy.rules.seen import Client, Seen
 from amqproxy.rules.verdict import Stage
 
 

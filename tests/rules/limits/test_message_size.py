@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amqproxy.rules.seen import ChannelFacts
+from amqproxy.rules.context import ChannelFacts
 from tests.rules.limits.test_limit import limit
 from tests.rules.timeline import Timeline
 

@@ -6,8 +6,8 @@ import pytest
 
 from amqproxy.amqp091.methods import BasicDeliver
 from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.rules.context import ChannelFacts
 from amqproxy.rules.limits.limit import Limit
-from amqproxy.rules.seen import ChannelFacts
 from tests.rules.engine.test_evaluator import command, judged
 from tests.rules.limits.test_limit import limit
 from tests.rules.timeline import Timeline

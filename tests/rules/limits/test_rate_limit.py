@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from amqproxy.amqp091.methods import BasicPublish
+from amqproxy.rules.context import ChannelFacts
 from amqproxy.rules.limits.limit import Limit
-from amqproxy.rules.seen import ChannelFacts
 from tests.rules.limits.test_limit import limit
 from tests.rules.scene import decided, memory, said
 from tests.rules.timeline import Timeline

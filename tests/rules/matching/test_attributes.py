@@ -15,8 +15,8 @@ from amqproxy.amqp091.methods import BasicGet, BasicPublish, ExchangeBind, Metho
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.amqp091.wire import Table
+from amqproxy.rules.context import ChannelFacts, Client, Seen
 from amqproxy.rules.matching.attributes import GROUPS, NAMES, Kind, Source, plain
-from amqproxy.rules.seen import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Stage
 from tests.amqp091.strategies import items, methods, properties
 from tests.rules.engine.test_evaluator import command

@@ -7,10 +7,10 @@ import pytest
 from amqproxy.amqp091.methods import BasicPublish, QueueDeclare
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
+from amqproxy.rules.context import Seen
 from amqproxy.rules.matching.attributes import Source
 from amqproxy.rules.matching.condition import Condition
 from amqproxy.rules.matching.filters import compiled
-from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage
 from tests.rules.scene import rule, said
 

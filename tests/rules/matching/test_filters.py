@@ -16,10 +16,10 @@ from amqproxy.amqp091.methods import BasicPublish, QueueDeclare
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.amqp091.wire import Table
+from amqproxy.rules.context import Client, Seen
 from amqproxy.rules.matching.attributes import NAMES, Source
 from amqproxy.rules.matching.filters import Filter, FilterFailed, compiled
 from amqproxy.rules.matching.tokens import TextError
-from amqproxy.rules.seen import Client, Seen
 from amqproxy.rules.verdict import Stage
 from tests.amqp091.strategies import tables
 from tests.rules.engine.test_evaluator import command

@@ -27,10 +27,10 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Array, Field, Table
+from amqproxy.rules.context import Client, Seen
 from amqproxy.rules.matching.attributes import Source
 from amqproxy.rules.matching.clock_time import ClockTime
 from amqproxy.rules.matching.match import Match, Places, Sizes, at_path, at_pointer, networks
-from amqproxy.rules.seen import Client, Seen
 from amqproxy.rules.verdict import Stage
 from tests.rules.engine.test_evaluator import command
 

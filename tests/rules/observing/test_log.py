@@ -13,10 +13,10 @@ from amqproxy.amqp091.methods import (
     QueueDeclare,
 )
 from amqproxy.amqp091.properties import Properties
+from amqproxy.rules.context import Seen
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.attributes import SECRETS
 from amqproxy.rules.observing.log import MAX_TEXT
-from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage, Verdict
 from amqproxy.taps import record
 from tests.rules.engine.test_evaluator import command, judged

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from amqproxy.amqp091.methods import BasicPublish
+from amqproxy.rules.context import BodyTooLarge
 from amqproxy.rules.rewriting.body_edit import BodyEdit
 from amqproxy.rules.scripting import Context
 from amqproxy.rules.scripting.script_loader import CodeError
-from amqproxy.rules.seen import BodyTooLarge
 from tests.rules.scene import Shelf, said
 
 SEEN = said(BasicPublish(exchange="e"))

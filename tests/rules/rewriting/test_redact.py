@@ -17,8 +17,8 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
+from amqproxy.rules.context import Seen
 from amqproxy.rules.engine.evaluator import RuleSet
-from amqproxy.rules.seen import Seen
 from amqproxy.rules.verdict import Stage, Verdict
 from tests.rules.scene import GUEST, decided, heard, rule, said
 

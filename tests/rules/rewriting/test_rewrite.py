@@ -44,10 +44,10 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER
 from amqproxy.amqp091.wire import Field, Table
+from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import Judge, RuleSet
 from amqproxy.rules.rewriting.trace_context import is_valid
 from amqproxy.rules.rule import Rule
-from amqproxy.rules.seen import Client
 from amqproxy.rules.verdict import Close, Stage
 from tests.amqp091 import strategies
 from tests.rules.scene import GUEST, Shelf, decided, heard, left, memory, passes, rule, said

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amqproxy.rules.quantity import octets, rate, seconds
+from amqproxy.rules.units import octets, rate, seconds
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.rules.seen import ChannelFacts, Client, Seen
+from amqproxy.rules.context import ChannelFacts, Client, Seen
 
 
 @pytest.mark.parametrize(

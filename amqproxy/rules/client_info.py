@@ -9,7 +9,7 @@ import msgspec
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.methods import ConnectionOpen, ConnectionStartOk, Method
 from amqproxy.amqp091.wire import Array, Table
-from amqproxy.rules.seen import Client
+from amqproxy.rules.context import Client
 
 
 def introduced(client: Client, method: Method) -> Client:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from amqproxy.amqp091.methods import ConnectionOpen, ConnectionStartOk, ConnectionTuneOk
 from amqproxy.amqp091.wire import Array, Table
-from amqproxy.rules.introduction import introduced, plain, user_of
-from amqproxy.rules.seen import Client
+from amqproxy.rules.client_info import introduced, plain, user_of
+from amqproxy.rules.context import Client
 
 AMQPLAIN = b"\x05LOGINS\0\0\0\x06orders\x08PASSWORDS\0\0\0\x06secret"
 """As RabbitMQ's own clients write it: a table without its length."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from amqproxy.amqp091.methods import BasicDeliver, BasicGetEmpty, BasicGetOk, BasicPublish
 from amqproxy.amqp091.transitions import CLIENT
+from amqproxy.rules.drop import withheld
 from amqproxy.rules.verdict import Answer, Verdict
-from amqproxy.rules.withholding import withheld
 from tests.rules.scene import heard, said
 
 
