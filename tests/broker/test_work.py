@@ -658,6 +658,35 @@ def test_an_error_at_the_end_of_long_work_is_answered_as_the_frames(crowd: Crowd
     assert crowd.greedy.told().startswith("connection 540 basic.nack")
 
 
+def test_what_expires_behind_a_message_is_not_counted_with_it(crowd: Crowd) -> None:
+    """However many turns it takes until all of it is gone."""
+    crowd.greedy.declare("q")
+    crowd.greedy.say(1, BasicPublish(routing_key="q"), b"first")
+    for _ in range(COUNT):
+        crowd.greedy.say(1, BasicPublish(routing_key="q"), expiration="1")
+    crowd.greedy.say(1, BasicPublish(routing_key="q"), b"last")
+    crowd.limit()
+    crowd.greedy.now += 1
+    crowd.say(BasicGet(queue="q"), BasicGet(queue="q"), BasicGet(queue="q"))
+    assert crowd.depth("q") > COUNT / 2
+    first, last, none = crowd.greedy.receive()
+    assert (first.body, first.method.message_count, first.method.delivery_tag) == (b"first", 1, 1)
+    assert (last.body, last.method.message_count, none.method) == (b"last", 0, BasicGetEmpty())
+
+
+def test_a_client_that_goes_before_it_is_answered_loses_nothing(crowd: Crowd) -> None:
+    crowd.greedy.declare("q")
+    crowd.greedy.say(1, BasicPublish(routing_key="q"), b"first")
+    for _ in range(COUNT):
+        crowd.greedy.say(1, BasicPublish(routing_key="q"), expiration="1")
+    crowd.limit()
+    crowd.greedy.now = crowd.other.now = 1001.0
+    crowd.say(BasicGet(queue="q"))
+    crowd.greedy.link.lose(crowd.greedy.now)
+    crowd.rest()
+    assert crowd.depth("q") == 1
+
+
 def test_work_that_fails_costs_its_client_only(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
     crowd.hold()
     failures = noted(crowd.broker)

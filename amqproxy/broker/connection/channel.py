@@ -68,6 +68,7 @@ from amqproxy.broker.connection.output import short_string
 from amqproxy.broker.connection.publisher import Publishes
 from amqproxy.broker.message import Message
 from amqproxy.broker.prefetch import UNLIMITED
+from amqproxy.broker.queues.backlog import Entry
 from amqproxy.broker.queues.consumer import Consumer
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.queues.queue_arguments import check_consume
@@ -419,8 +420,16 @@ class ServerChannel:
         entry = queue.get(now)
         if entry is None:
             self._reply(method, BasicGetEmpty())
-            return
-        self.deliveries.answer(queue, entry, now, no_ack=method.no_ack)
+        elif queue.is_busy:
+            self.link.do(self._answering(queue, entry, method.no_ack, now), now)
+        else:
+            self.deliveries.answer(queue, entry, now, no_ack=method.no_ack)
+
+    def _answering(self, queue: Queue, entry: Entry, no_ack: bool, now: float) -> Job:
+        """Answer once those that have expired behind it are gone, which are not to be counted."""
+        while not (queue.is_deleted or queue.is_settled(now)):
+            now = yield
+        self.deliveries.answer(queue, entry, now, no_ack=no_ack)
 
     def _basic_recover(self, method: BasicRecover | BasicRecoverAsync, now: float) -> None:
         if not method.requeue:
@@ -452,7 +461,7 @@ class ServerChannel:
         if self._journal is None:
             self._reply(method, TxCommitOk())
         else:
-            self._journal.when_committed(partial(self._commit_kept, pledge))
+            self._journal.when_committed(partial(self._commit_kept, pledge), self.link.fail_soon)
 
     def _commit_kept(self, pledge: Pledge) -> None:
         if pledge.is_refused:

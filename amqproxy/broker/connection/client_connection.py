@@ -364,11 +364,20 @@ class Link:
     def answer_when_kept(self, journal: Journal, channel: int, answer: Method) -> None:
         """Send an answer, and do what the client asks for after it, once the disk has all that was done so far."""
         self.is_awaiting = self._is_busy = True
-        journal.when_committed(partial(self._answer_kept, channel, answer))
+        journal.when_committed(partial(self._answer_kept, channel, answer), self._answer_failed)
 
-    def _answer_kept(self, channel: int, answer: Method) -> None:
+    def _answer_failed(self) -> None:
+        """The answer cannot be given: the client is not to wait for it."""
+        self._await_no_more()
+        self.fail_soon()
+        self._wake()
+
+    def _await_no_more(self) -> None:
         self.is_awaiting = False
         self._is_busy = bool(self._jobs)
+
+    def _answer_kept(self, channel: int, answer: Method) -> None:
+        self._await_no_more()
         if channel in self.channels and not self.is_over:
             self.say(channel, answer)
         self._release_notices()

@@ -406,7 +406,7 @@ class Publishes:
             if acks:
                 pledge.last, pledge.acks = last, acks
                 self._pledges.append(pledge)
-                self._journal.when_safe(pledge, self._confirm_safe)
+                self._journal.when_safe(pledge, self._confirm_safe, self._confirm_failed)
                 self._pledge = Pledge()
             return
         if self._rejected:
@@ -433,7 +433,8 @@ class Publishes:
     def _confirm_safe(self) -> None:
         """Confirm what is safe, up to the first that is not.
 
-        The store calls this, or somebody who has used the last of it: a failure is only our own client's.
+        The store calls this, or somebody who has used the last of it: a failure is only our own client's, who would
+        wait for ever.
         """
         last = acks = 0
         is_refused = False
@@ -443,15 +444,14 @@ class Publishes:
             if not is_refused:
                 last = pledge.last
                 acks += pledge.acks
-        link = self.channel.link
-        try:
-            if acks and self.channel.is_open:
-                self._settle(ACK, last, MULTIPLE if acks > 1 else 0)
-            if is_refused:
-                link.fail_soon()
-        except Exception as error:  # noqa: BLE001
-            self.vhost.events.fail("confirming failed", error, client=link.name)
-            link.fail_soon()
+        if acks and self.channel.is_open:
+            self._settle(ACK, last, MULTIPLE if acks > 1 else 0)
+        if is_refused:
+            self._confirm_failed()
+
+    def _confirm_failed(self) -> None:
+        """The client is not to wait for a confirm that does not come: its connection is closed with 541."""
+        self.channel.link.fail_soon()
 
     def _settle(self, method_id: cython.int, tag: cython.ulonglong, bits: cython.int) -> None:
         self.output.put(SETTLEMENT.pack(METHOD, self.number, 13, 60, method_id, tag, bits, FRAME_END))

@@ -145,7 +145,7 @@ class Attendant:
             self._may_read = trio.Event()
             if self._is_disk_behind():
                 assert self._broker.keeper is not None
-                self._broker.keeper.journal.when_committed(self._may_read.set)
+                self._broker.keeper.journal.when_committed(self._may_read.set, self._scope.cancel)
                 link.is_unheard = True
             elif not link.is_blocked and not link.is_behind and not link.output.is_over(MOST_UNSENT):
                 return

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -34,6 +35,10 @@ ENTRY_COST = 256
 """Octets that a row without its body is taken to cost, while it waits."""
 
 SETTLEMENT_COST = 40
+
+
+def _nothing() -> None:
+    """Nothing is to be done."""
 
 
 class Owner(NamedTuple):
@@ -371,7 +376,7 @@ class Journal:
         self._free: list[int] = []
         self._freed: list[int] = []
         self._on_the_way = 0
-        self._waiting: list[tuple[int, Callable[[], None]]] = []
+        self._waiting: list[tuple[int, Callable[[], None], Callable[[], None]]] = []
 
     def recover(self, lanes: Iterable[Kept], shared: Mapping[int, int]) -> None:
         """Begin where an earlier journal has ended; `shared` says which rows have which body."""
@@ -558,11 +563,10 @@ class Journal:
         if batch.refused:
             self._refuse(batch)
         self.last_committed = batch.number
-        due = [call for number, call in self._waiting if number <= batch.number]
+        due = [each for each in self._waiting if each[0] <= batch.number]
         self._waiting = [each for each in self._waiting if each[0] > batch.number]
-        for call in due:
-            with self.events.contained("what waited for the disk failed"):
-                call()
+        for _, call, failed in due:
+            self._tell(call, failed)
 
     def _refuse(self, batch: Batch) -> None:
         """Some of a batch will never be written: whoever waits for it hears of that, and memory is where it stays."""
@@ -580,23 +584,35 @@ class Journal:
                     place = f"{lane.owner.kind} {lane.owner.name} in {lane.owner.vhost}"
             self.events.fail("cannot be stored", error, of=place.replace("\0", " "))
 
-    def when_committed(self, call: Callable[[], None]) -> None:
-        """Call, once, when all that has been noted so far is on the disk, which is urgent: now, if it is."""
+    def when_committed(self, call: Callable[[], None], failed: Callable[[], None] = _nothing) -> None:
+        """Call, once, when all that has been noted so far is on the disk, which is urgent: now, if it is.
+
+        Where it is later, and fails, that is noticed by nobody but who is called then: `failed`.
+        """
         if self.is_dirty and not self.is_urgent:
             self.is_urgent = True
             self._wake()
-        self._call_after(self.number if self.is_dirty else self.number - 1, call)
+        self._call_after(self.number if self.is_dirty else self.number - 1, call, failed)
 
-    def when_safe(self, pledge: Pledge, call: Callable[[], None]) -> None:
-        """Call, once, when all that belongs to a pledge is safe: now, if it is. Nothing may be added to it after."""
+    def when_safe(self, pledge: Pledge, call: Callable[[], None], failed: Callable[[], None] = _nothing) -> None:
+        """The same when all that belongs to a pledge is safe. Nothing may be added to it after."""
         if pledge.left:
-            pledge.call = call
-            self._call_after(self.number, pledge.kept)
+            pledge.call = partial(self._tell, call, failed)
+            self._call_after(self.number, pledge.kept, failed)
         else:
             call()
 
-    def _call_after(self, number: int, call: Callable[[], None]) -> None:
+    def _call_after(self, number: int, call: Callable[[], None], failed: Callable[[], None]) -> None:
         if number <= self.last_committed:
             call()
         else:
-            self._waiting.append((number, call))
+            self._waiting.append((number, call, failed))
+
+    def _tell(self, call: Callable[[], None], failed: Callable[[], None]) -> None:
+        """Let somebody know, in the turn of somebody else."""
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 - who has the disk, or has used a message, is not at fault
+            self.events.fail("what waited for the disk failed", error)
+            with self.events.contained("what waited for the disk cannot end"):
+                failed()

@@ -22,6 +22,7 @@ from amqproxy.amqp091.methods import (
     ChannelClose,
     ConfirmSelect,
     ConnectionClose,
+    ConnectionCloseOk,
     ExchangeBind,
     ExchangeDeclare,
     ExchangeDelete,
@@ -260,6 +261,42 @@ def test_a_confirm_waits_for_the_disk(kept: Client, journal: Journal) -> None:
     assert [(each.method.delivery_tag, each.method.multiple) for each in kept.receive()] == [(3, True)]
     journal.committed(journal.take())
     assert [(each.method.delivery_tag, each.method.multiple) for each in kept.receive()] == [(4, False)]
+
+
+@pytest.mark.parametrize(
+    ("who", "name", "methods"),
+    [
+        ("link", "_answer_kept", [QueueDeclare(queue="new", durable=True), QueueDelete(queue="new")]),
+        ("channel", "_commit_kept", [TxCommit()]),
+    ],
+)
+def test_an_answer_that_fails_when_the_disk_has_it_ends_the_connection(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, who: str, name: str, methods: list[Method]
+) -> None:
+    broker = Broker()
+    broker.keep(Keeper(journal, lambda lane, position, limit: []))
+    Remembrance(broker, journal).begin(())
+    client = connected(broker)
+    client.say(1, QueueDeclare(queue="a", durable=True))
+    journal.committed(journal.take())
+    client.receive()
+    if who == "channel":
+        client.ask(TxSelect())
+        client.say(1, BasicPublish(routing_key="a"), delivery_mode=2)
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("on purpose")
+
+    monkeypatch.setattr(client.link if who == "link" else client.link.channels[1], name, fails)
+    for method in methods:
+        client.say(1, method)
+    assert client.told() == ""
+    journal.committed(journal.take())
+    broker.tick(client.now)
+    assert client.told().startswith("connection 541 0.0 INTERNAL_ERROR")
+    assert not client.link.is_awaiting
+    client.say(0, ConnectionCloseOk())
+    assert client.link.is_over
 
 
 def test_a_confirm_need_not_wait_for_the_disk_when_the_message_has_been_used(kept: Client) -> None:

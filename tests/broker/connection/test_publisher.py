@@ -7,6 +7,9 @@ import pytest
 from amqproxy.amqp091.frames import encode_frame, encode_method
 from amqproxy.amqp091.methods import (
     BasicAck,
+    BasicConsume,
+    BasicGet,
+    BasicGetEmpty,
     BasicNack,
     BasicPublish,
     ConfirmSelect,
@@ -18,7 +21,8 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.broker.access.permissions import Permission, TopicPermission
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.connection.publisher import MAX_WAYS
+from amqproxy.broker.connection import publisher
+from amqproxy.broker.connection.publisher import MAX_WAYS, SETTLEMENT
 from amqproxy.broker.queues.queue_storage import Keeper
 from amqproxy.broker.storage.journal import Journal
 from tests.broker.client import Client, connected
@@ -193,6 +197,52 @@ def test_what_waits_for_the_disk_holds_up_nothing_else(queues: str, at_once: str
     assert confirming.publish(*queues.split()) == at_once
     confirming.commit()
     assert confirming.told() == once_safe
+
+
+class FailsOnce:
+    """A struct that cannot be packed, the first time."""
+
+    def __init__(self) -> None:
+        self.has_failed = False
+
+    def pack(self, *values: int) -> bytes:
+        if not self.has_failed:
+            self.has_failed = True
+            raise MemoryError("on purpose")
+        return SETTLEMENT.pack(*values)
+
+
+def failed(client: Client) -> str:
+    """What it is told after the next tick, which is when it ends."""
+    client.broker.tick(client.now)
+    return client.told()
+
+
+def test_a_confirm_that_fails_ends_its_connection_and_nobody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
+    confirming = Confirming(is_kept=True)
+    other = connected(confirming.client.broker)
+    other.ask(ConfirmSelect())
+    assert confirming.publish("q") == ""
+    assert other.publish("", "q", delivery_mode=2) == ""
+    monkeypatch.setattr(publisher, "SETTLEMENT", FailsOnce())
+    confirming.commit()
+    assert confirming.journal.events.failures == 1
+    assert failed(confirming.client).startswith("connection 541 0.0 INTERNAL_ERROR")
+    assert [each.method for each in other.receive()] == [BasicAck(1, False)]
+
+
+def test_who_uses_a_message_is_not_at_fault_where_its_confirm_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    confirming = Confirming(is_kept=True)
+    other = connected(confirming.client.broker)
+    other.ask(BasicConsume(queue="q"))
+    assert confirming.publish("q") == ""
+    assert len(other.receive()) == 1
+    monkeypatch.setattr(publisher, "SETTLEMENT", FailsOnce())
+    other.say(1, BasicAck(1))
+    assert failed(confirming.client).startswith("connection 541 0.0 INTERNAL_ERROR")
+    assert other.ask(BasicGet(queue="q")) == BasicGetEmpty()
+    confirming.commit()
+    assert confirming.journal.events.failures == 1
 
 
 def test_acks_that_wait_for_the_disk_stay_in_their_order() -> None:

@@ -429,6 +429,8 @@ def test_one_that_waits_and_fails_keeps_nobody_else_from_hearing() -> None:
         raise RuntimeError("on purpose")
 
     for call in (lambda: heard.append(1), fails, lambda: heard.append(2)):
-        journal.when_committed(call)
+        journal.when_committed(call, lambda: heard.append(3))
+    journal.when_committed(fails, fails)
+    journal.when_committed(lambda: heard.append(4))
     journal.committed(journal.take())
-    assert (heard, events.failures) == ([1, 2], 1)
+    assert (heard, events.failures) == ([1, 3, 2, 4], 3)
