@@ -2,7 +2,7 @@
 
 The package, from the ground up. Each floor imports only floors below it; import-linter holds it to that.
 
-`amqp091` is AMQP 0-9-1 with RabbitMQ's extensions: octets to frames, frames to methods, methods to commands, and one
+`amqp091` is AMQP 0-9-1 with RabbitMQ's extensions: bytes to frames, frames to methods, methods to commands, and one
 state machine for both peers. It takes bytes and the time, and returns values; it opens no socket and reads no clock.
 
 `rules` is policy as pure functions: what may pass, what changes on its way, and what is made to go wrong.
@@ -12,7 +12,7 @@ state machine for both peers. It takes bytes and the time, and returns values; i
 `broker` is a broker of our own: a pure model of virtual hosts, exchanges, queues and users, a store for what is
 durable, and a trio server; the proxy can have it as its upstream in the same process.
 
-`sockets` carries octets to and from one peer, over TCP or TLS, for the proxy and the broker alike.
+`sockets` carries bytes to and from one peer, over TCP or TLS, for the proxy and the broker alike.
 
 `proxy` is trio: a listener, a session for each client, and an upstream over TCP or TLS. `capture` reads pcap and pcapng
 and puts TCP streams together again, so that a file decodes as live traffic does. Neither knows of the other.

@@ -38,7 +38,7 @@ bint: TypeAlias = builtins.bool
 float: TypeAlias = builtins.float
 double: TypeAlias = builtins.float
 void: TypeAlias = None
-# A pointer into octets is only ever indexed, and so it is the octets.
+# A pointer into bytes is only ever indexed, and so it is the bytes.
 p_char: TypeAlias = bytes
 p_uchar: TypeAlias = bytearray
 p_const_char: TypeAlias = bytes

@@ -26,7 +26,7 @@ class ConfigResources:
             with path.open("rb") as opened:
                 octets = opened.read(MAX_OCTETS + 1)
             if len(octets) > MAX_OCTETS:
-                raise ValueError(f"{path} is larger than {MAX_OCTETS} octets")
+                raise ValueError(f"{path} is larger than {MAX_OCTETS} bytes")
             return octets.decode()
         except OSError as error:
             raise ValueError(f"{path} cannot be read: {error.strerror}") from None

@@ -28,7 +28,7 @@ SECTIONS = {
 def main() -> None:
     """Measure what the options name."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer rounds and octets: about a minute")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds and bytes: about a minute")
     parser.add_argument("--only", action="append", choices=SECTIONS, help="measure this alone; may be repeated")
     parser.add_argument("--rounds", type=int, help="how often everything has its turn [7, quick 3]")
     parser.add_argument("--json", action="store_true", help="print every figure as JSON instead of the table")

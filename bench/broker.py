@@ -153,7 +153,7 @@ def _seconds(broker: Proxy) -> float:
 
 
 def _waiting(others: list[Proxy], count: int) -> Row:
-    """Octets of memory for each message that waits in a queue, beyond those of its body."""
+    """Bytes of memory for each message that waits in a queue, beyond those of its body."""
     progress(f"broker: {count:,} messages waiting")
     figures = {}
     with peers.broker() as ours:

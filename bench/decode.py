@@ -1,4 +1,4 @@
-"""Decoding: the same octets through pamqp, and the same capture through tshark.
+"""Decoding: the same bytes through pamqp, and the same capture through tshark.
 
 None of the three uses more than one thread, and so the seconds are a processor's: a busy machine does not count.
 """
@@ -41,14 +41,14 @@ def _against_pamqp(streams: list[bytes], count: int, rounds: int) -> Iterator[Ro
     except ImportError:
         yield "pamqp is not installed (pip install pamqp)"
         return
-    progress("decode: amqproxy and pamqp, from octets to typed frames")
+    progress("decode: amqproxy and pamqp, from bytes to typed frames")
     if _unmarshal(frame.unmarshal, streams) != _read(streams):
         raise ValueError("pamqp found other frames")
     jobs = {
         "pamqp": partial(_rate, count, partial(_unmarshal, frame.unmarshal, streams)),
         SUBJECT: partial(_rate, count, partial(_read, streams)),
     }
-    yield Row("Decode", "octets to typed frames", "1000/s", in_turns(jobs, rounds), ("pamqp",), PAMQP_GOAL)
+    yield Row("Decode", "bytes to typed frames", "1000/s", in_turns(jobs, rounds), ("pamqp",), PAMQP_GOAL)
 
 
 def _read(streams: list[bytes]) -> int:
@@ -64,7 +64,7 @@ def _read(streams: list[bytes]) -> int:
 
 
 def _decode(frames: list[Frame]) -> int:
-    """Have every frame give what it holds: a method, a header with its properties, or octets of a body."""
+    """Have every frame give what it holds: a method, a header with its properties, or bytes of a body."""
     for frame in frames:
         _ = frame.value
     return len(frames)
@@ -98,10 +98,10 @@ def _against_tshark(path: Path, streams: list[bytes], count: int, rounds: int) -
     def full() -> float:
         return count / (_dissect(tshark, path, FULL) - _dissect(tshark, empty, FULL)) / 1000
 
-    progress("decode: amqproxy and tshark, from octets to typed frames")
+    progress("decode: amqproxy and tshark, from bytes to typed frames")
     figures = in_turns({"tshark": bare, SUBJECT: partial(_rate, count, partial(_read, streams))}, rounds)
     note = "tshark reads the capture; its start is not counted"
-    yield Row("Decode", "octets to typed frames", "1000/s", figures, ("tshark",), TSHARK_GOAL, note)
+    yield Row("Decode", "bytes to typed frames", "1000/s", figures, ("tshark",), TSHARK_GOAL, note)
     try:
         from amqproxy.capture.decode import read_decoded, read_records
     except ImportError:

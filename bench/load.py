@@ -1,4 +1,4 @@
-"""Raw sockets that write pre-built octets and count what arrives, each end a process of its own.
+"""Raw sockets that write pre-built bytes and count what arrives, each end a process of its own.
 
 They live in the kernel's send and receive, so that they are not what is measured.
 """
@@ -104,7 +104,7 @@ def _sink(sock: socket.socket, octets: int) -> float:
     while wanted:
         got = sock.recv_into(buffer)
         if not got:
-            raise ValueError(f"closed {wanted} octets too early")
+            raise ValueError(f"closed {wanted} bytes too early")
         wanted -= got
         mark = mark[-len(talk.CLOSE) :] + bytes(buffer[max(0, got - len(talk.CLOSE)) : got])
     ended = time.monotonic()
@@ -125,7 +125,7 @@ def each(work: Callable[[socket.socket], T], socks: list[socket.socket]) -> list
 
 
 def ping(sock: socket.socket, octets: bytes, answer: int, times: int) -> list[float]:
-    """Say `octets` and wait for `answer` octets, `times` over: the seconds of each round trip."""
+    """Say `octets` and wait for `answer` bytes, `times` over: the seconds of each round trip."""
     clock, send, receive = time.perf_counter, sock.send, sock.recv
     trips = []
     with closing(sock):

@@ -61,7 +61,7 @@ def throughput(proxy: Proxy, count: int) -> float:
             got = sock.recv_into(buffer)
             left -= got
             if not got or left < 0 or (not left and buffer[got - 1] != 0xCE):
-                raise ValueError(f"the deliveries ended {left} octets too early")
+                raise ValueError(f"the deliveries ended {left} bytes too early")
         ended = time.monotonic()
         sock.sendall(talk.CLOSE)
         talk.read_exactly(sock, len(talk.CLOSE_OK))

@@ -23,7 +23,7 @@ from bench import talk
 
 PORT = 5672
 SEGMENTS = (1448, 65_483, 1448, 65_483)
-"""The octets of a segment on each connection: as a network carries them, and as loopback and offloading cards show
+"""The bytes of a segment on each connection: as a network carries them, and as loopback and offloading cards show
 them. The messages of the first two connections have properties alike, those of the others each its own."""
 
 BATCH = 50
@@ -31,7 +31,7 @@ BATCH = 50
 
 
 def say(count: int, properties: Callable[[int], Properties]) -> Iterator[tuple[int, bytes]]:
-    """Turns of a conversation, as (0 for the client or 1 for the broker, octets): `count` messages, half of them
+    """Turns of a conversation, as (0 for the client or 1 for the broker, bytes): `count` messages, half of them
     published and half delivered, all confirmed or acknowledged.
     """
     tag = 0
@@ -68,11 +68,11 @@ def unlike(number: int) -> Properties:
     return Properties(content_type="application/json", headers=headers, delivery_mode=2, correlation_id=f"{number:08x}")
 
 
-BODY = b'{"id": 12345, "what": "a hundred octets of an order that somebody made", "how many": 3, "pad": "...."}'[:100]
+BODY = b'{"id": 12345, "what": "a hundred bytes of an order that somebody made", "how many": 3, "pad": "...."}'[:100]
 
 
 def write(path: Path, messages: int) -> tuple[int, list[bytes]]:
-    """Write a pcap of one connection for each of `SEGMENTS`: how many messages are in it, and the octets of each
+    """Write a pcap of one connection for each of `SEGMENTS`: how many messages are in it, and the bytes of each
     stream, two to a connection.
     """
     streams: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Throughput of a relay: floods of publishes and of deliveries, every octet counted at the other end."""
+"""Throughput of a relay: floods of publishes and of deliveries, every byte counted at the other end."""
 
 from __future__ import annotations
 

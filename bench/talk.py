@@ -53,7 +53,7 @@ PERSISTENT = Properties(content_type="application/octet-stream", delivery_mode=2
 
 CLOSE = encode_method(0, ConnectionClose(200, "done"))
 CLOSE_OK = encode_method(0, ConnectionCloseOk())
-"""What ends every flood: whoever counted the octets answers the close that came last."""
+"""What ends every flood: whoever counted the bytes answers the close that came last."""
 
 
 def publish(
@@ -174,11 +174,11 @@ def read_payload(sock: socket.socket) -> bytes:
 
 
 def read_exactly(sock: socket.socket, size: int) -> bytes:
-    """The next `size` octets."""
+    """The next `size` bytes."""
     octets = bytearray()
     while len(octets) < size:
         data = sock.recv(size - len(octets))
         if not data:
-            raise ValueError(f"closed after {len(octets)} of {size} octets: {bytes(octets)!r}")
+            raise ValueError(f"closed after {len(octets)} of {size} bytes: {bytes(octets)!r}")
         octets += data
     return bytes(octets)

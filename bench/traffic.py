@@ -1,6 +1,6 @@
-"""Messages through a broker: publishers that write pre-built octets, and consumers that count what arrives.
+"""Messages through a broker: publishers that write pre-built bytes, and consumers that count what arrives.
 
-Every copy of a flow is as long as any other, so that octets tell how many there are, and nothing needs decoding.
+Every copy of a flow is as long as any other, so that bytes tell how many there are, and nothing needs decoding.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from bench import load, talk
 from bench.peers import Proxy
 
 CONFIRM = struct.Struct(">BHIHHQBB")
-"""The frame of a basic.ack, as octets come."""
+"""The frame of a basic.ack, as bytes come."""
 
 ACK_INDEX = 80
 AT_ONCE = 256 * 1024
-"""Octets that one send has, about."""
+"""Bytes that one send has, about."""
 
 RECEIVE = 256 * 1024
 
@@ -124,7 +124,7 @@ def _publish_all(broker: Proxy, flow: Flow, wait: Callable[[float], bool]) -> li
 
 
 def chunks(flow: Flow) -> list[tuple[bytes, int]]:
-    """Octets to be sent at once, and how many messages they are; over and over, they are the flow."""
+    """Bytes to be sent at once, and how many messages they are; over and over, they are the flow."""
     keys = flow.keys or flow.queues
     properties = talk.PERSISTENT if flow.is_durable else talk.PROPERTIES
     make = partial(talk.publish, bytes(flow.size), exchange=flow.exchange, properties=properties)

@@ -31,7 +31,7 @@ def test_what_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (found.text, "missing", "missing cannot be read: No such file"),
         (found.text, ".", "cannot be read: Is a directory"),
         (found.text, "octets", "octets is no text"),
-        (found.text, "large", "large is larger than 10 octets"),
+        (found.text, "large", "large is larger than 10 bytes"),
         (found.variable, "UPSTREAM_PASSWORD", "no variable UPSTREAM_PASSWORD"),
         (found.function, "no_such_module:function", "cannot be imported"),
         (found.function, "json:no_such_function", "json has no function `no_such_function`"),

@@ -1,7 +1,7 @@
 """AMQP 0-9-1 with RabbitMQ's extensions: the ground floor, which knows of no socket and no clock.
 
-Octets come in and frames go out (`frames`), from frames come methods (`methods`), properties
-(`properties`) and whole commands (`commands`); all of them back to octets by the same types, whose
+Bytes come in and frames go out (`frames`), from frames come methods (`methods`), properties
+(`properties`) and whole commands (`commands`); all of them back to bytes by the same types, whose
 values `wire` reads and writes. `Connection` (`connection`, with `channel`, `delivery_tags`, and the
 tables in `transitions`) knows what both peers have agreed and what each may send next. Whatever breaks
 the rules is a `ProtocolError` (`errors`), which carries the reply code, its scope and the offset;

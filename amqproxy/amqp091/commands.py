@@ -15,7 +15,7 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
 
 MAX_BODY = 128 * 1024 * 1024
-"""The largest body gathered into one command, in octets: RabbitMQ's own limit before version 4."""
+"""The largest body gathered into one command, in bytes: RabbitMQ's own limit before version 4."""
 
 MAX_FRAMES = 131_072
 """How many frames one command may be cut into: four times what such a body needs at the least
@@ -112,7 +112,7 @@ class Command:
 
     @property
     def body(self) -> bytes:
-        """The octets of the body that have come."""
+        """The bytes of the body that have come."""
         if self._body is None:
             frames = self.frames
             body = frames[2].payload if len(frames) == 3 else b"".join([each.payload for each in frames[2:]])
@@ -123,7 +123,7 @@ class Command:
 
     @property
     def body_size(self) -> int:
-        """The octets of body that the header announces."""
+        """The bytes of body that the header announces."""
         if self._body is not None:
             return len(self._body)
         return self.frames[1].body_size if len(self.frames) > 1 else 0
@@ -139,7 +139,7 @@ class Command:
         return sum([frame.size for frame in frames[2:]]) >= frames[1].body_size
 
     def encode(self, frame_max: int) -> bytes:
-        """The command's frames, none of them over `frame_max` octets (0: no limit), end to end."""
+        """The command's frames, none of them over `frame_max` bytes (0: no limit), end to end."""
         method = encode_frame(METHOD, self.channel, self.method.encode())
         header = self.header
         if header is None:
@@ -152,7 +152,7 @@ class Command:
         return b"".join(parts)
 
     def __repr__(self) -> str:
-        return f"<Command {self.method!r} channel={self.channel} body={self.body_size} octets>"
+        return f"<Command {self.method!r} channel={self.channel} body={self.body_size} bytes>"
 
 
 @cython.final

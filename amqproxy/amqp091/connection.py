@@ -1,7 +1,7 @@
 """What a client and a server have agreed so far: one machine that watches both, and takes no side.
 
 It walks the tables of `grammar` as frames pass, whoever holds it: the broker plays SERVER, the
-proxy holds one for each of its legs, a capture feeds both directions. Octets go in by `feed` (or a
+proxy holds one for each of its legs, a capture feeds both directions. Bytes go in by `feed` (or a
 reader of one's own and `receive`), what may not come is a `ProtocolError` that says how to answer,
 and `may_send` tells what each side may do next. There is no clock; times are passed in.
 """
@@ -33,7 +33,7 @@ from amqproxy.amqp091.transitions import (
 )
 
 SILENCE = 2
-"""After how many heartbeat intervals without an octet a peer counts as gone. Section 4.2.7."""
+"""After how many heartbeat intervals without a byte a peer counts as gone. Section 4.2.7."""
 
 
 class Connection:
@@ -105,7 +105,7 @@ class Connection:
     # --- what is sent
 
     def feed(self, sender: Peer, data: bytes) -> list[Frame]:
-        """Take octets from `sender`; return the frames that are now whole and that count.
+        """Take bytes from `sender`; return the frames that are now whole and that count.
 
         The protocol header is none of them: give it to `receive_header`. `ProtocolError` at the
         first frame that may not come; the frames before it in `data` are then lost to the caller,
@@ -118,13 +118,13 @@ class Connection:
         return frames
 
     def send(self, sender: Peer, channel: int, method: Method) -> bytes:
-        """Note that `sender` sends `method`, and return the octets to send."""
+        """Note that `sender` sends `method`, and return the bytes to send."""
         raw = encode_method(channel, method)
         self.receive(sender, Frame(raw))
         return raw
 
     def receive_header(self, sender: Peer, octets: bytes) -> None:
-        """Take a protocol header of eight octets; `ProtocolError` when it is not of 0-9-1."""
+        """Take a protocol header of eight bytes; `ProtocolError` when it is not of 0-9-1."""
         move = HANDSHAKE.get(self.state, {}).get((sender, "protocol-header"))
         if move is None:
             raise UnexpectedFrame(f"a protocol header from the {sender} in state {self.state}")
@@ -239,10 +239,10 @@ class Connection:
         for reader in self.readers.values():
             reader.set_frame_max(answer.frame_max)
 
-    # --- heartbeats: section 4.2.7; any octet counts as one
+    # --- heartbeats: section 4.2.7; any byte counts as one
 
     def heard(self, sender: Peer, now: float) -> None:
-        """Note that octets came from `sender` at `now` (seconds, of any steady clock)."""
+        """Note that bytes came from `sender` at `now` (seconds, of any steady clock)."""
         self._heard[sender] = now
 
     def heartbeat_is_due(self, sender: Peer, now: float) -> bool:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 MAX_REPLY_TEXT = 255
-"""Octets that a reply text can hold: it is a short string."""
+"""Bytes that a reply text can hold: it is a short string."""
 
 
 def cut_reply_text(text: str) -> str:
@@ -32,8 +32,8 @@ class ProtocolError(Exception):
 
     `code` and `name` are the reply code and its name, `scope` what is to be closed, `channel` the
     channel number (0 when it concerns the connection), `class_id` and `method_id` the method at
-    fault (0 when none is), `offset` the octet of the direction's stream where the fault lies, or
-    None when the fault is not one of octets.
+    fault (0 when none is), `offset` the byte of the direction's stream where the fault lies, or
+    None when the fault is not one of bytes.
     """
 
     code: ClassVar[int]
@@ -64,7 +64,7 @@ class ProtocolError(Exception):
         return cut_reply_text(f"{self.name} - {self.text}" if self.text else self.name)
 
     def __str__(self) -> str:
-        place = "" if self.offset is None else f" at octet {self.offset}"
+        place = "" if self.offset is None else f" at byte {self.offset}"
         return f"{self.code} {self.name}: {self.text}{place}"
 
 

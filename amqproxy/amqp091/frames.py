@@ -413,12 +413,12 @@ class Lane:
             text = f"expected a {_NAMES[self.expects]} frame, got a {_NAMES[kind]} frame"
             error: ProtocolError = UnexpectedFrame(text, offset=offset)
         elif fault == 2:
-            error = FrameError("a content header of less than 12 octets", offset=offset + 7)
+            error = FrameError("a content header of less than 12 bytes", offset=offset + 7)
         elif fault == 3:
             text = "expected a content header of class 60 and weight 0, got another"
             error = UnexpectedFrame(text, offset=offset + 7)
         else:
-            text = f"a body frame goes past the {self.remaining} octets that its header left it"
+            text = f"a body frame goes past the {self.remaining} bytes that its header left it"
             error = FrameError(text, offset=offset + 7)
         error.channel = channel
         if self.expects != METHOD:
@@ -998,7 +998,7 @@ class FrameReader:
     def _refuse_head(self, kind: int, size: int, position: int) -> None:
         at = position
         if size > self._payload_max:
-            self.error = FrameError(f"a frame of {size} octets, where {self._payload_max} is the most", offset=at + 3)
+            self.error = FrameError(f"a frame of {size} bytes, where {self._payload_max} is the most", offset=at + 3)
         else:
             self.error = FrameError(f"unknown frame type {kind}", offset=at)
 

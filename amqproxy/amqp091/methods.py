@@ -1,7 +1,7 @@
 """Every method of AMQP 0-9-1 and of RabbitMQ's extensions, one small typed class each.
 
 The annotations are the wire types; a method's codec is its layout, read from them once, at import.
-Fields that the specification reserves are kept, so that a method goes back to the octets it came
+Fields that the specification reserves are kept, so that a method goes back to the bytes it came
 from. Methods marked RabbitMQ's are not in the specification.
 """
 
@@ -27,7 +27,7 @@ FieldTable = Annotated[Table, "F"]
 EMPTY = Table()
 
 
-"""`Name` must be UTF-8; a `ShortStr` may hold any octets, see `wire` for how they are kept. RabbitMQ
+"""`Name` must be UTF-8; a `ShortStr` may hold any bytes, see `wire` for how they are kept. RabbitMQ
 insists on UTF-8 in all methods but those that carry content; here only the names that queues and
 exchanges are given have to be, so that nothing is refused which it would take."""
 

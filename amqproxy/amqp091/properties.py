@@ -54,7 +54,7 @@ NO_PROPERTIES = Properties()
 
 
 class ContentHeader(msgspec.Struct, frozen=True, gc=False):
-    """What follows a method that carries content: the octets of body to come, and properties.
+    """What follows a method that carries content: the bytes of body to come, and properties.
 
     `weight` is always 0; the specification keeps it for what was never made.
     """

@@ -1,4 +1,4 @@
-"""The first octets of a connection, and which protocol they belong to (section 4.2.2)."""
+"""The first bytes of a connection, and which protocol they belong to (section 4.2.2)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def recognise(octets: bytes) -> str | None:
 
     "0-9-1", "0-8", "0-9", "0-10", "1.0", "1.0 (SASL)" and the like for AMQP; "TLS", "HTTP",
     "RabbitMQ stream"; "AMQP a.b.c.d" for a header of a version nobody knows; "unknown". Eight
-    octets always suffice.
+    bytes always suffice.
     """
     if octets[:4] == b"AMQP":
         if len(octets) < 8:

@@ -231,7 +231,7 @@ def encode_short_string(text: str) -> bytes:
     """One octet of length, then the text in UTF-8. `ValueError` when it is over 255 octets."""
     octets = _octets(text)
     if len(octets) > MAX_SHORT_STRING:
-        raise ValueError(f"a short string holds 255 octets, this one has {len(octets)}")
+        raise ValueError(f"a short string holds 255 bytes, this one has {len(octets)}")
     return bytes((len(octets),)) + octets
 
 
@@ -277,7 +277,7 @@ def _encode_decimal(value: Decimal) -> bytes:
     unscaled = int("".join(map(str, digits))) * 10 ** max(exponent, 0)
     scale = max(-exponent, 0)
     if sign or unscaled >= 2**32 or scale > 255:
-        raise ValueError(f"{value} does not fit a decimal: a scale octet and 32 unsigned bits")
+        raise ValueError(f"{value} does not fit a decimal: a scale byte and 32 unsigned bits")
     return bytes((scale,)) + _LENGTH.pack(unscaled)
 
 
@@ -301,7 +301,7 @@ def _longlong(p: cython.p_const_uchar, i: cython.Py_ssize_t) -> cython.ulonglong
 
 @cython.cfunc
 def _overrun(what: str, needed: object, left: object, offset: int) -> object:
-    raise FrameError(f"{what} of {needed} octets in {left} octets", offset=offset)
+    raise FrameError(f"{what} of {needed} bytes in {left} bytes", offset=offset)
 
 
 def check_table(data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t, offset: int = 0) -> None:
@@ -522,7 +522,7 @@ def _decode(
             continue
         position += size
     if position != end:
-        raise FrameError(f"{end - position} octets left over after the last field", offset=offset + position)
+        raise FrameError(f"{end - position} bytes left over after the last field", offset=offset + position)
     return values
 
 

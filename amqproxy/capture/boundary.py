@@ -1,8 +1,8 @@
-"""Where a frame begins, in octets that were joined in their middle or have a hole.
+"""Where a frame begins, in bytes that were joined in their middle or have a hole.
 
 A place is believed when a whole frame is there whose head, end and method or content class are right, and what follows
 does not contradict it. The body of a message proves little by itself: it needs such a frame behind it, or must end
-exactly where the octets end for now, as the last frame of a segment does.
+exactly where the bytes end for now, as the last frame of a segment does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_PLACES = 256
 
 HEAD_OCTETS = 7
 PROOF_OCTETS = 11
-"""Octets after which a method or content header gives itself away."""
+"""Bytes after which a method or content header gives itself away."""
 
 IMPOSSIBLE = -1
 UNSURE = 0
@@ -92,9 +92,9 @@ def is_proof(octets: bytes | bytearray, at: int) -> bool:
 
 
 class BoundarySearch:
-    """A search for the next boundary, in octets as they come; no payload may be over `limit`.
+    """A search for the next boundary, in bytes as they come; no payload may be over `limit`.
 
-    `passed` counts the octets that are not held any more.
+    `passed` counts the bytes that are not held any more.
     """
 
     __slots__ = ("_limit", "_octets", "_places", "_scanned", "passed")
@@ -108,7 +108,7 @@ class BoundarySearch:
 
     @property
     def seen(self) -> int:
-        """All octets that were searched."""
+        """All bytes that were searched."""
         return self.passed + len(self._octets)
 
     def feed(self, octets: bytes) -> bytes | None:

@@ -1,4 +1,4 @@
-"""The octets of a capture file as a window that moves forward: plain or gzip, file or pipe.
+"""The bytes of a capture file as a window that moves forward: plain or gzip, file or pipe.
 
 Nothing here seeks, and no more than a chunk and one packet is ever in memory.
 """
@@ -19,7 +19,7 @@ GZIP_MAGIC = b"\x1f\x8b\x08"
 
 
 class ByteWindow:
-    """A window on a stream of octets.
+    """A window on a stream of bytes.
 
     Readers take `buffer[position:]` and move `position`; `need` makes more of it readable.
     """
@@ -47,11 +47,11 @@ class ByteWindow:
 
     @property
     def left(self) -> int:
-        """Octets readable without asking for more."""
+        """Bytes readable without asking for more."""
         return len(self.buffer) - self.position
 
     def need(self, count: int) -> bool:
-        """Make `count` octets readable at `position`; False if the stream ends before that."""
+        """Make `count` bytes readable at `position`; False if the stream ends before that."""
         held = len(self.buffer) - self.position
         if held >= count:
             return True
@@ -67,15 +67,15 @@ class ByteWindow:
         return held >= count
 
     def error(self, reason: str, remedy: str) -> CaptureError:
-        """An error about the octets at `position`."""
+        """An error about the bytes at `position`."""
         return CaptureError(self.file, self.offset, reason, remedy)
 
     def notice(self, kind: WarningKind, text: str) -> None:
-        """Tell of something about the octets at `position`."""
+        """Tell of something about the bytes at `position`."""
         self._notify(CaptureWarning(kind, self.file, self.offset, text))
 
     def _inflated(self, packed: Iterator[bytes]) -> Iterator[bytes]:
-        """The octets of one or more gzip members."""
+        """The bytes of one or more gzip members."""
         member = zlib.decompressobj(zlib.MAX_WBITS | 16)
         fresh = False
         for octets in packed:

@@ -1,6 +1,6 @@
 """One TCP stream as AMQP: which protocol each side speaks, who is the client, and what passed.
 
-Any port will do. A stream is AMQP when one side's first octets are a protocol header of AMQP, or a frame; joined in
+Any port will do. A stream is AMQP when one side's first bytes are a protocol header of AMQP, or a frame; joined in
 its middle, when a frame turns up. What another protocol says is counted, and never read as 0-9-1. This module may be
 compiled.
 """
@@ -44,16 +44,16 @@ _CUT = "the capture ends within a frame"
 class ConversationSide:
     """What one end of a stream has said so far.
 
-    It is undecided while there are too few octets; then either `finder` reads frames, or `stranger` names the protocol
-    whose octets are counted.
+    It is undecided while there are too few bytes; then either `finder` reads frames, or `stranger` names the protocol
+    whose bytes are counted.
     """
 
     is_from_start: cython.bint
     has_greeted: cython.bint
     first: bytes
     first_ts_ns: int
-    missing: cython.longlong  # octets before `first`
-    offset: cython.longlong  # how many octets are told, before any missing ones
+    missing: cython.longlong  # bytes before `first`
+    offset: cython.longlong  # how many bytes are told, before any missing ones
     finder: FrameResync | None
     stranger: str
     counted: cython.longlong
@@ -73,7 +73,7 @@ class ConversationSide:
 
     @cython.cfunc
     def count(self, ts_ns: int, octets: int) -> None:
-        """Count octets of another protocol."""
+        """Count bytes of another protocol."""
         if not self.counted:
             self.counted_ts_ns = ts_ns
         self.counted += octets
@@ -132,7 +132,7 @@ class Conversation:
         return self._sides[direction]
 
     def data(self, direction: cython.int, ts_ns: int, octets: bytes, passed: list[Decoded]) -> None:
-        """Take the octets that came next from one side."""
+        """Take the bytes that came next from one side."""
         side = self._side(direction)
         if side.finder is not None:
             found = side.finder.feed(ts_ns, octets)
@@ -148,7 +148,7 @@ class Conversation:
             self._decide(direction, ts_ns, passed)
 
     def gap(self, direction: cython.int, ts_ns: int, lost: int) -> None:
-        """Take that `lost` octets from one side are missing."""
+        """Take that `lost` bytes from one side are missing."""
         side = self._side(direction)
         if side.finder is not None:
             side.finder.gap(ts_ns, lost)
@@ -161,7 +161,7 @@ class Conversation:
             side.first = b""
 
     def end(self, direction: cython.int, ts_ns: int, ending: StreamEnd, passed: list[Decoded]) -> None:
-        """Take that no more octets come from one side: tell what of it was not read."""
+        """Take that no more bytes come from one side: tell what of it was not read."""
         self._lasting -= 1
         if not self.is_told:
             return
@@ -176,11 +176,11 @@ class Conversation:
             self._tell(direction, ts_ns, found, passed)
         self._tell_counted(direction, passed)
 
-    # ------------------------------------------------------------------------------------------- the first octets
+    # ------------------------------------------------------------------------------------------- the first bytes
 
     @cython.cfunc
     def _decide(self, direction: cython.int, ts_ns: int, passed: list[Decoded]) -> None:
-        """Find out what a side speaks from its first octets, once there are enough of them."""
+        """Find out what a side speaks from its first bytes, once there are enough of them."""
         side, peer = self._side(direction), self._side(1 - direction)
         first = side.first
         name = recognise(first) if side.is_from_start or first[:4] == HEADER[:4] else "unknown"
@@ -251,7 +251,7 @@ class Conversation:
 
     @cython.cfunc
     def _be_stranger(self, direction: cython.int, ts_ns: int, protocol: str, passed: list[Decoded]) -> None:
-        """Take a side for something else than 0-9-1; its first octets are told as its header, if anything is."""
+        """Take a side for something else than 0-9-1; its first bytes are told as its header, if anything is."""
         side = self._side(direction)
         side.stranger = protocol
         if side.finder is not None:
@@ -310,7 +310,7 @@ class Conversation:
 
     @cython.cfunc
     def _reason(self) -> str:
-        """Why the first octets of a side are no whole frame."""
+        """Why the first bytes of a side are no whole frame."""
         return MISSING if self._has_handshake else JOINED
 
     # ---------------------------------------------------------------------------------------------------- telling

@@ -1,6 +1,6 @@
 """What passed on an AMQP connection in a capture, in the order of the wire, and the record of it.
 
-A frame is here as the octets it was; nothing is decoded before it is asked for.
+A frame is here as the bytes it was; nothing is decoded before it is asked for.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class DecodedFrames(msgspec.Struct, frozen=True, gc=False):
 
 
 class DecodedProtocolHeader(msgspec.Struct, frozen=True, gc=False):
-    """The first octets of a direction, which name its `protocol`: a protocol header, or what was sent in its place."""
+    """The first bytes of a direction, which name its `protocol`: a protocol header, or what was sent in its place."""
 
     ts_ns: int
     stream: int
@@ -40,7 +40,7 @@ class DecodedProtocolHeader(msgspec.Struct, frozen=True, gc=False):
 
 
 class SkippedBytes(msgspec.Struct, frozen=True, gc=False):
-    """Octets that could not be read as frames: `lost` of them, from `offset` on in their direction.
+    """Bytes that could not be read as frames: `lost` of them, from `offset` on in their direction.
 
     `code` is the reply code that a peer would answer with, or None where the fault is not the sender's.
     """

@@ -8,7 +8,7 @@ import msgspec
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """An address of 4 or 16 octets, and a port; its text puts an IPv6 address in brackets."""
+    """An address of 4 or 16 bytes, and a port; its text puts an IPv6 address in brackets."""
 
     address: bytes
     port: int

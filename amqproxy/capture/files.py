@@ -1,4 +1,4 @@
-"""Capture files: what a path holds is found out from its first octets, never from its name."""
+"""Capture files: what a path holds is found out from its first bytes, never from its name."""
 
 from __future__ import annotations
 

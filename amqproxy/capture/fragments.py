@@ -7,7 +7,7 @@ MAX_PACKETS = 256
 MAX_PACKET_OCTETS = 65_535
 """An IP packet holds no more, so a fragment beyond it is rubbish."""
 MAX_PIECES = 8192
-"""Fragments of one packet: 65,535 octets in the smallest pieces there are."""
+"""Fragments of one packet: 65,535 bytes in the smallest pieces there are."""
 
 
 class _Pieces:
@@ -19,7 +19,7 @@ class _Pieces:
         self.octets: dict[int, bytes] = {}
         self.held = 0
         self.size = -1
-        """Octets of the whole, known once its last fragment came."""
+        """Bytes of the whole, known once its last fragment came."""
 
 
 class Fragments:
@@ -39,7 +39,7 @@ class Fragments:
     def add(self, key: bytes, offset: int, payload: bytes, is_last: bool) -> bytes | None:
         """The payload of the packet that `key` names, once this fragment completes it.
 
-        Of octets that came twice the first copy is taken.
+        Of bytes that came twice the first copy is taken.
         """
         pieces = self._packets.get(key)
         if pieces is None:
@@ -71,7 +71,7 @@ class Fragments:
 
 
 def _joined(pieces: _Pieces) -> bytes | None:
-    """The octets from 0 to `size`, or None while there is a hole."""
+    """The bytes from 0 to `size`, or None while there is a hole."""
     whole = bytearray()
     for offset in sorted(pieces.octets):
         if offset > len(whole):

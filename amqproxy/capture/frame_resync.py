@@ -23,12 +23,12 @@ from amqproxy.capture.boundary import HEAD_OCTETS, IMPOSSIBLE, MAX_WINDOW_OCTETS
 MAX_FRAME_OCTETS = 16 * 1024 * 1024
 """The largest frame read where the peers agreed on no limit, or agreed on it before the capture began."""
 
-MISSING = "octets are missing from the capture"
+MISSING = "bytes are missing from the capture"
 JOINED = "the capture begins within a frame"
 
 
 class UnreadableBytes(msgspec.Struct):
-    """Octets that could not be read: `lost` of them, from `offset` on, which was found out at `ts_ns`.
+    """Bytes that could not be read: `lost` of them, from `offset` on, which was found out at `ts_ns`.
 
     `code` is the reply code that a peer would answer with, or None where the fault is not the sender's.
     """
@@ -48,17 +48,17 @@ Found: TypeAlias = list[Frame] | UnreadableBytes
 @cython.final
 @cython.cclass
 class FrameResync:
-    """One direction of a connection: octets and holes in, frames and faults out.
+    """One direction of a connection: bytes and holes in, frames and faults out.
 
-    A frame begins with the first octet, at `offset`, unless there was a `fault` before: then that is to be found out.
+    A frame begins with the first byte, at `offset`, unless there was a `fault` before: then that is to be found out.
     """
 
     _tally: Tally
     _frame_max: cython.longlong
     _reader: FrameReader
     _is_reading: cython.bint
-    _fed: cython.longlong  # how far the octets go that the reader was given
-    _tail: cython.longlong  # octets of the frame that is not whole yet
+    _fed: cython.longlong  # how far the bytes go that the reader was given
+    _tail: cython.longlong  # bytes of the frame that is not whole yet
     _pieces: list[bytes]  # what came in and holds that tail, at its end
     # While not reading: what is skipped, since where, how far the skipping has come, and how.
     _fault: UnreadableBytes | None
@@ -85,7 +85,7 @@ class FrameResync:
 
     @property
     def skipped(self) -> int:
-        """Octets that came, or are missing, since a boundary was lost; 0 while frames are read."""
+        """Bytes that came, or are missing, since a boundary was lost; 0 while frames are read."""
         return 0 if self._is_reading else self._offset + self._search.seen - self._since
 
     def set_frame_max(self, frame_max: int) -> None:
@@ -94,7 +94,7 @@ class FrameResync:
         self._reader.set_frame_max(self._frame_max)
 
     def feed(self, ts_ns: int, octets: bytes) -> list[Found]:
-        """What the octets that came next complete."""
+        """What the bytes that came next complete."""
         if self._is_reading:
             reader = self._reader
             frames = reader.feed(octets)
@@ -112,7 +112,7 @@ class FrameResync:
         return found
 
     def gap(self, ts_ns: int, lost: int) -> None:
-        """Take that `lost` octets are missing."""
+        """Take that `lost` bytes are missing."""
         if self._is_reading:
             cut = self._cut()
             self._lose_place(UnreadableBytes(ts_ns, MISSING, self._reader.offset), self._reader.offset)
@@ -127,14 +127,14 @@ class FrameResync:
             self._to_skip = max(0, self._to_skip - lost)
 
     def end(self, ts_ns: int, reason: str) -> list[UnreadableBytes]:
-        """Take that no more octets come: what is skipped by now, or stays cut for `reason`."""
+        """Take that no more bytes come: what is skipped by now, or stays cut for `reason`."""
         if self._is_reading:
             return [UnreadableBytes(ts_ns, reason, self._reader.offset, self._tail)] if self._tail else []
         return self._close_fault(self._offset + self._search.seen)
 
     @cython.cfunc
     def _keep_tail(self, octets: bytes) -> None:
-        """Keep what holds the octets of the frame that is not whole yet: a refusal may come to need them."""
+        """Keep what holds the bytes of the frame that is not whole yet: a refusal may come to need them."""
         self._fed += len(octets)
         tail = self._fed - self._reader.offset
         if tail:
@@ -149,7 +149,7 @@ class FrameResync:
 
     @cython.cfunc
     def _cut(self) -> bytes:
-        """The octets of the frame that is not whole yet, which are not held any more."""
+        """The bytes of the frame that is not whole yet, which are not held any more."""
         cut = b"".join(self._pieces)[-self._tail :] if self._tail else b""
         self._pieces = []
         self._tail = 0
@@ -165,7 +165,7 @@ class FrameResync:
 
     @cython.cfunc
     def _refused(self, ts_ns: int, error: ProtocolError, octets: bytes) -> bytes:
-        """Go on behind the place where the reader found what is no frame: the octets from there."""
+        """Go on behind the place where the reader found what is no frame: the bytes from there."""
         reader = self._reader
         refused = (self._cut() + octets)[len(reader.taken) :]
         offset = reader.offset if error.offset is None else error.offset

@@ -35,8 +35,8 @@ _UNKNOWN_LINK = cython.declare(cython.int, -3)
 class TCPSegment(msgspec.Struct, frozen=True, gc=False):
     """One TCP segment.
 
-    `flow` is source address, destination address, source port and destination port, as they were on the wire: 12 octets
-    for IPv4 and 36 for IPv6. `missing` octets of the payload, at its end, were not captured.
+    `flow` is source address, destination address, source port and destination port, as they were on the wire: 12 bytes
+    for IPv4 and 36 for IPv6. `missing` bytes of the payload, at its end, were not captured.
     """
 
     ts_ns: int
@@ -90,10 +90,10 @@ class Dissector:
             if size >= 4 and _is_ip_family(data):
                 at = 4
                 kind = _ANY_IP
-        elif link == 9 or link == 50:  # PPP, with or without its address and control octets
+        elif link == 9 or link == 50:  # PPP, with or without its address and control bytes
             if size >= 4:
                 at = 2 if data[0] == 0xFF and data[1] == 0x03 else 0
-                if data[at] & 1:  # a protocol number shortened to one octet
+                if data[at] & 1:  # a protocol number shortened to one byte
                     kind = _of_ppp(data[at])
                     at += 1
                 else:

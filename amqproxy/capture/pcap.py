@@ -18,7 +18,7 @@ NANOSECONDS = 1_000_000_000
 MICROSECOND = 0xA1B2C3D4
 NANOSECOND = 0xA1B23C4D
 MODIFIED = 0xA1B2CD34
-"""Alexey Kuznetzov's patch to libpcap: eight more octets before each packet, not needed here."""
+"""Alexey Kuznetzov's patch to libpcap: eight more bytes before each packet, not needed here."""
 
 _SCALE = {MICROSECOND: 1000, NANOSECOND: 1, MODIFIED: 1000}
 _HEADER_OCTETS = 24
@@ -66,7 +66,7 @@ def packets(octets: ByteWindow) -> Iterator[Packet]:
             if captured > MAX_PACKET_OCTETS:
                 octets.position = position
                 raise octets.error(
-                    f"a packet claims {captured} octets, more than any packet has",
+                    f"a packet claims {captured} bytes, more than any packet has",
                     "the file is damaged from here on; what came before is good",
                 )
             start = position + size

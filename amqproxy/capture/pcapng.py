@@ -87,7 +87,7 @@ class _Section:
             if self.interfaces and self.interfaces[0].snap_length:
                 captured = min(captured, self.interfaces[0].snap_length)
         if captured > stop - start:
-            raise ValueError(f"a packet of {captured} octets does not fit its block")
+            raise ValueError(f"a packet of {captured} bytes does not fit its block")
         if number >= len(self.interfaces):
             raise ValueError(f"a packet is of interface {number}, which was not described")
         interface = self.interfaces[number]
@@ -131,7 +131,7 @@ def packets(octets: ByteWindow) -> Iterator[Packet]:
             section = _section(octets)
         kind, length = section.head(octets.buffer, octets.position)
         if length < _FRAME_OCTETS or length > MAX_BLOCK_OCTETS:
-            raise octets.error(f"a block claims {length} octets", _REMEDY)
+            raise octets.error(f"a block claims {length} bytes", _REMEDY)
         if not octets.need(length):
             break
         buffer, position = octets.buffer, octets.position

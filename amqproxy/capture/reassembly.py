@@ -1,10 +1,10 @@
-"""TCP segments to streams of octets: each direction of each connection, put in order by itself.
+"""TCP segments to streams of bytes: each direction of each connection, put in order by itself.
 
 What a segment completes comes out at once. A hole is waited for until the receiver has acknowledged what was in it
 (then it was the capture that missed it), until too much is held behind it, or until the direction ends; then it is a
 `Gap`.
 
-Of octets that came twice the first copy is taken. A stream that was joined in its middle begins with the first octets
+Of bytes that came twice the first copy is taken. A stream that was joined in its middle begins with the first bytes
 seen; what came before and turns up late is old, and is dropped. This module may be compiled.
 """
 
@@ -50,7 +50,7 @@ class _Direction:
     peer: _Direction
     index: cython.int
     is_known: cython.bint  # whether `next` means anything
-    is_guess: cython.bint  # whether `next` is from a segment without octets, and may be one too low
+    is_guess: cython.bint  # whether `next` is from a segment without bytes, and may be one too low
     is_over: cython.bint
     next: cython.longlong
     first: cython.longlong  # where the direction began, or where it was joined
@@ -58,7 +58,7 @@ class _Direction:
     end: cython.longlong  # where the FIN is; -1: not yet seen
     acked: cython.longlong  # the last acknowledgement by the peer, as it was sent; -1: none
     waited: cython.int  # segments since the hole was acknowledged
-    held: list[tuple[int, int, bytes]]  # pieces behind a hole, in order: from, to, octets
+    held: list[tuple[int, int, bytes]]  # pieces behind a hole, in order: from, to, bytes
     held_octets: cython.longlong
 
     def __init__(self, stream: _Stream, index: int) -> None:
@@ -372,7 +372,7 @@ class Reassembler:
 
     @cython.cfunc
     def _hold(self, direction: _Direction, start: cython.longlong, payload: bytes, length: cython.longlong) -> None:
-        """Keep what is new of the octets at `start`, of which `payload` may be only the first."""
+        """Keep what is new of the bytes at `start`, of which `payload` may be only the first."""
         held: list[tuple[int, int, bytes]] = direction.held
         base: cython.longlong = start
         stop: cython.longlong = start + length
@@ -418,7 +418,7 @@ class Reassembler:
 
     @cython.cfunc
     def _deliver(self, direction: _Direction, octets: bytes, length: cython.longlong, events: list[Event]) -> None:
-        """The next `length` octets; those not in `octets` were not captured."""
+        """The next `length` bytes; those not in `octets` were not captured."""
         direction.next += len(octets)
         direction.waited = 0
         if octets:

@@ -15,7 +15,7 @@ from amqproxy.capture.endpoints import Endpoint
 
 
 class StreamEnd(StrEnum):
-    """Why no more octets come in a direction."""
+    """Why no more bytes come in a direction."""
 
     FIN = "fin"
     RST = "rst"
@@ -41,7 +41,7 @@ class Opened(msgspec.Struct, frozen=True, gc=False):
 
 
 class Data(msgspec.Struct, frozen=True, gc=False):
-    """Octets that follow those before them without a hole."""
+    """Bytes that follow those before them without a hole."""
 
     stream: int
     direction: int
@@ -50,7 +50,7 @@ class Data(msgspec.Struct, frozen=True, gc=False):
 
 
 class Gap(msgspec.Struct, frozen=True, gc=False):
-    """`lost` octets that were sent here and are not in the capture."""
+    """`lost` bytes that were sent here and are not in the capture."""
 
     stream: int
     direction: int

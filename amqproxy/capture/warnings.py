@@ -13,7 +13,7 @@ import msgspec
 class CaptureError(Exception):
     """The file cannot be read on from here.
 
-    `offset` counts octets of the capture itself: of what a gzip file holds, not of the gzip file.
+    `offset` counts bytes of the capture itself: of what a gzip file holds, not of the gzip file.
     """
 
     def __init__(self, file: str, offset: int, reason: str, remedy: str) -> None:
@@ -33,7 +33,7 @@ class WarningKind(StrEnum):
     CUT_SHORT = "cut-short"
     """The file ends inside a packet or block: a live capture, or a copy that did not finish."""
     TRAILING = "trailing"
-    """Octets that are not gzip follow the gzip data; they were not read."""
+    """Bytes that are not gzip follow the gzip data; they were not read."""
     LINK_TYPE = "link-type"
     """Packets of a link type that is not understood, told once for each."""
     FRAGMENTS = "fragments"

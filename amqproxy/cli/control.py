@@ -106,7 +106,7 @@ def held(
     watch
         Go on, and print whatever begins to wait, until Ctrl-C.
     body
-        How many octets of a body are shown.
+        How many bytes of a body are shown.
     socket
         The proxy's control socket.
     config

@@ -48,6 +48,6 @@ def held(entry: Entry) -> Iterator[str]:
     if entry.get("properties"):
         yield f"      {pairs(entry['properties'])}"
     if entry.get("size") is not None:
-        yield f"      {entry['size']} octets: {value_text(entry.get('body', ''))}"
+        yield f"      {entry['size']} bytes: {value_text(entry.get('body', ''))}"
     if entry["will"] != "pass":
         yield "      a rule behind lets it go no further"

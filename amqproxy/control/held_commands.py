@@ -13,7 +13,7 @@ from amqproxy.taps.record import arguments, plain_mapping
 
 
 class HeldCommand(msgspec.Struct, rename={"sender": "from"}, omit_defaults=True, kw_only=True):
-    """`since` and `until` are seconds since 1970; `size` is octets of body, of which `body` may be the first only.
+    """`since` and `until` are seconds since 1970; `size` is bytes of body, of which `body` may be the first only.
 
     `will` is what becomes of it if nobody says anything else: the rules behind have been asked, too. What the command
     says has the names of records.
@@ -39,7 +39,7 @@ class HeldCommand(msgspec.Struct, rename={"sender": "from"}, omit_defaults=True,
 def held_command(
     waiting: Waiting, sender: Peer, *, session: int, connection: str, ahead: float, excerpt: int
 ) -> HeldCommand:
-    """What waits, with so many octets of its body. `ahead` is by how much the time of day is ahead of our clock."""
+    """What waits, with so many bytes of its body. `ahead` is by how much the time of day is ahead of our clock."""
     hold = waiting.hold
     assert hold is not None
     command = waiting.verdict.shown or waiting.verdict.command or waiting.original
@@ -65,7 +65,7 @@ def held_command(
 
 
 def shown_body(body: bytes, excerpt: int) -> Any:
-    """The first octets of a body: text where they are, else `{"base64": "…"}`."""
+    """The first bytes of a body: text where they are, else `{"base64": "…"}`."""
     start = body[:excerpt]
     try:
         return start.decode()

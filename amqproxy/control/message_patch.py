@@ -23,7 +23,7 @@ UNEDITABLE = frozenset({"delivery_tag", "multiple", "no_wait", "consumer_tag"})
 
 
 class Base64Bytes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Octets that are no text, as records show them."""
+    """Bytes that are no text, as records show them."""
 
     base64: str
 
@@ -115,7 +115,7 @@ def _literal(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON says, with the octets that it cannot hold."""
+    """What JSON says, with the bytes that it cannot hold."""
     if isinstance(value, Mapping):
         if value.keys() == {"base64"} and isinstance(value["base64"], str):
             return _decoded(value["base64"])

@@ -11,13 +11,13 @@ from amqproxy.control.message_patch import MessagePatch
 from amqproxy.rules.access.refuse import Way
 
 MAX_LINE = 8 * 1024 * 1024
-"""Octets of one request: the body of a message may be in it."""
+"""Bytes of one request: the body of a message may be in it."""
 
 MOST_BODY = 1024 * 1024
-"""Octets of a body that are shown at most."""
+"""Bytes of a body that are shown at most."""
 
 Excerpt = Annotated[int, msgspec.Meta(ge=0, le=MOST_BODY)]
-"""How many octets of a body are shown."""
+"""How many bytes of a body are shown."""
 
 
 class RequestError(Exception):

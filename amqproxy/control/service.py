@@ -58,7 +58,7 @@ GONE = (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
 """What is raised when a client of the socket has closed it, or takes no answer."""
 
 PATH_SIZE = 107
-"""Octets of a Unix socket's name, at most."""
+"""Bytes of a Unix socket's name, at most."""
 
 
 class SocketUnavailable(Exception):
@@ -84,7 +84,7 @@ def opened(path: Path) -> Iterator[socket.socket]:
 
 def _bind(listening: socket.socket, path: Path) -> None:
     if len(os.fsencode(path)) > PATH_SIZE:
-        raise SocketUnavailable(f"control socket {path}: the name of a Unix socket has {PATH_SIZE} octets at most")
+        raise SocketUnavailable(f"control socket {path}: the name of a Unix socket has {PATH_SIZE} bytes at most")
     is_stale = _is_stale(path)
     before = os.umask(0o177)
     try:
@@ -226,9 +226,9 @@ class _ControlConnection:
         began = trio.current_time()
         while (end := self._unread.find(b"\n", searched)) < 0:
             if len(self._unread) > MAX_LINE:
-                raise RequestError("too-long", f"a request has {MAX_LINE} octets at most")
+                raise RequestError("too-long", f"a request has {MAX_LINE} bytes at most")
             if not self._has_room():
-                raise RequestError("busy", f"requests that are not whole have {MAX_UNREAD} octets already: ask again")
+                raise RequestError("busy", f"requests that are not whole have {MAX_UNREAD} bytes already: ask again")
             searched = len(self._unread)
             timeout = LINE_TIMEOUT if searched else IDLE_TIMEOUT if self._excerpt is None else float("inf")
             with trio.move_on_at(began + timeout) as patience:

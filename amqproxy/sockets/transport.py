@@ -1,4 +1,4 @@
-"""Octets to and from one peer, over a plain socket or a trio stream (TLS).
+"""Bytes to and from one peer, over a plain socket or a trio stream (TLS).
 
 A plain socket is read and written directly, and waited for only when it would block: that is what
 keeps a proxy close to a TCP proxy. All errors of a broken connection are one, `TransportBroken`.
@@ -22,7 +22,7 @@ from amqproxy.sockets.tls import asked_name
 
 LEAST_READ = 16 * 1024
 MOST_READ = 256 * 1024
-"""Octets asked for in one read: doubled while reads are full, halved while they are nearly empty."""
+"""Bytes asked for in one read: doubled while reads are full, halved while they are nearly empty."""
 
 MOST_PIECES = 1024
 """Pieces that the system takes at once."""
@@ -55,7 +55,7 @@ class TransportBroken(Exception):
 class Transport(Protocol):
     """A connection to a peer. One task receives, any may send in turn.
 
-    `received` counts the octets that have come; `is_listening` is whether somebody waits for more. `is_sending` is
+    `received` counts the bytes that have come; `is_listening` is whether somebody waits for more. `is_sending` is
     whether a send waits for the peer, and `progress` a number that grows while the peer takes something of it.
     """
 
@@ -72,7 +72,7 @@ class Transport(Protocol):
     def progress(self) -> int: ...
 
     async def receive(self) -> bytes:
-        """The octets that came next, b"" once the peer has closed its half. `TransportBroken` if it is gone."""
+        """The bytes that came next, b"" once the peer has closed its half. `TransportBroken` if it is gone."""
 
     async def send(self, data: bytes | memoryview) -> None:
         """Send all of `data`. `TransportBroken` if the peer is gone.
@@ -83,7 +83,7 @@ class Transport(Protocol):
         """
 
     def send_now(self, data: bytes | memoryview) -> int:
-        """Send as much of `data` as goes without waiting: how many octets; 0 where only `send` can tell.
+        """Send as much of `data` as goes without waiting: how many bytes; 0 where only `send` can tell.
 
         `TransportBroken` if the peer is gone.
         """
@@ -107,7 +107,7 @@ class Transport(Protocol):
 class SocketTransport:
     """A connected, non-blocking TCP or Unix socket.
 
-    `most_read` and `turn` stand for MOST_READ and TURN, where each octet read is more work than to pass it on.
+    `most_read` and `turn` stand for MOST_READ and TURN, where each byte read is more work than to pass it on.
     """
 
     __slots__ = (

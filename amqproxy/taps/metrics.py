@@ -107,7 +107,7 @@ class RuleCounts(Protocol):
 
 
 class RelayLatency:
-    """How long octets stay here: from being received to having been handed to the other socket."""
+    """How long bytes stay here: from being received to having been handed to the other socket."""
 
     def __init__(self) -> None:
         self.counts = [0] * (len(LATENCY_BUCKETS) + 1)
@@ -158,7 +158,7 @@ class _TrafficCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         labels = ["sender", "type", "method"]
         frames = CounterMetricFamily("amqproxy_frames", "Frames relayed.", labels=labels)
-        octets = CounterMetricFamily("amqproxy_frame_bytes", "Octets of the frames relayed.", labels=labels)
+        octets = CounterMetricFamily("amqproxy_frame_bytes", "Bytes of the frames relayed.", labels=labels)
         for sender, tally in self._tallies.items():
             for slot, (count, size) in enumerate(zip(tally.frames, tally.octets, strict=True)):
                 if count:

@@ -32,10 +32,10 @@ class Record(msgspec.Struct, rename={"sender": "from"}, omit_defaults=True, kw_o
     """A frame, a protocol header, or an error, with where and when it passed.
 
     `ts_ns` is in nanoseconds since 1970; `stream` numbers the connection within the file or the
-    run; `connection` names both ends, the client's first; `size` is octets of payload, of which `body` is
+    run; `connection` names both ends, the client's first; `size` is bytes of payload, of which `body` is
     the beginning, where that is asked for. An error has
-    the reply `code` it calls for, the `reason`, the `offset` in its direction's octets, and how
-    many octets were `lost`. Of a command that rules acted on: the `rules`, the `tags` that they gave it, and the
+    the reply `code` it calls for, the `reason`, the `offset` in its direction's bytes, and how
+    many bytes were `lost`. Of a command that rules acted on: the `rules`, the `tags` that they gave it, and the
     `verdict`, what became of it. Where it did not go on as it came there is a record of either, whose `leg` says where
     it was seen: "client" or "upstream". What does not apply is None, and absent from JSON.
     """
@@ -140,7 +140,7 @@ def excerpt(payload: bytes, most: int) -> Any:
 
 
 def record_protocol_header(octets: bytes, *, ts_ns: int, stream: int, connection: str, sender: str) -> Record:
-    """The record of the first octets of a direction, whatever protocol they are of."""
+    """The record of the first bytes of a direction, whatever protocol they are of."""
     return Record(
         ts_ns=ts_ns,
         stream=stream,
@@ -155,7 +155,7 @@ def record_protocol_header(octets: bytes, *, ts_ns: int, stream: int, connection
 def record_error(
     error: ProtocolError, *, ts_ns: int, stream: int, connection: str, sender: str, lost: int = 0
 ) -> Record:
-    """The record of what a peer did wrong, or of octets that could not be read."""
+    """The record of what a peer did wrong, or of bytes that could not be read."""
     return Record(
         ts_ns=ts_ns,
         stream=stream,
@@ -183,7 +183,7 @@ def arguments(method: Method) -> dict[str, Any]:
 def plain(value: Any) -> Any:
     """A value of a method or table as JSON can hold it.
 
-    Octets that are not text become `{"base64": "…"}`; decimals become strings, timestamps seconds.
+    Bytes that are not text become `{"base64": "…"}`; decimals become strings, timestamps seconds.
     """
     kind = type(value)
     if kind is str:

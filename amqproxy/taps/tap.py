@@ -25,7 +25,7 @@ class Tap(Protocol):
     """Is shown what a session relays, once it is decided and before it is sent on. Must not wait."""
 
     def saw_protocol_header(self, session: TappedSession, octets: bytes) -> None:
-        """The client's first octets: eight, or fewer when they are of no AMQP."""
+        """The client's first bytes: eight, or fewer when they are of no AMQP."""
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
         """Frames of `sender`, in order. `note` says what rules made of the command that they belong to."""

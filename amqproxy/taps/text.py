@@ -48,15 +48,15 @@ def _what(record: Record) -> str:
         return f"{record.method}  {pairs(record.arguments or {})}"
     if record.type == "header":
         size = (record.arguments or {}).get("body_size", 0)
-        return f"  header  {size} octets to come  {pairs(record.properties or {})}"
+        return f"  header  {size} bytes to come  {pairs(record.properties or {})}"
     if record.type == "body":
         shown = "" if record.body is None else f"  {value_text(record.body)}"
-        return f"  body  {record.size} octets{shown}"
+        return f"  body  {record.size} bytes{shown}"
     if record.type == "protocol-header":
         return f"protocol header: {record.protocol}"
     if record.type == "error":
-        place = "" if record.offset is None else f" at octet {record.offset}"
-        lost = f", {record.lost} octets lost" if record.lost else ""
+        place = "" if record.offset is None else f" at byte {record.offset}"
+        lost = f", {record.lost} bytes lost" if record.lost else ""
         return f"ERROR {record.code or ''} {_printable(record.reason or '')}{place}{lost}"
     return record.type
 

@@ -15,7 +15,7 @@ def publish(command: Command, context: Context) -> Verdict | None:
     if command.body_size == 0:
         return drop(command)
     if command.body_size > LARGEST_ORDER:
-        return refuse(f"an order has at most {LARGEST_ORDER} octets, and this one {command.body_size}", code=406)
+        return refuse(f"an order has at most {LARGEST_ORDER} bytes, and this one {command.body_size}", code=406)
     context.shared["published"] += 1
     headers = dict(command.properties.headers or {})
     return change(command, headers=headers | {"number": context.shared["published"], "from": context.client.address})

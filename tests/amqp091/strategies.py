@@ -25,7 +25,7 @@ def _integers(bits: int, *, is_signed: bool) -> st.SearchStrategy[int]:
 
 
 any_text = st.one_of(st.text(max_size=40), st.binary(max_size=255).map(_text))
-"""Text of a peer, which is often not UTF-8; at most 255 octets."""
+"""Text of a peer, which is often not UTF-8; at most 255 bytes."""
 utf8_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 
 _SIMPLE = {
@@ -119,7 +119,7 @@ def streams(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def mutated(draw: st.DrawFn, octets: st.SearchStrategy[bytes]) -> bytes:
-    """Octets with a few of them changed, left out or put in."""
+    """Bytes with a few of them changed, left out or put in."""
     whole = bytearray(draw(octets))
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, len(whole)))
@@ -134,7 +134,7 @@ def mutated(draw: st.DrawFn, octets: st.SearchStrategy[bytes]) -> bytes:
 
 
 def pieces(octets: bytes, sizes: list[int]) -> list[bytes]:
-    """`octets` cut into pieces of these sizes, over and over; one octet each when there are none."""
+    """`octets` cut into pieces of these sizes, over and over; one byte each when there are none."""
     cut, at, turn = [], 0, 0
     while at < len(octets):
         size = sizes[turn % len(sizes)] if sizes else 1

@@ -130,7 +130,7 @@ def test_bodies_are_cut_to_fit(size: int, frame_max: int, frames: int) -> None:
 
 
 def test_it_can_be_looked_at() -> None:
-    assert repr(Command(7, BasicAck(1))) == "<Command BasicAck(delivery_tag=1, multiple=False) channel=7 body=0 octets>"
+    assert repr(Command(7, BasicAck(1))) == "<Command BasicAck(delivery_tag=1, multiple=False) channel=7 body=0 bytes>"
 
 
 @given(strategies.methods, strategies.properties, st.binary(max_size=300), st.sampled_from([0, 16, 50]))

@@ -1,4 +1,4 @@
-"""A connection, from its first octet to its last."""
+"""A connection, from its first byte to its last."""
 
 import pytest
 from hypothesis import given
@@ -363,7 +363,7 @@ def test_a_limit_holds_from_the_next_octet_on(size: int, is_taken: bool) -> None
     if is_taken:
         assert len(connection.feed(CLIENT, burst)) == 6
     else:
-        with pytest.raises(ProtocolError, match="8193 octets, where 8192 is the most"):
+        with pytest.raises(ProtocolError, match="8193 bytes, where 8192 is the most"):
             connection.feed(CLIENT, burst)
         assert connection.channels[1].lanes[CLIENT].expects == BODY, "what came before has been taken"
 
@@ -371,7 +371,7 @@ def test_a_limit_holds_from_the_next_octet_on(size: int, is_taken: bool) -> None
 def test_frames_before_an_agreement_have_their_own_limit() -> None:
     connection = Connection(initial_frame_max=100)
     connection.receive_header(CLIENT, b"AMQP\x00\x00\x09\x01")
-    with pytest.raises(ProtocolError, match="101 octets, where 100 is the most"):
+    with pytest.raises(ProtocolError, match="101 bytes, where 100 is the most"):
         connection.feed(SERVER, b"\x01\0\0\0\0\0\x65")
 
 

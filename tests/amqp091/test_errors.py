@@ -15,7 +15,7 @@ def test_an_error_says_how_it_is_to_be_answered() -> None:
     assert (error.code, error.name, error.scope) == (501, "FRAME_ERROR", Scope.CONNECTION)
     assert (error.channel, error.class_id, error.method_id, error.offset) == (3, 60, 40, 17)
     assert error.reply_text == "FRAME_ERROR - it ends in 0x00"
-    assert str(error) == "501 FRAME_ERROR: it ends in 0x00 at octet 17"
+    assert str(error) == "501 FRAME_ERROR: it ends in 0x00 at byte 17"
 
 
 def test_what_is_not_about_octets_has_no_place() -> None:

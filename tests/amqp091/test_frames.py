@@ -1,4 +1,4 @@
-"""Octets to frames, in the order that a channel allows."""
+"""Bytes to frames, in the order that a channel allows."""
 
 from itertools import pairwise
 
@@ -143,7 +143,7 @@ FAULTS = {
     "type 0": (b"\x00" + QOS[1:], 501, 0, "0.0"),
     "another end": (QOS[:-1] + b"\xcd", 501, len(QOS) - 1, "0.0"),
     "a method frame of nothing": (encode_frame(METHOD, 1, b""), 501, 7, "0.0"),
-    "a method frame of three octets": (encode_frame(METHOD, 1, b"\0\x3c\0"), 501, 7, "0.0"),
+    "a method frame of three bytes": (encode_frame(METHOD, 1, b"\0\x3c\0"), 501, 7, "0.0"),
     "an unknown class": (encode_frame(METHOD, 1, b"\0\x63\0\x0a"), 503, 7, "99.10"),
     "an unknown method": (encode_frame(METHOD, 1, b"\0\x3c\0\x63"), 503, 7, "60.99"),
     "a class past 127": (encode_frame(METHOD, 1, b"\0\xbc\0\x0a"), 503, 7, "188.10"),
@@ -162,7 +162,7 @@ FAULTS = {
     "a close where a header is due": (PUBLISH + encode_method(1, ChannelClose()), 505, len(PUBLISH), "60.40"),
     "a second header": (PUBLISH + header(5) * 2, 505, len(PUBLISH + header(5)), "60.40"),
     "a method where a body is due": (PUBLISH + header(5) + PUBLISH, 505, len(PUBLISH + header(5)), "60.40"),
-    "a header of eleven octets": (PUBLISH + raw_header("003c 0000", 7), 501, len(PUBLISH) + 7, "60.40"),
+    "a header of eleven bytes": (PUBLISH + raw_header("003c 0000", 7), 501, len(PUBLISH) + 7, "60.40"),
     "a header of another class": (PUBLISH + raw_header("0032 0000", 10), 505, len(PUBLISH) + 7, "60.40"),
     "a header with a weight": (PUBLISH + raw_header("003c 0001", 10), 505, len(PUBLISH) + 7, "60.40"),
     "a body longer than its header said": (
@@ -232,7 +232,7 @@ def test_frame_max_bounds_the_payload_as_in_rabbitmq(size: int, is_taken: bool) 
         assert raws(reader.feed(frame[7:])) == [frame]
     else:
         assert isinstance(reader.error, FrameError)
-        assert reader.error.text == "a frame of 4097 octets, where 4096 is the most"
+        assert reader.error.text == "a frame of 4097 bytes, where 4096 is the most"
 
 
 def test_no_limit_is_one_too() -> None:
@@ -256,7 +256,7 @@ def test_tune_ok_sets_the_limit_for_what_follows_it() -> None:
 
 
 def test_a_frame_that_comes_octet_by_octet_takes_time_in_proportion() -> None:
-    """Half a megabyte in single octets: seconds, where each octet would copy all before it."""
+    """Half a megabyte in single bytes: seconds, where each byte would copy all before it."""
     reader = reader_with_lanes(1, frame_max=0)
     reader.feed(PUBLISH + header(500_000))
     whole = body(bytes(500_000))
@@ -373,7 +373,7 @@ def test_every_frame_is_counted_by_what_it_is() -> None:
 def read_all(
     octets: bytes, sizes: list[int], *, lanes: bool
 ) -> tuple[list[tuple[bytes, int]], tuple[object, ...], bytes]:
-    """The frames, the error, and the octets taken, when they come in pieces of these sizes."""
+    """The frames, the error, and the bytes taken, when they come in pieces of these sizes."""
     reader = reader_with_lanes(*((1, 2) if lanes else ()))
     frames: list[Frame] = []
     taken = b""

@@ -1,4 +1,4 @@
-"""Methods and their octets. Names, ids and fields are compared in test_specification."""
+"""Methods and their bytes. Names, ids and fields are compared in test_specification."""
 
 import pytest
 from hypothesis import given
@@ -80,7 +80,7 @@ FAULTS = {
     "nothing": ("0032000a", 501, 11),
     "cut within a number": ("0032000a 00", 501, 11),
     "a string that overruns": ("0032000a 0000 05 6162", 501, 14),
-    "no octet of bits": ("0032000a 0000 00", 501, 14),
+    "no byte of bits": ("0032000a 0000 00", 501, 14),
     "no length of a table": ("0032000a 0000 00 00 0000", 501, 15),
     "a table that overruns": ("0032000a 0000 00 00 00000001", 501, 19),
     "more than its fields": ("0032000a 0000 00 00 00000000 00", 501, 19),

@@ -58,7 +58,7 @@ FAULTS = {
     "a property that is not there": ("1000", 21),
     "a string that overruns": ("8000 05 61", 22),
     "a table that overruns": ("2000 00000009 01", 25),
-    "octets after the last": ("0000 00", 21),
+    "bytes after the last": ("0000 00", 21),
     "a second word of flags": ("0001 0000", 21),
 }
 

@@ -1,4 +1,4 @@
-"""Which protocol the first octets are of."""
+"""Which protocol the first bytes are of."""
 
 import pytest
 from hypothesis import given

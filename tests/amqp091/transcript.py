@@ -2,14 +2,14 @@
 
     >> connection.open virtual_host=/       the client says so, on channel 0
     << 1 channel.open-ok                    the server, on channel 1
-    >> 1 header 5                           a content header for five octets of body
+    >> 1 header 5                           a content header for five bytes of body
     >> 1 body hello
     >> (1 basic.qos)                        said, and discarded: what it belongs to is closing
     >> 1 body more                          and the line after a violation says what it is:
-    !! 505 connection 0.0 +0                code, scope, class and method, octets into the frame
+    !! 505 connection 0.0 +0                code, scope, class and method, bytes into the frame
     # a remark
 
-Each line is a chunk of its own; or all that one side says without a pause is; or each octet is: a
+Each line is a chunk of its own; or all that one side says without a pause is; or each byte is: a
 transcript must hold every way.
 """
 

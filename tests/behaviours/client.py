@@ -219,7 +219,7 @@ class Client:
             return "reset"
         return "closed"
 
-    # --- octets
+    # --- bytes
 
     def send_octets(self, octets: bytes) -> None:
         if self.unsent is None:

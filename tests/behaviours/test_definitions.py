@@ -22,7 +22,7 @@ SALT = b"salt"
 
 
 def hashed(password: str) -> str:
-    """A password as RabbitMQ keeps it: four octets of salt, then SHA-256 of both."""
+    """A password as RabbitMQ keeps it: four bytes of salt, then SHA-256 of both."""
     return base64.b64encode(SALT + hashlib.sha256(SALT + password.encode()).digest()).decode()
 
 

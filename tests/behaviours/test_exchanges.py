@@ -145,7 +145,7 @@ def test_internal_is_reached_through_another(scene: Scene, ch: Channel, q: str) 
     assert ch.drain(q) == [b"in"]
 
 
-@pytest.mark.parametrize("name", ["with space", "é", "a" * 255, "-.:_/"], ids=["space", "UTF-8", "255 octets", "marks"])
+@pytest.mark.parametrize("name", ["with space", "é", "a" * 255, "-.:_/"], ids=["space", "UTF-8", "255 bytes", "marks"])
 def test_names(ch: Channel, name: str) -> None:
     ch.exchange(name)
     assert there(ch, name)

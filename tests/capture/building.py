@@ -17,7 +17,7 @@ RAW = 101
 
 
 def address(text: str) -> bytes:
-    """The octets of an address; IPv6 with at most one `::`."""
+    """The bytes of an address; IPv6 with at most one `::`."""
     if ":" not in text:
         return bytes(map(int, text.split(".")))
     head, _, tail = text.partition("::")
@@ -76,7 +76,7 @@ def ethernet(payload: bytes, kind: int = 0x0800, tags: Sequence[tuple[int, int]]
     return b"\x02\0\0\0\0\x02" + b"\x02\0\0\0\0\x01" + stacked + struct.pack(">H", kind) + payload
 
 
-# A packet of a file: seconds and nanoseconds as one number, and its octets.
+# A packet of a file: seconds and nanoseconds as one number, and its bytes.
 Timed = tuple[int, bytes]
 
 

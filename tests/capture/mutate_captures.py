@@ -21,7 +21,7 @@ from tests.capture.golden import FOLDER
 Segments = list[TCPSegment]
 
 LARGE = 60_000
-"""Octets above which a file is packed."""
+"""Bytes above which a file is packed."""
 
 UNCHANGED = (
     "consume-large.shuffled",
@@ -75,7 +75,7 @@ def halves(segment: TCPSegment, at: int) -> Segments:
 
 
 def cut(segments: Segments, size: int) -> Segments:
-    """Segments of at most `size` octets of payload."""
+    """Segments of at most `size` bytes of payload."""
     pieces: Segments = []
     for segment in segments:
         left = segment
@@ -127,7 +127,7 @@ def fragmented() -> list[building.Timed]:
 
 
 def octets() -> list[building.Timed]:
-    """Each octet in a segment of its own."""
+    """Each byte in a segment of its own."""
     return over_ethernet(cut(segments_of("login-refused"), 1))
 
 
@@ -167,7 +167,7 @@ def dropped() -> list[building.Timed]:
 
 
 def snapped() -> list[building.Timed]:
-    """Packets cut to 256 octets, which leaves the bodies out."""
+    """Packets cut to 256 bytes, which leaves the bodies out."""
     return over_ethernet(segments_of("consume-large"))
 
 

@@ -143,7 +143,7 @@ def blocked(node: RabbitMQ) -> None:
 
 
 def kombu_table(node: RabbitMQ) -> None:
-    """py-amqp's encoding of headers: floats, decimals, times, octets, lists and tables."""
+    """py-amqp's encoding of headers: floats, decimals, times, bytes, lists and tables."""
     with kombu.Connection(f"pyamqp://guest:guest@127.0.0.1:{node.port}//") as connection:
         queue = connection.SimpleQueue("kombu", queue_opts={"auto_delete": True, "durable": False})
         headers = {

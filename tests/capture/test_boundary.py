@@ -1,4 +1,4 @@
-"""Where frames begin, in octets that were joined in their middle."""
+"""Where frames begin, in bytes that were joined in their middle."""
 
 import random
 

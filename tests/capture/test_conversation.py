@@ -63,7 +63,7 @@ class Stream:
 
     @property
     def told(self) -> list[tuple[object, ...]]:
-        """What passed: (sender, octets), (sender, protocol, "header") or (sender, protocol, reason, offset, lost)."""
+        """What passed: (sender, bytes), (sender, protocol, "header") or (sender, protocol, reason, offset, lost)."""
         told: list[tuple[object, ...]] = []
         for each in self.passed:
             assert each.stream == 7
@@ -293,7 +293,7 @@ def test_nothing_is_told_before_it_is_known_to_be_amqp() -> None:
 def test_a_lost_header_is_the_middle_of_a_stream() -> None:
     found = told((">", 8), (">", OPEN), ("<", TUNE), *ENDS, ports=(40000, 33333))
     assert found == [
-        ("client", "0-9-1", "octets are missing from the capture", 0, 8),
+        ("client", "0-9-1", "bytes are missing from the capture", 0, 8),
         ("client", OPEN),
         ("server", TUNE),
     ]
@@ -321,10 +321,10 @@ def test_a_gap_is_told_with_what_it_cut() -> None:
     found = told((">", HEADER + OPEN), (">", 10), (">", ACK), ("<", TUNE), ("<", BODY_FRAME[:20]), ("<", 30), *ENDS)
     assert found[1:] == [
         ("client", OPEN),
-        ("client", "0-9-1", "octets are missing from the capture", 8 + len(OPEN), 10),
+        ("client", "0-9-1", "bytes are missing from the capture", 8 + len(OPEN), 10),
         ("client", ACK),
         ("server", TUNE),
-        ("server", "0-9-1", "octets are missing from the capture", len(TUNE), 50),
+        ("server", "0-9-1", "bytes are missing from the capture", len(TUNE), 50),
     ]
     assert told((">", ANCIENT), (">", 10), (">", b"x"), (">", StreamEnd.END))[1:] == [
         ("client", "0-8", "0-8 is not decoded", 8, 11)
@@ -358,7 +358,7 @@ steps = st.tuples(
 
 @given(st.lists(steps, max_size=15), st.booleans(), st.sampled_from([5672, 33333]))
 def test_nothing_at_all_is_an_error(found: list[Step], has_handshake: bool, port: int) -> None:
-    """And of a stream that is told, every octet is in a frame, in a header or counted."""
+    """And of a stream that is told, every byte is in a frame, in a header or counted."""
     stream = Stream((40000, port), has_handshake).run(*found, *ENDS)
     if not stream.told:
         return

@@ -121,7 +121,7 @@ def test_an_error_comes_after_the_records_before_it() -> None:
     file = building.pcap([(0, packet) for packet in conversation()]) + b"\xff" * 16
     records = read_records(io.BytesIO(file))
     assert next(records).type == "protocol-header"
-    with pytest.raises(CaptureError, match="octets"):
+    with pytest.raises(CaptureError, match="bytes"):
         list(records)
 
 

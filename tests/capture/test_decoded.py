@@ -55,8 +55,8 @@ def test_a_header_is_named() -> None:
 
 
 def test_what_was_skipped_is_an_error() -> None:
-    assert told(SkippedBytes(*WHERE, "0-9-1", "octets are missing", 80, 13)) == [
-        {"protocol": "0-9-1", "type": "error", "reason": "octets are missing", "offset": 80, "lost": 13}
+    assert told(SkippedBytes(*WHERE, "0-9-1", "bytes are missing", 80, 13)) == [
+        {"protocol": "0-9-1", "type": "error", "reason": "bytes are missing", "offset": 80, "lost": 13}
     ]
     assert told(SkippedBytes(*WHERE, "0-9-1", "FRAME_ERROR - no", 80, 13, 501, 2)) == [
         {

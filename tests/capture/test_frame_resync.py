@@ -1,4 +1,4 @@
-"""Frames, in octets of which some are missing or no frames."""
+"""Frames, in bytes of which some are missing or no frames."""
 
 import pytest
 from hypothesis import given
@@ -15,11 +15,11 @@ PUBLISH = Command(1, BasicPublish(exchange="e", routing_key="k"), body=b"x" * 30
 LARGE = encode_frame(BODY, 1, b"y" * 1000)
 
 Step = bytes | int
-"""Octets, or how many are missing."""
+"""Bytes, or how many are missing."""
 
 
 def run(*steps: Step, frame_max: int = 0, is_aligned: bool = True, reason: str = "ended") -> list[object]:
-    """What is found: the octets of frames, and faults as (offset, lost, reason or code)."""
+    """What is found: the bytes of frames, and faults as (offset, lost, reason or code)."""
     finder = FrameResync(Tally(), frame_max=frame_max, fault=None if is_aligned else UnreadableBytes(0, JOINED, 0))
     found: list[Found] = []
     for ts_ns, step in enumerate(steps):
@@ -86,7 +86,7 @@ def test_a_gap_while_searching_drops_what_was_searched() -> None:
 
 
 def test_a_skip_that_does_not_end_as_a_frame_is_searched() -> None:
-    """Octets were lost twice, and the capture knows of one time only."""
+    """Bytes were lost twice, and the capture knows of one time only."""
     broken = b"y" * 50 + ACK + NACK
     assert run(LARGE[:100], 858, broken) == [(0, 1008, MISSING), ACK, NACK]
 

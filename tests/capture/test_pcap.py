@@ -74,7 +74,7 @@ def test_a_packet_too_large_to_be_one_is_an_error_after_what_came_before() -> No
     broken = building.pcap(PACKETS[:1]) + b"\0" * 8 + (MAX_PACKET_OCTETS + 1).to_bytes(4, "little") * 2
     packets = read_packets(io.BytesIO(broken))
     assert next(packets).data == b"first"
-    with pytest.raises(CaptureError, match="octets, more than any packet has") as caught:
+    with pytest.raises(CaptureError, match="bytes, more than any packet has") as caught:
         next(packets)
     assert caught.value.offset == 24 + 16 + 5
 

@@ -134,14 +134,14 @@ def test_a_file_cut_anywhere_gives_what_came_before_and_says_so() -> None:
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        (struct.pack("<III", 6, 8, 8), "claims 8 octets"),
-        (struct.pack("<III", 6, 1 << 31, 0), f"claims {1 << 31} octets"),
+        (struct.pack("<III", 6, 8, 8), "claims 8 bytes"),
+        (struct.pack("<III", 6, 1 << 31, 0), f"claims {1 << 31} bytes"),
         (enhanced(1, b"x" * 40)[:-4] + b"\1\2\3\4", "begins with length 72, ends with 67305985"),
         (enhanced(1, b"x", number=7), "interface 7, which was not described"),
         (block(6, b"short"), "a block of kind 6 is too short"),
         (block(3, b""), "a block of kind 3 is too short"),
         (block(1, b""), "a block of kind 1 is too short"),
-        (block(6, struct.pack("<IIIII", 0, 0, 0, 500, 500) + b"x" * 8), "500 octets does not fit its block"),
+        (block(6, struct.pack("<IIIII", 0, 0, 0, 500, 500) + b"x" * 8), "500 bytes does not fit its block"),
         (block(0x0A0D0D0A, b"no magic here...."), "no byte order magic"),
         (block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 9, 0, -1)), "version 9"),
     ],

@@ -1,4 +1,4 @@
-"""TCP reassembly: whatever happens to segments, the octets come out once and in order, and what is lost is counted."""
+"""TCP reassembly: whatever happens to segments, the bytes come out once and in order, and losses are counted."""
 
 import struct
 import subprocess
@@ -368,7 +368,7 @@ def test_closed_streams_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @st.composite
 def shredded(draw: st.DrawFn) -> tuple[int, bytes, list[tuple[int, bytes]]]:
-    """A first sequence number, octets, and segments that cover them: cut, overlapping, copied, in any order."""
+    """A first sequence number, bytes, and segments that cover them: cut, overlapping, copied, in any order."""
     base = draw(st.one_of(st.integers(0, 2**32 - 1), st.integers(2**32 - 200, 2**32 - 1)))
     whole = draw(st.binary(min_size=1, max_size=300))
     cuts = sorted({0, len(whole), *draw(st.lists(st.integers(0, len(whole)), max_size=12))})
@@ -450,7 +450,7 @@ segments = st.builds(
 
 @given(st.lists(segments, max_size=40))
 def test_no_segments_at_all_are_an_error(found: list[TCPSegment]) -> None:
-    """Whatever comes, a direction's octets come before its end, and every stream is opened and closed."""
+    """Whatever comes, a direction's bytes come before its end, and every stream is opened and closed."""
     events = told(found, is_finished=True)
     opened: set[int] = set()
     over: set[tuple[int, int]] = set()
@@ -476,7 +476,7 @@ def test_no_segments_at_all_are_an_error(found: list[TCPSegment]) -> None:
 
 @pytest.mark.real
 def test_tshark_follows_the_same_streams(tmp_path: Path) -> None:
-    """Numbers and octets of streams, where segments are out of order, copied and overlap, and ports are reused."""
+    """Numbers and bytes of streams, where segments are out of order, copied and overlap, and ports are reused."""
     tshark = require("tshark")
     from amqproxy.capture.files import read_packets
     from amqproxy.capture.packets import Dissector

@@ -92,7 +92,7 @@ def test_protocol_headers_are_those_of_tshark(path: Path) -> None:
 
 @pytest.mark.parametrize("path", shared_captures.files(), ids=lambda path: path.stem)
 def test_nothing_of_other_protocols_is_read_as_frames(path: Path) -> None:
-    """Each octet of theirs is counted as not decoded; of 0-9-1 nothing is lost but what is broken."""
+    """Each byte of theirs is counted as not decoded; of 0-9-1 nothing is lost but what is broken."""
     for record in read_records(path):
         if record.type == "error":
             is_known_rubbish = path.stem == "rabbitmq3.10__version-negotiation" and record.code == 501

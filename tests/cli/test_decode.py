@@ -126,7 +126,7 @@ def test_bodies_on_request(options: list[str], shown: str | None, amqproxy: Amqp
         if "--json" in options:
             assert json.loads(last)["body"] == shown
         else:
-            assert last.endswith("2000 octets" if shown is None else f"2000 octets  {shown}")
+            assert last.endswith("2000 bytes" if shown is None else f"2000 bytes  {shown}")
 
 
 def test_a_body_of_less_than_nothing(amqproxy: Amqproxy) -> None:

@@ -135,7 +135,7 @@ def test_bodies_are_printed_on_request() -> None:
                 assert heard.recv(len(frames), socket.MSG_WAITALL) == frames
             client.sendall(publish.encode(0))
             lines = [process.stdout.readline() for _ in range(12)]
-            assert lines[-1].endswith("ch 1      body  5 octets  hell\n")
+            assert lines[-1].endswith("ch 1      body  5 bytes  hell\n")
         process.terminate()
         process.communicate(timeout=DEADLINE)
 

@@ -49,7 +49,7 @@ def test_held(left: float, said: str) -> None:
         f'3 12  "every refund", is refused in {said} s',
         "    → ch 1  basic.publish  routing_key=refunds.new",
         "      priority=1",
-        '      4 octets: "b\\u001b["',
+        '      4 bytes: "b\\u001b["',
     ]
 
 

@@ -75,7 +75,7 @@ def test_properties_headers_and_body():
         (DECLARE, {"fields": {"arguments": {"x": 1 << 64}}}, "does not fit"),
         (DECLARE, {"fields": {"durable": "yes"}}, "`durable` is true or false"),
         (DECLARE, {"fields": {"queue": {"base64": "/w=="}}}, "`queue` must be UTF-8"),
-        (DECLARE, {"fields": {"queue": "x" * 256}}, "at most 255 octets"),
+        (DECLARE, {"fields": {"queue": "x" * 256}}, "at most 255 bytes"),
         (DECLARE, {"fields": {"queue": ["x"]}}, "is no text"),
         (Command(1, BasicQos()), {"fields": {"prefetch_count": 65_536}}, "is a number of 16 bits"),
         (PUBLISH, {"properties": {"prio": 1}}, "`prio` is no property of a message: there are"),

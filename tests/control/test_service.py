@@ -136,7 +136,7 @@ def test_a_place_that_is_taken_away_is_no_trouble(tmp_path: Path) -> None:
         ("file", "which is no socket"),
         ("file/control", "Not a directory"),
         ("missing/control", "No such file or directory"),
-        ("x" * 108, "107 octets at most"),
+        ("x" * 108, "107 bytes at most"),
     ],
 )
 def test_a_place_that_cannot_be_had(name: str, text: str, tmp_path: Path) -> None:

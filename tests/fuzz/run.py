@@ -1,4 +1,4 @@
-"""Let atheris look for octets that break `tests.fuzz.target`, for a bounded time.
+"""Let atheris look for bytes that break `tests.fuzz.target`, for a bounded time.
 
     python tests/fuzz/run.py [--seconds 60]
 

@@ -1,9 +1,9 @@
-"""What must hold for any octets whatever, from the frame scanner to the record.
+"""What must hold for any bytes whatever, from the frame scanner to the record.
 
 - Only `ProtocolError` comes out, with an offset that lies within what was read.
-- However the octets are cut into chunks, they give the same frames, state, and error.
-- What was taken is the octets up to the error, in one piece.
-- What decodes is encoded to the same octets again, where those are canonical: unused bits are 0.
+- However the bytes are cut into chunks, they give the same frames, state, and error.
+- What was taken is the bytes up to the error, in one piece.
+- What decodes is encoded to the same bytes again, where those are canonical: unused bits are 0.
 - Whatever is a frame has a record, in JSON and as a line.
 """
 
@@ -52,7 +52,7 @@ Told = tuple[Any, ...]
 
 
 def check(entry: bytes) -> None:
-    """Try one input: an octet of choices, one that says how to cut, and what a peer sends."""
+    """Try one input: a byte of choices, one that says how to cut, and what a peer sends."""
     if len(entry) < 2:
         return
     choices, seed, octets = entry[0], entry[1], entry[2:]
@@ -64,7 +64,7 @@ def check(entry: bytes) -> None:
 
 
 def cut(octets: bytes, seed: int) -> Iterator[bytes]:
-    """Pieces of many sizes, the same for the same seed; single octets for 0."""
+    """Pieces of many sizes, the same for the same seed; single bytes for 0."""
     at, state = 0, seed
     while at < len(octets):
         state = (state * 1103515245 + 12345) % 2**31

@@ -5,7 +5,7 @@ rabbitmq   a private RabbitMQ node
 proxy      amqproxy as a process of its own
 own        our own broker as such a process
 full       amqproxy whose memory is as full as a test says
-wire       a relay that records every octet, and the comparison of both sides of the proxy
+wire       a relay that records every byte, and the comparison of both sides of the proxy
 route      recorders on both sides of a proxy
 raw        a socket that speaks AMQP, and can speak it wrongly
 malformed  wrong input by name, and what RabbitMQ answers to it

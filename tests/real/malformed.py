@@ -7,7 +7,7 @@ from tests.real import raw
 from tests.real.raw import Close, Peer
 
 SILENCE = 15.0
-"""Seconds after which a server that says nothing is held to be waiting for more octets."""
+"""Seconds after which a server that says nothing is held to be waiting for more bytes."""
 
 
 class Case(NamedTuple):
@@ -55,7 +55,7 @@ FOREIGN = [
     Case("RabbitMQ stream", "header", bytes.fromhex("0000000c 0011 0001 00000001 00000000"), "connected"),
     Case("rubbish", "header", b"\xff" * 64, "connected"),
 ]
-"""First octets of other protocols."""
+"""First bytes of other protocols."""
 
 
 def _publish(*rest: bytes) -> bytes:
@@ -85,17 +85,17 @@ MALFORMED = [
     Case("frame: unknown type 9 on channel 0", "501", raw.frame(9, 0, b"1234")),
     Case("frame: larger than frame_max", "505", raw.frame(raw.BODY, 1, bytes(raw.FRAME_MAX))),
     Case(
-        "frame: larger than frame_max by one octet",
+        "frame: larger than frame_max by one byte",
         "carries on",
         _publish(raw.header(1, raw.FRAME_MAX - 7), raw.body(1, bytes(raw.FRAME_MAX - 7))),
     ),
     Case(
-        "frame: larger than frame_max by eight octets",
+        "frame: larger than frame_max by eight bytes",
         "carries on",
         _publish(raw.header(1, raw.FRAME_MAX), raw.body(1, bytes(raw.FRAME_MAX))),
     ),
     Case(
-        "frame: larger than frame_max by nine octets",
+        "frame: larger than frame_max by nine bytes",
         "501",
         _publish(raw.header(1, raw.FRAME_MAX + 1), raw.body(1, bytes(raw.FRAME_MAX + 1))),
     ),
@@ -104,9 +104,9 @@ MALFORMED = [
         "carries on",
         _publish(raw.header(1, raw.FRAME_MAX - 8), raw.body(1, bytes(raw.FRAME_MAX - 8))),
     ),
-    Case("frame: only its first seven octets, size 4 GiB", "501", struct.pack(">BHI", raw.METHOD, 1, 0xFFFF_FFFF)),
+    Case("frame: only its first seven bytes, size 4 GiB", "501", struct.pack(">BHI", raw.METHOD, 1, 0xFFFF_FFFF)),
     Case("frame: method with an empty payload", "501", raw.frame(raw.METHOD, 1)),
-    Case("frame: method with a payload of three octets", "501", raw.frame(raw.METHOD, 1, b"\0\x3c\0")),
+    Case("frame: method with a payload of three bytes", "501", raw.frame(raw.METHOD, 1, b"\0\x3c\0")),
     Case("frame: method with an empty payload on channel 0", "501", raw.frame(raw.METHOD, 0)),
     Case("method: unknown class 99", "closed", raw.method(1, 99, 1)),
     Case("method: unknown class 99 on channel 0", "closed", raw.method(0, 99, 1)),
@@ -161,13 +161,13 @@ MALFORMED = [
     Case("handshake: unknown frame type before start-ok", "closed", raw.frame(4, 0, b"x"), "start"),
     Case("handshake: bad frame end in start-ok", "closed", raw.start_ok()[:-1] + b"\0", "start"),
     Case(
-        "handshake: start-ok of 5000 octets",
+        "handshake: start-ok of 5000 bytes",
         "closed",
         raw.start_ok(properties=raw.shortstr("x") + b"S" + raw.longstr(bytes(4900))),
         "start",
     ),
     Case(
-        "handshake: start-ok of 200000 octets",
+        "handshake: start-ok of 200000 bytes",
         "closed",
         raw.start_ok(properties=raw.shortstr("x") + b"S" + raw.longstr(bytes(200000))),
         "start",
@@ -258,7 +258,7 @@ MALFORMED = [
     Case("content: header on a channel that is not open", "505", raw.header(7, 0)),
     Case("content: body on a channel that is not open", "505", raw.body(7, b"x")),
     Case("content: header with weight 1", "505", _publish(raw.frame(raw.HEADER, 1, struct.pack(">HHQH", 60, 1, 0, 0)))),
-    Case("content: header of 11 octets", "501", _publish(raw.frame(raw.HEADER, 1, bytes(11)))),
+    Case("content: header of 11 bytes", "501", _publish(raw.frame(raw.HEADER, 1, bytes(11)))),
     Case(
         "content: header with bit 0 of the flags set and no more flags",
         "carries on",
@@ -286,7 +286,7 @@ MALFORMED = [
         _publish(raw.header(1, 0, flags=0b100, properties=raw.shortstr("c"))),
     ),
     Case("content: header with properties truncated", "541", _publish(raw.header(1, 0, flags=0x8000))),
-    Case("content: header with octets after the properties", "541", _publish(raw.header(1, 0, properties=b"extra"))),
+    Case("content: header with bytes after the properties", "541", _publish(raw.header(1, 0, properties=b"extra"))),
     Case(
         "content: header with malformed UTF-8 in content_type",
         "carries on",
@@ -330,9 +330,9 @@ MALFORMED = [
     Case("arguments: truncated", "501", raw.method(1, 50, 10, b"\0\0\5ab")),
     Case("arguments: absent", "501", raw.method(1, 50, 10)),
     Case("arguments: absent from basic.qos", "501", raw.method(1, 60, 10)),
-    Case("arguments: octets after the last", "501", raw.method(1, 60, 10, bytes(7) + b"extra")),
-    Case("arguments: octets after the last, in a method with none", "501", raw.method(1, 90, 10, b"extra")),
-    Case("arguments: octets after a table", "501", _declare(_table(b"") + b"extra")),
+    Case("arguments: bytes after the last", "501", raw.method(1, 60, 10, bytes(7) + b"extra")),
+    Case("arguments: bytes after the last, in a method with none", "501", raw.method(1, 90, 10, b"extra")),
+    Case("arguments: bytes after a table", "501", _declare(_table(b"") + b"extra")),
     Case("arguments: unused bits set", "carries on", raw.method(1, 60, 10, bytes(6) + b"\xfe")),
     Case(
         "arguments: reserved fields set",
@@ -355,7 +355,7 @@ MALFORMED = [
     ),
     Case("arguments: table with a duplicate key", "carries on", _declare(_table(b"\x01kV\x01kV"))),
     Case("arguments: table with an empty key", "carries on", _declare(_table(b"\x00V"))),
-    Case("arguments: table with a key of 200 octets", "carries on", _declare(_table(raw.shortstr("k" * 200) + b"V"))),
+    Case("arguments: table with a key of 200 bytes", "carries on", _declare(_table(raw.shortstr("k" * 200) + b"V"))),
     Case("arguments: table with boolean 7", "carries on", _declare(_table(b"\x01kt\7"))),
     Case(
         "arguments: table with an array that overruns",

@@ -51,7 +51,7 @@ class Program:
         return self.output.read_text(errors="replace")
 
     def rss(self) -> int:
-        """Resident octets."""
+        """Resident bytes."""
         return self.psutil.memory_info().rss  # type: ignore[no-any-return]
 
     def descriptors(self) -> int:

@@ -190,7 +190,7 @@ class Peer:
         self.stream.sendall(b"".join(octets))
 
     def receive(self, count: int) -> bytes:
-        """Exactly `count` octets, or fewer where the peer closed first."""
+        """Exactly `count` bytes, or fewer where the peer closed first."""
         while len(self.pending) < count:
             try:
                 chunk = self.stream.recv(262144)

@@ -1,4 +1,4 @@
-"""Real clients, straight to RabbitMQ and to our own broker, and through the proxy, which must not change an octet."""
+"""Real clients, straight to RabbitMQ and to our own broker, and through the proxy, which must not change a byte."""
 
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType

@@ -91,7 +91,7 @@ def test_a_held_publish_is_edited_and_released(controlled: Callable[..., Control
         shown = house.command("held").stdout
         assert shown.startswith(f"{one['session']} {one['number']}  look, goes on in ")
         assert "routing_key=held" in shown
-        assert "3 octets: old" in shown
+        assert "3 bytes: old" in shown
         place = str(one["session"]), str(one["number"])
         edits = ["--set", "routing_key=new.key", "--header", "b={}", "--header", "secret=null"]
         house.command("release", *place, *edits, "--property", "priority=7", "--body", "another body")

@@ -259,7 +259,7 @@ def test_both_close_at_once(listener: socket.socket, start_proxy: StartProxy) ->
 
 
 def test_dribbled_octets(rabbitmq: RabbitMQ, start_proxy: StartProxy) -> None:
-    """One octet a segment, from the protocol header to the last close: nothing changes."""
+    """One byte a segment, from the protocol header to the last close: nothing changes."""
     with ExitStack() as stack:
         inside = stack.enter_context(Recorder(rabbitmq.port))
         outside = stack.enter_context(Recorder(start_proxy(inside.port).port))

@@ -19,7 +19,7 @@ FLOOD = 300 * MEGABYTE
 """Far more than the buffers of every kernel between the peers hold."""
 
 STALLED = 3.0
-"""Seconds without a single octet taken, after which a writer is held to be blocked."""
+"""Seconds without a single byte taken, after which a writer is held to be blocked."""
 
 WARM_UP, CONNECTIONS = 300, 2000
 
@@ -112,7 +112,7 @@ def test_connections_come_and_go(rabbitmq: RabbitMQ, start_proxy: StartProxy) ->
     growth = proxy.rss() - before
     # A leaked task, socket or session of even one KiB a connection would show.
     until(lambda: gauges(metrics) == nothing, "/metrics to tell of no connection and no channel")
-    assert growth < 2 * MEGABYTE, f"{growth} octets more after {CONNECTIONS} connections"
+    assert growth < 2 * MEGABYTE, f"{growth} bytes more after {CONNECTIONS} connections"
     assert "Traceback" not in proxy.log
 
 

@@ -1,4 +1,4 @@
-"""Legal, or at least taken by RabbitMQ, but rarely seen: the proxy must not stumble, nor change an octet."""
+"""Legal, or at least taken by RabbitMQ, but rarely seen: the proxy must not stumble, nor change a byte."""
 
 import struct
 from collections.abc import Callable
@@ -148,7 +148,7 @@ def small_frames(broker: Broker) -> None:
 
 @script
 def bodies_at_the_edges(broker: Broker) -> None:
-    """Empty, one frame exactly, one octet more, and two frames exactly."""
+    """Empty, one frame exactly, one byte more, and two frames exactly."""
     whole = raw.FRAME_MAX - 8
     with Peer.opened(broker.port, 1) as client:
         name = client.declare()

@@ -371,7 +371,7 @@ def who_deletes_queues(example: Example) -> None:
     channel.basic_publish("orders", "", b'{"id": "a8", "total": 9999}')
     channel.queue_declare("", exclusive=True)
     assert f"guest of 127.0.0.1 says queue.delete {queue} in vhost /" in example.proxy.log
-    assert "large orders: a7 for 10001, 28 octets" in example.proxy.log
+    assert "large orders: a7 for 10001, 28 bytes" in example.proxy.log
     assert "a8" not in example.proxy.log
 
 
@@ -534,7 +534,7 @@ def orders(example: Example) -> None:
         channel.basic_publish("scripted", "", b"x", pika.BasicProperties(headers={"a": "b"}))
         assert example.got(queue)[1].headers == {"a": "b", "number": number, "from": "127.0.0.1"}
     channel.basic_publish("scripted", "", b"")
-    with refused(406, "an order has at most 10000 octets, and this one 10001"):
+    with refused(406, "an order has at most 10000 bytes, and this one 10001"):
         channel.basic_publish("scripted", "", bytes(10_001))
     assert example.count(queue) == 0
     for number in range(10):

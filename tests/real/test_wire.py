@@ -1,4 +1,4 @@
-"""The recorder and the comparison: a proxy that changed an octet would be caught."""
+"""The recorder and the comparison: a proxy that changed a byte would be caught."""
 
 import socket
 
@@ -26,12 +26,12 @@ def test_order_of_connections_does_not_matter() -> None:
         (
             [recorded(b"abc", b"")],
             [recorded(b"abd", b"")],
-            "client to server: 3 octets sent, 3 received, the first .* 2",
+            "client to server: 3 bytes sent, 3 received, the first .* 2",
         ),
         (
             [recorded(b"", b"ab")],
             [recorded(b"", b"abc")],
-            "server to client: 3 octets sent, 2 received, the first .* 2",
+            "server to client: 3 bytes sent, 2 received, the first .* 2",
         ),
         ([recorded(b"a", b"b")] * 2, [recorded(b"a", b"b")], "2 connections outside, 1 inside"),
         ([recorded(b"a", b"b")], [recorded(b"b", b"a")], "client to server"),

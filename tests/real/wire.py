@@ -1,4 +1,4 @@
-"""A TCP relay that records every octet, placed on both sides of the proxy."""
+"""A TCP relay that records every byte, placed on both sides of the proxy."""
 
 import contextlib
 import socket
@@ -126,11 +126,11 @@ def assert_identical(outside: list[Recorded], inside: list[Recorded]) -> None:
 def difference(sent: bytes, received: bytes) -> str:
     """Where two streams part, in words."""
     if sent == received:
-        return f"identical, {len(sent)} octets"
+        return f"identical, {len(sent)} bytes"
     at = next(
         (i for i, (a, b) in enumerate(zip(sent, received, strict=False)) if a != b), min(len(sent), len(received))
     )
     return (
-        f"{len(sent)} octets sent, {len(received)} received, the first difference at {at}: "
+        f"{len(sent)} bytes sent, {len(received)} received, the first difference at {at}: "
         f"{sent[at : at + 32].hex(' ')} became {received[at : at + 32].hex(' ')}"
     )

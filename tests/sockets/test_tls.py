@@ -113,7 +113,7 @@ def test_an_optional_certificate_without_an_authority() -> None:
 
 
 async def test_no_session_tickets_are_sent(files: Files) -> None:
-    """Java's NIO client does not expect any octets between the handshake and connection.start."""
+    """Java's NIO client does not expect any bytes between the handshake and connection.start."""
     server = server_context(ServerTLS(certificate=files.server, key=files.server_key))
     ends = [trio.SocketStream(trio.socket.from_stdlib_socket(end)) for end in connected(tcp=True)]
     ours = StreamTransport(trio.SSLStream(ends[0], server, server_side=True))

@@ -1,4 +1,4 @@
-"""Octets over a plain socket and over a trio stream: what holds for both, and what each has of its own."""
+"""Bytes over a plain socket and over a trio stream: what holds for both, and what each has of its own."""
 
 import socket
 import ssl
@@ -191,7 +191,7 @@ async def fill(transport: SocketTransport, marked: bytes) -> trio.CancelScope:
     tasks=st.integers(1, 3),
 )
 def test_nothing_is_torn_or_lost_however_slow_the_reader(sizes: list[int], tasks: int) -> None:
-    """Each task sends its own octet only; what one call was given arrives in one piece."""
+    """Each task sends its own byte only; what one call was given arrives in one piece."""
 
     async def check() -> None:
         ours, theirs = over_sockets()

@@ -77,14 +77,14 @@ CASES: dict[str, tuple[bytes, dict[str, Any]]] = {
         encode_frame(METHOD, 2, bytes.fromhex("0032000a0000056162")),
         {
             "type": "error", "channel": 2, "size": 9, "code": 501, "offset": 114, "lost": 9,
-            "reason": "FRAME_ERROR - a short string of 5 octets in 2 octets",
+            "reason": "FRAME_ERROR - a short string of 5 bytes in 2 bytes",
         },
     ),
     "a malformed header": (
         encode_frame(HEADER, 2, ContentHeader(0).encode()[:-2] + b"\x10\x00"),
         {
             "type": "error", "channel": 2, "size": 14, "code": 501, "offset": 121, "lost": 14,
-            "reason": "FRAME_ERROR - a field of 1 octets in 0 octets",
+            "reason": "FRAME_ERROR - a field of 1 bytes in 0 bytes",
         },
     ),
 }  # fmt: skip

@@ -46,13 +46,13 @@ CASES = {
     ),
     "a header": (
         encode_frame(HEADER, 1, ContentHeader(5, Properties(delivery_mode=2, app_id="")).encode()),
-        "ch 1      header  5 octets to come  delivery_mode=2",
+        "ch 1      header  5 bytes to come  delivery_mode=2",
     ),
-    "a body": (encode_frame(BODY, 1, b"hello"), "ch 1      body  5 octets"),
+    "a body": (encode_frame(BODY, 1, b"hello"), "ch 1      body  5 bytes"),
     "a heartbeat": (HEARTBEAT_FRAME, "ch 0    heartbeat"),
     "an error": (
         encode_frame(HEADER, 1, bytes.fromhex("003c0000000000000000000010")),
-        "ch 1    ERROR 501 FRAME_ERROR - property flags of 2 octets in 1 octets at octet 19, 13 octets lost",
+        "ch 1    ERROR 501 FRAME_ERROR - property flags of 2 bytes in 1 bytes at byte 19, 13 bytes lost",
     ),
 }
 
@@ -70,10 +70,10 @@ def test_a_protocol_header() -> None:
 def test_errors() -> None:
     server = WHERE | {"sender": "server", "stream": 1234}
     assert line(record_error(FrameError("bad", offset=5), **server)) == (
-        "22:13:20.000456 #1234 ← ch 0    ERROR 501 FRAME_ERROR - bad at octet 5"
+        "22:13:20.000456 #1234 ← ch 0    ERROR 501 FRAME_ERROR - bad at byte 5"
     )
     assert line(record_error(PreconditionFailed("bad", channel=3), lost=7, **WHERE)).endswith(
-        "ERROR 406 PRECONDITION_FAILED - bad, 7 octets lost"
+        "ERROR 406 PRECONDITION_FAILED - bad, 7 bytes lost"
     )
 
 
@@ -97,10 +97,10 @@ def test_times_that_no_calendar_has(ts_ns: int) -> None:
 @pytest.mark.parametrize(
     ("payload", "shown"),
     [
-        (b"hello", "5 octets  hello"),
-        (b"hello there", '11 octets  "hello the"'),
-        (b"a\nb", '3 octets  "a\\nb"'),
-        (b"\x1b[2J", '4 octets  {"base64": "G1sySg=="}'),
+        (b"hello", "5 bytes  hello"),
+        (b"hello there", '11 bytes  "hello the"'),
+        (b"a\nb", '3 bytes  "a\\nb"'),
+        (b"\x1b[2J", '4 bytes  {"base64": "G1sySg=="}'),
     ],
 )
 def test_bodies_where_they_are_asked_for(payload: bytes, shown: str) -> None:

@@ -205,7 +205,7 @@ _ALL = [
     _about_moment("channel.unacked", "deliveries that the client has yet to settle", _of_channel("unacked")),
     _about_moment("tags", "the words that `tag` rules have given the command", lambda seen: list(seen.tags), Kind.LIST),
     _about_moment("time", "when it came: a timestamp, in UTC", lambda seen: seen.time, Kind.TIME),
-    _about_content("size", Stage.HEADER, "the octets of the body", _size, Kind.NUMBER),
+    _about_content("size", Stage.HEADER, "the bytes of the body", _size, Kind.NUMBER),
     _about_content("headers", Stage.HEADER, "the message's headers", _headers, Kind.TABLE),
     _about_content("body", Stage.BODY, "the body as text", body_text),
     _about_content("json", Stage.BODY, "the body as JSON", body_json, Kind.ANYTHING),

@@ -288,5 +288,5 @@ def as_letter(letter: str, name: str, value: Any) -> Any:
         return int(text)
     text = as_text(value)
     if len(text.encode("utf-8", "surrogateescape")) > 255:
-        raise ValueError(f"`{name}` has at most 255 octets, and this has more: {text[:40]!r}…")
+        raise ValueError(f"`{name}` has at most 255 bytes, and this has more: {text[:40]!r}…")
     return text

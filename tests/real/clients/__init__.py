@@ -10,7 +10,7 @@ from dataclasses import dataclass
 Scenario = Callable[["Broker"], None]
 
 BIG = 10_000_000
-"""Octets of a body that takes many frames."""
+"""Bytes of a body that takes many frames."""
 
 CHANNELS = 200
 MESSAGES = 100

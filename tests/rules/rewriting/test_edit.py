@@ -107,7 +107,7 @@ def test_properties(keys: dict[str, Any], before: Properties, after: Properties)
 
 @pytest.mark.parametrize("keys", [{"priority": "{routing_key}"}, {"priority": "{exchange}"}, {"type": "{body}" * 80}])
 def test_a_value_that_does_not_fit_is_refused(keys: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"a number of 8 bits|at most 255 octets"):
+    with pytest.raises(ValueError, match=r"a number of 8 bits|at most 255 bytes"):
         edit(set=keys).of_properties(NO_PROPERTIES, SEEN)
 
 
