@@ -27,7 +27,7 @@ class Disk:
         batch = self.journal.take()
         self.journal.committed(batch)
         for first, last, kept in batch.cleared:
-            self.rows = {id_: row for id_, row in self.rows.items() if not first <= id_ <= last or id_ in kept}
+            self.rows = {id_: row for id_, row in self.rows.items() if not first <= id_ <= last or id_ - first in kept}
         for row in batch.rows:
             position = row.id & ((1 << POSITION_BITS) - 1)
             expires_at = NEVER if row.expires_at is None else row.expires_at

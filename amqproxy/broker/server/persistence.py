@@ -121,7 +121,7 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[Remembrance]:
 
     # Not at once: a batch is to have all that this turn of the loop brings.
     wake = partial(guarded, "cannot hand over what is to be written", write)
-    journal = Journal(wake=partial(token.run_sync_soon, wake, idempotent=True), events=broker.events)
+    journal = Journal(wake=partial(token.run_sync_soon, wake, idempotent=True), events=broker.events, work=broker.work)
     store = await trio.to_thread.run_sync(
         partial(
             Store,

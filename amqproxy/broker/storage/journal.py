@@ -8,14 +8,17 @@ that it is on the disk. What comes and goes between two batches is in neither.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from amqproxy.broker.events import Events
 from amqproxy.broker.message import Message
 from amqproxy.broker.storage.definition_records import Durable
+from amqproxy.broker.work import Container, Job, Work
+
+T = TypeVar("T")
 
 NEVER = float("inf")
 
@@ -93,7 +96,7 @@ class Row(NamedTuple):
 
 
 class Cleared(NamedTuple):
-    """All rows from `first` to `last` are gone, but for those in `kept`."""
+    """All rows from `first` to `last` are gone, but for those at the positions in `kept`, `first` being at 0."""
 
     first: int
     last: int
@@ -162,6 +165,7 @@ class Lane:
         "_first",
         "_is_noted",
         "_rows",
+        "_rows_octets",
         "_settled",
         "delivered_to",
         "journal",
@@ -171,6 +175,7 @@ class Lane:
         "octets",
         "owner",
         "refused",
+        "shared",
     )
 
     def __init__(self, journal: Journal, owner: Owner, state: State) -> None:
@@ -180,11 +185,15 @@ class Lane:
         self._first = self.number << POSITION_BITS
         self._is_noted = False
         self._rows: dict[int, Row] = {}
+        self._rows_octets = 0
+        """What `_rows` count as, of what waits for the disk."""
         self._settled: list[int] = []
         self._counts: dict[int, Returned] = {}
         self._cleared: Cleared | None = None
         self.refused: set[int] = set()
         """Positions of messages that the store has refused: they are in memory alone."""
+        self.shared: dict[int, int] = {}
+        """The rows that have a body which others may have, and its number."""
 
     def enqueued(self, position: int, message: Message, expires_at: float = NEVER) -> None:
         """A message waits at a position above all others; `expires_at` is in the model's seconds."""
@@ -207,6 +216,7 @@ class Lane:
         self.octets += size
         journal.rows += 1
         journal.octets += size + ENTRY_COST
+        self._rows_octets += size + ENTRY_COST
         if not self._is_noted:
             self._note()
 
@@ -238,6 +248,7 @@ class Lane:
             journal.octets += SETTLEMENT_COST
         else:
             journal.octets -= row.size + ENTRY_COST
+            self._rows_octets -= row.size + ENTRY_COST
             journal.spared += 1
             if size > EMBEDDED:
                 journal.unsee(row)
@@ -247,35 +258,52 @@ class Lane:
             self._counts.pop(id_, None)
         if self.refused:
             self.refused.discard(position)
-        if journal.shared:
-            journal.unshare(id_)
+        if self.shared and (number := self.shared.pop(id_, None)) is not None:
+            journal.unshare(number)
         if not self._is_noted:
             self._note()
 
     def purged(self, kept: Mapping[int, int] = MappingProxyType({})) -> None:
         """All messages so far are done with, but for those which somebody still holds: their sizes by position."""
         self.journal.defined()
-        self._clear(self._first + self.last, {self._first + position for position in kept})
+        self._clear_all(kept)
         self.messages = len(kept)
         self.octets = sum(kept.values())
 
     def trimmed(self, position: int, messages: int, octets: int) -> None:
         """All messages up to a position are done with, and so many remain: a log loses its tail."""
-        self._clear(self._first + position, set())
+        last, rows = self._first + position, self._rows
+        for id_ in [id_ for id_ in rows if id_ <= last]:
+            self._count_rows(-(rows.pop(id_).size + ENTRY_COST))
+        self._counts = {id_: count for id_, count in self._counts.items() if id_ > last}
+        for id_ in [id_ for id_ in self.shared if id_ <= last]:
+            self.journal.unshare(self.shared.pop(id_))
+        self._cleared = Cleared(self._first, last)
         self.messages = messages
         self.octets = octets
-
-    def _clear(self, last: int, kept: set[int]) -> None:
-        journal, rows = self.journal, self._rows
-        for id_ in [id_ for id_ in rows if id_ <= last and id_ not in kept]:
-            journal.octets -= rows.pop(id_).size + ENTRY_COST
-        self._counts = {id_: count for id_, count in self._counts.items() if id_ > last or id_ in kept}
-        for id_ in [id_ for id_ in journal.shared_in(self.number) if id_ <= last and id_ not in kept]:
-            journal.unshare(id_)
-        # It takes the place of an earlier one: whatever that one kept is kept now, or done with since.
-        self._cleared = Cleared(self._first, last, tuple(sorted(kept.difference(rows))))
         if not self._is_noted:
             self._note()
+
+    def _clear_all(self, kept: Mapping[int, int]) -> None:
+        """Let go of all but what is at these positions: in a moment, however much it is, and what it was in later."""
+        journal, first = self.journal, self._first
+        self._count_rows(-self._rows_octets)
+        journal.free(self._rows)
+        self._rows = _only(self._rows, first, kept)
+        self._count_rows(sum(row.size + ENTRY_COST for row in self._rows.values()))
+        self._counts = _only(self._counts, first, kept)
+        gone, self.shared = self.shared, _only(self.shared, first, kept)
+        for id_ in self.shared:
+            del gone[id_]
+        journal.unshare_all(gone)
+        # It takes the place of an earlier one: whatever that one kept is kept now, or done with since.
+        self._cleared = Cleared(first, first + self.last, tuple(kept))
+        if not self._is_noted:
+            self._note()
+
+    def _count_rows(self, octets: int) -> None:
+        self._rows_octets += octets
+        self.journal.octets += octets
 
     def _note(self) -> None:
         self._is_noted = True
@@ -291,7 +319,7 @@ class Lane:
 
     def forget(self) -> None:
         """The lane is gone, with all that it had to tell."""
-        self._clear(self._first + MAX_POSITION, set())
+        self._clear_all({})
         self._cleared = None
         self._settled = []
 
@@ -304,6 +332,7 @@ class Lane:
         if self._rows:
             batch.rows.extend(self._rows.values())
             self._rows = {}
+            self._rows_octets = 0
         if self._settled:
             batch.settled.extend(self._settled)
             self._settled = []
@@ -311,6 +340,13 @@ class Lane:
             batch.delivery_counts.update(self._counts)
             self._counts = {}
         batch.lanes.append(State(self.number, self.messages, self.octets, self.last, self.delivered_to))
+
+
+def _only(table: dict[int, T], first: int, positions: Mapping[int, int]) -> dict[int, T]:
+    """What of a table is at some of these positions; it takes as long as the shorter of both."""
+    if len(positions) < len(table):
+        return {first + each: table[first + each] for each in positions if first + each in table}
+    return {id_: each for id_, each in table.items() if id_ - first in positions}
 
 
 class Shared(NamedTuple):
@@ -345,7 +381,9 @@ class Journal:
         wake: Callable[[], None] = lambda: None,
         max_pending: int = MAX_PENDING,
         events: Events | None = None,
+        work: Work | None = None,
     ) -> None:
+        self._work = work or Work()
         self.epoch = epoch
         self.events = events or Events()
         self.max_pending = max_pending
@@ -356,7 +394,6 @@ class Journal:
         self.is_urgent = False
         self.number = 1
         self.last_committed = 0
-        self.shared: dict[int, int] = {}
         self.lanes: dict[Owner, Lane] = {}
         self.is_dirty = False
         self.gather: Callable[[], None] = lambda: None
@@ -368,7 +405,6 @@ class Journal:
         self._seen: dict[int, Shared] = {}
         self._bodies: dict[int, Message] = {}
         self._bodies_dropped: list[int] = []
-        self._shared_in: dict[int, set[int]] = {}
         self._uses: dict[int, int] = {}
         self._last_body = 0
         self._last_defined = 0
@@ -384,10 +420,9 @@ class Journal:
         numbers = {lane.number for lane in self.lanes.values()}
         self._last_lane = max(numbers, default=0)
         self._free = [number for number in range(self._last_lane, 0, -1) if number not in numbers]
-        self.shared = dict(shared)
-        self._shared_in = {}
-        for id_ in shared:
-            self._shared_in.setdefault(id_ >> POSITION_BITS, set()).add(id_)
+        by_number = {lane.number: lane for lane in self.lanes.values()}
+        for id_, number in shared.items():
+            by_number[id_ >> POSITION_BITS].shared[id_] = number
         self._uses = dict(Counter(shared.values()))
         self._last_body = max(self._uses, default=0)
 
@@ -474,8 +509,8 @@ class Journal:
             self._uses[number] = 0
             if first is not None and first.shared is None:
                 seen.lane.replace(first._replace(shared=number))
-                self._use(number, first.id)
-        self._use(number, id_)
+                self._use(number, seen.lane, first.id)
+        self._use(number, lane, id_)
         return number
 
     def unsee(self, row: Row) -> None:
@@ -484,29 +519,36 @@ class Journal:
         if seen is not None and seen.id == row.id and seen.number is None:
             del self._seen[id(row.message)]
 
-    def shared_in(self, lane: int) -> Collection[int]:
-        """The rows of a lane, by its number, that have shared bodies."""
-        return self._shared_in.get(lane, ())
-
-    def _use(self, number: int, id_: int) -> None:
-        self.shared[id_] = number
-        self._shared_in.setdefault(id_ >> POSITION_BITS, set()).add(id_)
+    def _use(self, number: int, lane: Lane, id_: int) -> None:
+        lane.shared[id_] = number
         self._uses[number] += 1
 
-    def unshare(self, id_: int) -> None:
-        """A row is gone, which may have had a shared body: that goes with the last one."""
-        number = self.shared.pop(id_, None)
-        if number is None:
-            return
-        in_lane = self._shared_in[id_ >> POSITION_BITS]
-        in_lane.remove(id_)
-        if not in_lane:
-            del self._shared_in[id_ >> POSITION_BITS]
+    def unshare_all(self, shared: dict[int, int]) -> None:
+        """Very many rows are gone. Should the disk fail before all their bodies are, a start drops those."""
+        if shared:
+            self._work.do(self._unsharing(shared), 0.0)
+
+    def _unsharing(self, shared: dict[int, int]) -> Job:
+        quantum = self._work.quantum
+        while shared:
+            self.unshare(shared.popitem()[1])
+            quantum.left -= 1
+            if quantum.left <= 0 and quantum.is_over():
+                self.stir()
+                yield
+        self.stir()
+
+    def unshare(self, number: int) -> None:
+        """A row is gone that had a shared body: that goes with the last one."""
         self._uses[number] -= 1
         if not self._uses[number]:
             del self._uses[number]
             if self._bodies.pop(number, None) is None:
                 self._bodies_dropped.append(number)
+
+    def free(self, container: Container) -> None:
+        """Let go of what very much was in."""
+        self._work.free(container)
 
     # --- to the disk
 

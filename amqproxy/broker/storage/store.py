@@ -357,7 +357,7 @@ class Store:
             execute("delete from entry where id between ? and ?", edges)
             execute("delete from delivery_count where id between ? and ?", edges)
         for first, last, kept in batch.cleared:
-            keep = _json(kept)
+            keep = _json([first + position for position in kept])
             for table in ("entry", "delivery_count"):
                 delete = f"delete from {table} where id between ? and ? and id not in (select value from json_each(?))"
                 execute(delete, (first, last, keep))

@@ -10,6 +10,7 @@ from amqproxy.broker.message import Message
 from amqproxy.broker.storage.definition_records import DurableQueue, key
 from amqproxy.broker.storage.journal import (
     EMBEDDED,
+    ENTRY_COST,
     MAX_LANES,
     MAX_POSITION,
     POSITION_BITS,
@@ -22,6 +23,7 @@ from amqproxy.broker.storage.journal import (
     Pledge,
     State,
 )
+from amqproxy.broker.work import Work
 
 HERE = Owner("queue", "/", "q")
 THERE = Owner("queue", "/", "other")
@@ -109,7 +111,7 @@ def test_a_purge_keeps_what_is_held() -> None:
     lane.enqueued(8, message())
     batch = journal.take()
     first = lane.number << POSITION_BITS
-    assert batch.cleared == [Cleared(first, first + 7, (first + 2,))]
+    assert batch.cleared == [Cleared(first, first + 7, (2, 6))]
     assert ids(batch) == [6, 8]
     assert batch.lanes == [State(lane.number, 3, 12, 8, 0)]
 
@@ -140,7 +142,7 @@ def test_a_long_body_of_two_queues_is_there_once() -> None:
     assert journal.take().bodies_dropped == []
     there.settled(7, len(LONG))
     assert journal.take().bodies_dropped == [1]
-    assert journal.shared == {}
+    assert [lane.shared for lane in journal.lanes.values()] == [{}, {}]
 
 
 @pytest.mark.parametrize(
@@ -209,12 +211,12 @@ def test_shared_bodies_that_were_found_again_go_with_their_lanes() -> None:
     journal = Journal()
     kept = [Kept(owner, State(number, 1, len(LONG), 1, 0)) for number, owner in enumerate((HERE, THERE), 1)]
     journal.recover(kept, {(number << POSITION_BITS) + 1: 7 for number in (1, 2)})
-    assert [len(journal.shared_in(number)) for number in (1, 2, 3)] == [1, 1, 0]
+    assert [len(lane.shared) for lane in journal.lanes.values()] == [1, 1]
     journal.delete_lane(journal.lane(HERE))
     assert journal.take().bodies_dropped == []
     journal.lane(THERE).settled(1, len(LONG))
     assert journal.take().bodies_dropped == [7]
-    assert [len(journal.shared_in(number)) for number in (1, 2)] == [0, 0]
+    assert [len(lane.shared) for lane in journal.lanes.values()] == [0]
 
 
 # --- lanes and definitions
@@ -434,3 +436,49 @@ def test_one_that_waits_and_fails_keeps_nobody_else_from_hearing() -> None:
     journal.when_committed(lambda: heard.append(4))
     journal.committed(journal.take())
     assert (heard, events.failures) == ([1, 3, 2, 4], 3)
+
+
+# --- very many at once
+
+
+@pytest.mark.parametrize("go", [lambda journal, lane: lane.purged(), lambda journal, lane: journal.delete_lane(lane)])
+def test_very_many_are_let_go_of_in_later_turns(go: Callable[[Journal, Lane], None]) -> None:
+    work = Work()
+    work.quantum.limit(10)
+    journal = Journal(work=work)
+    here, there = journal.lane(HERE), journal.lane(THERE)
+    for position in range(1, 301):
+        long = message(b"%d" % position + LONG)
+        here.enqueued(position, long)
+        there.enqueued(position, long)
+    journal.take()
+    go(journal, there)
+    assert journal.take().bodies_dropped == []
+    for position in range(301, 601):
+        here.enqueued(position, message())
+    go(journal, here)
+    assert (journal.octets, len(here.shared)) == (0, 0)
+    dropped = turns = 0
+    while work:
+        work.go_on(0.0)
+        batch = journal.take()
+        assert len(batch.bodies_dropped) <= 10
+        assert batch.rows == []
+        dropped += len(batch.bodies_dropped)
+        turns += 1
+    dropped += len(journal.take().bodies_dropped)
+    assert (dropped, turns > 50) == (300, True)
+
+
+def test_what_is_kept_of_a_purge_counts_on() -> None:
+    journal, [lane] = started(HERE)
+    for position in range(1, 5):
+        lane.enqueued(position, message())
+    lane.purged({2: 4})
+    assert journal.octets == ENTRY_COST + 4
+    lane.settled(2, 4)
+    assert journal.octets == 0
+    lane.enqueued(5, message())
+    journal.take()
+    lane.purged()
+    assert journal.octets == 0
