@@ -1,34 +1,30 @@
 """Policy as pure functions: what may pass, what changes on its way, and what is made to go wrong.
 
-A `Rule` (`rule`) is its config: a struct with a `match`, perhaps a CEL expression, and a `decide` that makes a
-`Verdict` (`verdict`) of a command as it is `seen`, by a client that is known from its `introduction`. `judge` has the
-rules of one session: it says which frames they need to see, asks those whose match holds, in the order of the file, and
-joins what they decide. Each sees what those before it made of the command; the first that refuses, drops or allows it
-has the last word. What a rule counts is kept apart from it, in a `Memory`.
+Its rooms, from the top down:
 
-The language: a `match` has conditions (`condition`) about what `names` stand for, which hold by a `pattern`, a
-`quantity`, a `clock_time`; `filters` are CEL over the same names, after `expression` has looked for these in the text.
-An `acl` is read by `access_list` and expanded to rules that `allow` and `refuse`. Both languages are cut into `token`s,
-at which what is wrong is pointed, in the same `wording` everywhere. `flaw` says what is wrong with rules, `explanation`
-what they do, and `telling` puts verdicts in words; `actions` has all rules. The `judge` asks `case`s, rules made ready,
-which a `table` chooses by method and exchange, and remembers what is `known` of methods that are the same to the octet.
+- `actions`: all kinds of rule, told apart by `action` in the configuration.
+- `engine`: evaluates the rules of a session for each command; checks and explains rules.
+- `observing`: tag, log, mirror and hold.
+- `rewriting`: rewrite and redact.
+- `scripting`: rules written in Python.
+- `limits`: rates, quotas, prefetch, message sizes.
+- `faults`: faults of commands and of the byte stream.
+- `access`: access lists, allow and refuse.
+- `rule`: what all rules share.
+- `matching`: match conditions, CEL expressions, templates.
+- The ground, which all of them use: `context` is what a rule may know about a command, its client and its connection,
+  `client_info` reads the latter from the handshake; `verdict` is what becomes of a command, `sendable` checks that it
+  can be encoded, `drop` makes the verdict that ends a command quietly; `reply_text` and `short_strings` keep texts
+  within what the protocol can hold, `units` reads "64KiB", "200ms" and "6000/m", and `resources` is how rules get
+  files, environment variables and functions.
 
-A `Limit` (`limit`) is one of several `measure`s: what passes a second (`pace`, from `token_bucket`s), what there may be
-at a time (`census`, kept in an `inventory` for each session), `prefetch`, `message_size`; a `group` is who shares it,
-and an `overrun` what becomes of a command above it. A `Fault` (`fault`) happens on some `occasions`: to single commands
-(`command_faults`), or to octets (`octet_faults`). These are `impairments`, which a `delay_line` carries out.
+A `Rule` is its own configuration: a struct with a `match`, perhaps a CEL expression in `when`, and a `decide` that
+makes a `Verdict` of a command. The `Judge` (`engine.evaluator`) of a session knows which frames its rules need to see,
+asks those whose match holds, in the order of the file, and joins what they decide. Each sees what those before it made
+of the command; the first that refuses, drops or allows it has the last word. What a rule counts is kept apart from it,
+in a `Memory`.
 
-How to `refuse` depends on the method; whoever waits for what goes no further is answered (`withholding`), in a
-`reply_text` that fits. A `rewrite` changes names by a `renaming`, wherever they stand (`name_places`), a `login`,
-limits (`tuning`), what an `edit` or a `body_edit` is about, and begins a `trace_context`; `redact` covers what taps see
-by `masking`. What an expression matches is replaced by a `substitution`. A `script` is Python of the config's: `code`
-loads it, `scripting` is what it is written with. Texts with places are `template`s, what must not be shown a `secret`;
-files and variables come from `resources`, once, when the config is loaded.
-
-To look and not to touch: `tag` and `log` say that a command has come, `mirror` sends copies elsewhere, and `hold` lets
-it wait for somebody's word. A `sieve` asks a filter outside of all rules, for those who want to see some commands only.
-
-In come commands of either peer, what is known of the client, and the time; out come verdicts. Nothing is sent here: the
-session's crossing in `proxy` carries verdicts out. No input or output, no clock (but that a `substitution` bounds its
-own work), no logging; it imports `amqp091`.
+In come commands of either peer, what is known of the client, and the time; out come verdicts, which the session in
+`proxy` carries out. There is no input or output here, no clock (but that `rewriting.substitution` bounds its own work)
+and no logging; it imports `amqp091`.
 """

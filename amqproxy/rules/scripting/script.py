@@ -1,4 +1,4 @@
-"""Rules that are Python: see `scripting` for what a script is written with."""
+"""Rules that are Python: see `api` for what a script is written with."""
 
 from __future__ import annotations
 
