@@ -32,7 +32,7 @@ class Memory:
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="action", dict=True):
     """One rule of the config. Its action is its subclass, each in a file of its own.
 
-    `when` is a CEL expression over the names in `matching.attributes`. In mode "shadow" it counts what it would have done.
+    `when` is a CEL expression over the names in `matching.attributes`. In mode "shadow" it counts what it would do.
     """
 
     name: str

@@ -1,14 +1,16 @@
-"""How one kind of limit counts and decides."""
+"""How one kind of limit counts and decides, and what becomes of a command that goes over it."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
+from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.frames import Allowance
-from amqproxy.amqp091.transitions import Peer
+from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.rules.context import Seen
+from amqproxy.rules.reply_text import reply_text
 from amqproxy.rules.rule import Memory
-from amqproxy.rules.verdict import Stage, Verdict
+from amqproxy.rules.verdict import Answer, Close, Stage, Verdict
 
 Act = Literal["delay", "refuse", "block", "clamp"]
 """What is done about what goes over a limit."""
@@ -48,3 +50,11 @@ class Measure:
 
     def session_over(self, memory: Memory) -> None:
         """Give back what the session had."""
+
+
+def overrun(seen: Seen, code: int, text: str, *, may_nack: bool = True) -> Verdict:
+    """A publish is nacked where the channel confirms; of all else, the client's channel or connection is closed."""
+    if may_nack and seen.channel.is_confirming and seen.command.method.name == "basic.publish":
+        return Verdict(command=None, answer=Answer.NACK)
+    scope = Scope.CHANNEL if seen.command.channel else Scope.CONNECTION
+    return Verdict(command=None, close=Close(scope, code, reply_text(code, text), CLIENT))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from amqproxy.rules.context import Seen
-from amqproxy.rules.limits.limit_exceeded import overrun
-from amqproxy.rules.limits.limit_kind import Measure
+from amqproxy.rules.limits.limit_kind import Measure, overrun
 from amqproxy.rules.limits.rate_limit import PUBLISHED
 from amqproxy.rules.rule import Memory
 from amqproxy.rules.verdict import Stage, Verdict

@@ -10,8 +10,7 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BasicConsume, BasicConsumeOk, BasicDeliver, BasicGet, BasicQos
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.rules.context import Seen
-from amqproxy.rules.limits.limit_exceeded import overrun
-from amqproxy.rules.limits.limit_kind import Act, Measure
+from amqproxy.rules.limits.limit_kind import Act, Measure, overrun
 from amqproxy.rules.limits.resource_counts import MADE_BY_BROKER
 from amqproxy.rules.rule import Memory
 from amqproxy.rules.verdict import Insertion, Verdict

@@ -19,8 +19,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.rules.context import Seen
 from amqproxy.rules.limits.group import Group
-from amqproxy.rules.limits.limit_exceeded import overrun
-from amqproxy.rules.limits.limit_kind import Measure
+from amqproxy.rules.limits.limit_kind import Measure, overrun
 from amqproxy.rules.limits.resource_counts import Inventory, Stock, Total
 from amqproxy.rules.rule import Memory
 from amqproxy.rules.verdict import Verdict

@@ -10,8 +10,7 @@ from amqproxy.amqp091.methods import ConnectionBlocked, ConnectionUnblocked
 from amqproxy.amqp091.transitions import CLIENT, SENDERS
 from amqproxy.rules.context import Seen
 from amqproxy.rules.limits.group import Group
-from amqproxy.rules.limits.limit_exceeded import overrun
-from amqproxy.rules.limits.limit_kind import Act, Measure
+from amqproxy.rules.limits.limit_kind import Act, Measure, overrun
 from amqproxy.rules.limits.token_bucket import Buckets, TokenBucket
 from amqproxy.rules.rule import Memory
 from amqproxy.rules.verdict import Insertion, Stage, Verdict

@@ -1,16 +1,18 @@
-"""What the kinds of limits have in common: nothing to remember, and nothing to give back, unless they say so."""
+"""What the kinds of limits have in common: nothing to keep or give back by default, and the verdict above a limit."""
 
 from __future__ import annotations
 
 import pytest
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.methods import BasicPublish
+from amqproxy.amqp091.errors import Scope
+from amqproxy.amqp091.methods import BasicPublish, ChannelOpen, ConnectionOpen, Method
 from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.rules.context import Client, Seen
-from amqproxy.rules.limits.limit_kind import Measure
+from amqproxy.rules.context import ChannelFacts, Client, Seen
+from amqproxy.rules.limits.limit_kind import Measure, overrun
+from amqproxy.rules.reply_text import reply_text
 from amqproxy.rules.rule import Memory
-from amqproxy.rules.verdict import Stage
+from amqproxy.rules.verdict import Answer, Close, Stage, Verdict
 
 
 def test_what_a_measure_is_without_its_own() -> None:
@@ -25,3 +27,36 @@ def test_what_a_measure_is_without_its_own() -> None:
     measure.session_over(memory)
     with pytest.raises(NotImplementedError):
         measure.decide(seen, memory)
+
+
+def seen(channel: int, method: Method, *, is_confirming: bool = False) -> Seen:
+    facts = ChannelFacts(number=channel, is_confirming=is_confirming)
+    return Seen(sender=CLIENT, command=Command(channel, method), client=Client(), channel=facts)
+
+
+CHANNEL = Close(Scope.CHANNEL, 506, "RESOURCE_ERROR - enough", CLIENT)
+CONNECTION = Close(Scope.CONNECTION, 506, "RESOURCE_ERROR - enough", CLIENT)
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered"),
+    [
+        (seen(1, BasicPublish()), Verdict(command=None, close=CHANNEL)),
+        (seen(1, BasicPublish(), is_confirming=True), Verdict(command=None, answer=Answer.NACK)),
+        (seen(1, ChannelOpen(), is_confirming=True), Verdict(command=None, close=CHANNEL)),
+        (seen(0, ConnectionOpen()), Verdict(command=None, close=CONNECTION)),
+    ],
+)
+def test_what_becomes_of_it(asked: Seen, answered: Verdict) -> None:
+    assert overrun(asked, 506, "enough") == answered
+
+
+def test_some_limits_close_all_the_same() -> None:
+    assert overrun(seen(1, BasicPublish(), is_confirming=True), 506, "enough", may_nack=False).close == CHANNEL
+
+
+def test_reply_texts() -> None:
+    assert reply_text(406, "no") == "PRECONDITION_FAILED - no"
+    assert reply_text(999, "no") == "no"
+    assert reply_text(999, "é" * 300) == "é" * 126 + "..."
+    assert len(reply_text(406, "é" * 300).encode()) <= 255
