@@ -14,8 +14,8 @@ Its rooms, from the top down:
 - `matching`: match conditions, CEL expressions, templates.
 - The ground, which all of them use: `context` is what a rule may know about a command, its client and its connection,
   `client_info` reads the latter from the handshake; `verdict` is what becomes of a command, `sendable` checks that it
-  can be encoded, `drop` makes the verdict that ends a command quietly; `reply_text` and `short_strings` keep texts
-  within what the protocol can hold, `units` reads "64KiB", "200ms" and "6000/m", and `resources` is how rules get
+  can be encoded, `drop` makes the verdict that ends a command quietly; `short_strings` keeps texts within what the
+  protocol can hold, `units` reads "64KiB", "200ms" and "6000/m", and `resources` is how rules get
   files, environment variables and functions.
 
 A `Rule` is its own configuration: a struct with a `match`, perhaps a CEL expression in `when`, and a `decide` that

@@ -13,8 +13,8 @@ from amqproxy.amqp091.transitions import ANSWERS, CLIENT, SENDERS, SERVER, Peer
 from amqproxy.rules.context import Seen
 from amqproxy.rules.drop import withheld
 from amqproxy.rules.matching.templates import Template
-from amqproxy.rules.reply_text import check_reply_text, cut
 from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.short_strings import check_reply_text, cut
 from amqproxy.rules.verdict import Answer, Close, Stage, Verdict
 
 Way = Literal["close", "nack", "return", "drop", "reject", "requeue"]

@@ -33,10 +33,10 @@ from amqproxy.rules.engine.outcome import Count, Counts, Outcome, outcome
 from amqproxy.rules.engine.rule_index import Row, Table
 from amqproxy.rules.matching.attributes import method_name
 from amqproxy.rules.matching.filters import compiled
-from amqproxy.rules.reply_text import reply_text
 from amqproxy.rules.rewriting.redact import Redact
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.sendable import check_verdict
+from amqproxy.rules.short_strings import reply_text
 from amqproxy.rules.verdict import Close, Impairment, Stage, Verdict
 
 INTERNAL_ERROR = 541

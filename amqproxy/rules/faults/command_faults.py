@@ -15,8 +15,7 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.context import Seen
 from amqproxy.rules.faults.stream_faults import Count, Seconds
 from amqproxy.rules.matching.match import HEARTBEAT as HEARTBEAT_NAME
-from amqproxy.rules.reply_text import check_reply_text, reply_text
-from amqproxy.rules.short_strings import check_short_string
+from amqproxy.rules.short_strings import check_reply_text, check_short_string, reply_text
 from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict
 
 ReplyCode = Annotated[int, msgspec.Meta(ge=200, le=999)]

@@ -17,8 +17,8 @@ from amqproxy.rules.limits.message_size import MessageSize
 from amqproxy.rules.limits.prefetch import Prefetch, Unacked
 from amqproxy.rules.limits.quota import COUNTED, Census
 from amqproxy.rules.limits.rate_limit import PACED, Pace
-from amqproxy.rules.reply_text import check_reply_text
 from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.short_strings import check_reply_text
 from amqproxy.rules.units import duration, octets, rate
 from amqproxy.rules.verdict import Stage, Verdict
 

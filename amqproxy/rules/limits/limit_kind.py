@@ -8,8 +8,8 @@ from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.frames import Allowance
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.rules.context import Seen
-from amqproxy.rules.reply_text import reply_text
 from amqproxy.rules.rule import Memory
+from amqproxy.rules.short_strings import reply_text
 from amqproxy.rules.verdict import Answer, Close, Stage, Verdict
 
 Act = Literal["delay", "refuse", "block", "clamp"]

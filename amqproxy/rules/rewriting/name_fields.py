@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from amqproxy.amqp091.methods import BY_NAME, Method
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Array, Field, Item, Table
-from amqproxy.rules.reply_text import cut
+from amqproxy.rules.short_strings import cut
 
 
 class Noun(StrEnum):

@@ -28,7 +28,6 @@ from amqproxy.rules.context import Seen
 from amqproxy.rules.matching.match import Places
 from amqproxy.rules.matching.operations import ALTERNATE_EXCHANGE, UNKNOWN, dead_letters, texts
 from amqproxy.rules.matching.patterns import exact
-from amqproxy.rules.reply_text import cut
 from amqproxy.rules.resources import Resources
 from amqproxy.rules.rewriting import login, name_fields, trace_context
 from amqproxy.rules.rewriting.body_edit import BodyEdit
@@ -39,6 +38,7 @@ from amqproxy.rules.rewriting.secret import Secret
 from amqproxy.rules.rewriting.tuning import Tuning
 from amqproxy.rules.rule import Memory, Rule
 from amqproxy.rules.scripting.api import Context
+from amqproxy.rules.short_strings import cut
 from amqproxy.rules.verdict import Close, Stage, Verdict
 
 Follow = Literal["arguments", "reply_to", "copies", "deaths", "texts"]

@@ -29,7 +29,7 @@ from amqproxy.amqp091.transitions import Peer
 from amqproxy.amqp091.wire import Table
 from amqproxy.rules.context import ChannelFacts, Client, Seen
 from amqproxy.rules.drop import withheld
-from amqproxy.rules.reply_text import reply_text
+from amqproxy.rules.short_strings import reply_text
 from amqproxy.rules.verdict import Answer, Close, Insertion, Verdict
 
 __all__ = [

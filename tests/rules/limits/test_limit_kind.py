@@ -10,8 +10,8 @@ from amqproxy.amqp091.methods import BasicPublish, ChannelOpen, ConnectionOpen, 
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.context import ChannelFacts, Client, Seen
 from amqproxy.rules.limits.limit_kind import Measure, overrun
-from amqproxy.rules.reply_text import reply_text
 from amqproxy.rules.rule import Memory
+from amqproxy.rules.short_strings import reply_text
 from amqproxy.rules.verdict import Answer, Close, Stage, Verdict
 
 

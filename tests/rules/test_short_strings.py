@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amqproxy.rules.reply_text import cut
+from amqproxy.rules.short_strings import cut
 
 
 @pytest.mark.parametrize(
