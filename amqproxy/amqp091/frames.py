@@ -699,7 +699,7 @@ class FrameReader:
         """Take the octets that came next; return the wanted frames that are now whole.
 
         Where it `is_paused` after that, `quantum` of them or a few more have been handed over, up to the end of a
-        command where that is near; nothing behind them has been looked at.
+        command where that is near; the next one that is wanted, and all behind it, have not been looked at.
         """
         self._check()
         frames: list[Frame] = []
@@ -890,9 +890,6 @@ class FrameReader:
                 self._missing = 7 - (length - position)
                 return position
             kind = p[position]
-            if handed_over >= quantum and (kind == _METHOD or handed_over >= 4 * quantum):
-                self.is_paused = True
-                return position
             channel = (p[position + 1] << 8) | p[position + 2]
             size = (
                 (cython.cast(cython.longlong, p[position + 3]) << 24)
@@ -940,6 +937,10 @@ class FrameReader:
                             is_wanted = False
                             if passes._octets:
                                 self._splices.append((base + position, passes))
+                if is_wanted and handed_over >= quantum:
+                    self.is_paused = True
+                    return position
+                if lane is not None:
                     lane.is_shown = is_wanted != 0 and (unseen is not None or self._wants_content)
             elif kind == _HEARTBEAT:
                 if channel != 0 or size != 0:
@@ -953,6 +954,9 @@ class FrameReader:
             else:
                 slot = (kind - 1) * _METHOD_COUNT + max(lane.index, 0)
                 is_wanted = self._wants_content or lane.is_shown or lane.is_watched
+            if is_wanted and handed_over >= 4 * quantum:
+                self.is_paused = True
+                return position
 
             if lane is not None and kind != _HEARTBEAT:
                 fault = lane._step(p, kind, index, size, position)

@@ -56,7 +56,7 @@ OPAQUE = "0-8"
 QUANTUM = 0.002
 """Seconds of work of one direction after which all other tasks have their turn."""
 
-QUANTUM_FRAMES = 32
+QUANTUM_FRAMES = 64
 """Frames that are looked at before the time is."""
 
 HAS_BEGUN = TAKES_CLOSE | frozenset(CONNECTION_CLOSING)
@@ -372,12 +372,9 @@ class Session:
             else:
                 received = began
                 frames = reader.feed(data)
-            if self._crossing is not None:
-                octets, error = self._cross(self._crossing, source, target, frames)
-            elif frames or self._drain is not None:
-                octets, error = self._follow(source, target, frames)
-            else:
-                octets, error = reader.taken, reader.error
+            octets, error = self._pass_on(source, target, frames)
+            if reader.is_paused and error is None:
+                frames, octets, error = self._pass_on_more(source, target, frames, octets, began + QUANTUM)
             try:
                 await target.transport.send(octets)
             except TransportBroken:
@@ -404,6 +401,35 @@ class Session:
             if handshake.is_over:
                 handshake = self._handshake = None
         return Ending.EOF
+
+    def _pass_on(
+        self, source: Leg, target: Leg, frames: list[Frame]
+    ) -> tuple[bytes | memoryview, ProtocolError | Fault | None]:
+        """What is to be sent on of what was read with these frames, and what is wrong after it."""
+        if self._crossing is not None:
+            return self._cross(self._crossing, source, target, frames)
+        if frames or self._drain is not None:
+            return self._follow(source, target, frames)
+        return source.reader.taken, source.reader.error
+
+    def _pass_on_more(
+        self, source: Leg, target: Leg, frames: list[Frame], octets: bytes | memoryview, until: float
+    ) -> tuple[list[Frame], bytes | memoryview, ProtocolError | Fault | None]:
+        """Go on with a reader that is paused, until a time, so that what it read is sent on in one piece: the frames
+        looked at last, all that is to be sent on, and what is wrong after it.
+
+        Whatever has to be done about the peers themselves first ends it.
+        """
+        reader = source.reader
+        error: ProtocolError | Fault | None = None
+        gathered = [octets]
+        while reader.is_paused and error is None and time.perf_counter() < until and self._asked is None:
+            if self._crossing is not None and self._crossing.is_full(source.peer):
+                break
+            frames = reader.resume()
+            octets, error = self._pass_on(source, target, frames)
+            gathered.append(octets)
+        return frames, b"".join(gathered), error
 
     def _follow(self, source: Leg, target: Leg, frames: list[Frame]) -> tuple[bytes | memoryview, ProtocolError | None]:
         """Let both legs see the frames: the octets to pass on, and what is wrong after them."""

@@ -18,6 +18,7 @@ from amqproxy.amqp091.methods import ConnectionClose
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Table
 from amqproxy.config import Limits, ServerTLS
+from amqproxy.proxy.session import QUANTUM_FRAMES
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.access.refuse import Refuse
@@ -1097,16 +1098,43 @@ async def test_many_commands_in_one_read_leave_others_their_turns(
     monkeypatch.setattr("amqproxy.proxy.session.QUANTUM", 0.0)
     rules = RuleSet([Log(name="look", level="debug", text="{body}", match=Match(method="basic.publish"))])
     message = octets("1: basic.publish") + octets("1: header 5") + octets("1: body 5")
+    count = 4 * QUANTUM_FRAMES
     async with staged(OPEN, rules=rules) as busy, staged(OPEN, rules=rules) as other:
-        busy.client.say(message * 150)
+        busy.client.say(message * count)
         heard = []
-        while sum(heard) < 150 * len(message):
+        while sum(heard) < count * len(message):
             other.client.perform("heartbeat")
             while not other.broker.look():
                 await trio.lowlevel.checkpoint()
             heard.append(len(busy.broker.look()))
         assert len(heard) > 5  # the other was served so many times meanwhile
-        assert busy.broker.seen.endswith(message * 150)
+        assert busy.broker.seen.endswith(message * count)
+
+
+async def test_what_was_read_together_is_sent_on_together_while_there_is_time(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    monkeypatch.setattr("amqproxy.proxy.session.QUANTUM", float("inf"))
+    rules = RuleSet([Log(name="look", level="debug", text="{body}", match=Match(method="basic.publish"))])
+    message = octets("1: basic.publish") + octets("1: header 5") + octets("1: body 5")
+    count = 2 * QUANTUM_FRAMES
+    async with staged(OPEN, rules=rules) as stage:
+        sent: list[bytes] = []
+        transport = stage.session.legs[SERVER].transport
+        send = transport.send
+
+        class Counted:
+            def __getattr__(self, name: str) -> object:
+                return getattr(transport, name)
+
+            async def send(self, data: bytes | memoryview) -> None:
+                sent.append(bytes(data))
+                await send(data)
+
+        monkeypatch.setattr(stage.session.legs[SERVER], "transport", Counted())
+        stage.client.say(message * count)
+        await wait_all_tasks_blocked()
+        assert sent == [message * count]
 
 
 async def test_a_backlog_that_is_released_leaves_others_their_turns(autojump_clock: MockClock) -> None:
