@@ -289,6 +289,8 @@ class Strait:
 
         What is too much for this turn goes on in the next.
         """
+        if not flow.queue:
+            return
         with self._crossing.blaming(flow.sender):
             while flow.queue and not flow.is_waiting and not self._crossing.is_over:
                 if flow.queue[0][0].index == ConnectionClose.index and self._crossing.holds_up(flow.sender):
