@@ -19,7 +19,7 @@ from amqproxy.broker.storage.journal import MAX_POSITION, POSITION_BITS, Batch, 
 from amqproxy.broker.storage.page_file import Spill
 from amqproxy.broker.storage.store import Store
 from amqproxy.log import logger
-from amqproxy.supervision import contained, guarded, report
+from amqproxy.supervision import contained, guarded, report, supervised
 
 
 def damaged(broker: Broker, id_: int, error: Exception) -> None:
@@ -77,7 +77,14 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[Remembrance]:
         nonlocal is_waiting
         if not is_waiting:
             is_waiting = True
-            trio.lowlevel.spawn_system_task(write_later, seconds)
+            trio.lowlevel.spawn_system_task(
+                partial(supervised, "cannot wait for more to write", write_later, seconds, then=write_all_the_same)
+            )
+
+    def write_all_the_same(_: Exception) -> None:
+        nonlocal is_waiting
+        is_waiting = False
+        write(is_due=True)
 
     async def write_later(seconds: float) -> None:
         """Wait, but not when all wait for us: then nothing comes, and nothing is done with."""
@@ -120,7 +127,7 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[Remembrance]:
             broker.set_alarm("disk", True, current_time(), cause="store")
 
     # Not at once: a batch is to have all that this turn of the loop brings.
-    wake = partial(guarded, "cannot hand over what is to be written", write)
+    wake = partial(guarded, "cannot hand over what is to be written", write, then=lambda _: start_later(AGAIN))
     journal = Journal(wake=partial(token.run_sync_soon, wake, idempotent=True), events=broker.events, work=broker.work)
     store = await trio.to_thread.run_sync(
         partial(
@@ -146,11 +153,12 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[Remembrance]:
         yield remembrance
     finally:
         is_over = True
-        if batch is not None:
-            store.submit(batch)
-        if journal.is_dirty:
-            store.submit(journal.take())
-        with trio.CancelScope(shield=True):
+        with contained("what was not written yet is lost"):
+            if batch is not None:
+                store.submit(batch)
+            if journal.is_dirty:
+                store.submit(journal.take())
+        with trio.CancelScope(shield=True), contained("store not closed", then=lambda _: store.close()):
             await trio.to_thread.run_sync(store.close)
         broker.paging.place = None
         with contained("page file not closed"):

@@ -308,8 +308,13 @@ class Store:
                     is_written = self._write(batch)
                 if not is_written and self._is_closing.wait(self._retry_after):
                     return
-            with contained("cannot tell what is written"):
-                self._committed(batch)
+            is_told = False
+            while not is_told:
+                with contained("cannot tell what is written"):
+                    self._committed(batch)
+                    is_told = True
+                if not is_told and self._is_closing.wait(self._retry_after):
+                    return
             if self._batches.empty():
                 with contained("no space given back to the disk"):
                     self._shrink()
