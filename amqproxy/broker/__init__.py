@@ -16,9 +16,9 @@
 The model, which is all but `server`, opens no socket and reads no clock: times are passed in, in seconds.
 
 What every message goes through is compiled, where there is a compiler. The client's connection passes its frames to a
-channel's `Publishes` (`connection.publisher`), which puts messages together, checks and routes them; queues keep them
-in a `Backlog` (`queues.backlog`) and hand them, in `Turns` (`queues.round_robin`), to the `Deliveries`
-(`connection.deliveries`) of their consumers' channels, which write them to the connection's `Output`
+channel's `Publisher` (`connection.publisher`), which puts messages together, checks and routes them; queues keep them
+in a `Backlog` (`queues.backlog`) and hand them, in `RoundRobin` (`queues.round_robin`), to the `Deliveries`
+(`connection.deliveries`) of their consumers' channels, which write them to the connection's `OutputBuffer`
 (`connection.output`) and know what is unacknowledged (`connection.unacked`). A `.pxd` beside a module says what of it
 C sees: its attributes have a type and a place there, and the source stays plain Python.
 
@@ -29,7 +29,7 @@ that.
 When memory is short, `Paging` (`queues.paging`) moves what is behind the heads of the longest queues to the disk.
 
 No turn of the loop works without bound: each has a `Quantum` of operations and time (`work`), and what does not fit
-into it, a million messages to be requeued or 10,000 exclusive queues to be deleted, is `Work` for later turns. A
+into it, a million messages to be requeued or 10,000 exclusive queues to be deleted, is `WorkQueue` for later turns. A
 connection does nothing else that its client asks for until that is done, and a request about a queue that is concerned
 waits, so that no client can tell it from having been done at once.
 
@@ -39,6 +39,6 @@ To embed it: `async with serve(broker) as port` in trio, `with serve_in_thread()
 
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.server.background import Background, serve_in_thread
-from amqproxy.broker.server.server import Server, serve
+from amqproxy.broker.server.server import BrokerServer, serve
 
-__all__ = ["Background", "Broker", "Server", "serve", "serve_in_thread"]
+__all__ = ["Background", "Broker", "BrokerServer", "serve", "serve_in_thread"]

@@ -13,21 +13,21 @@ from amqproxy.broker.access.permissions import Permission
 from amqproxy.broker.access.refused_logins import RefusedLogins
 from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.broker.arguments import check_short
-from amqproxy.broker.connection.output import MOST_WAITING, Waiting
-from amqproxy.broker.consumer_timeout import Overdue
-from amqproxy.broker.events import Events
-from amqproxy.broker.exchanges.topic import Topic
+from amqproxy.broker.connection.output import MOST_WAITING, UnsentBytes
+from amqproxy.broker.consumer_timeout import ConsumerTimeout
+from amqproxy.broker.events import EventDispatcher
+from amqproxy.broker.exchanges.topic import TopicExchange
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.paging import Paging
-from amqproxy.broker.queues.queue_storage import Keeper
+from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.schedule import Schedule
 from amqproxy.broker.vhost import VirtualHost
-from amqproxy.broker.work import Job, Work
+from amqproxy.broker.work import Job, WorkQueue
 
 if TYPE_CHECKING:
-    from amqproxy.broker.connection.channel import ServerChannel
-    from amqproxy.broker.connection.client_connection import Link
-    from amqproxy.broker.connection.unacked import Unacked
+    from amqproxy.broker.connection.channel import BrokerChannel
+    from amqproxy.broker.connection.client_connection import ClientConnection
+    from amqproxy.broker.connection.unacked import UnackedDeliveries
 
 MAX_MESSAGE_SIZE = 134_217_728
 CONSUMER_TIMEOUT = 1800.0
@@ -81,19 +81,19 @@ class Broker:
         self.max_message_size = max_message_size
         self.memory_limit = memory_limit
         self.disk_free_limit = disk_free_limit
-        self.events = Events()
-        self.work = Work()
+        self.events = EventDispatcher()
+        self.work = WorkQueue()
         self.work.failed = lambda error: self.events.fail("unfinished work failed", error)
-        self.keeper: Keeper | None = None
+        self.keeper: QueueStorage | None = None
         self.vhosts: dict[str, VirtualHost] = {}
         self.users: dict[str, User] = {}
-        self.links: dict[Link, None] = {}
-        self.refused: RefusedLogins[Link] = RefusedLogins(lambda link: link.cut())
+        self.links: dict[ClientConnection, None] = {}
+        self.refused: RefusedLogins[ClientConnection] = RefusedLogins(lambda link: link.cut())
         self.alarms: set[str] = set()
         self._deletions: dict[str, float] = {}
         """The virtual hosts that are being deleted, and since when."""
         self._is_counting = False
-        self.waiting = Waiting(MOST_WAITING if memory_limit is None else min(MOST_WAITING, memory_limit // 4))
+        self.waiting = UnsentBytes(MOST_WAITING if memory_limit is None else min(MOST_WAITING, memory_limit // 4))
         self._causes: dict[str, set[str]] = {}
         self.paging = Paging(
             memory_limit, self.work, lambda: self.vhosts.values(), self._paging_failed, self._all_unacked
@@ -101,8 +101,8 @@ class Broker:
         self.parameters: list[dict[str, Any]] = []
         self.global_parameters: list[dict[str, Any]] = []
         self.sooner: Callable[[float], None] = lambda when: None
-        self.timed_links: Schedule[Link] = Schedule(self._sooner)
-        self._overdue = None if consumer_timeout is None else Overdue(consumer_timeout)
+        self.timed_links: Schedule[ClientConnection] = Schedule(self._sooner)
+        self._overdue = None if consumer_timeout is None else ConsumerTimeout(consumer_timeout)
         self.properties = Table(
             {
                 "capabilities": dict.fromkeys(CAPABILITIES, True),
@@ -119,9 +119,9 @@ class Broker:
         guest.permit("/", EVERYTHING)
         self.add_user(guest)
         if log_exchange:
-            self.vhosts["/"].exchanges[LOG_EXCHANGE] = Topic(LOG_EXCHANGE, durable=True, internal=True)
+            self.vhosts["/"].exchanges[LOG_EXCHANGE] = TopicExchange(LOG_EXCHANGE, durable=True, internal=True)
 
-    def keep(self, keeper: Keeper) -> None:
+    def keep(self, keeper: QueueStorage) -> None:
         """Let `keeper` have what is to outlive the broker; before anything is declared."""
         self.keeper = keeper
         for vhost in self.vhosts.values():
@@ -247,12 +247,14 @@ class Broker:
         self._for_each(links, lambda link, now: link.close(reason, now), now)
         return len(links)
 
-    def _for_each(self, links: list[Link], act: Callable[[Link, float], None], now: float) -> None:
+    def _for_each(
+        self, links: list[ClientConnection], act: Callable[[ClientConnection, float], None], now: float
+    ) -> None:
         """Do something with each of these that is still there, in steps."""
         self.work.do(self._doing(links, act, now), now)
 
     def _doing(
-        self, links: list[Link], act: Callable[[Link, float], None], now: float
+        self, links: list[ClientConnection], act: Callable[[ClientConnection, float], None], now: float
     ) -> Generator[None, float, float]:
         quantum = self.work.quantum
         for link in links:
@@ -263,7 +265,7 @@ class Broker:
                 now = yield
         return now
 
-    def _act(self, link: Link, act: Callable[[Link, float], None], now: float) -> None:
+    def _act(self, link: ClientConnection, act: Callable[[ClientConnection, float], None], now: float) -> None:
         """Do something with a connection; where that fails it is closed with 541, and the others have theirs."""
         try:
             act(link, now)
@@ -345,10 +347,10 @@ class Broker:
         self.events.report("alarm.set" if is_on else "alarm.cleared", "", resource)
         self._for_each(list(self.links), lambda link, now: link.alarms_changed(now), now)
 
-    def _all_unacked(self) -> Iterator[Unacked]:
+    def _all_unacked(self) -> Iterator[UnackedDeliveries]:
         return (channel.deliveries.unacked for channel in self._channels())
 
-    def _channels(self) -> Iterator[ServerChannel]:
+    def _channels(self) -> Iterator[BrokerChannel]:
         """All there are; others may come and go while they are gone through."""
         return (channel for link in list(self.links) for channel in list(link.channels.values()))
 
@@ -395,7 +397,7 @@ class Broker:
             with contained("paging failed"):
                 self.paging.work(now)
 
-    def _ending_overdue(self, overdue: Overdue, now: float) -> Job:
+    def _ending_overdue(self, overdue: ConsumerTimeout, now: float) -> Job:
         quantum = self.work.quantum
         text = (
             "delivery acknowledgement on channel {} timed out. Timeout value used: {:.0f} ms. This timeout value can "

@@ -12,25 +12,25 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from amqproxy.broker.connection.channel import ServerChannel
+    from amqproxy.broker.connection.channel import BrokerChannel
 
 INTERVAL = 60.0
 """Seconds between two looks, by which a channel may be closed too late."""
 
 
-class Overdue:
+class ConsumerTimeout:
     """`timeout` is in seconds."""
 
     def __init__(self, timeout: float) -> None:
         self.timeout = timeout
         self._next = -math.inf
-        self._marks: dict[ServerChannel, deque[tuple[float, int]]] = {}
+        self._marks: dict[BrokerChannel, deque[tuple[float, int]]] = {}
 
     def is_due(self, now: float) -> bool:
         """Is it time for a look?"""
         return now >= self._next
 
-    def find(self, channels: Iterable[ServerChannel], now: float) -> Iterator[tuple[ServerChannel, bool]]:
+    def find(self, channels: Iterable[BrokerChannel], now: float) -> Iterator[tuple[BrokerChannel, bool]]:
         """Each of the channels, and whether it holds something for longer than it may. To be gone through to its end,
         however long that takes: until then no other look is due.
         """
@@ -42,7 +42,7 @@ class Overdue:
         finally:
             self._next = now + min(INTERVAL, self.timeout)
 
-    def _holds_for_too_long(self, channel: ServerChannel, marks: deque[tuple[float, int]], now: float) -> bool:
+    def _holds_for_too_long(self, channel: BrokerChannel, marks: deque[tuple[float, int]], now: float) -> bool:
         oldest = channel.deliveries.unacked.oldest
         if not oldest:
             return False

@@ -1,6 +1,6 @@
 # What C sees of `events`: whether anybody listens.
 
-cdef class Events:
+cdef class EventDispatcher:
     cdef public list observers
     cdef public list keepers
     cdef public object on_failure

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 
-class Event(NamedTuple):
+class BrokerEvent(NamedTuple):
     """`name` is RabbitMQ's name for it where it has one (queue.created), `subject` what it happened to (a `Queue`, a
     `Message`, …), `details` what else there is to say.
     """
@@ -18,10 +18,10 @@ class Event(NamedTuple):
     details: dict[str, Any]
 
 
-Observer = Callable[[Event], None]
+Observer = Callable[[BrokerEvent], None]
 
 
-class Events:
+class EventDispatcher:
     """Who listens. Where nobody does, an event costs one look at `observers`: ask that before calling `report`.
 
     `keepers` want to hear of definitions only: for these, ask `is_kept`. `on_failure` is called with each failure that
@@ -46,7 +46,7 @@ class Events:
 
     def report(self, name: str, vhost: str, subject: Any, **details: Any) -> None:
         """Tell everybody; an observer that raises is its own trouble."""
-        event = Event(name, vhost, subject, details)
+        event = BrokerEvent(name, vhost, subject, details)
         for observer in (*self.observers, *self.keepers):
             try:
                 observer(event)

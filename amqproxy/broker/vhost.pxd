@@ -1,11 +1,11 @@
 # What C sees of `vhost`: what is asked of every message. The rest is in `__dict__`.
 
-from amqproxy.broker.events cimport Events
+from amqproxy.broker.events cimport EventDispatcher
 
 
 cdef class VirtualHost:
     cdef dict __dict__
     cdef public str name
-    cdef public Events events
+    cdef public EventDispatcher events
     cdef public bint is_traced
     cdef public long long generation

@@ -17,27 +17,27 @@ from amqproxy.amqp091.errors import (
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.limits import VHOST_LIMITS, check_limits
 from amqproxy.broker.arguments import check_equivalent, check_same, check_short, in_order
-from amqproxy.broker.events import Events
+from amqproxy.broker.events import EventDispatcher
 from amqproxy.broker.exchanges import TYPES
 from amqproxy.broker.exchanges.delayed import released
-from amqproxy.broker.exchanges.delayed_messages import Held
+from amqproxy.broker.exchanges.delayed_messages import DelayedMessages
 from amqproxy.broker.exchanges.exchange import Binding, Exchange
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues import queue_types
-from amqproxy.broker.queues.at_least_once import Letter
+from amqproxy.broker.queues.at_least_once import DeadLetter
 from amqproxy.broker.queues.dead_letters import dead_lettered
-from amqproxy.broker.queues.policies import Effect, Policy, effect, effective_arguments
+from amqproxy.broker.queues.policies import EffectivePolicy, Policy, effect, effective_arguments
 from amqproxy.broker.queues.queue import Queue
-from amqproxy.broker.queues.queue_arguments import Settings, check_declare, queue_type
+from amqproxy.broker.queues.queue_arguments import QueueSettings, check_declare, queue_type
 from amqproxy.broker.queues.queue_arguments import check_same as check_same_queue
-from amqproxy.broker.queues.queue_storage import Keeper
+from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.schedule import Schedule
 from amqproxy.broker.storage.packing import DAMAGED
-from amqproxy.broker.work import Job, Work
+from amqproxy.broker.work import Job, WorkQueue
 
 if TYPE_CHECKING:
-    from amqproxy.broker.connection.channel import ServerChannel
-    from amqproxy.broker.connection.client_connection import Link
+    from amqproxy.broker.connection.channel import BrokerChannel
+    from amqproxy.broker.connection.client_connection import ClientConnection
 
 MAX_ROUTES = 65_536
 """Routes remembered; beyond, all are forgotten and found again."""
@@ -74,20 +74,20 @@ class VirtualHost:
     def __init__(
         self,
         name: str,
-        events: Events | None = None,
+        events: EventDispatcher | None = None,
         sooner: Callable[[float], None] = lambda when: None,
-        work: Work | None = None,
+        work: WorkQueue | None = None,
     ) -> None:
         self.name = name
         self._unbindings = 0
-        self.work = Work() if work is None else work
-        self.events = events or Events()
+        self.work = WorkQueue() if work is None else work
+        self.events = events or EventDispatcher()
         self.description = ""
         self.tags: list[str] = []
         self.limits: dict[str, int] = {}
         self.is_traced = False
         self.generation = 0
-        self.reply_consumers: dict[str, ServerChannel] = {}
+        self.reply_consumers: dict[str, BrokerChannel] = {}
         self.policies: dict[str, Policy] = {}
         self.operator_policies: dict[str, Policy] = {}
         self.queues: dict[str, Queue] = {}
@@ -99,18 +99,18 @@ class VirtualHost:
         self._routes: dict[tuple[str, str], tuple[Queue, ...]] = {}
         self._bound: dict[Queue | Exchange, dict[tuple[Exchange, Binding], None]] = {}
         self.timed_queues: Schedule[Queue] = Schedule(sooner)
-        self._dead: deque[tuple[Queue, Message, str, Letter | None]] = deque()
+        self._dead: deque[tuple[Queue, Message, str, DeadLetter | None]] = deque()
         self._is_burying = False
-        self.held = Held(name, sooner)
-        self._keeper: Keeper | None = None
+        self.held = DelayedMessages(name, sooner)
+        self._keeper: QueueStorage | None = None
 
     @property
-    def keeper(self) -> Keeper | None:
+    def keeper(self) -> QueueStorage | None:
         """Who has what is to outlive the broker."""
         return self._keeper
 
     @keeper.setter
-    def keeper(self, keeper: Keeper | None) -> None:
+    def keeper(self, keeper: QueueStorage | None) -> None:
         self._keeper = self.held.keeper = keeper
 
     def describe(self, description: str, tags: Iterable[str] = ()) -> None:
@@ -155,7 +155,7 @@ class VirtualHost:
             raise NotFound(f"no exchange '{name}' in vhost '{self.name}'")
         return exchange
 
-    def queue(self, name: str, link: Link | None = None) -> Queue:
+    def queue(self, name: str, link: ClientConnection | None = None) -> Queue:
         """A queue that `link` may use."""
         queue = self.queues.get(name)
         if queue is None:
@@ -244,7 +244,7 @@ class VirtualHost:
     def declare_queue(
         self,
         name: str,
-        link: Link | None,
+        link: ClientConnection | None,
         *,
         durable: bool,
         exclusive: bool,
@@ -289,7 +289,9 @@ class VirtualHost:
             self.events.report("queue.created", self.name, queue)
         return queue
 
-    def delete_queue(self, name: str, link: Link | None, *, if_unused: bool = False, if_empty: bool = False) -> int:
+    def delete_queue(
+        self, name: str, link: ClientConnection | None, *, if_unused: bool = False, if_empty: bool = False
+    ) -> int:
         """Delete a queue that may be there; how many messages were ready in it."""
         if name not in self.queues:
             return 0
@@ -372,7 +374,7 @@ class VirtualHost:
         destination: Queue | Exchange,
         routing_key: str,
         arguments: Table,
-        link: Link | None = None,
+        link: ClientConnection | None = None,
     ) -> None:
         """Remove a binding that may be there; where it is, and is a queue's, `link` must be one that may use that."""
         binding = Binding(destination, routing_key, in_order(arguments))
@@ -523,7 +525,7 @@ class VirtualHost:
             self.events.report("policy.cleared", self.name, found, is_operator=is_operator)
         return found is not None
 
-    def _effect(self, kind: str, name: str) -> Effect:
+    def _effect(self, kind: str, name: str) -> EffectivePolicy:
         return effect(kind, name, self.policies.values(), self.operator_policies.values())
 
     def _apply_policies(self, now: float) -> None:
@@ -546,12 +548,12 @@ class VirtualHost:
         definition, *names = self._effect("queues", queue.name)
         if definition != queue.policy or names[0] != queue.policy_names[0] or names[1] != queue.policy_names[1]:
             queue.policy, queue.policy_names = definition, (names[0], names[1])
-            queue.apply(Settings.of(effective_arguments(queue.arguments, definition)), now)
+            queue.apply(QueueSettings.of(effective_arguments(queue.arguments, definition)), now)
 
     # --- dead letters
 
     def dead_letter(
-        self, queue: Queue, message: Message, reason: str, now: float, letter: Letter | None = None
+        self, queue: Queue, message: Message, reason: str, now: float, letter: DeadLetter | None = None
     ) -> None:
         """Publish what a queue has let go to its dead-letter exchange, if it has one.
 

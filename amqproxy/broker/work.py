@@ -1,8 +1,8 @@
 """How much one turn of the loop may do, and the work that does not fit into one.
 
-Whoever may have much to do (a million messages that expire, that a client rejects at once, that its loss gives back)
-does it until the turn's `Quantum` is over, and leaves the rest to `Work`, which goes on with it in later turns, one
-piece of work after the other, so that everybody else is served in between.
+Code that may have much to do (a million messages that expire, or are rejected or requeued at once) works until the
+turn's `Quantum` is used up, and leaves the rest to the `WorkQueue`, which continues it in later turns, one job after
+the other, so that other clients are served in between.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Quantum:
         return False
 
 
-class Work:
+class WorkQueue:
     """What is unfinished, in line: each has a turn's part done, and stands behind the others again.
 
     `wake` is called when there is something again where there was nothing, `failed` with an exception that ends one

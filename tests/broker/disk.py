@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from amqproxy.broker.storage.definition_records import Durable, DurableSegment
+from amqproxy.broker.storage.definition_records import DefinitionRecord, DurableSegment
 from amqproxy.broker.storage.journal import POSITION_BITS, Journal, Lane, Owner, State
-from amqproxy.broker.storage.packing import Stored
-from amqproxy.broker.storage.page_file import Block, File
+from amqproxy.broker.storage.packing import PackedMessage
+from amqproxy.broker.storage.page_file import PageBlock, PageFile
 
 NEVER = float("inf")
 
@@ -19,8 +19,8 @@ class Disk:
         self.owner = owner or Owner("queue", vhost, "q")
         self.journal = Journal()
         self.lane = self.journal.lane(self.owner)
-        self.durables: dict[str, Durable] = {}
-        self.rows: dict[int, Stored] = {}
+        self.durables: dict[str, DefinitionRecord] = {}
+        self.rows: dict[int, PackedMessage] = {}
         self.fetches: list[int] = []
 
     def commit(self) -> None:
@@ -31,7 +31,7 @@ class Disk:
         for row in batch.rows:
             position = row.id & ((1 << POSITION_BITS) - 1)
             expires_at = NEVER if row.expires_at is None else row.expires_at
-            self.rows[row.id] = Stored(position, expires_at, 0, row.message)
+            self.rows[row.id] = PackedMessage(position, expires_at, 0, row.message)
         for id_ in batch.settled:
             self.rows.pop(id_, None)
         for id_, (count, turn) in batch.delivery_counts.items():
@@ -46,7 +46,7 @@ class Disk:
     def segments(self) -> list[DurableSegment]:
         return [each for each in self.durables.values() if isinstance(each, DurableSegment)]
 
-    def fetch(self, lane: int, position: int, limit: int) -> list[Stored]:
+    def fetch(self, lane: int, position: int, limit: int) -> list[PackedMessage]:
         found = [row for _, row in sorted(self.rows.items()) if row.position >= position][:limit]
         self.fetches.append(len(found))
         return found
@@ -69,23 +69,23 @@ class Memory:
     """Plays a spill; `rows` are the blocks that are wanted."""
 
     def __init__(self) -> None:
-        self.rows: dict[Block, list[Stored]] = {}
+        self.rows: dict[PageBlock, list[PackedMessage]] = {}
         self.is_full = False
         self.unreadable: set[int] = set()
         """The first positions of blocks that cannot be read any more."""
 
-    def put(self, rows: Sequence[Stored]) -> Block:
+    def put(self, rows: Sequence[PackedMessage]) -> PageBlock:
         if self.is_full:
             raise OSError("full")
         octets = sum(len(row.message.body) for row in rows)
-        block = Block(File(-1), 0, 0, rows[0].position, rows[-1].position, len(rows), octets)
+        block = PageBlock(PageFile(-1), 0, 0, rows[0].position, rows[-1].position, len(rows), octets)
         self.rows[block] = list(rows)
         return block
 
-    def read(self, block: Block) -> list[Stored]:
+    def read(self, block: PageBlock) -> list[PackedMessage]:
         if block.first in self.unreadable:
             raise OSError("unreadable")
         return self.rows[block]
 
-    def drop(self, block: Block) -> None:
+    def drop(self, block: PageBlock) -> None:
         del self.rows[block]

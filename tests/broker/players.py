@@ -29,8 +29,8 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import Properties
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.definitions.recovery import Remembrance, restore
-from amqproxy.broker.queues.queue_storage import Keeper
+from amqproxy.broker.definitions.recovery import DefinitionRecorder, restore
+from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.storage.journal import Batch, Journal
 from amqproxy.broker.storage.store import Store
 from tests.behaviours import client as real
@@ -148,9 +148,9 @@ class KeptPlayer(OwnPlayer):
         contents = self.store.load()
         self.journal = Journal()
         self.journal.recover(contents.lanes, contents.shared)
-        self.broker.keep(Keeper(self.journal, self.store.fetch))
+        self.broker.keep(QueueStorage(self.journal, self.store.fetch))
         assert restore(self.broker, contents.durables, 1000.0) == []
-        self.remembrance = Remembrance(self.broker, self.journal)
+        self.remembrance = DefinitionRecorder(self.broker, self.journal)
         self.remembrance.begin(contents.durables)
         self.remembrance.compare()
 

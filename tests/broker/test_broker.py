@@ -11,8 +11,8 @@ from amqproxy.amqp091.methods import BasicAck, BasicGet, BasicPublish
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.users import User
 from amqproxy.broker.broker import CHANNEL_COST, LINK_COST, Broker
-from amqproxy.broker.connection.client_connection import Link
-from amqproxy.broker.queues.backlog import NEVER, Entry
+from amqproxy.broker.connection.client_connection import ClientConnection
+from amqproxy.broker.queues.backlog import NEVER, QueueEntry
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST
 from amqproxy.broker.queues.queue import Queue
 from tests.broker.client import Client, connected, noted
@@ -23,7 +23,7 @@ def fails(*arguments: object, **options: object) -> Any:
     raise RuntimeError("on purpose")
 
 
-class FailingLink(Link):
+class FailingLink(ClientConnection):
     """Whatever the broker wants of it, it fails."""
 
     tick = close = alarms_changed = fails
@@ -133,7 +133,7 @@ def test_what_a_client_held_goes_back_to_each_queue_though_one_of_them_fails() -
         client.receive()
     client.declare("mine", exclusive=True)
     failing = FailingQueue("failing", Yard(), arguments=Table())
-    client.link.channels[1].deliveries.unacked.add(2, Entry(failing, message(), 1, NEVER))
+    client.link.channels[1].deliveries.unacked.add(2, QueueEntry(failing, message(), 1, NEVER))
     client.link.lose(client.now)
     assert (watcher.depth("a"), watcher.depth("b")) == (1, 1)
     assert "mine" not in broker.vhosts["/"].queues

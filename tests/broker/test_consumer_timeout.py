@@ -4,7 +4,7 @@ import pytest
 
 from amqproxy.amqp091.methods import BasicAck, BasicConsume, BasicGet, TxSelect
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.consumer_timeout import INTERVAL, Overdue
+from amqproxy.broker.consumer_timeout import INTERVAL, ConsumerTimeout
 from tests.broker.client import Client, connected
 
 CLOSED = (
@@ -72,7 +72,7 @@ def test_it_may_be_otherwise() -> None:
 
 
 def test_it_is_looked_once_a_minute(client: Client) -> None:
-    overdue = Overdue(1800)
+    overdue = ConsumerTimeout(1800)
     channel = client.link.channels[1]
     assert overdue.is_due(5.0)
     look = overdue.find([channel], 5.0)

@@ -14,14 +14,14 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.broker.access.users import User
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.events import Event, Events
+from amqproxy.broker.events import BrokerEvent, EventDispatcher
 from amqproxy.broker.queues.policies import make_policy
 from tests.broker.client import connected, noted
 
 
 def test_what_happens() -> None:
     broker = Broker()
-    events: list[Event] = []
+    events: list[BrokerEvent] = []
     broker.events.observers.append(events.append)
     client = connected(broker)
     client.declare("q")
@@ -57,7 +57,7 @@ def test_a_publish_says_where_it_went() -> None:
     broker = Broker()
     client = connected(broker)
     client.declare("q")
-    events: list[Event] = []
+    events: list[BrokerEvent] = []
     broker.events.observers.append(events.append)
     client.publish("", "q", b"x")
     (event,) = [event for event in events if event.name == "message.published"]
@@ -67,7 +67,7 @@ def test_a_publish_says_where_it_went() -> None:
 
 def test_what_operators_do() -> None:
     broker = Broker()
-    events: list[Event] = []
+    events: list[BrokerEvent] = []
     broker.events.observers.append(events.append)
     broker.add_vhost("v")
     broker.add_vhost("v")
@@ -93,7 +93,7 @@ def test_what_becomes_of_a_message() -> None:
     broker = Broker()
     client = connected(broker)
     client.declare("q")
-    events: list[Event] = []
+    events: list[BrokerEvent] = []
     broker.events.observers.append(events.append)
     client.ask(BasicConsume(queue="q", consumer_tag="c"))
     client.publish("", "q")
@@ -121,7 +121,7 @@ def test_what_a_queue_has_no_more_use_for() -> None:
     client = connected(broker)
     client.declare("q", arguments={"x-max-length": 1})
     client.publish("", "q", b"1")
-    events: list[Event] = []
+    events: list[BrokerEvent] = []
     broker.events.observers.append(events.append)
     client.publish("", "q", b"2")
     client.say(1, BasicGet(queue="q"))
@@ -140,7 +140,7 @@ def test_what_a_queue_has_no_more_use_for() -> None:
 
 def test_policies() -> None:
     vhost = Broker().vhosts["/"]
-    events: list[Event] = []
+    events: list[BrokerEvent] = []
     vhost.events.observers.append(events.append)
     vhost.set_policy(make_policy("p", ".", {"max-length": 1}), 0.0)
     vhost.clear_policy("p", 0.0)
@@ -154,7 +154,7 @@ def test_an_observer_that_fails_is_its_own_trouble() -> None:
     failures = noted(broker)
     heard: list[str] = []
 
-    def fails(event: Event) -> None:
+    def fails(event: BrokerEvent) -> None:
         raise RuntimeError(event.name)
 
     broker.events.observers += [fails, lambda event: heard.append(event.name)]
@@ -171,7 +171,7 @@ def test_a_failure_that_cannot_be_reported_is_counted() -> None:
     def fails(event: str, failure: Exception, **fields: object) -> None:
         raise OSError("the log's disk is full")
 
-    events = Events()
+    events = EventDispatcher()
     events.on_failure = fails
     with events.contained("it failed"):
         raise RuntimeError("on purpose")

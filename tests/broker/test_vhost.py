@@ -9,7 +9,7 @@ import pytest
 
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.wire import Table
-from amqproxy.broker.events import Events
+from amqproxy.broker.events import EventDispatcher
 from amqproxy.broker.exchanges.exchange import Exchange
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.policies import make_policy
@@ -25,7 +25,7 @@ class Estate:
 
     def __init__(self) -> None:
         self.events: list[str] = []
-        events = Events()
+        events = EventDispatcher()
         events.keepers.append(lambda event: self.events.append(event.name))
         self.vhost = VirtualHost("v", events)
 

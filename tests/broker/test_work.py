@@ -36,10 +36,10 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.queues.backlog import NEVER, Entry
+from amqproxy.broker.queues.backlog import NEVER, QueueEntry
 from amqproxy.broker.queues.policies import make_policy
 from amqproxy.broker.vhost import VirtualHost
-from amqproxy.broker.work import Job, Quantum, Steps, Work
+from amqproxy.broker.work import Job, Quantum, Steps, WorkQueue
 from tests.broker.client import Client, connected, noted
 from tests.broker.disk import Memory
 from tests.broker.yard import message
@@ -109,7 +109,7 @@ def counted(done: list[str], name: str, times: int) -> Job:
 
 
 def test_each_has_its_turn() -> None:
-    work, done = Work(), list[str]()
+    work, done = WorkQueue(), list[str]()
     work.quantum.limit(1)
     woken: list[None] = []
     work.wake = lambda: woken.append(None)
@@ -122,7 +122,7 @@ def test_each_has_its_turn() -> None:
 
 
 def test_what_fits_into_a_turn_is_done_at_once() -> None:
-    work, done = Work(), list[float]()
+    work, done = WorkQueue(), list[float]()
 
     def job() -> Generator[None, float, None]:
         done.append(0.0)
@@ -146,7 +146,7 @@ def test_a_job_is_told_the_time() -> None:
 
 
 def test_one_that_fails_ends_itself_only() -> None:
-    work, done = Work(), list[str]()
+    work, done = WorkQueue(), list[str]()
     failures: list[Exception] = []
     work.failed = failures.append
 
@@ -161,7 +161,7 @@ def test_one_that_fails_ends_itself_only() -> None:
 
 
 def test_what_nobody_wants_is_freed_a_turn_at_a_time() -> None:
-    work = Work()
+    work = WorkQueue()
     work.quantum.limit(100)
     containers: list[Any] = [list(range(1000)), dict.fromkeys(range(500)), set(range(300)), [1, 2]]
     for container in containers:
@@ -320,7 +320,7 @@ def roll_back(crowd: Crowd) -> int:
     for tag in range(COUNT, 0, -1):
         crowd.greedy.say(1, BasicAck(tag))
     unacked = crowd.greedy.link.channels[1].deliveries.unacked
-    unacked.add(2 * COUNT, Entry(crowd.vhost.queues["q"], message(), 0, NEVER))  # and so those are old
+    unacked.add(2 * COUNT, QueueEntry(crowd.vhost.queues["q"], message(), 0, NEVER))  # and so those are old
     crowd.limit()
     crowd.say(TxRollback())
     return len(unacked)

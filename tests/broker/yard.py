@@ -9,13 +9,13 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker.connection.deliveries import Deliveries
 from amqproxy.broker.message import Message
 from amqproxy.broker.prefetch import UNLIMITED
-from amqproxy.broker.queues.at_least_once import Letter
-from amqproxy.broker.queues.backlog import Entry
+from amqproxy.broker.queues.at_least_once import DeadLetter
+from amqproxy.broker.queues.backlog import QueueEntry
 from amqproxy.broker.queues.consumer import Consumer
 from amqproxy.broker.queues.queue import Queue
-from amqproxy.broker.queues.queue_storage import Keeper
+from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.queues.queue_types import TYPES
-from amqproxy.broker.work import Work
+from amqproxy.broker.work import WorkQueue
 
 
 def message(body: str | bytes = b"", *, exchange: str = "", key: str = "q", **properties: Any) -> Message:
@@ -37,10 +37,10 @@ class Yard:
         self.unused: list[str] = []
         self.looks: dict[Queue, float] = {}
         self.failures: list[tuple[str, dict[str, object]]] = []
-        self.work = Work()
+        self.work = WorkQueue()
 
     def dead_letter(
-        self, queue: Queue, message: Message, reason: str, now: float, letter: Letter | None = None
+        self, queue: Queue, message: Message, reason: str, now: float, letter: DeadLetter | None = None
     ) -> None:
         self.dead.append((message.body.decode(), reason))
 
@@ -55,7 +55,13 @@ class Yard:
         self.failures.append((event, {**fields, "reason": repr(failure)}))
 
     def queue(
-        self, type_: str = "classic", /, *, auto_delete: bool = False, keeper: Keeper | None = None, **arguments: Any
+        self,
+        type_: str = "classic",
+        /,
+        *,
+        auto_delete: bool = False,
+        keeper: QueueStorage | None = None,
+        **arguments: Any,
     ) -> Queue:
         """A queue; its arguments without their x-, and with underscores."""
         table = Table({f"x-{name.replace('_', '-')}": value for name, value in arguments.items()})
@@ -64,7 +70,7 @@ class Yard:
     def publish(self, queue: Queue, *bodies: str, **properties: Any) -> list[bool]:
         return [queue.publish(message(body, **properties), self.now) for body in bodies]
 
-    def get(self, queue: Queue, count: int = 1) -> list[Entry]:
+    def get(self, queue: Queue, count: int = 1) -> list[QueueEntry]:
         """As basic.get with acks does."""
         entries = []
         for _ in range(count):
@@ -103,7 +109,7 @@ class Taker(Deliveries):
         self.global_prefetch = UNLIMITED
         self.room = room
         self.yard = yard
-        self.entries: list[Entry] = []
+        self.entries: list[QueueEntry] = []
         arguments = Table(options.pop("arguments", {}))
         settings = {"no_ack": False, "exclusive": False, **options}
         self.consumer = Consumer("t", queue, self, prefetch=prefetch, arguments=arguments, **settings)
@@ -111,7 +117,7 @@ class Taker(Deliveries):
     def takes(self, consumer: Consumer) -> bool:
         return len(self.entries) < self.room
 
-    def deliver(self, consumer: Consumer, entry: Entry, now: float) -> None:
+    def deliver(self, consumer: Consumer, entry: QueueEntry, now: float) -> None:
         self.entries.append(entry)
 
     @property

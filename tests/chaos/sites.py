@@ -249,22 +249,22 @@ def install() -> None:
 
 def mark_sessions(is_victim: Callable[[Any], bool]) -> None:
     """Let the tasks of each session of the proxy, and of its connection to the broker, be known as their owner's."""
-    from amqproxy.broker.server.connection_task import Attendant
+    from amqproxy.broker.server.connection_task import ConnectionTask
     from amqproxy.proxy.session import Session
 
-    serve, attend = Session.run, Attendant.run
+    serve, attend = Session.run, ConnectionTask.run
 
     async def marked(session: Session) -> None:
         owner.set("victim" if is_victim(session) else "other")
         with _owned(session):
             await serve(session)
 
-    async def marked_too(attendant: Attendant) -> None:
+    async def marked_too(attendant: ConnectionTask) -> None:
         with _owned(attendant, attendant.link):
             await attend(attendant)
 
     Session.run = marked  # type: ignore[method-assign]
-    Attendant.run = marked_too  # type: ignore[method-assign]
+    ConnectionTask.run = marked_too  # type: ignore[method-assign]
 
 
 @contextmanager

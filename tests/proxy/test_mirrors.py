@@ -12,7 +12,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.permissions import Permission
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.server.server import Server
+from amqproxy.broker.server.server import BrokerServer
 from amqproxy.proxy.copy_drops import DropReason
 from amqproxy.proxy.copyist import IDLE_TIMEOUT, Login
 from amqproxy.proxy.mirrors import MAX_COPYISTS, Mirrors
@@ -48,7 +48,7 @@ class Desk:
 @asynccontextmanager
 async def mirrors(backlog: int = 100, timeout: float = 20) -> AsyncIterator[tuple[Mirrors, Desk]]:
     desk = Desk()
-    server = Server(desk.broker)
+    server = BrokerServer(desk.broker)
 
     async def dial() -> Transport:
         desk.dialled += 1

@@ -12,7 +12,7 @@ from typing import Any
 
 from amqproxy.broker.access.limits import USER_LIMITS, check_limits
 from amqproxy.broker.access.permissions import Permission, TopicPermission, check_patterns, fits
-from amqproxy.broker.events import Events
+from amqproxy.broker.events import EventDispatcher
 
 ALGORITHMS: dict[str, Callable[[bytes], Any]] = {
     "rabbit_password_hashing_sha256": hashlib.sha256,
@@ -46,7 +46,7 @@ class User:
     methods, which report that to `events` once the user is a broker's. With `generation` what it may do changes.
     """
 
-    events: Events | None = None
+    events: EventDispatcher | None = None
 
     def __init__(
         self,

@@ -1,10 +1,10 @@
 # What C sees of `channel`. The rest is in `__dict__`.
 
 from amqproxy.broker.connection.deliveries cimport Deliveries
-from amqproxy.broker.connection.publisher cimport Publishes
+from amqproxy.broker.connection.publisher cimport Publisher
 
 
-cdef class ServerChannel:
+cdef class BrokerChannel:
     cdef dict __dict__
-    cdef public Publishes publishes
+    cdef public Publisher publishes
     cdef public Deliveries deliveries

@@ -65,10 +65,10 @@ from amqproxy.broker.access.permissions import CONFIGURE, READ, WRITE
 from amqproxy.broker.connection import direct_reply_to
 from amqproxy.broker.connection.deliveries import Deliveries
 from amqproxy.broker.connection.output import short_string
-from amqproxy.broker.connection.publisher import Publishes
+from amqproxy.broker.connection.publisher import Publisher
 from amqproxy.broker.message import Message
 from amqproxy.broker.prefetch import UNLIMITED
-from amqproxy.broker.queues.backlog import Entry
+from amqproxy.broker.queues.backlog import QueueEntry
 from amqproxy.broker.queues.consumer import Consumer
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.queues.queue_arguments import check_consume
@@ -76,19 +76,19 @@ from amqproxy.broker.storage.journal import Pledge
 from amqproxy.broker.work import Job
 
 if TYPE_CHECKING:
-    from amqproxy.broker.connection.client_connection import Link
+    from amqproxy.broker.connection.client_connection import ClientConnection
     from amqproxy.broker.exchanges.exchange import Exchange
     from amqproxy.broker.vhost import VirtualHost
 
 
-class EndedChannel:
+class ClosedChannel:
     """What is left of a channel for what comes too late."""
 
     __slots__ = ("link", "number", "place", "reply_name", "reply_tag")
 
     is_open = False
 
-    def __init__(self, channel: ServerChannel) -> None:
+    def __init__(self, channel: BrokerChannel) -> None:
         self.link = channel.link
         self.number = channel.number
         self.place = channel.place
@@ -96,14 +96,14 @@ class EndedChannel:
         self.reply_name = channel.reply_name
 
 
-class ServerChannel:
-    """One open channel. Answers go to its `Link`; a `ProtocolError` says how it, or the link, is to be closed.
+class BrokerChannel:
+    """One open channel. Replies go to its `ClientConnection`; a `ProtocolError` closes the channel or the connection.
 
     What is on the way of every message is done by its `publishes` and its `deliveries`. `reply_tag` is that of its
     consumer of answers (direct reply-to), if it has one, and `reply_name` where they are to be sent.
     """
 
-    def __init__(self, number: int, link: Link, vhost: VirtualHost) -> None:
+    def __init__(self, number: int, link: ClientConnection, vhost: VirtualHost) -> None:
         self.number = number
         self.link = link
         self.vhost = vhost
@@ -112,7 +112,7 @@ class ServerChannel:
         self.prefetch = 0
         self.reply_name = ""
         self.reply_tag: str | None = None
-        self.publishes = Publishes(self, vhost, link.user, link.output)
+        self.publishes = Publisher(self, vhost, link.user, link.output)
         self.deliveries = Deliveries(self, vhost, link.output)
         self._journal = vhost.keeper.journal if vhost.keeper is not None else None
         self._place: Table | None = None
@@ -139,7 +139,7 @@ class ServerChannel:
         self._end_replies()
         next_time = yield from self.deliveries.closing(now)
         # What still waits for the disk knows the end of this, and not this: a circle would keep all of it in memory.
-        self.deliveries.channel = ended = EndedChannel(self)
+        self.deliveries.channel = ended = ClosedChannel(self)
         self.publishes.end(ended)
         return next_time
 
@@ -425,7 +425,7 @@ class ServerChannel:
         else:
             self.deliveries.answer(queue, entry, now, no_ack=method.no_ack)
 
-    def _answering(self, queue: Queue, entry: Entry, no_ack: bool, now: float) -> Job:
+    def _answering(self, queue: Queue, entry: QueueEntry, no_ack: bool, now: float) -> Job:
         """Answer once those that have expired behind it are gone, which are not to be counted."""
         while not (queue.is_deleted or queue.is_settled(now)):
             now = yield
@@ -500,27 +500,27 @@ def check_not_default(exchange: str) -> None:
         raise AccessRefused("operation not permitted on the default exchange")
 
 
-_HANDLERS: dict[type[Method], Callable[[ServerChannel, Any, float], None]] = {
-    AccessRequest: ServerChannel._access_request,
-    BasicCancel: ServerChannel._basic_cancel,
-    BasicCancelOk: ServerChannel._basic_cancel_ok,
-    BasicConsume: ServerChannel._basic_consume,
-    BasicGet: ServerChannel._basic_get,
-    BasicQos: ServerChannel._basic_qos,
-    BasicRecover: ServerChannel._basic_recover,
-    BasicRecoverAsync: ServerChannel._basic_recover,
-    ChannelFlow: ServerChannel._channel_flow,
-    ConfirmSelect: ServerChannel._confirm_select,
-    ExchangeBind: ServerChannel._exchange_bind,
-    ExchangeDeclare: ServerChannel._exchange_declare,
-    ExchangeDelete: ServerChannel._exchange_delete,
-    ExchangeUnbind: ServerChannel._exchange_unbind,
-    QueueBind: ServerChannel._queue_bind,
-    QueueDeclare: ServerChannel._queue_declare,
-    QueueDelete: ServerChannel._queue_delete,
-    QueuePurge: ServerChannel._queue_purge,
-    QueueUnbind: ServerChannel._queue_unbind,
-    TxCommit: ServerChannel._tx_commit,
-    TxRollback: ServerChannel._tx_rollback,
-    TxSelect: ServerChannel._tx_select,
+_HANDLERS: dict[type[Method], Callable[[BrokerChannel, Any, float], None]] = {
+    AccessRequest: BrokerChannel._access_request,
+    BasicCancel: BrokerChannel._basic_cancel,
+    BasicCancelOk: BrokerChannel._basic_cancel_ok,
+    BasicConsume: BrokerChannel._basic_consume,
+    BasicGet: BrokerChannel._basic_get,
+    BasicQos: BrokerChannel._basic_qos,
+    BasicRecover: BrokerChannel._basic_recover,
+    BasicRecoverAsync: BrokerChannel._basic_recover,
+    ChannelFlow: BrokerChannel._channel_flow,
+    ConfirmSelect: BrokerChannel._confirm_select,
+    ExchangeBind: BrokerChannel._exchange_bind,
+    ExchangeDeclare: BrokerChannel._exchange_declare,
+    ExchangeDelete: BrokerChannel._exchange_delete,
+    ExchangeUnbind: BrokerChannel._exchange_unbind,
+    QueueBind: BrokerChannel._queue_bind,
+    QueueDeclare: BrokerChannel._queue_declare,
+    QueueDelete: BrokerChannel._queue_delete,
+    QueuePurge: BrokerChannel._queue_purge,
+    QueueUnbind: BrokerChannel._queue_unbind,
+    TxCommit: BrokerChannel._tx_commit,
+    TxRollback: BrokerChannel._tx_rollback,
+    TxSelect: BrokerChannel._tx_select,
 }

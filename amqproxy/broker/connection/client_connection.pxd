@@ -1,18 +1,18 @@
 # What C sees of `client_connection`. The rest is in `__dict__`.
 
 from amqproxy.amqp091.frames cimport Frame, FrameReader
-from amqproxy.broker.connection.output cimport Output
-from amqproxy.broker.connection.publisher cimport Publishes
-from amqproxy.broker.connection.channel cimport ServerChannel
+from amqproxy.broker.connection.output cimport OutputBuffer
+from amqproxy.broker.connection.publisher cimport Publisher
+from amqproxy.broker.connection.channel cimport BrokerChannel
 
 from amqproxy.broker.work cimport Quantum
 
 cdef int _PUBLISH, _METHOD, _ACK, _NACK, _REJECT
 
 
-cdef class Link:
+cdef class ClientConnection:
     cdef dict __dict__
-    cdef public Output output
+    cdef public OutputBuffer output
     cdef public dict channels
     cdef public bint is_over
     cdef public object connection

@@ -44,10 +44,10 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access import sasl
 from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.broker.broker import Broker, limit
-from amqproxy.broker.connection.channel import ServerChannel
-from amqproxy.broker.connection.closing import CLOSING_TIME, PENALTY, End, closing_time
-from amqproxy.broker.connection.output import Output
-from amqproxy.broker.connection.publisher import Publishes
+from amqproxy.broker.connection.channel import BrokerChannel
+from amqproxy.broker.connection.closing import CLOSING_TIME, PENALTY, SocketClosing, closing_time
+from amqproxy.broker.connection.output import OutputBuffer
+from amqproxy.broker.connection.publisher import Publisher
 from amqproxy.broker.work import Job, Steps
 
 try:
@@ -84,7 +84,7 @@ _ACK, _NACK, _REJECT = BasicAck.index, BasicNack.index, BasicReject.index
 CHANNEL_OPEN = ChannelOpen.index
 
 
-class Link:
+class ClientConnection:
     """Plays SERVER to one client.
 
     `feed` takes its octets; `take_output` gives what is to be sent, and `sent` is told once it is; `waiting` octets are
@@ -113,13 +113,13 @@ class Link:
         self.name = name
         self.token = secrets.token_urlsafe(12)
         self.connection = Connection(tracks_deliveries=False)
-        self.channels: dict[int, ServerChannel] = {}
+        self.channels: dict[int, BrokerChannel] = {}
         self.vhost: VirtualHost | None = None
-        self.output = Output(broker.frame_max, wake, broker.waiting)
+        self.output = OutputBuffer(broker.frame_max, wake, broker.waiting)
         self.client_properties = Table()
         self.exclusive_queues: dict[Queue, None] = {}
         self.is_over = False
-        self.end: End | None = None
+        self.end: SocketClosing | None = None
         self.patience = 0.0
         self.is_blocked = False
         self.is_unheard = False
@@ -143,7 +143,7 @@ class Link:
         self._frame: Frame | None = None
         self._quantum = broker.work.quantum
         self._greeting = b""
-        self._confirming: list[Publishes] = []
+        self._confirming: list[Publisher] = []
         self.is_awaiting = False
         """Does an answer wait until the disk has what it says is done?"""
         self._held_notices: list[tuple[int, str]] | None = None
@@ -199,7 +199,7 @@ class Link:
         A client that is blocked waits at its next publish.
         """
         channels, alarms, quantum = self.channels, self.broker.alarms, self._quantum
-        channel: ServerChannel | None = None
+        channel: BrokerChannel | None = None
         number = -1
         place: cython.Py_ssize_t = self._place
         count: cython.Py_ssize_t = len(frames)
@@ -313,7 +313,7 @@ class Link:
         if protocol not in LIKE_0_9_1:
             self.write(HEADER)
             self._last_words = "warning", {"by": "broker", "reason": f"the client speaks another protocol: {protocol}"}
-            self._end(End.AGREED)
+            self._end(SocketClosing.AGREED)
             return b""
         self.connection.receive_header(CLIENT, HEADER)
         major, minor = LIKE_0_9_1[protocol]
@@ -401,7 +401,7 @@ class Link:
             if not self.is_awaiting:
                 self._release_notices()
 
-    def to_confirm(self, publishes: Publishes) -> None:
+    def to_confirm(self, publishes: Publisher) -> None:
         """Confirm these once all that came with them is done."""
         self._confirming.append(publishes)
 
@@ -452,7 +452,7 @@ class Link:
         match method:
             case ChannelOpen():
                 assert self.vhost is not None
-                self.channels[frame.channel] = channel = ServerChannel(frame.channel, self, self.vhost)
+                self.channels[frame.channel] = channel = BrokerChannel(frame.channel, self, self.vhost)
                 self.say(frame.channel, ChannelOpenOk())
                 self._report("channel.created", channel)
             case ChannelClose():
@@ -499,7 +499,7 @@ class Link:
             case ConnectionClose():
                 self._close_for_client(method, now)
             case ConnectionCloseOk():
-                self._end(End.AGREED)
+                self._end(SocketClosing.AGREED)
             case _:
                 raise AssertionError(method)
 
@@ -545,13 +545,13 @@ class Link:
             text += "For details see the broker logfile."
             self._say_close(403, f"ACCESS_REFUSED - {text}", 0, 0, now + PENALTY)
         else:
-            self._end(End.REFUSED, PENALTY)
+            self._end(SocketClosing.REFUSED, PENALTY)
 
     def _refuse_stranger(self, reason: str) -> None:
         """Cut a client that did something wrong before it had agreed to anything: after a while, without a word."""
         self.log("warning", "handshake failed", reason=reason)
         self._last_words = "debug", {"by": "broker", "reason": "handshake failed"}
-        self._end(End.REFUSED, PENALTY)
+        self._end(SocketClosing.REFUSED, PENALTY)
 
     def _enter(self, name: str, now: float) -> None:
         vhost, user = self.broker.vhosts.get(name), self.user
@@ -638,7 +638,7 @@ class Link:
         self._has_failed = True
         self.broker.timed_links.set(self, 0.0)
 
-    def end_channel(self, channel: ServerChannel, error: ProtocolError, now: float) -> None:
+    def end_channel(self, channel: BrokerChannel, error: ProtocolError, now: float) -> None:
         """Close one channel, with no method at fault."""
         self._log_channel_error(channel.number, error)
         self.do(self._closing_channel(channel.number, ChannelClose(error.code, error.reply_text, 0, 0), now), now)
@@ -702,15 +702,15 @@ class Link:
     def _closed_by_client(self, now: float) -> Job:
         yield from self._losing_channels(now)
         self.say(0, ConnectionCloseOk())
-        self._end(End.CLOSED, closing_time(self.connection.heartbeat))
+        self._end(SocketClosing.CLOSED, closing_time(self.connection.heartbeat))
 
     def cut(self, reason: str = "") -> None:
         """Have the socket reset at once, whatever is still to be sent. A reason is logged as a warning."""
         if reason:
             self._last_words = "warning", {"by": "broker", "reason": reason}
-        self._end(End.LOST)
+        self._end(SocketClosing.LOST)
 
-    def _end(self, end: End, patience: float = CLOSING_TIME) -> None:
+    def _end(self, end: SocketClosing, patience: float = CLOSING_TIME) -> None:
         self.is_over = True
         self.end = end
         self.patience = patience

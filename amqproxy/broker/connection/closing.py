@@ -11,7 +11,7 @@ PENALTY = 3.0
 """Seconds until a client is cut that could not log in, or did anything else wrong before connection.open."""
 
 
-class End(Enum):
+class SocketClosing(Enum):
     """What becomes of the socket."""
 
     CLOSED = auto()

@@ -1,16 +1,16 @@
 # What C sees of `deliveries`.
 
 from amqproxy.amqp091.frames cimport Frame
-from amqproxy.broker.queues.backlog cimport Entry
-from amqproxy.broker.connection.output cimport Output
-from amqproxy.broker.connection.unacked cimport Unacked
+from amqproxy.broker.queues.backlog cimport QueueEntry
+from amqproxy.broker.connection.output cimport OutputBuffer
+from amqproxy.broker.connection.unacked cimport UnackedDeliveries
 from amqproxy.broker.work cimport Quantum
 
 
 cdef class Deliveries  # consumers and queues name it too
 
 from amqproxy.broker.queues.consumer cimport Consumer
-from amqproxy.broker.events cimport Events
+from amqproxy.broker.events cimport EventDispatcher
 from amqproxy.broker.queues.queue cimport Queue
 
 cdef long long _UNLIMITED, _AT_ONCE
@@ -22,10 +22,10 @@ cdef class Deliveries:
     cdef public int number
     cdef public object channel
     cdef public object vhost
-    cdef public Events events
-    cdef public Output output
+    cdef public EventDispatcher events
+    cdef public OutputBuffer output
     cdef public dict consumers
-    cdef public Unacked unacked
+    cdef public UnackedDeliveries unacked
     cdef public long long held
     cdef public long long global_prefetch
     cdef public bint is_transactional
@@ -33,8 +33,8 @@ cdef class Deliveries:
     cdef Quantum _quantum
 
     cpdef bint takes(self, Consumer consumer)
-    cpdef deliver(self, Consumer consumer, Entry entry, double now)
+    cpdef deliver(self, Consumer consumer, QueueEntry entry, double now)
     cpdef settle(self, Frame frame, double now)
     cdef _take(self, unsigned long long tag, bint multiple, str outcome, double now)
-    cdef _apply_in(self, Queue queue, list[Entry] entries, str outcome, double now)
-    cpdef apply(self, list[Entry] entries, str outcome, double now)
+    cdef _apply_in(self, Queue queue, list[QueueEntry] entries, str outcome, double now)
+    cpdef apply(self, list[QueueEntry] entries, str outcome, double now)

@@ -10,15 +10,15 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import Frame
 from amqproxy.amqp091.methods import BasicAck, BasicGetOk, BasicNack, BasicReject
 from amqproxy.broker import firehose
-from amqproxy.broker.connection.output import Output, short_string
-from amqproxy.broker.connection.unacked import Unacked
+from amqproxy.broker.connection.output import OutputBuffer, short_string
+from amqproxy.broker.connection.unacked import UnackedDeliveries
 from amqproxy.broker.outcomes import ACK, GIVE_BACK, REJECT, REQUEUE
 from amqproxy.broker.prefetch import UNLIMITED
-from amqproxy.broker.queues.backlog import Entry
+from amqproxy.broker.queues.backlog import QueueEntry
 from amqproxy.broker.queues.consumer import Consumer
 
 if TYPE_CHECKING:
-    from amqproxy.broker.connection.channel import EndedChannel, ServerChannel
+    from amqproxy.broker.connection.channel import BrokerChannel, ClosedChannel
     from amqproxy.broker.queues.queue import Queue
     from amqproxy.broker.vhost import VirtualHost
 
@@ -55,20 +55,20 @@ class Deliveries:
     its connection, is to be closed.
     """
 
-    def __init__(self, channel: ServerChannel, vhost: VirtualHost, output: Output) -> None:
-        self.channel: ServerChannel | EndedChannel = channel
+    def __init__(self, channel: BrokerChannel, vhost: VirtualHost, output: OutputBuffer) -> None:
+        self.channel: BrokerChannel | ClosedChannel = channel
         self.number = channel.number
         self.vhost = vhost
         self.events = vhost.events
         self.output = output
         self.consumers: dict[str, Consumer] = {}
-        self.unacked = Unacked()
+        self.unacked = UnackedDeliveries()
         self.held = 0
         self.global_prefetch = UNLIMITED
         self.is_transactional = False
         self._last_tag = 0
         self._quantum = vhost.work.quantum
-        self._pending: list[tuple[list[Entry], str]] = []
+        self._pending: list[tuple[list[QueueEntry], str]] = []
 
     @property
     def last_tag(self) -> int:
@@ -81,7 +81,7 @@ class Deliveries:
         """May the channel be sent one more message?"""
         return self.output.has_room and self.held < self.global_prefetch
 
-    def deliver(self, consumer: Consumer, entry: Entry, now: float) -> None:
+    def deliver(self, consumer: Consumer, entry: QueueEntry, now: float) -> None:
         """Send a message to a consumer of this channel."""
         self._last_tag += 1
         if not consumer.no_ack:
@@ -106,7 +106,7 @@ class Deliveries:
         if self.events.observers or self.vhost.is_traced:
             self._delivered(entry, now)
 
-    def _cannot_deliver(self, entry: Entry, error: Exception) -> None:
+    def _cannot_deliver(self, entry: QueueEntry, error: Exception) -> None:
         """A delivery cannot be written, as with a routing key that a dead letter got and no short string holds.
 
         That costs its receiver's connection, as with RabbitMQ, and not whoever published it or gave it back. It ends
@@ -124,7 +124,7 @@ class Deliveries:
             del consumers[consumer.tag]
             consumers[consumer.tag] = consumer
 
-    def answer(self, queue: Queue, entry: Entry, now: float, *, no_ack: bool) -> None:
+    def answer(self, queue: Queue, entry: QueueEntry, now: float, *, no_ack: bool) -> None:
         """Send the message that a basic.get took out of a queue."""
         self._last_tag += 1
         if no_ack:
@@ -152,7 +152,7 @@ class Deliveries:
             self.number, tag, self._last_tag + 1, False, message.exchange, name, message.header, message.body
         )
 
-    def _delivered(self, entry: Entry, now: float) -> None:
+    def _delivered(self, entry: QueueEntry, now: float) -> None:
         """Tell whoever watches. Of what the firehose brings nothing is traced."""
         vhost, message, queue = self.vhost, entry.message, entry.queue
         if vhost.is_traced and message.exchange != firehose.EXCHANGE:
@@ -199,7 +199,7 @@ class Deliveries:
             self.unacked.find(tag)
         if not self.is_transactional:
             return (yield from self._settling(self._parts(tag or self._last_tag), outcome, now))
-        entries: list[Entry] = []
+        entries: list[QueueEntry] = []
         self._pending.append((entries, outcome))
         for some in self._parts(tag or self._last_tag):
             entries += some
@@ -208,11 +208,11 @@ class Deliveries:
                 now = yield
         return now
 
-    def _parts(self, tag: int) -> Iterable[list[Entry]]:
+    def _parts(self, tag: int) -> Iterable[list[QueueEntry]]:
         """Take out what there is up to a tag, a part at a time."""
         return self.unacked.parts(tag, min(TAKEN, self._quantum.step))
 
-    def apply(self, entries: list[Entry], outcome: str, now: float) -> None:
+    def apply(self, entries: list[QueueEntry], outcome: str, now: float) -> None:
         """Let an outcome be that of these few."""
         if self.events.observers:
             self._settled(entries, outcome)
@@ -225,7 +225,7 @@ class Deliveries:
         if self.global_prefetch != _UNLIMITED:
             self.pump(now)
 
-    def _settling(self, parts: Iterable[list[Entry]], outcome: str, now: float) -> Generator[None, float, float]:
+    def _settling(self, parts: Iterable[list[QueueEntry]], outcome: str, now: float) -> Generator[None, float, float]:
         """Let an outcome be that of any number, in steps: all of one queue's, then all of the next one's.
 
         What comes back to a queue is waited for from the moment it is known of. A queue that cannot settle so does not
@@ -233,7 +233,7 @@ class Deliveries:
         """
         comes_back = outcome is REQUEUE or outcome is GIVE_BACK
         quantum = self._quantum
-        queues: dict[Queue, list[Entry]] = {}
+        queues: dict[Queue, list[QueueEntry]] = {}
         refusal: ProtocolError | None = None
         try:
             for some in parts:
@@ -272,13 +272,13 @@ class Deliveries:
             return self.events.contained("requeueing failed", queue=str(queue))
         return nullcontext()
 
-    def _settled(self, entries: list[Entry], outcome: str) -> None:
+    def _settled(self, entries: list[QueueEntry], outcome: str) -> None:
         """Tell whoever watches."""
         for entry in entries:
             details = {"queue": entry.queue, "channel": self.channel, "outcome": outcome}
             self.events.report("message.settled", self.vhost.name, entry.message, **details)
 
-    def _apply_in(self, queue: Queue, entries: list[Entry], outcome: str, now: float) -> None:
+    def _apply_in(self, queue: Queue, entries: list[QueueEntry], outcome: str, now: float) -> None:
         if outcome is ACK:
             queue.ack(entries, now)
         elif outcome is REQUEUE:
@@ -364,11 +364,11 @@ class Deliveries:
         return now
 
 
-def by_queue(entries: list[Entry]) -> Iterable[tuple[Queue, list[Entry]]]:
+def by_queue(entries: list[QueueEntry]) -> Iterable[tuple[Queue, list[QueueEntry]]]:
     """Entries, each queue's together and in their order."""
     if len(entries) == 1:
         return ((entries[0].queue, entries),)
-    queues: dict[Queue, list[Entry]] = {}
+    queues: dict[Queue, list[QueueEntry]] = {}
     for entry in entries:
         queues.setdefault(entry.queue, []).append(entry)
     return queues.items()

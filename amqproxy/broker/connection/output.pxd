@@ -7,14 +7,14 @@ cdef Py_ssize_t _SHARE
 
 
 @cython.final
-cdef class Waiting:
+cdef class UnsentBytes:
     cdef public long long octets
     cdef public long long most
 
 
 @cython.final
-cdef class Output:
-    cdef Waiting _all
+cdef class OutputBuffer:
+    cdef UnsentBytes _all
     cdef public Py_ssize_t frame_max
     cdef readonly Py_ssize_t waiting
     cdef public bint has_room

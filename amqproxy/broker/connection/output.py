@@ -33,7 +33,7 @@ SHARE = 64 * 1024
 _SHARE = cython.declare(cython.Py_ssize_t, SHARE)
 
 
-class Waiting:
+class UnsentBytes:
     """Octets that wait to be sent to all clients together, of which there are to be no more than `most`."""
 
     def __init__(self, most: int = MOST_WAITING) -> None:
@@ -94,7 +94,7 @@ def _write_head(
     return at + 7
 
 
-class Output:
+class OutputBuffer:
     """Octets in their order. `waiting` is how many are not known to be sent; for as long as they are too many, there is
     no room (`has_room`).
 
@@ -102,8 +102,8 @@ class Output:
     `all_waiting` is what all clients of the broker share.
     """
 
-    def __init__(self, frame_max: int, wake: Callable[[], None], all_waiting: Waiting | None = None) -> None:
-        self._all: Waiting = all_waiting or Waiting()
+    def __init__(self, frame_max: int, wake: Callable[[], None], all_waiting: UnsentBytes | None = None) -> None:
+        self._all: UnsentBytes = all_waiting or UnsentBytes()
         self.frame_max = frame_max
         self.waiting = 0
         self.has_room = True
@@ -198,7 +198,7 @@ class Output:
     def close(self) -> None:
         """Nothing will be sent any more: what waits counts no more, and nobody is woken."""
         self._all.octets -= self.waiting
-        self._all = Waiting()
+        self._all = UnsentBytes()
         self._wake = _nobody
 
     # --- where it is written

@@ -4,7 +4,7 @@ cimport cython
 
 from amqproxy.amqp091.frames cimport Frame
 from amqproxy.broker.message cimport Message
-from amqproxy.broker.connection.output cimport Output
+from amqproxy.broker.connection.output cimport OutputBuffer
 from amqproxy.broker.queues.queue cimport Queue
 from amqproxy.broker.vhost cimport VirtualHost
 from amqproxy.broker.work cimport Quantum
@@ -14,7 +14,7 @@ cdef Py_ssize_t _MAX_WAYS, _AT_ONCE, _MANY
 
 
 @cython.final
-cdef class Way:
+cdef class CachedRoute:
     cdef readonly object publish
     cdef readonly object exchange
     cdef readonly str exchange_name
@@ -27,12 +27,12 @@ cdef class Way:
 
 
 @cython.final
-cdef class Publishes:
+cdef class Publisher:
     cdef readonly object channel
     cdef readonly int number
     cdef readonly VirtualHost vhost
     cdef readonly object user
-    cdef readonly Output output
+    cdef readonly OutputBuffer output
     cdef public bint is_confirming
     cdef public bint is_transactional
     cdef unsigned long long _largest
@@ -46,7 +46,7 @@ cdef class Publishes:
     cdef unsigned long long _last_ack
     cdef list _rejected
     cdef bytes _method
-    cdef Way _way
+    cdef CachedRoute _way
     cdef object _publish
     cdef dict _ways
     cdef bytes _header
@@ -63,8 +63,8 @@ cdef class Publishes:
     cpdef receive(self, Frame frame, double now)
     cdef _begin(self, Frame frame)
     cdef _accept(self, double now)
-    cdef Way _find_way(self)
-    cdef Message _with_properties_checked(self, Way way, Frame frame, bytes body)
+    cdef CachedRoute _find_way(self)
+    cdef Message _with_properties_checked(self, CachedRoute way, Frame frame, bytes body)
     cdef _enqueue(self, bint is_mandatory, Message message, object queues, double now)
     cdef _enqueue_nowhere(self, bint is_mandatory, Message message)
     cdef bint _are_many(self, tuple queues)

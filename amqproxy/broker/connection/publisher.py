@@ -16,14 +16,14 @@ from amqproxy.broker.access import permissions
 from amqproxy.broker.access.permissions import WRITE
 from amqproxy.broker.access.users import User
 from amqproxy.broker.connection import direct_reply_to, publish_checks
-from amqproxy.broker.connection.output import Output
+from amqproxy.broker.connection.output import OutputBuffer
 from amqproxy.broker.message import Message, published
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.storage.journal import Pledge
 from amqproxy.broker.vhost import VirtualHost
 
 if TYPE_CHECKING:
-    from amqproxy.broker.connection.channel import EndedChannel, ServerChannel
+    from amqproxy.broker.connection.channel import BrokerChannel, ClosedChannel
     from amqproxy.broker.exchanges.exchange import Exchange
 
 try:
@@ -56,7 +56,7 @@ _BODY = BODY
 _MAX_WAYS = MAX_WAYS
 
 
-class Way:
+class CachedRoute:
     """Where the publishes of one kind go, and that they may: true for as long as nothing changes.
 
     `queues` is None where that depends on the message. `is_answer` is whether its key may name a channel that asked.
@@ -86,15 +86,15 @@ class Way:
         self.queues: Queues | None = None
 
 
-class Publishes:
+class Publisher:
     """Of one channel. A `ProtocolError` says how the channel, or its connection, is to be closed.
 
     What was published before is not looked at twice: a method or a header that is as one before it, to the octet, is
     known, and so is the way of what it begins.
     """
 
-    def __init__(self, channel: ServerChannel, vhost: VirtualHost, user: User, output: Output) -> None:
-        self.channel: ServerChannel | EndedChannel = channel
+    def __init__(self, channel: BrokerChannel, vhost: VirtualHost, user: User, output: OutputBuffer) -> None:
+        self.channel: BrokerChannel | ClosedChannel = channel
         self.number = channel.number
         self.vhost = vhost
         self.user = user
@@ -112,9 +112,9 @@ class Publishes:
         self._last_ack = 0
         self._rejected: list[tuple[int, int, int]] = []
         self._method = b""
-        self._way: Way | None = None
+        self._way: CachedRoute | None = None
         self._publish: BasicPublish | None = None
-        self._ways: dict[bytes, Way] = {}
+        self._ways: dict[bytes, CachedRoute] = {}
         self._header = b""
         self._header_frame: Frame | None = None
         self._known_header = b""
@@ -217,7 +217,7 @@ class Publishes:
         if self._publish.immediate:
             raise NotImplementedByServer("immediate=true")
 
-    def _find_way(self) -> Way:
+    def _find_way(self) -> CachedRoute:
         """The way of what `_publish` begins, if the client may go it."""
         publish, vhost, user = self._publish, self.vhost, self.user
         assert publish is not None
@@ -228,7 +228,7 @@ class Publishes:
         if exchange.internal:
             raise AccessRefused(f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost.name}'")
         permissions.check_topic(user, vhost.name, WRITE, exchange, publish.routing_key)
-        way = Way(publish, exchange, vhost.generation, user.generation)
+        way = CachedRoute(publish, exchange, vhost.generation, user.generation)
         way.queues = vhost.remembered_route(exchange, publish.routing_key)
         if self._method:
             if len(self._ways) >= _MAX_WAYS:
@@ -236,7 +236,7 @@ class Publishes:
             self._ways[self._method] = self._way = way
         return way
 
-    def _with_properties_checked(self, way: Way, frame: Frame, body: bytes) -> Message:
+    def _with_properties_checked(self, way: CachedRoute, frame: Frame, body: bytes) -> Message:
         """A message whose header is not known yet; what is said against it is a `ProtocolError`."""
         self._known_header = b""
         header = frame.octets_of_payload()
@@ -376,7 +376,7 @@ class Publishes:
         if vhost.events.observers:
             vhost.events.report("message.published", vhost.name, message, exchange=exchange, queues=queues)
 
-    def end(self, channel: EndedChannel) -> None:
+    def end(self, channel: ClosedChannel) -> None:
         """The channel is gone, and so is what it has not published to the end."""
         self.channel = channel
         self.roll_back()

@@ -2,11 +2,11 @@
 
 cimport cython
 
-from amqproxy.broker.queues.backlog cimport Entry
+from amqproxy.broker.queues.backlog cimport QueueEntry
 
 
 @cython.final
-cdef class Unacked:
+cdef class UnackedDeliveries:
     cdef dict _old
     cdef list _line
     cdef unsigned long long _first
@@ -15,13 +15,13 @@ cdef class Unacked:
     cdef readonly long long octets
     cdef unsigned long long _parked_to
 
-    cpdef add(self, unsigned long long tag, Entry entry)
+    cpdef add(self, unsigned long long tag, QueueEntry entry)
     cpdef list take(self, unsigned long long tag, bint multiple)
     cpdef list take_all(self)
     cpdef Py_ssize_t most_up_to(self, unsigned long long tag)
-    cpdef Entry find(self, unsigned long long tag)
-    cdef _put_into_line(self, Entry entry)
-    cdef list[Entry] _take_old(self, unsigned long long tag)
-    cdef _forget(self, list[Entry] taken)
-    cdef _take_line(self, Py_ssize_t end, list[Entry] taken)
+    cpdef QueueEntry find(self, unsigned long long tag)
+    cdef _put_into_line(self, QueueEntry entry)
+    cdef list[QueueEntry] _take_old(self, unsigned long long tag)
+    cdef _forget(self, list[QueueEntry] taken)
+    cdef _take_line(self, Py_ssize_t end, list[QueueEntry] taken)
     cdef _thin_out(self)

@@ -7,9 +7,9 @@ from heapq import merge
 from itertools import islice, takewhile
 
 from amqproxy.amqp091.errors import PreconditionFailed
-from amqproxy.broker.queues.backlog import Entry
+from amqproxy.broker.queues.backlog import QueueEntry
 from amqproxy.broker.queues.paged_bodies import put_away
-from amqproxy.broker.queues.paged_messages import MESSAGE_COST, Place
+from amqproxy.broker.queues.paged_messages import MESSAGE_COST, PageStore
 
 SPARSE = 1024
 """Places in the line from which on most of them must be taken."""
@@ -22,7 +22,7 @@ except ImportError:  # a plain run does not need Cython
 _SPARSE = cython.declare(cython.Py_ssize_t, SPARSE)
 
 
-class Unacked:
+class UnackedDeliveries:
     """Tags come in rising order. Taking some costs what is taken, not what is left.
 
     The newest are in a line, a place for each tag from `_first` on, those before `_start` empty. What stays for so long
@@ -33,8 +33,8 @@ class Unacked:
     __slots__ = ("_count", "_first", "_line", "_old", "_parked_to", "_start", "octets")
 
     def __init__(self) -> None:
-        self._old: dict[int, Entry] = {}
-        self._line: list[Entry | None] = []
+        self._old: dict[int, QueueEntry] = {}
+        self._line: list[QueueEntry | None] = []
         self._first = 1
         self._start = 0
         self._count = 0
@@ -49,7 +49,7 @@ class Unacked:
         """The lowest tag there is; 0 where there is none."""
         if self._old:
             return next(iter(self._old))
-        entry: Entry | None
+        entry: QueueEntry | None
         place: cython.Py_ssize_t
         for place in range(self._start, len(self._line)):
             entry = self._line[place]
@@ -66,7 +66,7 @@ class Unacked:
             count += min(cython.cast(cython.Py_ssize_t, tag - self._first) + 1 - self._start, self._count)
         return count
 
-    def add(self, tag: cython.ulonglong, entry: Entry) -> None:
+    def add(self, tag: cython.ulonglong, entry: QueueEntry) -> None:
         entry.tag = tag
         size: cython.Py_ssize_t = len(self._line)
         if tag != self._first + size:
@@ -84,14 +84,14 @@ class Unacked:
         self._count += 1
         self.octets += len(entry.message.body)
 
-    def take(self, tag: cython.ulonglong, multiple: cython.bint) -> list[Entry]:
+    def take(self, tag: cython.ulonglong, multiple: cython.bint) -> list[QueueEntry]:
         """Take out what a client settles: with `multiple` all up to `tag`, which is all there is if that is 0.
 
         406 for a tag that is not there.
         """
         if multiple and not tag:
             return self.take_all()
-        entry: Entry = self.find(tag)
+        entry: QueueEntry = self.find(tag)
         is_old: cython.bint = tag < self._first
         place: cython.Py_ssize_t = 0 if is_old else tag - self._first
         if not multiple:
@@ -112,9 +112,9 @@ class Unacked:
         self._take_line(place + 1, taken)
         return taken
 
-    def find(self, tag: cython.ulonglong) -> Entry:
+    def find(self, tag: cython.ulonglong) -> QueueEntry:
         """What has a tag; 406 for one that is not there."""
-        entry: Entry | None = None
+        entry: QueueEntry | None = None
         if tag < self._first:
             entry = self._old.get(tag)
         elif tag - self._first < len(self._line):
@@ -123,19 +123,19 @@ class Unacked:
             raise PreconditionFailed(f"unknown delivery tag {tag}")
         return entry
 
-    def parts(self, tag: cython.ulonglong, most: cython.Py_ssize_t) -> Iterator[list[Entry]]:
+    def parts(self, tag: cython.ulonglong, most: cython.Py_ssize_t) -> Iterator[list[QueueEntry]]:
         """Take out what there is up to a tag, so many at a time. More may be added meanwhile, and nothing taken."""
         while True:
             if self._old and next(iter(self._old)) <= tag:
                 yield from self._old_parts(tag, most)
             elif self._first + self._start <= tag and self._start < len(self._line):
-                taken: list[Entry] = []
+                taken: list[QueueEntry] = []
                 self._take_line(min(self._start + most, tag - self._first + 1, len(self._line)), taken)
                 yield taken
             else:
                 return
 
-    def _old_parts(self, tag: cython.ulonglong, most: cython.Py_ssize_t) -> Iterator[list[Entry]]:
+    def _old_parts(self, tag: cython.ulonglong, most: cython.Py_ssize_t) -> Iterator[list[QueueEntry]]:
         old = list(self._old.values())
         for start in range(0, len(old), most):
             taken = [entry for entry in old[start : start + most] if entry.tag <= tag]
@@ -146,19 +146,19 @@ class Unacked:
             self._forget(taken)
             yield taken
 
-    def _take_old(self, tag: cython.ulonglong) -> list[Entry]:
+    def _take_old(self, tag: cython.ulonglong) -> list[QueueEntry]:
         taken = [self._old.pop(each) for each in [each for each in self._old if each <= tag]]
         self._forget(taken)
         return taken
 
-    def _forget(self, taken: list[Entry]) -> None:
-        entry: Entry
+    def _forget(self, taken: list[QueueEntry]) -> None:
+        entry: QueueEntry
         for entry in taken:
             self.octets -= len(entry.message.body)
 
-    def _take_line(self, end: cython.Py_ssize_t, taken: list[Entry]) -> None:
+    def _take_line(self, end: cython.Py_ssize_t, taken: list[QueueEntry]) -> None:
         """Take out what is in the line before a place."""
-        entry: Entry | None
+        entry: QueueEntry | None
         i: cython.Py_ssize_t
         for i in range(self._start, end):
             entry = self._line[i]
@@ -169,7 +169,7 @@ class Unacked:
                 self.octets -= len(entry.message.body)
         self._start = end
 
-    def take_all(self) -> list[Entry]:
+    def take_all(self) -> list[QueueEntry]:
         """Take out everything, the oldest first."""
         self._thin_out()
         taken = list(self._old.values())
@@ -177,16 +177,16 @@ class Unacked:
         self.octets = 0
         return taken
 
-    def putting_back(self, entries: Iterable[Entry], most: cython.Py_ssize_t) -> Iterator[int]:
+    def putting_back(self, entries: Iterable[QueueEntry], most: cython.Py_ssize_t) -> Iterator[int]:
         """Undo the taking of these, for a transaction that is rolled back: how many were gone through, about `most`
         at a time. More may be added meanwhile, and nothing taken.
         """
-        entry: Entry
+        entry: QueueEntry
         left = iter(entries)
-        older: list[list[Entry]] = []
+        older: list[list[QueueEntry]] = []
         while some := list(islice(left, most)):
             some.sort(key=_by_tag)
-            old: list[Entry] = []
+            old: list[QueueEntry] = []
             for entry in some:
                 if entry.tag < self._first:
                     old.append(entry)
@@ -199,15 +199,15 @@ class Unacked:
         if older:
             yield from self._merging(older, most)
 
-    def _put_into_line(self, entry: Entry) -> None:
+    def _put_into_line(self, entry: QueueEntry) -> None:
         place: cython.Py_ssize_t = entry.tag - self._first
         self._line[place] = entry
         self._start = min(self._start, place)
         self._count += 1
 
-    def _merging(self, older: list[list[Entry]], most: cython.Py_ssize_t) -> Iterator[int]:
+    def _merging(self, older: list[list[QueueEntry]], most: cython.Py_ssize_t) -> Iterator[int]:
         """Let these, each part of which is in order, be among the old ones in their order."""
-        merged: dict[int, Entry] = {}
+        merged: dict[int, QueueEntry] = {}
         for entry in merge(*older, list(self._old.values()), key=_by_tag):
             merged[entry.tag] = entry
             if len(merged) % most == 0:
@@ -218,7 +218,7 @@ class Unacked:
 
     def _thin_out(self) -> None:
         """Let all in the line be old."""
-        entry: Entry | None
+        entry: QueueEntry | None
         for entry in self._line:
             if entry is not None:
                 self._old[entry.tag] = entry
@@ -236,7 +236,7 @@ class Unacked:
         """What it costs in memory, by and large."""
         return self.octets + len(self) * MESSAGE_COST
 
-    def park(self, place: Place, most: int) -> int:
+    def park(self, place: PageStore, most: int) -> int:
         """Let the bodies of what is out wait on the disk, about `most` octets, the oldest first; how many that gives
         back. `OSError` when the disk does not take them.
         """
@@ -244,7 +244,7 @@ class Unacked:
         self.octets -= freed
         return freed
 
-    def _in_memory(self) -> Iterator[Entry]:
+    def _in_memory(self) -> Iterator[QueueEntry]:
         """What has not been looked at yet, the oldest first."""
         for entry in [*self._old.values(), *self._line[self._start :]]:
             if entry is not None and entry.tag > self._parked_to and entry.away is None:
@@ -252,5 +252,5 @@ class Unacked:
                 yield entry
 
 
-def _by_tag(entry: Entry) -> int:
+def _by_tag(entry: QueueEntry) -> int:
     return entry.tag

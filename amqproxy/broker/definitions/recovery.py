@@ -11,10 +11,10 @@ from amqproxy.broker.access.permissions import Permission, TopicPermission
 from amqproxy.broker.access.users import User
 from amqproxy.broker.queues.policies import make_policy
 from amqproxy.broker.queues.queue import Queue
-from amqproxy.broker.queues.stream import Stream
+from amqproxy.broker.queues.stream import StreamQueue
 from amqproxy.broker.storage.definition_records import (
     AnyDurable,
-    Durable,
+    DefinitionRecord,
     DurableBinding,
     DurableExchange,
     DurableParameter,
@@ -30,14 +30,14 @@ from amqproxy.broker.storage.journal import Journal
 
 if TYPE_CHECKING:
     from amqproxy.broker.broker import Broker
-    from amqproxy.broker.events import Event
+    from amqproxy.broker.events import BrokerEvent
     from amqproxy.broker.exchanges.exchange import Binding, Exchange
     from amqproxy.broker.vhost import VirtualHost
 
 GLOBAL = "global"
 
 
-class Remembrance:
+class DefinitionRecorder:
     """Writes a broker's definitions to a journal.
 
     It is an observer of the broker's events. What an operator has set is compared with what the disk has, once in each
@@ -47,16 +47,16 @@ class Remembrance:
     def __init__(self, broker: Broker, journal: Journal) -> None:
         self._broker = broker
         self.journal = journal
-        self._known: dict[str, Durable] = {}
+        self._known: dict[str, DefinitionRecord] = {}
         self._is_stale = False
 
-    def begin(self, durables: Iterable[Durable]) -> None:
+    def begin(self, durables: Iterable[DefinitionRecord]) -> None:
         """Know what the disk has, and listen from now on."""
         self._known = {each.key: each for each in durables if not isinstance(each, TOPOLOGY)}
         self._broker.events.keepers.append(self)
         self.journal.gather = self._gather
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: BrokerEvent) -> None:
         noun, _, verb = event.name.partition(".")
         if noun in ("queue", "exchange", "binding"):
             vhost = self._broker.vhosts.get(event.vhost)
@@ -74,7 +74,7 @@ class Remembrance:
                 self.journal.remember(found)
             else:
                 self._forget(found)
-                if isinstance(subject, Stream):
+                if isinstance(subject, StreamQueue):
                     for segment in subject.durables():
                         self.journal.forget(segment.key)
         elif noun == "vhost" and verb == "deleted":
@@ -99,7 +99,7 @@ class Remembrance:
                 self.journal.remember(each)
         self._known = now
 
-    def _forget(self, durable: Durable) -> None:
+    def _forget(self, durable: DefinitionRecord) -> None:
         self.journal.forget(durable.key)
         if isinstance(durable, DurableQueue):
             highest = Table.from_octets(durable.arguments).get("x-max-priority", 0)
@@ -118,7 +118,7 @@ TOPOLOGY = (DurableExchange, DurableQueue, DurableBinding, DurableSegment)
 # --- what there is, as values
 
 
-def settings(broker: Broker) -> Iterator[Durable]:
+def settings(broker: Broker) -> Iterator[DefinitionRecord]:
     """Everything but what clients declare."""
     for vhost in broker.vhosts.values():
         yield DurableVhost(
@@ -158,7 +158,7 @@ def settings(broker: Broker) -> Iterator[Durable]:
         yield DurableParameter(vhost="", component=GLOBAL, name=each["name"], value=each["value"])
 
 
-def topology(vhost: VirtualHost) -> Iterator[Durable]:
+def topology(vhost: VirtualHost) -> Iterator[DefinitionRecord]:
     """What clients have declared in a virtual host, and is to outlive the broker."""
     found = (
         *(durable_exchange(vhost.name, exchange) for exchange in vhost.exchanges.values()),
@@ -286,7 +286,7 @@ def _make(broker: Broker, each: AnyDurable, now: float) -> None:
             )
         case DurableSegment():
             stream = broker.vhosts[each.vhost].queues[each.stream]
-            assert isinstance(stream, Stream)
+            assert isinstance(stream, StreamQueue)
             stream.recover(each)
         case DurableBinding():
             vhost = broker.vhosts[each.vhost]
@@ -294,7 +294,7 @@ def _make(broker: Broker, each: AnyDurable, now: float) -> None:
             vhost.bind(vhost.exchanges[each.source], destination, each.routing_key, Table.from_octets(each.arguments))
 
 
-ORDER: tuple[type[Durable], ...] = (
+ORDER: tuple[type[DefinitionRecord], ...] = (
     DurableVhost,
     DurableUser,
     DurablePermission,

@@ -23,7 +23,7 @@ MAX_WEIGHT = 10_000
 """How many places one binding may take; each costs memory."""
 
 
-class ConsistentHash(Exchange):
+class ConsistentHashExchange(Exchange):
     """`_places` has a binding's destination once for every unit of its weight; a hash picks one of them."""
 
     type = "x-consistent-hash"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MAX_DELAY = 2**32 - 1
 
 
-class Delayed(Exchange):
+class DelayedMessageExchange(Exchange):
     """Bindings and routing are those of the type that x-delayed-type names; `types` are the types there are."""
 
     type = "x-delayed-message"

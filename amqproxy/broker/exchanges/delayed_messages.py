@@ -14,7 +14,7 @@ from typing import Any
 from amqproxy.broker.exchanges.exchange import Exchange
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST
-from amqproxy.broker.queues.queue_storage import Keeper
+from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.schedule import Schedule
 from amqproxy.broker.storage.journal import Lane, Owner
 from amqproxy.broker.storage.packing import DAMAGED
@@ -31,7 +31,7 @@ AGAIN_AFTER = 1.0
 """Seconds until a message that cannot be read back is tried again."""
 
 
-class Hold:
+class DelayedMessage:
     """One message that is held. With a lane, `message` may be None: then it is on the disk alone."""
 
     __slots__ = ("batch", "exchange", "lane", "message", "position")
@@ -44,28 +44,28 @@ class Hold:
         self.batch = lane.journal.number if lane is not None else 0
 
 
-class HeldHere:
+class ExchangeDelayedMessages:
     """What one exchange holds, by the time when each is due, and about what that costs in memory."""
 
     __slots__ = ("heap", "octets")
 
     def __init__(self) -> None:
-        self.heap: list[tuple[float, int, Hold]] = []
+        self.heap: list[tuple[float, int, DelayedMessage]] = []
         self.octets = 0
 
 
-class Held:
+class DelayedMessages:
     """Messages by the time (seconds) when each is due. `sooner` is told of one that is due before all others.
 
     `so_far` counts all that were ever held, and `octets_in_memory` is about what those that are now cost.
     """
 
     def __init__(self, vhost: str, sooner: Callable[[float], None] = lambda when: None) -> None:
-        self.keeper: Keeper | None = None
+        self.keeper: QueueStorage | None = None
         self.so_far = 0
         self.octets_in_memory = 0
         self._vhost = vhost
-        self._exchanges: dict[Exchange, HeldHere] = {}
+        self._exchanges: dict[Exchange, ExchangeDelayedMessages] = {}
         """Those that hold something."""
         self._due: Schedule[Exchange] = Schedule(sooner)
         self._numbers = itertools.count()
@@ -88,7 +88,7 @@ class Held:
         if self.keeper is not None and exchange.durable:
             lane = self.keeper.journal.lane(Owner("exchange", self._vhost, exchange.name))
             lane.enqueued(lane.last + 1, message, when)
-        self._push(when, Hold(exchange, message, lane, 0 if lane is None else lane.last))
+        self._push(when, DelayedMessage(exchange, message, lane, 0 if lane is None else lane.last))
 
     def recover(self, exchanges: Iterable[Exchange]) -> None:
         """Hold again what the lanes of these have from before."""
@@ -98,8 +98,10 @@ class Held:
             lane = self.keeper.journal.lanes.get(Owner("exchange", self._vhost, exchange.name))
             if lane is not None:
                 times, numbers = self.keeper.times(lane.number), self._numbers
-                here = HeldHere()
-                here.heap = [(when, next(numbers), Hold(exchange, None, lane, position)) for position, when in times]
+                here = ExchangeDelayedMessages()
+                here.heap = [
+                    (when, next(numbers), DelayedMessage(exchange, None, lane, position)) for position, when in times
+                ]
                 if here.heap:
                     heapq.heapify(here.heap)
                     self._exchanges[exchange] = here
@@ -160,20 +162,20 @@ class Held:
                         held.message = None
                 yield PART, before - here.octets
 
-    def _count(self, here: HeldHere, octets: int) -> None:
+    def _count(self, here: ExchangeDelayedMessages, octets: int) -> None:
         here.octets += octets
         self.octets_in_memory += octets
 
-    def _push(self, when: float, held: Hold) -> None:
+    def _push(self, when: float, held: DelayedMessage) -> None:
         here = self._exchanges.get(held.exchange)
         if here is None:
-            here = self._exchanges[held.exchange] = HeldHere()
+            here = self._exchanges[held.exchange] = ExchangeDelayedMessages()
         heapq.heappush(here.heap, (when, next(self._numbers), held))
         self._count(here, _cost(held))
         if here.heap[0][0] == when:
             self._due.set(held.exchange, when)
 
-    def _message(self, held: Hold) -> Message:
+    def _message(self, held: DelayedMessage) -> Message:
         if held.message is not None:
             return held.message
         assert held.lane is not None
@@ -192,12 +194,12 @@ class Held:
         return self._read[1].pop(position, DAMAGED)
 
 
-def _is_on_disk(held: Hold) -> bool:
+def _is_on_disk(held: DelayedMessage) -> bool:
     lane = held.lane
     return lane is not None and held.batch <= lane.journal.last_committed and held.position not in lane.refused
 
 
-def _cost(held: Hold) -> int:
+def _cost(held: DelayedMessage) -> int:
     return 0 if held.message is None else len(held.message.body) + MESSAGE_COST
 
 

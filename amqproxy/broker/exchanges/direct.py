@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from amqproxy.broker.queues.queue import Queue
 
 
-class Direct(Exchange):
+class DirectExchange(Exchange):
     type = "direct"
 
     def __init__(self, name: str, **options: Any) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from amqproxy.broker.queues.queue import Queue
 
 
-class Fanout(Exchange):
+class FanoutExchange(Exchange):
     type = "fanout"
 
     def __init__(self, name: str, **options: Any) -> None:

@@ -23,7 +23,7 @@ Want = tuple[str, Any]
 ANY = object()
 
 
-class Headers(Exchange):
+class HeadersExchange(Exchange):
     """Each pattern is looked at for those messages only that have a header it asks for.
 
     One that asks for all of several lies where the fewest others do; one that asks for any of them, at each. A value
@@ -35,9 +35,9 @@ class Headers(Exchange):
 
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__(name, **options)
-        self._patterns: dict[Binding, tuple[Pattern, tuple[Want, ...]]] = {}
-        self._wanting: dict[Want, dict[Binding, Pattern]] = {}
-        self._always: dict[Binding, Pattern] = {}
+        self._patterns: dict[Binding, tuple[HeadersPattern, tuple[Want, ...]]] = {}
+        self._wanting: dict[Want, dict[Binding, HeadersPattern]] = {}
+        self._always: dict[Binding, HeadersPattern] = {}
 
     def check_binding(self, binding: Binding) -> None:
         how = field(binding.arguments, "x-match")
@@ -52,7 +52,7 @@ class Headers(Exchange):
             )
 
     def added(self, binding: Binding) -> None:
-        pattern = Pattern(binding.arguments)
+        pattern = HeadersPattern(binding.arguments)
         wants = tuple(dict.fromkeys((name, _told_apart(value)) for name, value in pattern.wanted))
         if wants and not pattern.takes_any:
             wants = (min(wants, key=lambda want: len(self._wanting.get(want, ()))),)
@@ -89,7 +89,7 @@ def _told_apart(value: Any) -> Any:
     return ANY if value is None or isinstance(value, (Table, Array)) else value
 
 
-class Pattern:
+class HeadersPattern:
     """What a binding asks of headers.
 
     A void value asks only that the name be there. Names that begin with x- count for the -with-x forms alone. Nothing

@@ -22,7 +22,7 @@ class _Node:
         self.destinations = Destinations()
 
 
-class Topic(Exchange):
+class TopicExchange(Exchange):
     """Patterns lie in a tree by their words, so that a key is matched in steps of its own length."""
 
     type = "topic"

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from amqproxy.broker.queues.backlog import NEVER, Entry
+from amqproxy.broker.queues.backlog import NEVER, QueueEntry
 
 SEND_AGAIN_AFTER = 180.0
 """Seconds between two attempts, as with RabbitMQ."""
 
 
-class Letter:
+class DeadLetter:
     """One message on its way, for the reason that x-death names; `arrived` are the queues that have it already."""
 
     __slots__ = ("arrived", "attempts", "entry", "octets", "reason")
 
-    def __init__(self, entry: Entry, reason: str) -> None:
+    def __init__(self, entry: QueueEntry, reason: str) -> None:
         self.entry = entry
         self.reason = reason
         self.arrived: set[str] = set()
@@ -28,7 +28,7 @@ class Letter:
         self.octets = len(entry.message.body) if entry.away is None else entry.away.octets
 
 
-class Letters:
+class PendingDeadLetters:
     """Those of one queue that have not arrived, or are on their way: how many, and the octets of their bodies.
 
     `due` is when those that have not arrived are to be sent again.
@@ -37,30 +37,30 @@ class Letters:
     __slots__ = ("_waiting", "count", "due", "octets")
 
     def __init__(self) -> None:
-        self._waiting: deque[Letter] = deque()
+        self._waiting: deque[DeadLetter] = deque()
         self.count = self.octets = 0
         self.due = NEVER
 
-    def __iter__(self) -> Iterator[Letter]:
+    def __iter__(self) -> Iterator[DeadLetter]:
         """Those that wait to be sent again."""
         return iter(self._waiting)
 
-    def add(self, letter: Letter) -> None:
+    def add(self, letter: DeadLetter) -> None:
         """A letter goes on its way."""
         self.count += 1
         self.octets += letter.octets
 
-    def arrived(self, letter: Letter) -> None:
+    def arrived(self, letter: DeadLetter) -> None:
         """It need not be kept any more."""
         self.count -= 1
         self.octets -= letter.octets
 
-    def wait(self, letter: Letter, now: float) -> None:
+    def wait(self, letter: DeadLetter, now: float) -> None:
         """It has not arrived, and is to be sent again."""
         self._waiting.append(letter)
         self.due = min(self.due, now + SEND_AGAIN_AFTER)
 
-    def take(self) -> deque[Letter]:
+    def take(self) -> deque[DeadLetter]:
         """All that wait, to be sent again."""
         taken, self._waiting = self._waiting, deque()
         self.due = NEVER

@@ -3,7 +3,7 @@
 from amqproxy.broker.message cimport Message
 
 
-cdef class Entry:
+cdef class QueueEntry:
     cdef public object queue
     cdef public Message message
     cdef public long long position
@@ -16,7 +16,7 @@ cdef class Entry:
     cdef public object away
 
 
-cpdef Entry taken(object queue, Message message, long long position, double expires_at)
+cpdef QueueEntry taken(object queue, Message message, long long position, double expires_at)
 
 
 cdef double _NEVER
@@ -30,6 +30,6 @@ cdef class Backlog:
     cdef public list _returned
 
     cpdef add(self, Message message, double expires_at)
-    cpdef Entry entry(self, object queue, Message message, double expires_at)
-    cpdef Entry take(self, object queue)
-    cpdef put_back(self, Entry entry)
+    cpdef QueueEntry entry(self, object queue, Message message, double expires_at)
+    cpdef QueueEntry take(self, object queue)
+    cpdef put_back(self, QueueEntry entry)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from amqproxy.amqp091.properties import Properties
 from amqproxy.broker.message import Message
-from amqproxy.broker.queues.paged_bodies import Away, bring_back, put_away, whole
-from amqproxy.broker.queues.paged_messages import MESSAGE_COST, UNREADABLE, Parked, Place
-from amqproxy.broker.storage.packing import Stored
+from amqproxy.broker.queues.paged_bodies import PagedBody, bring_back, put_away, whole
+from amqproxy.broker.queues.paged_messages import MESSAGE_COST, UNREADABLE, PagedMessages, PageStore
+from amqproxy.broker.storage.packing import PackedMessage
 from amqproxy.broker.work import Container
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ BLOCK_OCTETS = 256 * 1024
 """What is put away at once, until it is so many messages or so much."""
 
 
-class Entry:
+class QueueEntry:
     """A message that a queue has taken out, and will know again when it is settled.
 
     `position` says where it was, `expires_at` (seconds) when its time there is over, `header` is the content header
@@ -66,13 +66,13 @@ class Entry:
         self.tag = 0
         self.is_redelivered = False
         self.delivery_count = 0
-        self.away: Away | None = None
+        self.away: PagedBody | None = None
         """Where the message's body is, if that is not in memory."""
 
 
-def taken(queue: Queue, message: Message, position: cython.longlong, expires_at: float) -> Entry:
+def taken(queue: Queue, message: Message, position: cython.longlong, expires_at: float) -> QueueEntry:
     """An entry, made without a call: on the way of every delivery."""
-    entry: Entry = Entry.__new__(Entry)
+    entry: QueueEntry = QueueEntry.__new__(QueueEntry)
     entry.queue = queue
     entry.message = message
     entry.position = position
@@ -100,9 +100,9 @@ class Backlog:
         self.on_lost = on_lost
         self._fresh: deque[Message] = deque()
         self._expiries: deque[float] | None = None
-        self._parked: Parked | None = None
+        self._parked: PagedMessages | None = None
         self._position = 0
-        self._returned: list[tuple[int, Entry]] = []
+        self._returned: list[tuple[int, QueueEntry]] = []
         self._returned_away = 0
         """Octets of the bodies of what has come back that are not in memory."""
 
@@ -127,15 +127,15 @@ class Backlog:
             self._expiries = deque((NEVER,)) * (len(self._fresh) - 1)
             self._expiries.append(expires_at)
 
-    def entry(self, queue: Queue, message: Message, expires_at: float) -> Entry:
+    def entry(self, queue: Queue, message: Message, expires_at: float) -> QueueEntry:
         """What `add` and `take` would come to, when nothing waits."""
         self._position += 1
         return taken(queue, message, self._position, expires_at)
 
-    def take(self, queue: Queue) -> Entry | None:
+    def take(self, queue: Queue) -> QueueEntry | None:
         """Take the first message out; there must be one. None where what is left cannot be read any more."""
         if self._returned:
-            entry: Entry = heapq.heappop(self._returned)[1]
+            entry: QueueEntry = heapq.heappop(self._returned)[1]
             return entry if entry.away is None or self._restore(entry) else None
         if self._parked is not None:
             return self._take_parked(queue)
@@ -148,13 +148,13 @@ class Backlog:
             self._expiries = None
         return taken(queue, message, self._position, expires_at)
 
-    def put_back(self, entry: Entry) -> None:
+    def put_back(self, entry: QueueEntry) -> None:
         """Let a message that was taken out wait where it was."""
         heapq.heappush(self._returned, (entry.position, entry))
         if entry.away is not None:
             self._returned_away += entry.away.octets
 
-    def _restore(self, entry: Entry) -> bool:
+    def _restore(self, entry: QueueEntry) -> bool:
         """Let what has come back have its body again; False where that is lost."""
         assert entry.away is not None
         octets = entry.away.octets
@@ -166,7 +166,7 @@ class Backlog:
             return False
         return True
 
-    def done(self, entry: Entry, *, is_used: bool = True) -> None:
+    def done(self, entry: QueueEntry, *, is_used: bool = True) -> None:
         """What was taken out will not come back: somebody has used it, or it goes elsewhere."""
 
     @property
@@ -204,11 +204,11 @@ class Backlog:
         """What being parked saves in memory."""
         return self._returned_away if self._parked is None else self._returned_away + self._parked.octets_away
 
-    def _came_back(self) -> Iterable[Entry]:
+    def _came_back(self) -> Iterable[QueueEntry]:
         """What has come back."""
         return (entry for _, entry in self._returned)
 
-    def park(self, spill: Place, most: int) -> int:
+    def park(self, spill: PageStore, most: int) -> int:
         """Let what is fresh wait on the disk, and then what came back, about `most` octets; how many that gives back.
 
         The first few stay in memory. `OSError` when the disk does not take them: then they wait where they were.
@@ -220,7 +220,7 @@ class Backlog:
             freed += back
         return freed
 
-    def _park_fresh(self, spill: Place, most: int) -> int:
+    def _park_fresh(self, spill: PageStore, most: int) -> int:
         if self._parked is None and len(self._fresh) > 1:
             self._parked = self._new_parked()
             head = self._first_fresh(HEAD_MESSAGES, HEAD_OCTETS)
@@ -237,25 +237,25 @@ class Backlog:
                 break
         return self.octets_away - before
 
-    def _new_parked(self) -> Parked:
-        return Parked(lost=self._lost)
+    def _new_parked(self) -> PagedMessages:
+        return PagedMessages(lost=self._lost)
 
-    def _lead(self, parked: Parked, rows: list[Stored]) -> None:
+    def _lead(self, parked: PagedMessages, rows: list[PackedMessage]) -> None:
         """Let these be parked in memory, where they are before all that is put away."""
         for row in rows:
             parked.lead(row, is_kept=False)
 
-    def _put_away(self, parked: Parked, spill: Place, rows: list[Stored]) -> int:
+    def _put_away(self, parked: PagedMessages, spill: PageStore, rows: list[PackedMessage]) -> int:
         """Park these on the disk; how many of them, from the first, have gone there."""
         parked.put_spilled(spill, rows)
         return len(rows)
 
-    def _first_fresh(self, messages: int, octets: int) -> list[Stored]:
+    def _first_fresh(self, messages: int, octets: int) -> list[PackedMessage]:
         """The first of what is fresh, which stays there: until they are so many, or so much."""
-        rows: list[Stored] = []
+        rows: list[PackedMessage] = []
         expiries = repeat(NEVER) if self._expiries is None else self._expiries
         for message, expires_at in zip(self._fresh, expiries, strict=False):
-            rows.append(Stored(self._position + 1 + len(rows), expires_at, 0, message))
+            rows.append(PackedMessage(self._position + 1 + len(rows), expires_at, 0, message))
             octets -= len(message.body) + MESSAGE_COST
             if len(rows) >= messages or octets <= 0:
                 break
@@ -274,12 +274,12 @@ class Backlog:
         """Some of what was parked cannot be read any more."""
         self.on_lost(messages, octets)
 
-    def _take_parked(self, queue: Queue) -> Entry | None:
+    def _take_parked(self, queue: Queue) -> QueueEntry | None:
         assert self._parked is not None
         taken = self._parked.take()
         if not self._parked:
             self._parked = None
-        return None if taken is None else Entry(queue, taken[0].message, taken[0].position, taken[0].expires_at)
+        return None if taken is None else QueueEntry(queue, taken[0].message, taken[0].position, taken[0].expires_at)
 
 
 def _flag(name: str) -> int:

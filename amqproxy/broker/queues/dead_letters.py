@@ -29,7 +29,7 @@ PROPERTIES_AT = 12
 """Where in a content header's payload the properties begin; before them is the size of the body."""
 
 
-class LetterHead(NamedTuple):
+class DeadLetterHeader(NamedTuple):
     """What dead letters have in common that were alike, let go by one queue in the same second.
 
     `header` is one's content header, `ending` what all of theirs end in, `passed` the queues where they may not go.
@@ -41,7 +41,7 @@ class LetterHead(NamedTuple):
     passed: frozenset[str]
 
 
-_letters: dict[tuple[object, ...], LetterHead] = {}
+_letters: dict[tuple[object, ...], DeadLetterHeader] = {}
 
 
 def dead_lettered(queue: Queue, message: Message, reason: str, now: float) -> tuple[Message, frozenset[str]]:
@@ -69,7 +69,7 @@ def dead_lettered(queue: Queue, message: Message, reason: str, now: float) -> tu
     return Message(exchange, routing_key, header, message.body, letter.properties, more_keys), letter.passed
 
 
-def _written(queue: Queue, message: Message, reason: str, now: float) -> LetterHead:
+def _written(queue: Queue, message: Message, reason: str, now: float) -> DeadLetterHeader:
     properties = message.properties
     fields = list(properties.headers.fields) if properties.headers else []
     fields = _with_death(fields, queue, message, reason, now)
@@ -77,7 +77,7 @@ def _written(queue: Queue, message: Message, reason: str, now: float) -> LetterH
         fields = [field for field in fields if field.name != "CC"]
     properties = msgspec.structs.replace(properties, headers=Table(fields), expiration=None)
     header = ContentHeader(len(message.body), properties).encode()
-    return LetterHead(header, header[PROPERTIES_AT:], properties, passed(fields, reason))
+    return DeadLetterHeader(header, header[PROPERTIES_AT:], properties, passed(fields, reason))
 
 
 def passed(fields: Iterable[Field], reason: str) -> frozenset[str]:

@@ -9,17 +9,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from amqproxy.broker.message import Message
-from amqproxy.broker.queues.backlog import Backlog, Entry
-from amqproxy.broker.queues.paged_messages import Fetch, Parked, Place
+from amqproxy.broker.queues.backlog import Backlog, QueueEntry
+from amqproxy.broker.queues.paged_messages import Fetch, PagedMessages, PageStore
 from amqproxy.broker.storage.journal import Lane
-from amqproxy.broker.storage.packing import Stored
+from amqproxy.broker.storage.packing import PackedMessage
 from amqproxy.broker.work import Container
 
 if TYPE_CHECKING:
     from amqproxy.broker.queues.queue import Queue
 
 
-class KeptBacklog(Backlog):
+class DurableBacklog(Backlog):
     """As `Backlog`, and what it takes out must be told of again: by `put_back`, or by `done`.
 
     `fetch` reads what the lane holds from before; nothing else of the lane may have been told yet.
@@ -45,7 +45,7 @@ class KeptBacklog(Backlog):
         self._out: dict[int, int] = {}
         self._transient: set[int] = set()
         if fetch is not None and lane.messages:
-            self._parked = Parked(lane.number, fetch, lane.messages, lane.octets, self._lost)
+            self._parked = PagedMessages(lane.number, fetch, lane.messages, lane.octets, self._lost)
 
     def add(self, message: Message, expires_at: float) -> None:
         super().add(message, expires_at)
@@ -55,14 +55,14 @@ class KeptBacklog(Backlog):
         else:
             self._transient.add(position)
 
-    def entry(self, queue: Queue, message: Message, expires_at: float) -> Entry:
+    def entry(self, queue: Queue, message: Message, expires_at: float) -> QueueEntry:
         entry = super().entry(queue, message, expires_at)
         if self.keeps_all or message.is_persistent:
             self._lane.enqueued(entry.position, message, expires_at)
             self._went_out(entry)
         return entry
 
-    def take(self, queue: Queue) -> Entry | None:
+    def take(self, queue: Queue) -> QueueEntry | None:
         entry = super().take(queue)
         if entry is None:
             return None
@@ -72,18 +72,18 @@ class KeptBacklog(Backlog):
             self._went_out(entry)
         return entry
 
-    def _went_out(self, entry: Entry) -> None:
+    def _went_out(self, entry: QueueEntry) -> None:
         self._out[entry.position] = len(entry.message.body)
         self._lane.delivered(entry.position)
 
-    def put_back(self, entry: Entry) -> None:
+    def put_back(self, entry: QueueEntry) -> None:
         super().put_back(entry)
         if self._out.pop(entry.position, None) is None:
             self._transient.add(entry.position)
         elif entry.delivery_count:
             self._lane.returned(entry.position, entry.delivery_count)
 
-    def done(self, entry: Entry, *, is_used: bool = True) -> None:
+    def done(self, entry: QueueEntry, *, is_used: bool = True) -> None:
         """What was taken out will not come back."""
         size = self._out.pop(entry.position, None)
         if size is not None:
@@ -105,7 +105,7 @@ class KeptBacklog(Backlog):
             self._lane.settled(position, octets, is_used=False)
         super()._lost(messages, octets, position)
 
-    def _take_parked(self, queue: Queue) -> Entry | None:
+    def _take_parked(self, queue: Queue) -> QueueEntry | None:
         assert self._parked is not None
         taken = self._parked.take()
         if not self._parked:
@@ -113,7 +113,7 @@ class KeptBacklog(Backlog):
         if taken is None:
             return None
         row, is_kept = taken
-        entry = Entry(queue, row.message, row.position, row.expires_at)
+        entry = QueueEntry(queue, row.message, row.position, row.expires_at)
         if is_kept:
             entry.delivery_count = row.delivery_count
             entry.is_redelivered = row.delivery_count > 0 or row.position <= self._redelivered_to
@@ -121,7 +121,7 @@ class KeptBacklog(Backlog):
             self._transient.add(row.position)
         return entry
 
-    def park(self, spill: Place, most: int) -> int:
+    def park(self, spill: PageStore, most: int) -> int:
         self._look_at_the_disk()
         return super().park(spill, most)
 
@@ -136,15 +136,15 @@ class KeptBacklog(Backlog):
         elif self._mark[0] <= journal.last_committed:
             self._committed, self._mark = self._mark[1], None
 
-    def _new_parked(self) -> Parked:
-        return Parked(self._lane.number, self._fetch, lost=self._lost)
+    def _new_parked(self) -> PagedMessages:
+        return PagedMessages(self._lane.number, self._fetch, lost=self._lost)
 
-    def _lead(self, parked: Parked, rows: list[Stored]) -> None:
+    def _lead(self, parked: PagedMessages, rows: list[PackedMessage]) -> None:
         for row in rows:
             parked.lead(row, is_kept=row.position not in self._transient)
             self._transient.discard(row.position)
 
-    def _put_away(self, parked: Parked, spill: Place, rows: list[Stored]) -> int:
+    def _put_away(self, parked: PagedMessages, spill: PageStore, rows: list[PackedMessage]) -> int:
         count = 0
         transient = []
         refused = self._lane.refused

@@ -13,10 +13,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from amqproxy.broker.message import Message
-from amqproxy.broker.storage.packing import DAMAGED, Stored
+from amqproxy.broker.storage.packing import DAMAGED, PackedMessage
 
 if TYPE_CHECKING:
-    from amqproxy.broker.storage.page_file import Block
+    from amqproxy.broker.storage.page_file import PageBlock
 
 NEVER = float("inf")
 
@@ -29,7 +29,7 @@ READ_AHEAD = 1024
 MESSAGE_COST = 256
 """Octets of memory that a waiting message is taken to cost beyond its body."""
 
-Fetch = Callable[[int, int, int], Sequence[Stored]]
+Fetch = Callable[[int, int, int], Sequence[PackedMessage]]
 """Messages of a lane by its number, from a position on, so many: at least one, if there is one."""
 
 
@@ -41,15 +41,15 @@ def _ignore(messages: int, octets: int, position: int | None) -> None:
     """Nobody counts them."""
 
 
-class Place(Protocol):
-    """Where messages go that no lane has: a `Spill`."""
+class PageStore(Protocol):
+    """Where messages go that no lane has: a `PageFiles`."""
 
-    def put(self, rows: Sequence[Stored]) -> Block: ...
-    def read(self, block: Block) -> list[Stored]: ...
-    def drop(self, block: Block) -> None: ...
+    def put(self, rows: Sequence[PackedMessage]) -> PageBlock: ...
+    def read(self, block: PageBlock) -> list[PackedMessage]: ...
+    def drop(self, block: PageBlock) -> None: ...
 
 
-class Parked:
+class PagedMessages:
     """Messages in the order of their positions; what is added comes behind all that is here.
 
     `lane` is the number of the lane that `fetch` reads, and `messages` and `octets` say what it holds from before.
@@ -80,9 +80,9 @@ class Parked:
         self._count = self._left = messages
         self._next = 0
         self._reading = 1
-        self._kept: deque[Stored] = deque()
-        self._spilled: deque[Stored] = deque()
-        self._blocks: deque[tuple[Place, Block]] = deque()
+        self._kept: deque[PackedMessage] = deque()
+        self._spilled: deque[PackedMessage] = deque()
+        self._blocks: deque[tuple[PageStore, PageBlock]] = deque()
         self.octets_away = octets + messages * MESSAGE_COST
 
     def __len__(self) -> int:
@@ -90,12 +90,12 @@ class Parked:
 
     # --- in
 
-    def lead(self, row: Stored, *, is_kept: bool) -> None:
+    def lead(self, row: PackedMessage, *, is_kept: bool) -> None:
         """Let a message wait in memory: one of the first, before anything is put away."""
         (self._kept if is_kept else self._spilled).append(row)
         self._count += 1
 
-    def put_kept(self, row: Stored) -> None:
+    def put_kept(self, row: PackedMessage) -> None:
         """A message is known to be on the disk, in the lane."""
         if not self._left:
             self._next = row.position
@@ -103,7 +103,7 @@ class Parked:
         self._count += 1
         self.octets_away += len(row.message.body) + MESSAGE_COST
 
-    def put_spilled(self, spill: Place, rows: Sequence[Stored]) -> None:
+    def put_spilled(self, spill: PageStore, rows: Sequence[PackedMessage]) -> None:
         """Put messages away, at least one: all of them or, with an `OSError`, none."""
         block = spill.put(rows)
         self._blocks.append((spill, block))
@@ -118,7 +118,7 @@ class Parked:
         first = self.first
         return NEVER if first is None else first.expires_at
 
-    def take(self) -> tuple[Stored, bool] | None:
+    def take(self) -> tuple[PackedMessage, bool] | None:
         """Take the first out, and is it in the lane? None where none can be read any more."""
         row = self.first
         if row is None:
@@ -129,7 +129,7 @@ class Parked:
         return row, is_kept
 
     @property
-    def first(self) -> Stored | None:
+    def first(self) -> PackedMessage | None:
         """The first, which stays; None where none can be read any more. What is damaged before it is lost with this."""
         while not self._kept and self._left:
             self._read_lane()
@@ -197,7 +197,7 @@ class Parked:
                 yield second.message
                 second = next(spilled, None)
 
-    def _all_kept(self) -> Iterator[Stored]:
+    def _all_kept(self) -> Iterator[PackedMessage]:
         yield from self._kept
         left, position = self._left, self._next
         while left and self._fetch is not None:
@@ -208,7 +208,7 @@ class Parked:
             left -= len(rows)
             position = rows[-1].position + 1
 
-    def _all_spilled(self) -> Iterator[Stored]:
+    def _all_spilled(self) -> Iterator[PackedMessage]:
         yield from self._spilled
         for spill, block in self._blocks:
             with suppress(*UNREADABLE):

@@ -12,11 +12,11 @@ import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from amqproxy.broker.queues.paged_messages import Place
-from amqproxy.broker.work import Job, Work
+from amqproxy.broker.queues.paged_messages import PageStore
+from amqproxy.broker.work import Job, WorkQueue
 
 if TYPE_CHECKING:
-    from amqproxy.broker.connection.unacked import Unacked
+    from amqproxy.broker.connection.unacked import UnackedDeliveries
     from amqproxy.broker.queues.queue import Queue
     from amqproxy.broker.vhost import VirtualHost
 
@@ -42,13 +42,13 @@ class Paging:
     def __init__(
         self,
         limit: int | None,
-        later: Work,
+        later: WorkQueue,
         vhosts: Callable[[], Iterable[VirtualHost]],
         failed: Callable[[bool, float], None] = lambda has_failed, now: None,
-        unacked: Callable[[], Iterable[Unacked]] = lambda: (),
+        unacked: Callable[[], Iterable[UnackedDeliveries]] = lambda: (),
     ) -> None:
         self.threshold = math.inf if limit is None else limit * SHARE
-        self.place: Place | None = None
+        self.place: PageStore | None = None
         self.relieved: Callable[[], None] = lambda: None
         self._later = later
         self._vhosts = vhosts
@@ -56,7 +56,7 @@ class Paging:
         self._unacked = unacked
         self._is_listing = False
         self._surplus = 0
-        self._holders: list[tuple[int, int, Queue | Unacked]] = []
+        self._holders: list[tuple[int, int, Queue | UnackedDeliveries]] = []
 
     @property
     def is_due(self) -> bool:
@@ -92,7 +92,7 @@ class Paging:
         finally:
             self._is_listing = False
 
-    def _list(self, holders: Iterable[Queue | Unacked]) -> Job:
+    def _list(self, holders: Iterable[Queue | UnackedDeliveries]) -> Job:
         quantum = self._later.quantum
         for each in holders:
             size = each.octets_in_memory

@@ -26,7 +26,7 @@ class Policy(NamedTuple):
         return self.apply_to in ("all", kind) and self.pattern.fits(name)
 
 
-class Effect(NamedTuple):
+class EffectivePolicy(NamedTuple):
     """What holds for one queue or exchange: the settings, and the names of the two policies they come from."""
 
     definition: Mapping[str, Any]
@@ -34,7 +34,7 @@ class Effect(NamedTuple):
     operator_policy: str | None
 
 
-NO_EFFECT = Effect({}, None, None)
+NO_EFFECT = EffectivePolicy({}, None, None)
 
 
 def make_policy(
@@ -69,7 +69,7 @@ def make_policy(
     return Policy(name, compiled, dict(definition), priority, apply_to)
 
 
-def effect(kind: str, name: str, policies: Iterable[Policy], operator_policies: Iterable[Policy]) -> Effect:
+def effect(kind: str, name: str, policies: Iterable[Policy], operator_policies: Iterable[Policy]) -> EffectivePolicy:
     """What the policies make of one queue or exchange: the lower of two numbers, else the operator's word."""
     policy = _highest(kind, name, policies)
     operator = _highest(kind, name, operator_policies)
@@ -78,7 +78,7 @@ def effect(kind: str, name: str, policies: Iterable[Policy], operator_policies: 
     definition = dict(policy.definition) if policy else {}
     for key, value in operator.definition.items() if operator else ():
         definition[key] = min(value, definition.get(key, value)) if key in LOWER_WINS else value
-    return Effect(definition, policy and policy.name, operator and operator.name)
+    return EffectivePolicy(definition, policy and policy.name, operator and operator.name)
 
 
 def effective_arguments(arguments: Mapping[str, Any], definition: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 # What C sees of `queue`. Its subclasses are plain Python, and override what they like of this.
 
-from amqproxy.broker.queues.backlog cimport Backlog, Entry
+from amqproxy.broker.queues.backlog cimport Backlog, QueueEntry
 from amqproxy.broker.message cimport Message
 
 
@@ -10,7 +10,7 @@ from amqproxy.broker.work cimport Quantum
 cdef class Queue
 
 from amqproxy.broker.queues.consumer cimport Consumer
-from amqproxy.broker.queues.round_robin cimport Turns
+from amqproxy.broker.queues.round_robin cimport RoundRobin
 
 cdef double _NEVER
 cdef long long _UNLIMITED
@@ -37,7 +37,7 @@ cdef class Queue:
     cdef public object _owner
     cdef public Quantum _quantum
     cdef public object _ttl
-    cdef public Turns _turns
+    cdef public RoundRobin _turns
     cdef public double _used_at
     cdef public object arguments
     cdef public bint auto_delete
@@ -51,11 +51,11 @@ cdef class Queue:
     cdef public long long unacked
 
     cpdef bint publish(self, Message message, double now) except -1
-    cpdef Entry _take(self)
-    cpdef ack(self, list[Entry] entries, double now)
-    cpdef _acked(self, list[Entry] entries)
+    cpdef QueueEntry _take(self)
+    cpdef ack(self, list[QueueEntry] entries, double now)
+    cpdef _acked(self, list[QueueEntry] entries)
     cpdef bint expire(self, double now) except -1
-    cpdef _release(self, Entry entry)
+    cpdef _release(self, QueueEntry entry)
     cpdef pump(self, double now)
-    cpdef _hand_out(self, Entry entry, Consumer consumer, double now)
-    cpdef hold(self, Entry entry, Consumer consumer)
+    cpdef _hand_out(self, QueueEntry entry, Consumer consumer, double now)
+    cpdef hold(self, QueueEntry entry, Consumer consumer)

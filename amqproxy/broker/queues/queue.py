@@ -1,7 +1,7 @@
-"""One queue: messages in their order, and the consumers that they are handed to in turn.
+"""One queue: its messages in order, and the consumers that they are delivered to in turn.
 
-What happens to a message that is not wanted (dead-lettering) and what a name means are the virtual host's business; it
-is told through `Owner`. Publishing, delivering and settling are on the way of every message, so it is kept lean.
+Dead-lettering and the resolution of names are the virtual host's part; the queue notifies it through `QueueObserver`.
+Every message passes through publishing, delivering and settling, so this code is kept lean.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker.message import Message
 from amqproxy.broker.outcomes import ACK, GIVE_BACK, REJECT, REQUEUE
 from amqproxy.broker.prefetch import UNLIMITED
-from amqproxy.broker.queues.backlog import FLAGS, HAS_EXPIRATION, HAS_PRIORITY, NEVER, Backlog, Entry
+from amqproxy.broker.queues.backlog import FLAGS, HAS_EXPIRATION, HAS_PRIORITY, NEVER, Backlog, QueueEntry
 from amqproxy.broker.queues.consumer import Consumer
-from amqproxy.broker.queues.durable_backlog import KeptBacklog
+from amqproxy.broker.queues.durable_backlog import DurableBacklog
 from amqproxy.broker.queues.paged_bodies import whole
-from amqproxy.broker.queues.paged_messages import MESSAGE_COST, UNREADABLE, Place
-from amqproxy.broker.queues.policies import NO_EFFECT, Effect, effective_arguments
-from amqproxy.broker.queues.queue_arguments import Settings
-from amqproxy.broker.queues.queue_storage import Keeper
-from amqproxy.broker.queues.round_robin import SingleTurn, Turns
-from amqproxy.broker.work import Work
+from amqproxy.broker.queues.paged_messages import MESSAGE_COST, UNREADABLE, PageStore
+from amqproxy.broker.queues.policies import NO_EFFECT, EffectivePolicy, effective_arguments
+from amqproxy.broker.queues.queue_arguments import QueueSettings
+from amqproxy.broker.queues.queue_storage import QueueStorage
+from amqproxy.broker.queues.round_robin import RoundRobin, SingleActiveConsumer
+from amqproxy.broker.work import WorkQueue
 
 if TYPE_CHECKING:
-    from amqproxy.broker.connection.client_connection import Link
-    from amqproxy.broker.queues.at_least_once import Letter
+    from amqproxy.broker.connection.client_connection import ClientConnection
+    from amqproxy.broker.queues.at_least_once import DeadLetter
 
 try:
     import cython
@@ -48,14 +48,14 @@ _HAS_EXPIRATION = HAS_EXPIRATION
 _HAS_PRIORITY = HAS_PRIORITY
 
 
-class Owner(Protocol):
+class QueueObserver(Protocol):
     """What a queue tells its virtual host."""
 
     name: str
-    work: Work
+    work: WorkQueue
 
     def dead_letter(
-        self, queue: Queue, message: Message, reason: str, now: float, letter: Letter | None = None
+        self, queue: Queue, message: Message, reason: str, now: float, letter: DeadLetter | None = None
     ) -> None:
         """The queue has no more use for a message, for the reason that x-death will name.
 
@@ -126,15 +126,15 @@ class Queue:
     def __init__(
         self,
         name: str,
-        owner: Owner,
+        owner: QueueObserver,
         *,
         durable: bool = False,
         auto_delete: bool = False,
-        exclusive_to: Link | None = None,
+        exclusive_to: ClientConnection | None = None,
         arguments: Table,
         now: float = 0.0,
-        keeper: Keeper | None = None,
-        effect: Effect = NO_EFFECT,
+        keeper: QueueStorage | None = None,
+        effect: EffectivePolicy = NO_EFFECT,
     ) -> None:
         self.name = name
         self.durable = durable
@@ -156,21 +156,21 @@ class Queue:
         self._lanes: list[tuple[int, Backlog]] = [(each, self._new_backlog(each)) for each in priorities]
         self._count = sum(len(lane) for _, lane in self._lanes)
         is_single = arguments.get("x-single-active-consumer", False)
-        self._turns = SingleTurn() if is_single else Turns()
+        self._turns = SingleActiveConsumer() if is_single else RoundRobin()
         self._exclusive: Consumer | None = None
         self._is_pumping = self._is_listed = self._is_late = False
         self._holds = 0
         self._is_timed = self._count > 0
         self._looked_at = NEVER
         self._used_at = now
-        self._follow(Settings.of(effective_arguments(arguments, effect.definition)))
+        self._follow(QueueSettings.of(effective_arguments(arguments, effect.definition)))
         self._look_ahead()
 
     def _new_backlog(self, priority: int) -> Backlog:
         if self._keeper is None:
             return Backlog(self._lost)
         lane = self._keeper.lane(self._owner.name, self.name, priority)
-        return KeptBacklog(lane, self._keeper.fetch, self._lost)
+        return DurableBacklog(lane, self._keeper.fetch, self._lost)
 
     def _lost(self, messages: int, octets: int) -> None:
         """Some of what waits on the disk cannot be read any more: it costs itself, and not the queue."""
@@ -178,7 +178,7 @@ class Queue:
         self.octets = max(0, self.octets - octets) if self._count else 0
         self._owner.failed(self, "messages lost", LookupError("they cannot be read back"), count=messages)
 
-    def apply(self, settings: Settings, now: float) -> None:
+    def apply(self, settings: QueueSettings, now: float) -> None:
         """Let other settings hold; what is over a limit now goes at once."""
         self._follow(settings)
         if self._is_dropping and not self._holds:
@@ -189,7 +189,7 @@ class Queue:
         """All is there that was there before a restart, and so where its dead letters go: it can begin."""
         self._settle_down(now)
 
-    def _follow(self, settings: Settings) -> None:
+    def _follow(self, settings: QueueSettings) -> None:
         self.settings = settings
         self._ttl = settings.message_ttl
         self._max_length = UNLIMITED if settings.max_length is None else settings.max_length
@@ -243,12 +243,12 @@ class Queue:
             self._look_ahead()
         return True
 
-    def get(self, now: float) -> Entry | None:
+    def get(self, now: float) -> QueueEntry | None:
         """Take the first ready message out. `ProtocolError` when this type of queue cannot be asked."""
         self._used_at = now
         if self._is_timed:
             self.expire(now)
-        entry: Entry | None = None
+        entry: QueueEntry | None = None
         while self._count and entry is None:
             entry = self._take()
         if entry is not None:
@@ -267,7 +267,7 @@ class Queue:
         self._is_timed = False
         return count
 
-    def _take(self) -> Entry | None:
+    def _take(self) -> QueueEntry | None:
         """The first ready message; there must be one. None where it could not be read, and is lost."""
         lane: Backlog = self._lanes[0][1]
         if len(self._lanes) > 1:
@@ -300,28 +300,28 @@ class Queue:
 
     # --- settling: what was handed out is done with, or is not
 
-    def ack(self, entries: list[Entry], now: float) -> None:
+    def ack(self, entries: list[QueueEntry], now: float) -> None:
         """What these were is done."""
         self._acked(entries)
         if self._count:
             self.pump(now)
 
-    def reject(self, entries: Iterable[Entry], now: float) -> None:
+    def reject(self, entries: Iterable[QueueEntry], now: float) -> None:
         """Whoever had these does not want them, nor anybody else to have them."""
         self._rejected(entries, now)
         self.pump(now)
 
-    def requeue(self, entries: Iterable[Entry], now: float) -> None:
+    def requeue(self, entries: Iterable[QueueEntry], now: float) -> None:
         """Put messages back to their places, to be handed out again as redelivered."""
         self._requeued(entries, now)
         self._settle_down(now)
 
-    def give_back(self, entries: Iterable[Entry], now: float) -> None:
+    def give_back(self, entries: Iterable[QueueEntry], now: float) -> None:
         """Put back what a channel held when it went."""
         self._given_back(entries, now)
         self._settle_down(now)
 
-    def settling(self, entries: list[Entry], outcome: str, now: float) -> Generator[None, float, float]:
+    def settling(self, entries: list[QueueEntry], outcome: str, now: float) -> Generator[None, float, float]:
         """The same in steps, for any number of messages: the list is used up. Returns the time it ends at.
 
         What comes back is back as a whole before any of it, or of what came later, is handed out: whoever lets it come
@@ -363,37 +363,37 @@ class Queue:
         self._holds -= 1
         self._settle_down(now)
 
-    def _acked(self, entries: list[Entry]) -> None:
-        entry: Entry
+    def _acked(self, entries: list[QueueEntry]) -> None:
+        entry: QueueEntry
         for entry in entries:
             self._release(entry)
             if self._keeper is not None:
                 self.forget(entry)
 
-    def _rejected(self, entries: Iterable[Entry], now: float) -> None:
+    def _rejected(self, entries: Iterable[QueueEntry], now: float) -> None:
         for entry in entries:
             self._release(entry)
             if not self.is_deleted:
                 self._let_go(entry, "rejected", now)
 
-    def _requeued(self, entries: Iterable[Entry], now: float) -> None:
+    def _requeued(self, entries: Iterable[QueueEntry], now: float) -> None:
         for entry in entries:
             self._release(entry)
             if not self.is_deleted:
                 entry.is_redelivered = True
                 self._put_back(entry)
 
-    def _given_back(self, entries: Iterable[Entry], now: float) -> None:
+    def _given_back(self, entries: Iterable[QueueEntry], now: float) -> None:
         self._requeued(entries, now)
 
-    def forget(self, entry: Entry, *, is_used: bool = True) -> None:
+    def forget(self, entry: QueueEntry, *, is_used: bool = True) -> None:
         """Nobody will settle this, or somebody has: it will not come back, or not here."""
         if self._keeper is not None and not self.is_deleted:
             message = entry.message
             lane = self._lane(message, message.header[_FLAGS]) if self._max_priority else self._lanes[0][1]
             lane.done(entry, is_used=is_used)
 
-    def _let_go(self, entry: Entry, reason: str, now: float) -> None:
+    def _let_go(self, entry: QueueEntry, reason: str, now: float) -> None:
         """There is no more use for this here, for a reason that x-death will name."""
         self._quantum.left -= _LETTING_GO
         self._quantum.hasten()
@@ -405,11 +405,11 @@ class Queue:
             return
         self._owner.dead_letter(self, message, reason, now)
 
-    def letter_sent(self, letter: Letter, has_arrived: bool, now: float) -> None:
+    def letter_sent(self, letter: DeadLetter, has_arrived: bool, now: float) -> None:
         """A dead letter that the queue keeps until it has arrived was sent: has it?"""
         raise NotImplementedError
 
-    def _put_back(self, entry: Entry) -> None:
+    def _put_back(self, entry: QueueEntry) -> None:
         message = entry.message
         lane = self._lane(message, message.header[_FLAGS]) if self._max_priority else self._lanes[0][1]
         lane.put_back(entry)
@@ -454,7 +454,7 @@ class Queue:
             self._settle_further(now)
         return False  # it is in line again, if there is more
 
-    def _release(self, entry: Entry) -> None:
+    def _release(self, entry: QueueEntry) -> None:
         """Whoever held a message holds it no more."""
         self.unacked -= 1
         consumer = entry.consumer
@@ -470,13 +470,13 @@ class Queue:
     def check_consumer(self, *, exclusive: bool, no_ack: bool, prefetch: int, is_limited: bool) -> None:
         """`ProtocolError` for a consumer that cannot be; `is_limited` is whether its channel has a global prefetch."""
         is_taken = self._exclusive is not None or (exclusive and self.consumers)
-        if is_taken or (exclusive and isinstance(self._turns, SingleTurn)):
+        if is_taken or (exclusive and isinstance(self._turns, SingleActiveConsumer)):
             raise AccessRefused(f"{self} in exclusive use")
 
     @property
     def active_consumer(self) -> Consumer | None:
         """Who gets everything, where only one does."""
-        return self._turns.active if isinstance(self._turns, SingleTurn) else None
+        return self._turns.active if isinstance(self._turns, SingleActiveConsumer) else None
 
     def subscribe(self, consumer: Consumer, now: float) -> None:
         """Add a consumer. It is handed nothing before the next `pump`."""
@@ -539,14 +539,14 @@ class Queue:
         if self._is_timed:
             self._look_ahead()
 
-    def _hand_out(self, entry: Entry, consumer: Consumer, now: float) -> None:
+    def _hand_out(self, entry: QueueEntry, consumer: Consumer, now: float) -> None:
         if not consumer.no_ack:
             self.hold(entry, consumer)
         consumer.deliveries.deliver(consumer, entry, now)
         if self._keeper is not None and consumer.no_ack:
             self.forget(entry)
 
-    def hold(self, entry: Entry, consumer: Consumer | None) -> None:
+    def hold(self, entry: QueueEntry, consumer: Consumer | None) -> None:
         """Note that somebody has a message until it is settled; nobody in particular for basic.get."""
         self.unacked += 1
         entry.consumer = consumer  # and whoever had it before has it no more
@@ -653,7 +653,7 @@ class Queue:
         """What the ready messages cost in memory, by and large."""
         return self.octets + self._count * MESSAGE_COST - sum(lane.octets_away for _, lane in self._lanes)
 
-    def park(self, spill: Place, most: int) -> int:
+    def park(self, spill: PageStore, most: int) -> int:
         """Let messages wait on the disk, those of the lowest priority first; how many octets, about `most`, that
         gives back. `OSError` when the disk does not take them.
         """

@@ -68,7 +68,7 @@ CONSUMER_ARGUMENTS = {
 }
 
 
-class Settings(NamedTuple):
+class QueueSettings(NamedTuple):
     """What a queue's arguments and its policy come to. Times are in seconds; None is no limit."""
 
     message_ttl: float | None = None
@@ -84,7 +84,7 @@ class Settings(NamedTuple):
     dead_letter_strategy: str = "at-most-once"
 
     @classmethod
-    def of(cls, arguments: Mapping[str, Any]) -> Settings:
+    def of(cls, arguments: Mapping[str, Any]) -> QueueSettings:
         """From the arguments of a queue, or from what its policy has made of them."""
 
         def number(name: str) -> int | None:

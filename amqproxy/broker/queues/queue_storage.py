@@ -11,7 +11,7 @@ Times = Callable[[int], Iterable[tuple[int, float]]]
 """The positions in a lane, by its number, and when each message expires: all of them, and so without the messages."""
 
 
-class Keeper:
+class QueueStorage:
     """A journal that the model writes, and how to read what an earlier one has left."""
 
     def __init__(self, journal: Journal, fetch: Fetch, times: Times = lambda lane: ()) -> None:

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from amqproxy.amqp091.errors import NotImplementedByServer, ResourceLocked
 from amqproxy.amqp091.wire import Field
 from amqproxy.broker.message import Message, header_with
-from amqproxy.broker.queues.at_least_once import Letter, Letters
-from amqproxy.broker.queues.backlog import NEVER, Backlog, Entry
-from amqproxy.broker.queues.durable_backlog import KeptBacklog
+from amqproxy.broker.queues.at_least_once import DeadLetter, PendingDeadLetters
+from amqproxy.broker.queues.backlog import NEVER, Backlog, QueueEntry
+from amqproxy.broker.queues.durable_backlog import DurableBacklog
 from amqproxy.broker.queues.paged_bodies import bring_back, put_away, whole
-from amqproxy.broker.queues.paged_messages import MESSAGE_COST, UNREADABLE, Fetch, Place
+from amqproxy.broker.queues.paged_messages import MESSAGE_COST, UNREADABLE, Fetch, PageStore
 from amqproxy.broker.queues.queue import LETTING_GO, Queue
-from amqproxy.broker.queues.round_robin import SingleTurn
+from amqproxy.broker.queues.round_robin import SingleActiveConsumer
 from amqproxy.broker.storage.journal import Lane
 from amqproxy.broker.work import Container, Job
 
 if TYPE_CHECKING:
     from amqproxy.broker.queues.consumer import Consumer
-    from amqproxy.broker.queues.queue_arguments import Settings
+    from amqproxy.broker.queues.queue_arguments import QueueSettings
 
 PREFETCH = 2000
 """What a consumer without a prefetch may hold."""
@@ -30,15 +30,15 @@ LOW_WATER = 0.8
 """The part of its limits that a queue which refused must come down to before it takes messages again."""
 
 
-class ReturnsFirst(Backlog):
+class RequeueFirst(Backlog):
     """What comes back waits in front of the rest, in the order it came back, or else behind the rest."""
 
     __slots__ = ("_again", "_behind")
 
     def __init__(self, on_lost: Callable[[int, int], None] = lambda messages, octets: None) -> None:
         super().__init__(on_lost)
-        self._again: deque[Entry] = deque()
-        self._behind: dict[int, Entry] = {}
+        self._again: deque[QueueEntry] = deque()
+        self._behind: dict[int, QueueEntry] = {}
 
     def __len__(self) -> int:
         return len(self._again) + super().__len__()
@@ -48,25 +48,25 @@ class ReturnsFirst(Backlog):
             yield whole(entry)
         yield from super().__iter__()
 
-    def put_back(self, entry: Entry) -> None:
+    def put_back(self, entry: QueueEntry) -> None:
         self._again.append(entry)
         if entry.away is not None:
             self._returned_away += entry.away.octets
 
-    def put_behind(self, entry: Entry) -> None:
+    def put_behind(self, entry: QueueEntry) -> None:
         """Let a message that was taken out wait behind all others. An error of `UNREADABLE` where its body is lost."""
         bring_back(entry)
         self.add(entry.message, entry.expires_at)
         self._behind[self._position + len(self._fresh)] = entry
 
-    def take(self, queue: Queue) -> Entry | None:
+    def take(self, queue: Queue) -> QueueEntry | None:
         if self._again:
             again = self._again.popleft()
             return again if again.away is None or self._restore(again) else None
         entry = super().take(queue)
         return self._behind.pop(entry.position, entry) if self._behind and entry is not None else entry
 
-    def _came_back(self) -> Iterable[Entry]:
+    def _came_back(self) -> Iterable[QueueEntry]:
         return self._again
 
     @property
@@ -82,7 +82,7 @@ class ReturnsFirst(Backlog):
         return [*super().discard(), self._again, self._behind]
 
 
-class KeptReturnsFirst(KeptBacklog):
+class DurableRequeueFirst(DurableBacklog):
     """The same, on the disk too, where all messages are, and where what has come back has its turn."""
 
     __slots__ = ("_again", "_behind", "_turn")
@@ -93,8 +93,8 @@ class KeptReturnsFirst(KeptBacklog):
         self, lane: Lane, fetch: Fetch, on_lost: Callable[[int, int], None] = lambda messages, octets: None
     ) -> None:
         super().__init__(lane, fetch, on_lost)
-        self._again: deque[Entry] = deque()
-        self._behind: dict[int, Entry] = {}
+        self._again: deque[QueueEntry] = deque()
+        self._behind: dict[int, QueueEntry] = {}
         self._turn = 0
 
     def __len__(self) -> int:
@@ -105,13 +105,13 @@ class KeptReturnsFirst(KeptBacklog):
             yield whole(entry)
         yield from super().__iter__()
 
-    def recover(self, queue: Queue) -> list[Entry]:
+    def recover(self, queue: Queue) -> list[QueueEntry]:
         """Take out what was out when an earlier broker ended, or had come back: those that had, in their order, first.
 
         Each has its count as if it were back now; it is yet to be put back.
         """
-        back: list[tuple[int, Entry]] = []
-        out: list[Entry] = []
+        back: list[tuple[int, QueueEntry]] = []
+        out: list[QueueEntry] = []
         while self._parked is not None:
             first = self._parked.first
             if first is None or first.position > self._redelivered_to:
@@ -127,7 +127,7 @@ class KeptReturnsFirst(KeptBacklog):
             entry.is_redelivered = True
         return [entry for _, entry in sorted(back, key=lambda each: each[0])] + out
 
-    def put_back(self, entry: Entry) -> None:
+    def put_back(self, entry: QueueEntry) -> None:
         self._again.append(entry)
         if entry.away is not None:
             self._returned_away += entry.away.octets
@@ -135,7 +135,7 @@ class KeptReturnsFirst(KeptBacklog):
         self._turn += 1
         self._lane.returned(entry.position, entry.delivery_count, self._turn)
 
-    def put_behind(self, entry: Entry) -> None:
+    def put_behind(self, entry: QueueEntry) -> None:
         bring_back(entry)
         self._lane.settled(entry.position, self._out.pop(entry.position), is_used=False)
         self.add(entry.message, entry.expires_at)
@@ -143,7 +143,7 @@ class KeptReturnsFirst(KeptBacklog):
         self._behind[entry.position] = entry
         self._lane.returned(entry.position, entry.delivery_count)
 
-    def take(self, queue: Queue) -> Entry | None:
+    def take(self, queue: Queue) -> QueueEntry | None:
         if self._again:
             again = self._again.popleft()
             if again.away is not None and not self._restore(again):
@@ -154,7 +154,7 @@ class KeptReturnsFirst(KeptBacklog):
         entry = super().take(queue)
         return self._behind.pop(entry.position, entry) if self._behind and entry is not None else entry
 
-    def _came_back(self) -> Iterable[Entry]:
+    def _came_back(self) -> Iterable[QueueEntry]:
         return self._again
 
     @property
@@ -170,25 +170,25 @@ class KeptReturnsFirst(KeptBacklog):
         return [*super().discard(), self._again, self._behind]
 
 
-class Quorum(Queue):
+class QuorumQueue(Queue):
     type: ClassVar[str] = "quorum"
     _successor_waits: ClassVar[bool] = False
     __slots__ = ("_is_full", "_keeps_letters", "_letters")
-    _lanes: list[tuple[int, ReturnsFirst | KeptReturnsFirst]]  # type: ignore[assignment]
+    _lanes: list[tuple[int, RequeueFirst | DurableRequeueFirst]]  # type: ignore[assignment]
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self._is_full = False
-        self._letters = Letters()
+        self._letters = PendingDeadLetters()
         self._keeps_letters = False
         super().__init__(*arguments, **options)
 
-    def _new_backlog(self, priority: int) -> ReturnsFirst | KeptReturnsFirst:
+    def _new_backlog(self, priority: int) -> RequeueFirst | DurableRequeueFirst:
         if self._keeper is None:
-            return ReturnsFirst(self._lost)
+            return RequeueFirst(self._lost)
         lane = self._keeper.lane(self._owner.name, self.name, priority)
-        return KeptReturnsFirst(lane, self._keeper.fetch, self._lost)
+        return DurableRequeueFirst(lane, self._keeper.fetch, self._lost)
 
-    def _follow(self, settings: Settings) -> None:
+    def _follow(self, settings: QueueSettings) -> None:
         if settings.overflow == "reject-publish-dlx":
             settings = settings._replace(overflow="drop-head")
         super()._follow(settings)
@@ -198,16 +198,16 @@ class Quorum(Queue):
 
     # --- letters that are kept until they have arrived
 
-    def _let_go(self, entry: Entry, reason: str, now: float) -> None:
+    def _let_go(self, entry: QueueEntry, reason: str, now: float) -> None:
         if not self._keeps_letters:
             super()._let_go(entry, reason, now)
             return
-        letter = Letter(entry, reason)
+        letter = DeadLetter(entry, reason)
         self._letters.add(letter)
         self._quantum.left -= LETTING_GO
         self._send(letter, now)
 
-    def _send(self, letter: Letter, now: float) -> None:
+    def _send(self, letter: DeadLetter, now: float) -> None:
         letter.attempts += 1
         try:
             message = whole(letter.entry)
@@ -217,7 +217,7 @@ class Quorum(Queue):
             return
         self._owner.dead_letter(self, message, letter.reason, now, letter)
 
-    def letter_sent(self, letter: Letter, has_arrived: bool, now: float) -> None:
+    def letter_sent(self, letter: DeadLetter, has_arrived: bool, now: float) -> None:
         if self.is_deleted:
             return
         if has_arrived:
@@ -262,7 +262,7 @@ class Quorum(Queue):
         letters = sum(MESSAGE_COST + len(letter.entry.message.body) for letter in self._letters)
         return super().octets_in_memory + letters
 
-    def park(self, spill: Place, most: int) -> int:
+    def park(self, spill: PageStore, most: int) -> int:
         freed = super().park(spill, most)
         if freed < most:
             entries = (letter.entry for letter in self._letters if letter.entry.away is None)
@@ -271,8 +271,8 @@ class Quorum(Queue):
 
     # --- what is different in a quorum queue
 
-    def get(self, now: float) -> Entry | None:
-        if isinstance(self._turns, SingleTurn):
+    def get(self, now: float) -> QueueEntry | None:
+        if isinstance(self._turns, SingleActiveConsumer):
             raise ResourceLocked(
                 f"cannot obtain access to locked {self}. basic.get operations are not supported by quorum queues "
                 "with single active consumer"
@@ -285,7 +285,7 @@ class Quorum(Queue):
     def recovered(self, now: float) -> None:
         """What was out when an earlier broker ended has come back once more, behind what had come back before."""
         for _, lane in self._lanes:
-            if isinstance(lane, KeptReturnsFirst):
+            if isinstance(lane, DurableRequeueFirst):
                 entries = lane.recover(self)
                 self._count -= len(entries)
                 self.octets -= sum(len(entry.message.body) for entry in entries)
@@ -293,21 +293,21 @@ class Quorum(Queue):
                     self._come_back(entry, now)
         super().recovered(now)
 
-    def _requeued(self, entries: Iterable[Entry], now: float) -> None:
+    def _requeued(self, entries: Iterable[QueueEntry], now: float) -> None:
         """Without a delivery limit messages go behind all others, with one before them."""
         self._return(entries, now, is_behind=self.settings.delivery_limit is None)
 
-    def _given_back(self, entries: Iterable[Entry], now: float) -> None:
+    def _given_back(self, entries: Iterable[QueueEntry], now: float) -> None:
         self._return(entries, now, is_behind=False)
 
-    def _return(self, entries: Iterable[Entry], now: float, *, is_behind: bool) -> None:
+    def _return(self, entries: Iterable[QueueEntry], now: float, *, is_behind: bool) -> None:
         for entry in entries:
             self._release(entry)
             if not self.is_deleted:
                 entry.delivery_count += 1
                 self._come_back(entry, now, is_behind=is_behind)
 
-    def _come_back(self, entry: Entry, now: float, *, is_behind: bool = False) -> None:
+    def _come_back(self, entry: QueueEntry, now: float, *, is_behind: bool = False) -> None:
         limit = self.settings.delivery_limit
         if limit is not None and entry.delivery_count > limit:
             self._let_go(entry, "delivery_limit", now)
@@ -318,7 +318,7 @@ class Quorum(Queue):
         else:
             self._put_back(entry)
 
-    def _put_behind(self, entry: Entry) -> None:
+    def _put_behind(self, entry: QueueEntry) -> None:
         try:
             self._lanes[0][1].put_behind(entry)
         except UNREADABLE as error:
@@ -338,12 +338,12 @@ class Quorum(Queue):
             consumer.prefetch = min(consumer.prefetch, PREFETCH)
         super().subscribe(consumer, now)
 
-    def _hand_out(self, entry: Entry, consumer: Consumer, now: float) -> None:
+    def _hand_out(self, entry: QueueEntry, consumer: Consumer, now: float) -> None:
         if entry.delivery_count:
             self._count_delivery(entry)
         super()._hand_out(entry, consumer, now)
 
-    def _count_delivery(self, entry: Entry) -> None:
+    def _count_delivery(self, entry: QueueEntry) -> None:
         entry.header = header_with(entry.message, Field("x-delivery-count", "l", entry.delivery_count))
 
     def _refuses(self, message: Message, now: float) -> bool:

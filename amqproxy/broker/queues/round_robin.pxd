@@ -3,7 +3,7 @@
 from amqproxy.broker.queues.consumer cimport Consumer
 
 
-cdef class Turns:
+cdef class RoundRobin:
     cdef list _lines
 
     cpdef add(self, Consumer consumer)
@@ -12,7 +12,7 @@ cdef class Turns:
     cpdef Consumer next(self)
 
 
-cdef class SingleTurn(Turns):
+cdef class SingleActiveConsumer(RoundRobin):
     cdef public Consumer active
     cdef Consumer _predecessor
     cdef dict _waiting

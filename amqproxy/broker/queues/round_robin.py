@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from amqproxy.broker.queues.consumer import Consumer
 
 
-class Turns:
+class RoundRobin:
     """Those of the highest priority that can take, each in turn.
 
     A consumer that is found unable to take is left out, as `is_blocked`, until it is put back by `add`.
@@ -59,7 +59,7 @@ class Turns:
         return None
 
 
-class SingleTurn(Turns):
+class SingleActiveConsumer(RoundRobin):
     """One consumer gets everything; when it goes, the next by priority, then by age. x-single-active-consumer.
 
     As in RabbitMQ, where a consumer goes that has not settled all it was handed, the next one waits: until all of it is

@@ -11,12 +11,12 @@ from amqproxy.amqp091.wire import Field, Table
 from amqproxy.broker.arguments import field
 from amqproxy.broker.message import Message, header_with
 from amqproxy.broker.outcomes import ACK, GIVE_BACK
-from amqproxy.broker.queues.backlog import NEVER, Entry
-from amqproxy.broker.queues.paged_messages import Place
-from amqproxy.broker.queues.queue import Owner, Queue
-from amqproxy.broker.queues.queue_arguments import Settings, interval
-from amqproxy.broker.queues.queue_storage import Keeper
-from amqproxy.broker.queues.stream_log import Run, StreamLog
+from amqproxy.broker.queues.backlog import NEVER, QueueEntry
+from amqproxy.broker.queues.paged_messages import PageStore
+from amqproxy.broker.queues.queue import Queue, QueueObserver
+from amqproxy.broker.queues.queue_arguments import QueueSettings, interval
+from amqproxy.broker.queues.queue_storage import QueueStorage
+from amqproxy.broker.queues.stream_log import MessageRun, StreamLog
 from amqproxy.broker.storage.definition_records import DurableSegment
 from amqproxy.broker.storage.packing import DAMAGED
 
@@ -27,7 +27,7 @@ LEAST_READ = 32
 """Messages that are worth one reading of the disk, even for a consumer that takes fewer at a time."""
 
 
-class Segment:
+class StreamSegment:
     """A part of the log that goes as a whole: its first offset, and the octets of its bodies."""
 
     __slots__ = ("first", "last_time", "octets")
@@ -39,7 +39,7 @@ class Segment:
         """When its last message came; known once there is another segment."""
 
 
-class Stream(Queue):
+class StreamQueue(Queue):
     """Reading takes nothing away. Whole segments go, from the oldest, when a new one begins and the limits say so.
 
     As in RabbitMQ, what came together is a chunk, and a consumer that may be sent any of it is sent all of it: so it
@@ -50,11 +50,11 @@ class Stream(Queue):
     takes_back: ClassVar[bool] = False
     __slots__ = ("_chunks", "_log", "_places", "_segments", "_writer")
 
-    def __init__(self, name: str, owner: Owner, *, keeper: Keeper | None = None, **options: Any) -> None:
+    def __init__(self, name: str, owner: QueueObserver, *, keeper: QueueStorage | None = None, **options: Any) -> None:
         self._writer = keeper.journal if keeper is not None else None
         lane = keeper.lane(owner.name, name, 0) if keeper is not None else None
         self._log = StreamLog(lane, keeper.fetch if keeper is not None else None)
-        self._segments = [Segment(self._log.first, lane.octets if lane is not None else 0)]
+        self._segments = [StreamSegment(self._log.first, lane.octets if lane is not None else 0)]
         self._places: dict[Consumer, int] = {}
         self._chunks: dict[Consumer, float] = {}
         super().__init__(name, owner, keeper=None, **options)
@@ -80,7 +80,7 @@ class Stream(Queue):
     def __iter__(self) -> Iterator[Message]:
         return iter(self._log)
 
-    def apply(self, settings: Settings, now: float) -> None:
+    def apply(self, settings: QueueSettings, now: float) -> None:
         super().apply(settings, now)
         self._retain(now)
 
@@ -96,10 +96,10 @@ class Stream(Queue):
             self._feed(consumer, now)
         return True
 
-    def _new_segment(self) -> Segment:
+    def _new_segment(self) -> StreamSegment:
         ended = self._segments[-1]
         ended.last_time = self._log.last_time
-        new = Segment(self._log.next)
+        new = StreamSegment(self._log.next)
         self._segments.append(new)
         if self._writer is not None:
             self._writer.remember(self._durable(ended, new.first))
@@ -122,7 +122,7 @@ class Stream(Queue):
             del self._segments[:dropped]
             self._log.trim(self._segments[0].first, self.octets)
 
-    def get(self, now: float) -> Entry | None:
+    def get(self, now: float) -> QueueEntry | None:
         raise NotImplementedByServer(f"basic.get not supported by stream queues {self}")
 
     def purge(self) -> int:
@@ -133,7 +133,7 @@ class Stream(Queue):
     def recovered(self, now: float) -> None:
         self._retain(now)
 
-    def _durable(self, segment: Segment, end: int) -> DurableSegment:
+    def _durable(self, segment: StreamSegment, end: int) -> DurableSegment:
         return DurableSegment(
             vhost=self._owner.name,
             stream=self.name,
@@ -150,7 +150,7 @@ class Stream(Queue):
     def recover(self, found: DurableSegment) -> None:
         """Know a segment from before again. They must come in their order."""
         last = self._segments[-1]
-        ended, last = Segment(found.first, found.octets), Segment(found.end, last.octets - found.octets)
+        ended, last = StreamSegment(found.first, found.octets), StreamSegment(found.end, last.octets - found.octets)
         ended.last_time = found.last_time
         self._segments[-1:] = [ended, last]
 
@@ -158,7 +158,7 @@ class Stream(Queue):
     def octets_in_memory(self) -> int:
         return self._log.octets_in_memory
 
-    def park(self, spill: Place, most: int) -> int:
+    def park(self, spill: PageStore, most: int) -> int:
         return self._log.park(spill, most)
 
     def discard(self) -> None:
@@ -168,7 +168,7 @@ class Stream(Queue):
 
     # --- settling: it gives room for more, and that is all
 
-    def ack(self, entries: list[Entry], now: float) -> None:
+    def ack(self, entries: list[QueueEntry], now: float) -> None:
         consumers: dict[Consumer, None] = {}
         for entry in entries:
             self._release(entry)
@@ -177,18 +177,18 @@ class Stream(Queue):
         for consumer in consumers:
             self._wake(consumer, now)
 
-    def reject(self, entries: Iterable[Entry], now: float) -> None:
+    def reject(self, entries: Iterable[QueueEntry], now: float) -> None:
         self.give_back(entries, now)
         raise self._refusal()
 
-    def requeue(self, entries: Iterable[Entry], now: float) -> None:
+    def requeue(self, entries: Iterable[QueueEntry], now: float) -> None:
         self.reject(entries, now)
 
-    def give_back(self, entries: Iterable[Entry], now: float) -> None:
+    def give_back(self, entries: Iterable[QueueEntry], now: float) -> None:
         for entry in entries:
             self._release(entry)
 
-    def settling(self, entries: list[Entry], outcome: str, now: float) -> Generator[None, float, float]:
+    def settling(self, entries: list[QueueEntry], outcome: str, now: float) -> Generator[None, float, float]:
         consumers: dict[Consumer | None, None] = {}
         quantum = self._quantum
         while entries:
@@ -215,7 +215,7 @@ class Stream(Queue):
     def _refusal(self) -> NotImplementedByServer:
         return NotImplementedByServer(f"basic.nack and basic.reject not supported by stream queues {self}")
 
-    def _release(self, entry: Entry) -> None:
+    def _release(self, entry: QueueEntry) -> None:
         self.unacked -= 1
         if entry.consumer is not None:
             entry.consumer.unacked -= 1
@@ -267,7 +267,7 @@ class Stream(Queue):
     def _feed_from(self, offset: int, consumer: Consumer, now: float) -> None:
         log, quantum = self._log, self._quantum
         chunk = self._chunks.get(consumer)
-        run: Run | None = None
+        run: MessageRun | None = None
         while offset < log.next:
             if not consumer.deliveries.takes(consumer):
                 consumer.is_blocked = True
@@ -284,7 +284,7 @@ class Stream(Queue):
                     consumer.is_blocked = True
                     break
                 self._chunks[consumer] = chunk = time
-            entry = Entry(self, message, offset, NEVER)
+            entry = QueueEntry(self, message, offset, NEVER)
             entry.header = header_with(entry.message, Field("x-stream-offset", "l", offset))
             offset += 1
             self._places[consumer] = offset

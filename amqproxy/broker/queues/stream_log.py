@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Iterator
 
 from amqproxy.broker.message import Message
-from amqproxy.broker.queues.paged_messages import MESSAGE_COST, READ_AHEAD, UNREADABLE, Fetch, Place
+from amqproxy.broker.queues.paged_messages import MESSAGE_COST, READ_AHEAD, UNREADABLE, Fetch, PageStore
 from amqproxy.broker.storage.journal import Lane
-from amqproxy.broker.storage.packing import DAMAGED, Stored
-from amqproxy.broker.storage.page_file import Block
+from amqproxy.broker.storage.packing import DAMAGED, PackedMessage
+from amqproxy.broker.storage.page_file import PageBlock
 
 RUN_MESSAGES = 1024
 RUN_OCTETS = 256 * 1024
@@ -27,7 +27,7 @@ RUNS_READ = 16
 """Runs of messages that were read back last, and are kept for other readers."""
 
 
-class Run:
+class MessageRun:
     """Successive messages in memory, and when they came. `batch` is the journal's that has the last of them."""
 
     __slots__ = ("batch", "first", "messages", "octets", "times")
@@ -63,10 +63,10 @@ class StreamLog:
         self.next = 0 if lane is None else lane.last
         self.first = self.next if lane is None else self.next - lane.messages
         self._last_time: float | None = None
-        self._away: list[tuple[Block, Place]] = []
-        self._tail: deque[Run] = deque((Run(self.next),))
+        self._away: list[tuple[PageBlock, PageStore]] = []
+        self._tail: deque[MessageRun] = deque((MessageRun(self.next),))
         self._tail_octets = 0
-        self._read: deque[Run] = deque(maxlen=RUNS_READ)
+        self._read: deque[MessageRun] = deque(maxlen=RUNS_READ)
 
     def __iter__(self) -> Iterator[Message]:
         offset = self.first
@@ -91,7 +91,7 @@ class StreamLog:
         self._last_time = now
         run = self._tail[-1]
         if run.octets >= RUN_OCTETS or len(run.messages) >= RUN_MESSAGES:
-            run = Run(self.next)
+            run = MessageRun(self.next)
             self._tail.append(run)
             if self._lane is not None and self._tail_octets > TAIL_OCTETS:
                 self._forget_what_is_kept(TAIL_OCTETS)
@@ -129,7 +129,7 @@ class StreamLog:
     def octets_in_memory(self) -> int:
         return self._tail_octets + sum(run.octets for run in self._read)
 
-    def park(self, spill: Place, most: int) -> int:
+    def park(self, spill: PageStore, most: int) -> int:
         """Let the older messages be on the disk alone; how many octets of memory, about `most`, that gives back.
 
         `OSError` when the disk does not take them.
@@ -141,7 +141,7 @@ class StreamLog:
         while self._lane is None and len(self._tail) > 1 and before - self.octets_in_memory < most:
             run = self._tail[0]
             times = zip(run.times, run.messages, strict=True)
-            rows = [Stored(run.first + place, time, 0, message) for place, (time, message) in enumerate(times)]
+            rows = [PackedMessage(run.first + place, time, 0, message) for place, (time, message) in enumerate(times)]
             self._away.append((spill.put(rows), spill))
             self._tail.popleft()
             self._tail_octets -= run.octets
@@ -159,7 +159,7 @@ class StreamLog:
 
     # --- reading
 
-    def run(self, offset: int, most: int = READ_AHEAD) -> Run:
+    def run(self, offset: int, most: int = READ_AHEAD) -> MessageRun:
         """Messages among which is the one at an offset; `most` is how many are of use. The offset must be there."""
         found = self._in_memory(offset)
         if found is None:
@@ -176,15 +176,15 @@ class StreamLog:
         """From an offset on, the first one of what came at that time or later."""
         return first + bisect_left(range(first, self.next), when, key=self.time)
 
-    def _in_memory(self, offset: int) -> Run | None:
+    def _in_memory(self, offset: int) -> MessageRun | None:
         if offset >= self._tail[0].first:
             return self._tail[bisect_right(self._tail, offset, key=lambda run: run.first) - 1]
         return next((run for run in self._read if run.first <= offset < run.end), None)
 
-    def _read_back(self, offset: int, most: int) -> Run:
+    def _read_back(self, offset: int, most: int) -> MessageRun:
         if self._lane is None:
             block, spill = self._away[bisect_right(self._away, offset, key=lambda each: each[0].first) - 1]
-            run = Run(block.first)
+            run = MessageRun(block.first)
             try:
                 rows = spill.read(block)
             except UNREADABLE:
@@ -192,7 +192,7 @@ class StreamLog:
                 return run
         else:
             assert self._fetch is not None
-            run = Run(offset)
+            run = MessageRun(offset)
             rows = list(self._fetch(self._lane.number, offset + 1, min(most, READ_AHEAD)))
         for row in rows:
             self._fill(run, row.position - self._shift, row.expires_at)
@@ -206,7 +206,7 @@ class StreamLog:
         """What a row's position is beyond its offset."""
         return 0 if self._lane is None else 1
 
-    def _fill(self, run: Run, end: int, time: float) -> None:
+    def _fill(self, run: MessageRun, end: int, time: float) -> None:
         """What is missing is damaged, so that all else stays at its offset."""
         while run.end < end:
             run.add(DAMAGED, time)

@@ -29,7 +29,7 @@ class ConnectionLog:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._windows: dict[str, _Window] = {}
+        self._windows: dict[str, _AddressWindow] = {}
         self._has_more = trio.Event()
 
     def write(self, level: str, event: str, address: str, **fields: Any) -> None:
@@ -45,7 +45,7 @@ class ConnectionLog:
         window = self._windows.get(address)
         if window is None or self._now() >= window.until:
             self._end(address, window)
-            window = self._windows[address] = _Window(self._now() + INTERVAL)
+            window = self._windows[address] = _AddressWindow(self._now() + INTERVAL)
         window.count += 1
         if window.count <= MOST_LINES:
             return True
@@ -60,7 +60,7 @@ class ConnectionLog:
                 self._end(address, window)
                 del self._windows[address]
 
-    def _end(self, address: str, window: _Window | None) -> None:
+    def _end(self, address: str, window: _AddressWindow | None) -> None:
         if window is not None and window.count > MOST_LINES:
             logger().warning("more lines about connections", address=address or None, count=window.count - MOST_LINES)
 
@@ -73,7 +73,7 @@ class ConnectionLog:
             self.flush()
 
 
-class _Window:
+class _AddressWindow:
     """The lines about one address until a time."""
 
     __slots__ = ("count", "until")

@@ -1,4 +1,4 @@
-"""Attends to one client: carries octets between its transport and its `Link`."""
+"""Attends to one client: carries octets between its transport and its `ClientConnection`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import trio
 
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.connection.client_connection import Link
-from amqproxy.broker.connection.closing import End
+from amqproxy.broker.connection.client_connection import ClientConnection
+from amqproxy.broker.connection.closing import SocketClosing
 from amqproxy.broker.server.clock import current_time
-from amqproxy.broker.server.send_scheduler import Outbox
+from amqproxy.broker.server.send_scheduler import SendScheduler
 from amqproxy.sockets.transport import Transport, TransportBroken
 from amqproxy.supervision import supervised
 
@@ -38,7 +38,7 @@ READING = 6
 begin anew costs the fastest publishers most."""
 
 
-class Attendant:
+class ConnectionTask:
     """One client's. Its one task reads, and what that brings for this client or another is sent there and then.
 
     Only what a socket does not take at once is for a task of its own, in `nursery`. No exception leaves any of them.
@@ -62,7 +62,7 @@ class Attendant:
     def __init__(
         self,
         broker: Broker,
-        outbox: Outbox,
+        outbox: SendScheduler,
         transport: Transport,
         nursery: trio.Nursery,
         *,
@@ -80,7 +80,7 @@ class Attendant:
         self._is_listed = False
         self._is_sending = False
         self.is_ended = trio.Event()
-        self.link = Link(
+        self.link = ClientConnection(
             broker,
             is_loopback=is_loopback,
             wake=self._wake,
@@ -167,7 +167,7 @@ class Attendant:
             self._is_listed = True
             self._outbox.add(self)
         self._may_read.set()
-        if self.link.end is End.LOST:
+        if self.link.end is SocketClosing.LOST:
             self._scope.cancel()
 
     def send(self, now: float) -> None:
@@ -231,9 +231,9 @@ class Attendant:
     async def _end(self) -> None:
         """All is said. The client has a while to hear it, and to close."""
         self._scope.deadline = trio.current_time() + self.link.patience
-        if self.link.end is not End.REFUSED:  # which may yet be cut before its time
+        if self.link.end is not SocketClosing.REFUSED:  # which may yet be cut before its time
             self._lose()
-        if self.link.end is End.AGREED:
+        if self.link.end is SocketClosing.AGREED:
             await self._transport.send_eof()
         self.is_ended.set()
 

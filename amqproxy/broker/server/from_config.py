@@ -16,13 +16,13 @@ from amqproxy.broker.server.clock import current_time
 from amqproxy.broker.server.log_exchange import log_published
 from amqproxy.broker.server.machine_resources import usual_memory_limit
 from amqproxy.broker.server.persistence import kept
-from amqproxy.broker.server.server import Server
+from amqproxy.broker.server.server import BrokerServer
 from amqproxy.log import logger
 from amqproxy.sockets.certificate import NAMINGS
 
 
 @asynccontextmanager
-async def configured(settings: config.BrokerConfig, version: str = "") -> AsyncIterator[Server]:
+async def configured(settings: config.BrokerConfig, version: str = "") -> AsyncIterator[BrokerServer]:
     """A running server that listens nowhere yet. In the end, what is durable is on the disk.
 
     `ConfigError` when the definitions are not right, `StoreError` when the data cannot be had.
@@ -49,7 +49,7 @@ async def configured(settings: config.BrokerConfig, version: str = "") -> AsyncI
             remembrance.compare()
         if settings.log_exchange:
             stack.enter_context(log_published(broker))
-        server = Server(
+        server = BrokerServer(
             broker,
             most_connections=limits.connections,
             naming=NAMINGS[settings.certificate_login],

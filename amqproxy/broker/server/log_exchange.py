@@ -24,14 +24,14 @@ def log_published(broker: Broker) -> Iterator[None]:
         return
     processors = list(structlog.get_config()["processors"])
     # Before the last one, which makes of an event what is written: there it has all that is said, and no colours.
-    structlog.configure(processors=[*processors[:-1], _Publisher(broker), *processors[-1:]])
+    structlog.configure(processors=[*processors[:-1], _LogPublisher(broker), *processors[-1:]])
     try:
         yield
     finally:
         structlog.configure(processors=processors)
 
 
-class _Publisher:
+class _LogPublisher:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._render = structlog.dev.ConsoleRenderer(colors=False, pad_event_to=0)

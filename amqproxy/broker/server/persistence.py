@@ -10,13 +10,13 @@ from pathlib import Path
 import trio
 
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.definitions.recovery import Remembrance, restore
-from amqproxy.broker.queues.queue_storage import Keeper
+from amqproxy.broker.definitions.recovery import DefinitionRecorder, restore
+from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.server.clock import current_time
 from amqproxy.broker.server.malloc_trim import give_back
-from amqproxy.broker.storage.group_commit import Gathering
+from amqproxy.broker.storage.group_commit import GroupCommit
 from amqproxy.broker.storage.journal import MAX_POSITION, POSITION_BITS, Batch, Journal
-from amqproxy.broker.storage.page_file import Spill
+from amqproxy.broker.storage.page_file import PageFiles
 from amqproxy.broker.storage.store import Store
 from amqproxy.log import logger
 from amqproxy.supervision import contained, guarded, report, supervised
@@ -36,7 +36,7 @@ LULL = 0.002
 
 
 @asynccontextmanager
-async def kept(broker: Broker, directory: Path) -> AsyncIterator[Remembrance]:
+async def kept(broker: Broker, directory: Path) -> AsyncIterator[DefinitionRecorder]:
     """Keep a new broker's durable things in `directory`, for the while. `StoreError` when that cannot be.
 
     What a disk fails to take is tried again, and until then publishers are held up by the alarm for the disk.
@@ -46,7 +46,7 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[Remembrance]:
     has_failed = False
     began: float | None = None
     batch: Batch | None = None  # taken, and not handed over
-    gathering = Gathering()
+    gathering = GroupCommit()
 
     def write(is_due: bool = False) -> None:
         """Write what has gathered; what fails for another reason than the disk is tried again in a while."""
@@ -139,15 +139,15 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[Remembrance]:
         )
     )
     broker.events.on_failure = report
-    spill = broker.paging.place = Spill(directory)
+    spill = broker.paging.place = PageFiles(directory)
     broker.paging.relieved = give_back
     try:
         contents = store.load()
         journal.recover(contents.lanes, contents.shared)
-        broker.keep(Keeper(journal, store.fetch, store.times))
+        broker.keep(QueueStorage(journal, store.fetch, store.times))
         for fault in restore(broker, contents.durables, current_time()):
             logger().warning("cannot make again", what=fault)
-        remembrance = Remembrance(broker, journal)
+        remembrance = DefinitionRecorder(broker, journal)
         remembrance.begin(contents.durables)
         remembrance.compare()
         yield remembrance

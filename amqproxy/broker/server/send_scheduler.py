@@ -15,14 +15,14 @@ SENDING = 8
 """What it costs of a turn to let one client's socket take what there is for it."""
 
 
-class Sender(Protocol):
+class ScheduledSender(Protocol):
     """Whoever can have something to send."""
 
     def send(self, now: float) -> None:
         """Send what there is, as far as that goes without waiting."""
 
 
-class Outbox:
+class SendScheduler:
     """The senders of one broker that have something to send.
 
     Whoever makes the broker speak holds it before (`hold`) and empties it after (`flush`): so what belongs together
@@ -31,11 +31,11 @@ class Outbox:
 
     def __init__(self, quantum: Quantum | None = None) -> None:
         self._quantum = quantum or Quantum()
-        self._senders: deque[Sender] = deque()
+        self._senders: deque[ScheduledSender] = deque()
         self._is_held = False
         self._something = trio.Event()
 
-    def add(self, sender: Sender) -> None:
+    def add(self, sender: ScheduledSender) -> None:
         """Let `sender` send at the next flush, once."""
         self._senders.append(sender)
         if not self._is_held:

@@ -1,4 +1,4 @@
-"""The trio shell: accepts clients, and gives each an `Attendant`."""
+"""The trio shell: accepts clients, and gives each an `ConnectionTask`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import trio
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.server.clock import current_time
 from amqproxy.broker.server.connection_log import ConnectionLog
-from amqproxy.broker.server.connection_task import Attendant
-from amqproxy.broker.server.send_scheduler import Outbox
-from amqproxy.broker.server.timer_task import Timekeeper
+from amqproxy.broker.server.connection_task import ConnectionTask
+from amqproxy.broker.server.send_scheduler import SendScheduler
+from amqproxy.broker.server.timer_task import TimerTask
 from amqproxy.config import join_address
 from amqproxy.log import logger
 from amqproxy.sockets.certificate import Naming, distinguished_name
@@ -40,7 +40,7 @@ SHUTDOWN = "broker forced connection closure with reason 'shutdown'"
 """What RabbitMQ tells its clients when it is stopped."""
 
 
-class Server:
+class BrokerServer:
     """All the clients of one broker, wherever they come from. `run` must be running.
 
     `most_connections` are served at a time; more are closed at once. `naming` says whom a client's certificate names.
@@ -62,9 +62,9 @@ class Server:
         self._most_connections = most_connections
         self._naming = naming
         broker.work.quantum.limit(clock=time.perf_counter)
-        self._outbox = Outbox(broker.work.quantum)
-        self._timekeeper = Timekeeper(broker, self._outbox, directory)
-        self._attendants: set[Attendant] = set()
+        self._outbox = SendScheduler(broker.work.quantum)
+        self._timekeeper = TimerTask(broker, self._outbox, directory)
+        self._attendants: set[ConnectionTask] = set()
         self._clients = 0
         self._accepting: list[trio.CancelScope] = []
         self._nursery: trio.Nursery | None = None
@@ -110,9 +110,9 @@ class Server:
     async def attend(
         self, transport: Transport, *, is_loopback: bool = True, name: str = "", certificate_name: str | None = None
     ) -> None:
-        """Be the broker at the other end of `transport`, until either closes it; the rest is as in `Link`."""
+        """Serve the client at the other end of `transport` until either side closes it; see `ClientConnection`."""
         assert self._nursery is not None
-        attendant = Attendant(
+        attendant = ConnectionTask(
             self.broker,
             self._outbox,
             transport,
@@ -201,7 +201,7 @@ async def serve(
     broker: Broker, host: str = "127.0.0.1", port: int = 0, *, context: ssl.SSLContext | None = None
 ) -> AsyncIterator[int]:
     """Be `broker` on HOST:PORT for the while, over TLS where there is a context; gives the port."""
-    server = Server(broker)
+    server = BrokerServer(broker)
     listeners = await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
     async with trio.open_nursery() as nursery:
         await nursery.start(server.run)

@@ -12,8 +12,8 @@ from amqproxy.broker.broker import Broker
 from amqproxy.broker.server import machine_resources
 from amqproxy.broker.server.clock import current_time, trio_time
 from amqproxy.broker.server.malloc_trim import give_back
-from amqproxy.broker.server.send_scheduler import Outbox
-from amqproxy.broker.storage.page_file import Spill
+from amqproxy.broker.server.send_scheduler import SendScheduler
+from amqproxy.broker.storage.page_file import PageFiles
 from amqproxy.supervision import contained
 
 MEASURING_INTERVAL = 1.0
@@ -23,13 +23,13 @@ LEAST_SLEEP = 0.005
 """Seconds between two looks for what is due, however much is."""
 
 
-class Timekeeper:
+class TimerTask:
     """Sleeps until something in `broker` is due; `directory` is where the disk must have room.
 
     What memory has no room for goes to the system's directory for temporary files, unless there is a place for it.
     """
 
-    def __init__(self, broker: Broker, outbox: Outbox, directory: Path | None = None) -> None:
+    def __init__(self, broker: Broker, outbox: SendScheduler, directory: Path | None = None) -> None:
         self._broker = broker
         self._outbox = outbox
         self._directory = directory
@@ -40,7 +40,7 @@ class Timekeeper:
         broker.sooner = self._wake_by
         broker.work.wake = self._wake
         if broker.paging.place is None:
-            broker.paging.place = Spill(Path(tempfile.gettempdir()))
+            broker.paging.place = PageFiles(Path(tempfile.gettempdir()))
             broker.paging.relieved = give_back
 
     async def run(self) -> None:

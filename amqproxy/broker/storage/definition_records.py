@@ -14,7 +14,7 @@ import msgspec
 KEY_SEPARATOR = "\0"
 
 
-class Durable(msgspec.Struct, frozen=True, tag=True, tag_field="kind", kw_only=True):
+class DefinitionRecord(msgspec.Struct, frozen=True, tag=True, tag_field="kind", kw_only=True):
     """The first `identity` fields make the key."""
 
     identity: ClassVar[int] = 1
@@ -24,12 +24,12 @@ class Durable(msgspec.Struct, frozen=True, tag=True, tag_field="kind", kw_only=T
         return key(type(self), *(getattr(self, name) for name in self.__struct_fields__[: self.identity]))
 
 
-def key(kind: type[Durable], *identity: str) -> str:
+def key(kind: type[DefinitionRecord], *identity: str) -> str:
     """The key of the one that has this identity."""
     return KEY_SEPARATOR.join((kind.__name__, *identity))
 
 
-class DurableVhost(Durable, frozen=True, kw_only=True):
+class DurableVhost(DefinitionRecord, frozen=True, kw_only=True):
     name: str
     description: str = ""
     tags: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class DurableVhost(Durable, frozen=True, kw_only=True):
     is_traced: bool = False
 
 
-class DurableExchange(Durable, frozen=True, kw_only=True):
+class DurableExchange(DefinitionRecord, frozen=True, kw_only=True):
     identity: ClassVar[int] = 2
 
     vhost: str
@@ -48,7 +48,7 @@ class DurableExchange(Durable, frozen=True, kw_only=True):
     arguments: bytes = b""
 
 
-class DurableQueue(Durable, frozen=True, kw_only=True):
+class DurableQueue(DefinitionRecord, frozen=True, kw_only=True):
     identity: ClassVar[int] = 2
 
     vhost: str
@@ -57,7 +57,7 @@ class DurableQueue(Durable, frozen=True, kw_only=True):
     arguments: bytes = b""
 
 
-class DurableBinding(Durable, frozen=True, kw_only=True):
+class DurableBinding(DefinitionRecord, frozen=True, kw_only=True):
     """`destination_type` is "queue" or "exchange"; `arguments` are part of what a binding is, so they end its key."""
 
     identity: ClassVar[int] = 5
@@ -74,7 +74,7 @@ class DurableBinding(Durable, frozen=True, kw_only=True):
         return super().key + KEY_SEPARATOR + self.arguments.hex()
 
 
-class DurableSegment(Durable, frozen=True, kw_only=True):
+class DurableSegment(DefinitionRecord, frozen=True, kw_only=True):
     """A part of a stream that is written to no more: from the offset `first` up to, without it, `end`.
 
     `octets` is what its bodies come to, and `last_time` when its last message came, in seconds of the wall clock.
@@ -94,7 +94,7 @@ class DurableSegment(Durable, frozen=True, kw_only=True):
         return f"{super().key}{KEY_SEPARATOR}{self.first:020}"
 
 
-class DurableUser(Durable, frozen=True, kw_only=True):
+class DurableUser(DefinitionRecord, frozen=True, kw_only=True):
     name: str
     password_hash: str
     hashing_algorithm: str
@@ -103,7 +103,7 @@ class DurableUser(Durable, frozen=True, kw_only=True):
     only_from_loopback: bool = False
 
 
-class DurablePermission(Durable, frozen=True, kw_only=True):
+class DurablePermission(DefinitionRecord, frozen=True, kw_only=True):
     identity: ClassVar[int] = 2
 
     user: str
@@ -113,7 +113,7 @@ class DurablePermission(Durable, frozen=True, kw_only=True):
     read: str
 
 
-class DurableTopicPermission(Durable, frozen=True, kw_only=True):
+class DurableTopicPermission(DefinitionRecord, frozen=True, kw_only=True):
     identity: ClassVar[int] = 3
 
     user: str
@@ -123,7 +123,7 @@ class DurableTopicPermission(Durable, frozen=True, kw_only=True):
     read: str
 
 
-class DurablePolicy(Durable, frozen=True, kw_only=True):
+class DurablePolicy(DefinitionRecord, frozen=True, kw_only=True):
     """`level` is "policy" or "operator_policy"."""
 
     identity: ClassVar[int] = 3
@@ -137,7 +137,7 @@ class DurablePolicy(Durable, frozen=True, kw_only=True):
     apply_to: str = "all"
 
 
-class DurableParameter(Durable, frozen=True, kw_only=True):
+class DurableParameter(DefinitionRecord, frozen=True, kw_only=True):
     """Of a virtual host, or with "" of all."""
 
     identity: ClassVar[int] = 3
@@ -162,19 +162,19 @@ AnyDurable = (
 )
 
 
-def encode(durable: Durable) -> bytes:
+def encode(durable: DefinitionRecord) -> bytes:
     """As JSON, in ASCII: names are octets to AMQP, and need not be UTF-8."""
     return json.dumps(msgspec.to_builtins(durable), separators=(",", ":")).encode()
 
 
-class Unreadable(ValueError):
+class UnreadableRecord(ValueError):
     """These octets are nothing that `encode` wrote."""
 
 
 def decode(octets: bytes) -> AnyDurable:
-    """What `encode` was given, or `Unreadable`."""
+    """What `encode` was given, or `UnreadableRecord`."""
     try:
         durable: AnyDurable = msgspec.convert(json.loads(octets), AnyDurable)
     except (ValueError, RecursionError) as error:
-        raise Unreadable(str(error)) from None
+        raise UnreadableRecord(str(error)) from None
     return durable

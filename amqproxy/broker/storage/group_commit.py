@@ -16,7 +16,7 @@ PROBE = 16
 """Where it is not worth it, each one of so many batches is to find out whether it is by now."""
 
 
-class Gathering:
+class GroupCommit:
     """Learns from what became of each batch; `rows` and `spared` are a `Journal`'s counts."""
 
     def __init__(self) -> None:

@@ -13,10 +13,10 @@ from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
-from amqproxy.broker.events import Events
+from amqproxy.broker.events import EventDispatcher
 from amqproxy.broker.message import Message
-from amqproxy.broker.storage.definition_records import Durable
-from amqproxy.broker.work import Container, Job, Work
+from amqproxy.broker.storage.definition_records import DefinitionRecord
+from amqproxy.broker.work import Container, Job, WorkQueue
 
 T = TypeVar("T")
 
@@ -136,7 +136,7 @@ class Batch(NamedTuple):
     bodies_dropped: list[int]
     lanes: list[State]
     delivery_counts: dict[int, Returned]
-    durables: dict[str, Durable | None]
+    durables: dict[str, DefinitionRecord | None]
     refused: list[Refusal]
     """What cannot be written, whatever the disk does: the store's to fill, and empty until then."""
 
@@ -380,12 +380,12 @@ class Journal:
         epoch: float = 0.0,
         wake: Callable[[], None] = lambda: None,
         max_pending: int = MAX_PENDING,
-        events: Events | None = None,
-        work: Work | None = None,
+        events: EventDispatcher | None = None,
+        work: WorkQueue | None = None,
     ) -> None:
-        self._work = work or Work()
+        self._work = work or WorkQueue()
         self.epoch = epoch
-        self.events = events or Events()
+        self.events = events or EventDispatcher()
         self.max_pending = max_pending
         self.octets = 0
         self.rows = 0
@@ -401,7 +401,7 @@ class Journal:
         self._noted: list[Lane] = []
         self._created: dict[int, Owner] = {}
         self._deleted: list[int] = []
-        self._durables: dict[str, Durable | None] = {}
+        self._durables: dict[str, DefinitionRecord | None] = {}
         self._seen: dict[int, Shared] = {}
         self._bodies: dict[int, Message] = {}
         self._bodies_dropped: list[int] = []
@@ -428,7 +428,7 @@ class Journal:
 
     # --- definitions
 
-    def remember(self, durable: Durable) -> None:
+    def remember(self, durable: DefinitionRecord) -> None:
         """Something is declared, or has changed."""
         self._durables[durable.key] = durable
         self.defined()

@@ -16,7 +16,7 @@ DAMAGED = Message("", "", b"", b"")
 """Stands for a stored message that cannot be read any more."""
 
 
-class Stored(NamedTuple):
+class PackedMessage(NamedTuple):
     """A message in its place. `expires_at` is in seconds of the wall clock, infinite for never.
 
     `delivery_count` is how often it has come back, and `turn` which of those that wait again it is, 0 for none.

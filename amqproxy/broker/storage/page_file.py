@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from amqproxy.broker.storage.packing import Stored, pack, unpack
+from amqproxy.broker.storage.packing import PackedMessage, pack, unpack
 from amqproxy.log import logger
 
 FILE_OCTETS = 64 * 1024 * 1024
@@ -21,7 +21,7 @@ FILE_OCTETS = 64 * 1024 * 1024
 _ROW = struct.Struct(">QdQI")
 
 
-class File:
+class PageFile:
     """One file, which is written at its end; `blocks` is how many in it are still wanted."""
 
     __slots__ = ("blocks", "descriptor", "octets")
@@ -39,10 +39,10 @@ class File:
     __del__ = close
 
 
-class Block(NamedTuple):
+class PageBlock(NamedTuple):
     """Messages that were put away together: where they are, the first and last position, how many, and how long."""
 
-    file: File
+    file: PageFile
     at: int
     length: int
     first: int
@@ -51,7 +51,7 @@ class Block(NamedTuple):
     octets: int
 
 
-class Spill:
+class PageFiles:
     """Blocks of messages in files in `directory`. The caller's thread does the work; `OSError` when the disk does not,
     which is logged the first time.
 
@@ -61,15 +61,15 @@ class Spill:
     def __init__(self, directory: Path, *, file_octets: int = FILE_OCTETS) -> None:
         self.directory = directory
         self._file_octets = file_octets
-        self._files: dict[File, None] = {}
-        self._last: File | None = None
+        self._files: dict[PageFile, None] = {}
+        self._last: PageFile | None = None
         self._has_failed = False
 
     @property
     def octets(self) -> int:
         return sum(file.octets for file in self._files)
 
-    def put(self, rows: Sequence[Stored]) -> Block:
+    def put(self, rows: Sequence[PackedMessage]) -> PageBlock:
         """Put messages away, at least one; all of them or, with an `OSError`, none."""
         try:
             block = self._put(rows)
@@ -81,7 +81,7 @@ class Spill:
         self._has_failed = False
         return block
 
-    def _put(self, rows: Sequence[Stored]) -> Block:
+    def _put(self, rows: Sequence[PackedMessage]) -> PageBlock:
         parts: list[bytes] = []
         octets = 0
         for position, expires_at, delivery_count, message, *_ in rows:
@@ -98,15 +98,15 @@ class Spill:
             done += os.pwrite(file.descriptor, memoryview(whole)[done:], at + done)
         file.octets += done
         file.blocks += 1
-        return Block(file, at, done, rows[0].position, rows[-1].position, len(rows), octets)
+        return PageBlock(file, at, done, rows[0].position, rows[-1].position, len(rows), octets)
 
-    def _new_file(self) -> File:
+    def _new_file(self) -> PageFile:
         with tempfile.TemporaryFile(dir=self.directory, buffering=0) as made:
-            file = self._last = File(os.dup(made.fileno()))
+            file = self._last = PageFile(os.dup(made.fileno()))
         self._files[file] = None
         return file
 
-    def read(self, block: Block) -> list[Stored]:
+    def read(self, block: PageBlock) -> list[PackedMessage]:
         """The messages of a block, which stay. What is wrong with one that cannot be read is logged, and raised."""
         try:
             return self._read(block)
@@ -114,7 +114,7 @@ class Spill:
             logger().error("cannot page in", path=str(self.directory), reason=str(error), messages=block.messages)
             raise
 
-    def _read(self, block: Block) -> list[Stored]:
+    def _read(self, block: PageBlock) -> list[PackedMessage]:
         whole = b""
         while len(whole) < block.length:
             some = os.pread(block.file.descriptor, block.length - len(whole), block.at + len(whole))
@@ -126,11 +126,11 @@ class Spill:
         for _ in range(block.messages):
             position, expires_at, delivery_count, length = _ROW.unpack_from(whole, at)
             at += _ROW.size
-            rows.append(Stored(position, expires_at, delivery_count, unpack(whole[at : at + length])))
+            rows.append(PackedMessage(position, expires_at, delivery_count, unpack(whole[at : at + length])))
             at += length
         return rows
 
-    def drop(self, block: Block) -> None:
+    def drop(self, block: PageBlock) -> None:
         """A block is not wanted any more."""
         file = block.file
         file.blocks -= 1

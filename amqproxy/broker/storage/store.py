@@ -35,7 +35,7 @@ from amqproxy.broker.storage.journal import (
     Row,
     State,
 )
-from amqproxy.broker.storage.packing import DAMAGED, Stored, decoded, encoded, pack, unpack
+from amqproxy.broker.storage.packing import DAMAGED, PackedMessage, decoded, encoded, pack, unpack
 from amqproxy.supervision import contained
 
 FORMAT = 2
@@ -215,7 +215,7 @@ class Store:
                 for number, kind, vhost, name, priority, *counts in execute("select * from lane order by number")
             ]
             shared = dict(execute("select id, body from entry where body is not null"))
-        except (sqlite3.Error, definition_records.Unreadable) as error:
+        except (sqlite3.Error, definition_records.UnreadableRecord) as error:
             raise StoreError(f"{self.path} is damaged: {error}; {REMEDY}") from error
         return Contents(durables, lanes, shared)
 
@@ -234,7 +234,7 @@ class Store:
         if execute(f"{orphans} limit 1").fetchone():
             execute(f"delete from body where number in ({orphans})")
 
-    def fetch(self, lane: int, position: int, limit: int) -> list[Stored]:
+    def fetch(self, lane: int, position: int, limit: int) -> list[PackedMessage]:
         """Messages of a lane from a position on: one at least, if there is one; `DAMAGED` where one is unreadable."""
         first = lane << POSITION_BITS
         edges = first, first + position, first + MAX_POSITION, limit
@@ -256,7 +256,7 @@ class Store:
             return self._fetch_each(edges)
         return found
 
-    def _fetch_each(self, edges: tuple[int, int, int, int]) -> list[Stored]:
+    def _fetch_each(self, edges: tuple[int, int, int, int]) -> list[PackedMessage]:
         """The same one by one, where a part of the file is damaged."""
         first = edges[0]
         try:
@@ -269,20 +269,20 @@ class Store:
                 values = self._reader.execute(f"{_SELECT} where entry.id = ?2", (first, id_)).fetchone()
             except sqlite3.DatabaseError as error:
                 self._damaged(id_, error)
-                found.append(Stored(id_ - first, NEVER, 0, DAMAGED))
+                found.append(PackedMessage(id_ - first, NEVER, 0, DAMAGED))
             else:
                 found.append(self._stored(first, *values))
         return found
 
     def _stored(
         self, first: int, at: int, expires_at: Any, delivery_count: Any, content: Any, turn: Any, size: Any
-    ) -> Stored:
+    ) -> PackedMessage:
         try:
-            return Stored(at, float(expires_at), int(delivery_count), unpack(content), int(turn))
+            return PackedMessage(at, float(expires_at), int(delivery_count), unpack(content), int(turn))
         except (struct.error, TypeError, ValueError) as error:
             self._damaged(first + at, error)
             when = expires_at if isinstance(expires_at, float) else NEVER
-            return Stored(at, when, 0, DAMAGED, 0, size if isinstance(size, int) else 0)
+            return PackedMessage(at, when, 0, DAMAGED, 0, size if isinstance(size, int) else 0)
 
     def times(self, lane: int) -> Iterator[tuple[int, float]]:
         """The positions of a lane's messages, and when each expires."""
@@ -432,7 +432,7 @@ class All:
     def insert_rows(self) -> None:
         insert(self.writer, "entry", 5, [values_of(row) for row in self.batch.rows])
 
-    def define(self, key: str, value: definition_records.Durable | None) -> None:
+    def define(self, key: str, value: definition_records.DefinitionRecord | None) -> None:
         if value is None:
             self.writer.execute("delete from definition where key = ?", (encoded(key),))
         else:
@@ -466,7 +466,7 @@ class Each(All):
             if error is not None:
                 self.batch.refused.append(Refusal(row.id, error))
 
-    def define(self, key: str, value: definition_records.Durable | None) -> None:
+    def define(self, key: str, value: definition_records.DefinitionRecord | None) -> None:
         error = self._try(lambda: super(Each, self).define(key, value))
         if error is not None:
             self.batch.refused.append(Refusal(key, error))

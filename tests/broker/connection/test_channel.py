@@ -39,8 +39,8 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.definitions.recovery import Remembrance
-from amqproxy.broker.queues.queue_storage import Keeper
+from amqproxy.broker.definitions.recovery import DefinitionRecorder
+from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.storage.journal import Journal, Owner
 from tests.broker.client import Client, connected
 from tests.broker.yard import message
@@ -241,7 +241,7 @@ def journal() -> Journal:
 def kept(journal: Journal) -> Client:
     """A client of a broker with a disk, in confirm mode, and with two durable queues, "a" and "b"."""
     broker = Broker()
-    broker.keep(Keeper(journal, lambda lane, position, limit: []))
+    broker.keep(QueueStorage(journal, lambda lane, position, limit: []))
     client = Client(broker).open()
     client.channel()
     for name in "ab":
@@ -274,8 +274,8 @@ def test_an_answer_that_fails_when_the_disk_has_it_ends_the_connection(
     journal: Journal, monkeypatch: pytest.MonkeyPatch, who: str, name: str, methods: list[Method]
 ) -> None:
     broker = Broker()
-    broker.keep(Keeper(journal, lambda lane, position, limit: []))
-    Remembrance(broker, journal).begin(())
+    broker.keep(QueueStorage(journal, lambda lane, position, limit: []))
+    DefinitionRecorder(broker, journal).begin(())
     client = connected(broker)
     client.say(1, QueueDeclare(queue="a", durable=True))
     journal.committed(journal.take())
@@ -513,8 +513,8 @@ class OnDisk:
     def __init__(self) -> None:
         self.journal = Journal()
         broker = Broker()
-        broker.keep(Keeper(self.journal, lambda lane, position, limit: []))
-        self.remembrance = Remembrance(broker, self.journal)
+        broker.keep(QueueStorage(self.journal, lambda lane, position, limit: []))
+        self.remembrance = DefinitionRecorder(broker, self.journal)
         self.remembrance.begin([])
         self.client = connected(broker)
 

@@ -27,8 +27,8 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.refused_logins import MOST_OF_ADDRESS
 from amqproxy.broker.access.users import User
 from amqproxy.broker.broker import CAPABILITIES, EVERYTHING, Broker
-from amqproxy.broker.connection.client_connection import HANDSHAKE_TIME, Link
-from amqproxy.broker.connection.closing import CLOSING_TIME, PENALTY, End
+from amqproxy.broker.connection.client_connection import HANDSHAKE_TIME, ClientConnection
+from amqproxy.broker.connection.closing import CLOSING_TIME, PENALTY, SocketClosing
 from tests.broker.client import Client, Refused, connected
 from tests.real import raw
 from tests.real.malformed import FOREIGN, MALFORMED, Case
@@ -158,7 +158,7 @@ def test_a_client_that_would_not_understand_is_told_nothing() -> None:
     client.receive()
     client.say(0, client.start_ok(b"\0guest\0wrong", capabilities={}))
     assert client.told() == "closed"
-    assert (client.link.end, client.link.patience) == (End.REFUSED, PENALTY)
+    assert (client.link.end, client.link.patience) == (SocketClosing.REFUSED, PENALTY)
 
 
 def test_a_client_that_is_told_why_is_cut_as_soon() -> None:
@@ -168,7 +168,7 @@ def test_a_client_that_is_told_why_is_cut_as_soon() -> None:
     assert "connection 403" in client.told()
     assert not client.link.is_over
     client.broker.tick(client.now + PENALTY)
-    assert client.link.end is End.LOST
+    assert client.link.end is SocketClosing.LOST
 
 
 def test_or_when_it_agrees() -> None:
@@ -176,7 +176,7 @@ def test_or_when_it_agrees() -> None:
     client.feed(HEADER)
     client.say(0, client.start_ok(b"\0guest\0wrong"))
     client.say(0, ConnectionCloseOk())
-    assert client.link.end is End.AGREED
+    assert client.link.end is SocketClosing.AGREED
 
 
 @pytest.mark.parametrize("capabilities", [{}, {"authentication_failure_close": True}])
@@ -188,8 +188,8 @@ def test_whoever_guesses_passwords_is_kept_only_so_often(capabilities: dict[str,
         client.feed(HEADER)
         client.say(0, client.start_ok(b"\0guest\0wrong", capabilities=capabilities))
     assert len(broker.refused) == MOST_OF_ADDRESS
-    assert [client.link.end is End.LOST for client in clients].count(True) == 5
-    assert all(client.link.end is End.LOST for client in clients[:5])
+    assert [client.link.end is SocketClosing.LOST for client in clients].count(True) == 5
+    assert all(client.link.end is SocketClosing.LOST for client in clients[:5])
 
 
 @pytest.mark.parametrize("method", [ConnectionOpen("/"), ConnectionClose(200, "bye"), ConnectionTuneOk(0, 131072, 0)])
@@ -199,7 +199,7 @@ def test_a_stranger_is_cut_without_a_word(method: Method) -> None:
     client.receive()
     client.say(0, method)
     assert client.told() == "closed"
-    assert (client.link.end, client.link.patience) == (End.REFUSED, PENALTY)
+    assert (client.link.end, client.link.patience) == (SocketClosing.REFUSED, PENALTY)
 
 
 def test_guest_comes_from_nearby() -> None:
@@ -319,17 +319,17 @@ def test_close() -> None:
     client.say(0, ConnectionClose(200, "bye"))
     assert client.told() == "connection.close-ok"
     assert client.link.is_over
-    assert (client.link.end, client.link.patience) == (End.CLOSED, CLOSING_TIME)
+    assert (client.link.end, client.link.patience) == (SocketClosing.CLOSED, CLOSING_TIME)
 
 
 def test_a_short_heartbeat_makes_the_time_to_close_short() -> None:
     client = connected(heartbeat=4)
     client.say(0, ConnectionClose(200, "bye"))
-    assert (client.link.end, client.link.patience) == (End.CLOSED, 4.0)
+    assert (client.link.end, client.link.patience) == (SocketClosing.CLOSED, 4.0)
     other = connected(heartbeat=5)
     other.broker.close_connections("because", other.now)
     other.broker.tick(other.now + 5)
-    assert other.link.end is End.LOST
+    assert other.link.end is SocketClosing.LOST
 
 
 @pytest.mark.parametrize(
@@ -376,14 +376,14 @@ def test_who_takes_too_long_for_the_handshake_is_cut() -> None:
     assert not client.link.is_over
     assert client.broker.next_deadline() == client.now + HANDSHAKE_TIME
     client.broker.tick(client.now + HANDSHAKE_TIME)
-    assert client.link.end is End.LOST
+    assert client.link.end is SocketClosing.LOST
 
 
 def test_who_does_not_answer_close_is_cut() -> None:
     client = connected()
     client.broker.close_connections("because", client.now)
     client.broker.tick(client.now + CLOSING_TIME)
-    assert client.link.end is End.LOST
+    assert client.link.end is SocketClosing.LOST
 
 
 def test_heartbeats() -> None:
@@ -400,7 +400,7 @@ def test_heartbeats() -> None:
         if client.link.is_over:
             break
     assert 39 + 20 <= second <= 39 + 25
-    assert client.link.end is End.LOST
+    assert client.link.end is SocketClosing.LOST
 
 
 def test_a_client_that_nobody_reads_from_is_not_silent() -> None:
@@ -593,7 +593,7 @@ def test_another_protocol_is_logged(log: Log) -> None:
 def test_lines_are_counted_by_address() -> None:
     broker = Broker()
     log = Log(broker)
-    link = Link(broker, is_loopback=True, wake=lambda: None, name="[::1]:40000 -> [::1]:5672")
+    link = ClientConnection(broker, is_loopback=True, wake=lambda: None, name="[::1]:40000 -> [::1]:5672")
     link.feed(HEADER, 0.0)
     assert log.addresses == {"[::1]"}
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from amqproxy.broker.connection.deliveries import by_queue
-from amqproxy.broker.queues.backlog import NEVER, Entry
+from amqproxy.broker.queues.backlog import NEVER, QueueEntry
 from tests.broker.yard import Yard, message
 
 
 def test_by_queue() -> None:
     one, two = Yard().queue(), Yard().queue()
-    entries = [Entry(queue, message(), place, NEVER) for place, queue in enumerate((one, two, one, two, two))]
+    entries = [QueueEntry(queue, message(), place, NEVER) for place, queue in enumerate((one, two, one, two, two))]
     assert list(by_queue([])) == []
     assert list(by_queue(entries[1:2])) == [(two, entries[1:2])]
     assert list(by_queue(entries)) == [

@@ -10,13 +10,13 @@ from amqproxy.amqp091.frames import encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicDeliver
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.broker.connection import output
-from amqproxy.broker.connection.output import HIGH_WATER, LARGE, PIECE, SHARE, Output, Waiting, short_string
+from amqproxy.broker.connection.output import HIGH_WATER, LARGE, PIECE, SHARE, OutputBuffer, UnsentBytes, short_string
 
 HEADER = ContentHeader(5, Properties(message_id="m")).encode()
 
 
-def made(frame_max: int = 0) -> Output:
-    return Output(frame_max, lambda: None)
+def made(frame_max: int = 0) -> OutputBuffer:
+    return OutputBuffer(frame_max, lambda: None)
 
 
 def frames(channel: int, body: bytes, frame_max: int) -> bytes:
@@ -82,7 +82,7 @@ def test_what_is_large_is_not_copied() -> None:
 
 def test_wakes_when_there_is_something_to_take_again() -> None:
     calls: list[int] = []
-    out = Output(0, lambda: calls.append(out.waiting))
+    out = OutputBuffer(0, lambda: calls.append(out.waiting))
     out.put(b"one")
     out.put(b"two")
     assert calls == [3]
@@ -118,8 +118,8 @@ def test_short_strings_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_all_clients_share_what_may_wait_for_them_together() -> None:
     """Who has little waiting goes on, whatever the others have; who has more goes on once that is sent."""
-    waiting = Waiting(4 * SHARE)
-    one, two, three = (Output(0, lambda: None, waiting) for _ in range(3))
+    waiting = UnsentBytes(4 * SHARE)
+    one, two, three = (OutputBuffer(0, lambda: None, waiting) for _ in range(3))
     one.put(bytes(3 * SHARE))
     assert (one.has_room, waiting.octets) == (True, 3 * SHARE)
     two.put(bytes(2 * SHARE))
@@ -139,7 +139,7 @@ def test_all_clients_share_what_may_wait_for_them_together() -> None:
 
 def test_who_is_closed_wakes_nobody() -> None:
     woken: list[int] = []
-    out = Output(0, lambda: woken.append(1))
+    out = OutputBuffer(0, lambda: woken.append(1))
     out.close()
     out.put(b"x")
     assert woken == []

@@ -23,7 +23,7 @@ from amqproxy.broker.access.permissions import Permission, TopicPermission
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.connection import publisher
 from amqproxy.broker.connection.publisher import MAX_WAYS, SETTLEMENT
-from amqproxy.broker.queues.queue_storage import Keeper
+from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.storage.journal import Journal
 from tests.broker.client import Client, connected
 
@@ -125,7 +125,7 @@ class Confirming:
         broker = Broker()
         self.journal = Journal()
         if is_kept:
-            broker.keep(Keeper(self.journal, lambda lane, position, limit: []))
+            broker.keep(QueueStorage(self.journal, lambda lane, position, limit: []))
         self.client = client = connected(broker)
         client.declare("q", durable=True)
         client.declare("full", arguments={"x-max-length": 0, "x-overflow": "reject-publish"})

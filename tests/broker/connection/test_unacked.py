@@ -7,21 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.errors import PreconditionFailed
-from amqproxy.broker.connection.unacked import Unacked
-from amqproxy.broker.queues.backlog import NEVER, Entry
+from amqproxy.broker.connection.unacked import UnackedDeliveries
+from amqproxy.broker.queues.backlog import NEVER, QueueEntry
 from tests.broker.yard import Yard, message
 
 QUEUE = Yard().queue()
 
 
-def unacked(*tags: int) -> Unacked:
-    made = Unacked()
+def unacked(*tags: int) -> UnackedDeliveries:
+    made = UnackedDeliveries()
     for tag in tags:
-        made.add(tag, Entry(QUEUE, message(), tag, NEVER))
+        made.add(tag, QueueEntry(QUEUE, message(), tag, NEVER))
     return made
 
 
-def tags(entries: list[Entry]) -> list[int]:
+def tags(entries: list[QueueEntry]) -> list[int]:
     return [entry.tag for entry in entries]
 
 
@@ -52,7 +52,7 @@ def test_unknown(there: list[int], tag: int, multiple: bool) -> None:
     assert len(held) == len(there)
 
 
-def put_back(held: Unacked, taken: list[Entry], most: int = 2) -> list[int]:
+def put_back(held: UnackedDeliveries, taken: list[QueueEntry], most: int = 2) -> list[int]:
     """What each step of it has gone through."""
     return list(held.putting_back(taken, most))
 
@@ -70,12 +70,12 @@ steps = st.lists(st.tuples(st.sampled_from(["add", "one", "many", "all", "undo"]
 
 @given(steps)
 def test_like_a_sorted_list(steps: list[tuple[str, int]]) -> None:
-    held, there, last = Unacked(), list[int](), 0
-    taken: list[Entry] = []
+    held, there, last = UnackedDeliveries(), list[int](), 0
+    taken: list[QueueEntry] = []
     for step, number in steps:
         if step == "add":
             last += 1 + number % 3
-            held.add(last, Entry(QUEUE, message(), last, NEVER))
+            held.add(last, QueueEntry(QUEUE, message(), last, NEVER))
             there.append(last)
         elif step == "all":
             assert tags(held.take_all()) == there
@@ -106,7 +106,7 @@ def test_parts_of_all_up_to_a_tag(gone: set[int], tag: int, most: int, sparse_af
         assert len(part) <= most
         found += tags(part)
         if number == sparse_after:
-            held.add(100, Entry(QUEUE, message(), 100, NEVER))
+            held.add(100, QueueEntry(QUEUE, message(), 100, NEVER))
             there.append(100)
     assert found == [each for each in there if each <= tag]
     assert tags(held.take_all()) == [each for each in there if each > tag]
@@ -122,7 +122,7 @@ def test_very_many_are_put_back_in_parts(gone: list[int], most: int, added_after
         assert count <= most
         if number in added_after:
             last += 1 + number % 2
-            held.add(last, Entry(QUEUE, message(), last, NEVER))
+            held.add(last, QueueEntry(QUEUE, message(), last, NEVER))
             there.append(last)
     assert tags(held.take_all()) == there
 
@@ -132,7 +132,7 @@ def test_the_line_stays_short(late: int) -> None:
     """However many come and go, and even while one of them stays: what is left is all that is kept."""
     held = unacked(*range(1, 1001))
     for tag in range(1001, 20_001):
-        held.add(tag, Entry(QUEUE, message(), tag, NEVER))
+        held.add(tag, QueueEntry(QUEUE, message(), tag, NEVER))
         if tag - 1000 != late:
             assert tags(held.take(tag - 1000, False)) == [tag - 1000]
     assert len(held) == 1001
@@ -155,9 +155,9 @@ def test_the_oldest() -> None:
 
 
 def test_octets_of_the_bodies() -> None:
-    held = Unacked()
+    held = UnackedDeliveries()
     for tag in range(1, 8):
-        held.add(tag, Entry(QUEUE, message(tag * "x"), tag, NEVER))
+        held.add(tag, QueueEntry(QUEUE, message(tag * "x"), tag, NEVER))
     assert held.octets == 28
     one, some = held.take(3, False), held.take(2, True)
     assert held.octets == 22

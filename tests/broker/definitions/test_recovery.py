@@ -12,10 +12,10 @@ from amqproxy.broker.access.permissions import Permission, TopicPermission
 from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.definitions.definitions_json import export, load
-from amqproxy.broker.definitions.recovery import Remembrance, restore
+from amqproxy.broker.definitions.recovery import DefinitionRecorder, restore
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.policies import make_policy
-from amqproxy.broker.queues.queue_storage import Keeper
+from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.storage.definition_records import (
     AnyDurable,
     DurableBinding,
@@ -35,7 +35,7 @@ class Remembered:
     def __init__(self) -> None:
         self.broker = Broker()
         self.journal = Journal()
-        self.remembrance = Remembrance(self.broker, self.journal)
+        self.remembrance = DefinitionRecorder(self.broker, self.journal)
         self.remembrance.begin([])
         self.remembrance.compare()
         self._disk: dict[str, bytes] = {}
@@ -174,7 +174,7 @@ def test_a_restored_broker_writes_nothing_again(remembered: Remembered) -> None:
     disk = remembered.disk
     broker, journal = Broker(), Journal()
     restore(broker, disk, NOW)
-    remembrance = Remembrance(broker, journal)
+    remembrance = DefinitionRecorder(broker, journal)
     remembrance.begin(disk)
     remembrance.compare()
     assert journal.take().is_empty
@@ -264,7 +264,7 @@ def test_a_thousand_changes_are_compared_once(remembered: Remembered) -> None:
 
 def test_the_segments_of_a_stream_go_with_it(remembered: Remembered) -> None:
     arguments = Table({"x-queue-type": "stream", "x-stream-max-segment-size-bytes": 1})
-    remembered.broker.keep(Keeper(remembered.journal, lambda lane, position, limit: []))
+    remembered.broker.keep(QueueStorage(remembered.journal, lambda lane, position, limit: []))
     stream = remembered.queue("s", arguments=arguments)
     for _ in range(3):
         stream.publish(Message("", "s", b"h", b"a"), NOW)

@@ -7,16 +7,16 @@ from collections.abc import Callable
 
 import pytest
 
-from amqproxy.broker.exchanges.delayed_messages import AGAIN_AFTER, Held
-from amqproxy.broker.exchanges.direct import Direct
+from amqproxy.broker.exchanges.delayed_messages import AGAIN_AFTER, DelayedMessages
+from amqproxy.broker.exchanges.direct import DirectExchange
 from amqproxy.broker.exchanges.exchange import Exchange
 from amqproxy.broker.message import Message
-from amqproxy.broker.queues.queue_storage import Keeper
+from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.storage.journal import Owner
-from amqproxy.broker.storage.packing import DAMAGED, Stored
+from amqproxy.broker.storage.packing import DAMAGED, PackedMessage
 from tests.broker.disk import Disk
 
-X = Direct("x", durable=True)
+X = DirectExchange("x", durable=True)
 OWNER = Owner("exchange", "/", "x")
 
 
@@ -25,9 +25,9 @@ def disk() -> Disk:
     return Disk(owner=OWNER)
 
 
-def held(disk: Disk, *exchanges: Exchange) -> Held:
-    found = Held("/")
-    found.keeper = Keeper(disk.journal, disk.fetch, disk.times)
+def held(disk: Disk, *exchanges: Exchange) -> DelayedMessages:
+    found = DelayedMessages("/")
+    found.keeper = QueueStorage(disk.journal, disk.fetch, disk.times)
     found.recover(exchanges)
     return found
 
@@ -36,17 +36,17 @@ def message(body: str) -> Message:
     return Message("x", "k", b"h", body.encode())
 
 
-def bodies(found: Held) -> list[tuple[float, str]]:
+def bodies(found: DelayedMessages) -> list[tuple[float, str]]:
     return [(when, each.body.decode()) for when, _, each in found]
 
 
-def parked(found: Held) -> int:
+def parked(found: DelayedMessages) -> int:
     return sum(freed for _, freed in found.parking())
 
 
 def test_the_next_is_first_and_of_one_time_the_older() -> None:
     sooner: list[float] = []
-    found = Held("/", sooner.append)
+    found = DelayedMessages("/", sooner.append)
     assert found.next == math.inf
     for when, body in ((5, "a"), (3, "b"), (5, "c"), (4, "d")):
         found.hold(when, X, message(body))
@@ -70,7 +70,7 @@ def test_what_is_held_is_found_again(disk: Disk) -> None:
 
 
 def test_what_is_on_the_disk_need_not_be_in_memory(disk: Disk) -> None:
-    found, lasting, passing = held(disk), X, Direct("y")
+    found, lasting, passing = held(disk), X, DirectExchange("y")
     found.hold(2, passing, message("p"))
     for number in range(1000):
         found.hold(number, lasting, message(str(number)))
@@ -86,7 +86,7 @@ def test_what_is_on_the_disk_need_not_be_in_memory(disk: Disk) -> None:
 
 def test_what_goes_on_while_it_is_parked_counts_once(disk: Disk) -> None:
     found = held(disk)
-    y = Direct("y")
+    y = DirectExchange("y")
     for number in range(200):
         found.hold(number, X if number % 2 else y, message(str(number)))
     disk.commit()
@@ -103,7 +103,7 @@ def test_what_goes_on_while_it_is_parked_counts_once(disk: Disk) -> None:
 def test_it_goes_with_its_exchange(disk: Disk) -> None:
     found = held(disk)
     found.hold(1, X, message("a"))
-    found.hold(2, Direct("y"), message("b"))
+    found.hold(2, DirectExchange("y"), message("b"))
     assert len(found.drop(X)) == 1
     assert (bodies(found), found.octets_in_memory) == ([(2, "b")], 257)
     assert len(found.drop(X)) == 0
@@ -124,7 +124,7 @@ def test_what_the_disk_has_lost_costs_itself(disk: Disk) -> None:
 
 
 def test_what_cannot_be_read_now_is_due_again_later(disk: Disk) -> None:
-    def fails(*_: int) -> list[Stored]:
+    def fails(*_: int) -> list[PackedMessage]:
         raise OSError("Input/output error")
 
     found = held(disk)

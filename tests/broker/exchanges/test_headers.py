@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from amqproxy.amqp091.wire import Item, Table
 from amqproxy.broker.arguments import comparable
-from amqproxy.broker.exchanges.direct import Direct
+from amqproxy.broker.exchanges.direct import DirectExchange
 from amqproxy.broker.exchanges.exchange import Binding
-from amqproxy.broker.exchanges.headers import Headers, Pattern
+from amqproxy.broker.exchanges.headers import HeadersExchange, HeadersPattern
 from tests.broker.client import connected
 from tests.broker.yard import message
 
@@ -61,8 +61,10 @@ ways = st.sampled_from(["all", "any", "all-with-x", "any-with-x"])
 def test_looking_at_few_patterns_finds_the_same(
     patterns: list[tuple[str, Any]], unbound: list[int], sent: dict[str, Any]
 ) -> None:
-    exchange = Headers("x")
-    bindings = [Binding(Direct(f"{n}"), "", Table({**each, "x-match": how})) for n, (how, each) in enumerate(patterns)]
+    exchange = HeadersExchange("x")
+    bindings = [
+        Binding(DirectExchange(f"{n}"), "", Table({**each, "x-match": how})) for n, (how, each) in enumerate(patterns)
+    ]
     for binding in bindings:
         exchange.bind(binding)
     left = [binding for number, binding in enumerate(bindings) if number not in unbound]
@@ -71,17 +73,17 @@ def test_looking_at_few_patterns_finds_the_same(
             exchange.unbind(binding)
     decoded = message(headers=sent).properties.headers
     found = {each.name: comparable(each.value) for each in reversed(decoded.fields)}
-    expected = {binding.destination.name for binding in left if Pattern(binding.arguments).fits(found)}
+    expected = {binding.destination.name for binding in left if HeadersPattern(binding.arguments).fits(found)}
     assert {place.name for place in exchange.route("", message(headers=sent))} == expected
 
 
 def test_what_asks_for_other_headers_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    exchange = Headers("x")
+    exchange = HeadersExchange("x")
     for number in range(1000):
-        exchange.bind(Binding(Direct(f"{number}"), "", Table({"kind": "all", "number": number})))
-    looked: list[Pattern] = []
-    fits = Pattern.fits
-    monkeypatch.setattr(Pattern, "fits", lambda self, found: looked.append(self) or fits(self, found))
+        exchange.bind(Binding(DirectExchange(f"{number}"), "", Table({"kind": "all", "number": number})))
+    looked: list[HeadersPattern] = []
+    fits = HeadersPattern.fits
+    monkeypatch.setattr(HeadersPattern, "fits", lambda self, found: looked.append(self) or fits(self, found))
     places = list(exchange.route("", message(headers={"kind": "all", "number": 7})))
     assert [place.name for place in places] == ["7"]
     assert len(looked) < 5

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.exchanges.exchange import NO_ARGUMENTS, Binding
-from amqproxy.broker.exchanges.topic import Topic, words_of
+from amqproxy.broker.exchanges.topic import TopicExchange, words_of
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.vhost import VirtualHost
@@ -22,7 +22,7 @@ def queue(name: str = "q") -> Queue:
 
 
 def fits(pattern: str, key: str) -> bool:
-    exchange = Topic("x")
+    exchange = TopicExchange("x")
     exchange.bind(Binding(queue(), pattern, NO_ARGUMENTS))
     return bool(list(exchange.route(key, MESSAGE)))
 
@@ -74,7 +74,7 @@ def test_as_defined(pattern: str, key: str) -> None:
 
 
 def test_nothing_is_left_of_what_is_unbound() -> None:
-    exchange = Topic("x")
+    exchange = TopicExchange("x")
     bindings = [Binding(queue(), ".".join(words), NO_ARGUMENTS) for words in product("ab*#", repeat=3)]
     for binding in bindings:
         exchange.bind(binding)
@@ -86,7 +86,7 @@ def test_nothing_is_left_of_what_is_unbound() -> None:
 
 
 def test_many_hashes_do_not_take_for_ever() -> None:
-    exchange = Topic("x")
+    exchange = TopicExchange("x")
     exchange.bind(Binding(queue(), ".".join(["#", "a"] * 20), NO_ARGUMENTS))
     start = time.process_time()
     exchange.route(".".join(["a"] * 60), MESSAGE)
@@ -94,7 +94,7 @@ def test_many_hashes_do_not_take_for_ever() -> None:
 
 
 def test_ten_thousand_bindings_cost_a_key_nothing() -> None:
-    exchange = Topic("x")
+    exchange = TopicExchange("x")
     for number in range(10_000):
         exchange.bind(Binding(queue(f"q{number}"), f"area.{number}.*", NO_ARGUMENTS))
     visited = list(exchange.route("area.77.x", MESSAGE))

@@ -18,10 +18,10 @@ from amqproxy.amqp091.methods import (
     QueuePurge,
 )
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.events import Event
+from amqproxy.broker.events import BrokerEvent
 from amqproxy.broker.queues.at_least_once import SEND_AGAIN_AFTER
 from amqproxy.broker.queues.policies import make_policy
-from amqproxy.broker.queues.queue_storage import Keeper
+from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.storage.journal import Journal, Owner
 from tests.broker.client import Client, connected
 from tests.broker.disk import Memory
@@ -40,7 +40,7 @@ class House:
     def __init__(self, **arguments: Any) -> None:
         self.journal = Journal()
         self.broker = Broker()
-        self.broker.keep(Keeper(self.journal, lambda lane, position, limit: []))
+        self.broker.keep(QueueStorage(self.journal, lambda lane, position, limit: []))
         self.client: Client = connected(self.broker)
         self.client.ask(ExchangeDeclare(exchange="dlx", type="fanout"))
         named = {f"x-{name.replace('_', '-')}": value for name, value in arguments.items()}
@@ -145,7 +145,7 @@ def test_letters_count_for_the_limits_of_their_queue() -> None:
 
 def test_it_is_reported_once_that_the_queue_has_let_it_go() -> None:
     house = House()
-    events: list[Event] = []
+    events: list[BrokerEvent] = []
     house.broker.events.observers.append(events.append)
     house.publish(b"1")
     house.reject(1)

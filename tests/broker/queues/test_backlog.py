@@ -7,7 +7,7 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.broker.queues.backlog import NEVER, Backlog, Entry
+from amqproxy.broker.queues.backlog import NEVER, Backlog, QueueEntry
 from tests.broker.yard import Yard, message
 
 
@@ -78,7 +78,7 @@ def test_like_a_sorted_list(steps: list[str | int]) -> None:
     """A number puts back one of those that are out."""
     backlog, queue = Backlog(), Yard().queue()
     waiting: list[int] = []
-    out: list[Entry] = []
+    out: list[QueueEntry] = []
     count = 0
     for step in steps:
         if step == "add":

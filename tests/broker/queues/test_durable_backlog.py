@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from amqproxy.amqp091.properties import Properties
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues import backlog as backlog_module
-from amqproxy.broker.queues.backlog import Entry
-from amqproxy.broker.queues.durable_backlog import KeptBacklog
-from amqproxy.broker.queues.queue_storage import Keeper
-from amqproxy.broker.storage.packing import DAMAGED, Stored
+from amqproxy.broker.queues.backlog import QueueEntry
+from amqproxy.broker.queues.durable_backlog import DurableBacklog
+from amqproxy.broker.queues.queue_storage import QueueStorage
+from amqproxy.broker.storage.packing import DAMAGED, PackedMessage
 from tests.broker.disk import Disk, Memory
 from tests.broker.yard import Yard
 
@@ -30,20 +30,20 @@ def disk() -> Disk:
     return Disk()
 
 
-def again(disk: Disk) -> KeptBacklog:
-    return KeptBacklog(disk.again(), disk.fetch)
+def again(disk: Disk) -> DurableBacklog:
+    return DurableBacklog(disk.again(), disk.fetch)
 
 
-def bodies(backlog: KeptBacklog) -> list[bytes]:
+def bodies(backlog: DurableBacklog) -> list[bytes]:
     return [each.body for each in backlog]
 
 
-def taken(backlog: KeptBacklog) -> list[bytes]:
+def taken(backlog: DurableBacklog) -> list[bytes]:
     return [backlog.take(QUEUE).message.body for _ in range(len(backlog))]
 
 
 def test_persistent_messages_come_back_in_their_order(disk: Disk) -> None:
-    backlog = KeptBacklog(disk.lane)
+    backlog = DurableBacklog(disk.lane)
     for body, mode in ((b"a", 2), (b"b", 1), (b"c", 2), (b"d", 2)):
         backlog.add(message(body, mode), NEVER)
     first = backlog.take(QUEUE)
@@ -59,7 +59,7 @@ def test_persistent_messages_come_back_in_their_order(disk: Disk) -> None:
 
 
 def test_what_was_done_does_not_come_back(disk: Disk) -> None:
-    backlog = KeptBacklog(disk.lane)
+    backlog = DurableBacklog(disk.lane)
     for body in (b"a", b"b", b"c"):
         backlog.add(message(body), NEVER)
     disk.commit()
@@ -70,7 +70,7 @@ def test_what_was_done_does_not_come_back(disk: Disk) -> None:
 
 
 def test_what_is_handed_out_at_once_is_kept_until_it_is_done(disk: Disk) -> None:
-    backlog = KeptBacklog(disk.lane)
+    backlog = DurableBacklog(disk.lane)
     backlog.done(backlog.entry(QUEUE, message(b"a"), NEVER))
     backlog.entry(QUEUE, message(b"b"), NEVER)
     backlog.done(backlog.entry(QUEUE, message(b"c", 1), NEVER))
@@ -80,7 +80,7 @@ def test_what_is_handed_out_at_once_is_kept_until_it_is_done(disk: Disk) -> None
 
 
 def test_new_messages_wait_behind_those_from_before(disk: Disk) -> None:
-    KeptBacklog(disk.lane).add(message(b"a"), NEVER)
+    DurableBacklog(disk.lane).add(message(b"a"), NEVER)
     backlog = again(disk)
     backlog.add(message(b"b"), NEVER)
     first = backlog.take(QUEUE)
@@ -90,7 +90,7 @@ def test_new_messages_wait_behind_those_from_before(disk: Disk) -> None:
 
 
 def test_a_purge_keeps_what_is_out(disk: Disk) -> None:
-    backlog = KeptBacklog(disk.lane)
+    backlog = DurableBacklog(disk.lane)
     for body in (b"a", b"b", b"c"):
         backlog.add(message(body), NEVER)
     held = backlog.take(QUEUE)
@@ -103,7 +103,7 @@ def test_a_purge_keeps_what_is_out(disk: Disk) -> None:
 
 
 def test_delivery_counts_and_expiries_come_back(disk: Disk) -> None:
-    backlog = KeptBacklog(disk.lane)
+    backlog = DurableBacklog(disk.lane)
     backlog.add(message(b"a"), 5.0)
     entry = backlog.take(QUEUE)
     entry.delivery_count = 3
@@ -115,7 +115,7 @@ def test_delivery_counts_and_expiries_come_back(disk: Disk) -> None:
 
 
 def test_the_disk_is_read_as_it_is_wanted(disk: Disk) -> None:
-    backlog = KeptBacklog(disk.lane)
+    backlog = DurableBacklog(disk.lane)
     for number in range(5000):
         backlog.add(message(b"%d" % number), NEVER)
     backlog = again(disk)
@@ -142,9 +142,9 @@ SMALL = {"HEAD_MESSAGES": 2, "HEAD_OCTETS": 300, "BLOCK_MESSAGES": 3}
 @given(st.lists(steps, max_size=60))
 def test_as_a_list_would_do(program: list[tuple[str, int]]) -> None:
     disk, memory = Disk(), Memory()
-    backlog = KeptBacklog(disk.lane, disk.fetch)
+    backlog = DurableBacklog(disk.lane, disk.fetch)
     waiting: list[tuple[int, bool]] = []  # a number, and is it persistent?
-    out: dict[int, tuple[Entry, bool]] = {}
+    out: dict[int, tuple[QueueEntry, bool]] = {}
     seen: set[int] = set()
     last = 0
     for step, pick in [*program, ("restart", 0)]:
@@ -196,7 +196,7 @@ def test_as_a_list_would_do(program: list[tuple[str, int]]) -> None:
 def test_what_the_disk_has_lost_costs_itself_and_not_its_queue(type_: str, damage: str) -> None:
     """Whoever asks is handed the rest, the counts are right again, and the loss is reported."""
     yard, disk = Yard(), Disk("v")
-    queue = yard.queue(type_, keeper=Keeper(disk.journal, disk.fetch))
+    queue = yard.queue(type_, keeper=QueueStorage(disk.journal, disk.fetch))
     yard.publish(queue, "a", "b", "c", delivery_mode=2)
     disk.again()
     ids = sorted(disk.rows)
@@ -205,7 +205,7 @@ def test_what_the_disk_has_lost_costs_itself_and_not_its_queue(type_: str, damag
     else:
         for id_ in ids[: 1 if damage == "missing" else 3]:
             del disk.rows[id_]
-    queue = yard.queue(type_, keeper=Keeper(disk.journal, disk.fetch))
+    queue = yard.queue(type_, keeper=QueueStorage(disk.journal, disk.fetch))
     queue.recovered(yard.now)
     taker = yard.consumer(queue)
     left = [] if damage == "all missing" else ["b", "c"]
@@ -224,13 +224,13 @@ def test_what_the_disk_has_lost_costs_itself_and_not_its_queue(type_: str, damag
 def test_a_disk_that_cannot_be_read_costs_whoever_asks_and_nobody_else() -> None:
     """And nothing is lost: it is handed out as soon as it can be read."""
 
-    def fails(*_: int) -> list[Stored]:
+    def fails(*_: int) -> list[PackedMessage]:
         raise OSError("Input/output error")
 
     yard, disk = Yard(), Disk("v")
-    yard.publish(yard.queue(keeper=Keeper(disk.journal, disk.fetch)), "-", "a", "b", delivery_mode=2)
+    yard.publish(yard.queue(keeper=QueueStorage(disk.journal, disk.fetch)), "-", "a", "b", delivery_mode=2)
     disk.again()
-    queue = yard.queue(keeper=Keeper(disk.journal, disk.fetch))
+    queue = yard.queue(keeper=QueueStorage(disk.journal, disk.fetch))
     lane = queue._lanes[0][1]
     assert lane.take(queue) is not None
     parked = lane._parked
@@ -248,7 +248,7 @@ def test_a_disk_that_cannot_be_read_costs_whoever_asks_and_nobody_else() -> None
 
 
 def test_what_the_store_has_refused_stays_in_memory(disk: Disk) -> None:
-    backlog = KeptBacklog(disk.lane, disk.fetch)
+    backlog = DurableBacklog(disk.lane, disk.fetch)
     for number in range(3000):
         backlog.add(message(b"%04d" % number), NEVER)
     disk.commit()

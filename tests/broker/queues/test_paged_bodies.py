@@ -20,9 +20,9 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.queues.backlog import NEVER, Entry
-from amqproxy.broker.queues.paged_bodies import BLOCK_OCTETS, LEAST_BODY, Bodies, bring_back, put_away, whole
-from amqproxy.broker.queues.queue_storage import Keeper
+from amqproxy.broker.queues.backlog import NEVER, QueueEntry
+from amqproxy.broker.queues.paged_bodies import BLOCK_OCTETS, LEAST_BODY, PagedBodies, bring_back, put_away, whole
+from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.storage.journal import Journal
 from tests.broker.client import Client, connected, noted
 from tests.broker.disk import Memory
@@ -36,9 +36,11 @@ def body(number: int) -> bytes:
     return b"%04d" % number + bytes(SIZE - 4)
 
 
-def entries(count: int, size: int = SIZE) -> list[Entry]:
+def entries(count: int, size: int = SIZE) -> list[QueueEntry]:
     queue = Yard().queue()
-    return [Entry(queue, message(body(number)[:size], priority=number % 3), number, NEVER) for number in range(count)]
+    return [
+        QueueEntry(queue, message(body(number)[:size], priority=number % 3), number, NEVER) for number in range(count)
+    ]
 
 
 def test_what_is_put_away_is_what_is_brought_back() -> None:
@@ -52,7 +54,7 @@ def test_what_is_put_away_is_what_is_brought_back() -> None:
     for each in reversed(made):
         bring_back(each)
     assert [each.message.body for each in made] == [body(number) for number in range(100)]
-    Bodies.last_read = None
+    PagedBodies.last_read = None
     assert memory.rows == {}
 
 
@@ -82,7 +84,7 @@ class House:
         self.broker.paging.place = self.memory
         if "x_queue_type" in arguments:
             journal = Journal()
-            self.broker.keep(Keeper(journal, lambda lane, position, limit: []))
+            self.broker.keep(QueueStorage(journal, lambda lane, position, limit: []))
         self.client = connected(self.broker)
         self.arguments = {name.replace("_", "-"): value for name, value in arguments.items()}
         self.client.declare("grave")
@@ -133,7 +135,7 @@ def test_what_is_requeued_comes_back_whole_and_waits_on_the_disk_until_then(argu
     watcher.say(1, BasicConsume(queue="q", no_ack=True))
     expected = [*range(10, 100), *range(10)] if is_behind else [*range(100)]
     assert sorted(bodies(watcher)) == sorted(body(number) for number in expected)
-    Bodies.last_read = None
+    PagedBodies.last_read = None
     assert house.memory.rows == {}
 
 
@@ -159,7 +161,7 @@ def test_what_cannot_be_read_any_more_costs_itself() -> None:
     house = House(x_dead_letter_exchange="", x_dead_letter_routing_key="grave")
     failures = noted(house.broker)
     house.memory.unreadable = {block.first for block in house.memory.rows}
-    Bodies.last_read = None
+    PagedBodies.last_read = None
     house.client.say(1, BasicReject(1, False))
     house.client.link.lose(0.0)
     watcher = connected(house.broker)
@@ -175,7 +177,7 @@ def test_a_purge_and_a_closed_channel_leave_nothing() -> None:
     house.client.link.lose(0.0)
     watcher = connected(house.broker)
     assert watcher.ask(QueuePurge(queue="q")).message_count == 100
-    Bodies.last_read = None
+    PagedBodies.last_read = None
     assert house.memory.rows == {}
 
 

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.broker.queues.paged_messages import MESSAGE_COST, READ_AHEAD, Parked
-from amqproxy.broker.storage.packing import DAMAGED, Stored
+from amqproxy.broker.queues.paged_messages import MESSAGE_COST, READ_AHEAD, PagedMessages
+from amqproxy.broker.storage.packing import DAMAGED, PackedMessage
 from tests.broker.disk import Memory
 from tests.broker.yard import message
 
 NEVER = float("inf")
 
 
-def row(position: int, expires_at: float = NEVER) -> Stored:
-    return Stored(position, expires_at, 0, message(b"%04d" % position))
+def row(position: int, expires_at: float = NEVER) -> PackedMessage:
+    return PackedMessage(position, expires_at, 0, message(b"%04d" % position))
 
 
 class Lane:
@@ -27,17 +27,17 @@ class Lane:
         self.rows = [row(position) for position in positions]
         self.limits: list[int] = []
 
-    def fetch(self, lane: int, position: int, limit: int) -> Sequence[Stored]:
+    def fetch(self, lane: int, position: int, limit: int) -> Sequence[PackedMessage]:
         assert lane == 7
         self.limits.append(limit)
         return [each for each in self.rows if each.position >= position][:limit]
 
-    def put(self, parked: Parked, position: int) -> None:
+    def put(self, parked: PagedMessages, position: int) -> None:
         self.rows.append(row(position))
         parked.put_kept(self.rows[-1])
 
 
-def taken(parked: Parked) -> list[tuple[int, bool]]:
+def taken(parked: PagedMessages) -> list[tuple[int, bool]]:
     found = []
     while (one := parked.take()) is not None:
         found.append((one[0].position, one[1]))
@@ -50,7 +50,7 @@ def cost(messages: int) -> int:
 
 def test_what_a_lane_has_from_before_is_read_more_and_more_at_once() -> None:
     lane = Lane(range(3000))
-    parked = Parked(7, lane.fetch, messages=3000, octets=12_000)
+    parked = PagedMessages(7, lane.fetch, messages=3000, octets=12_000)
     assert (len(parked), parked.octets_away) == (3000, cost(3000))
     assert taken(parked) == [(position, True) for position in range(3000)]
     assert lane.limits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, READ_AHEAD, 953]
@@ -59,7 +59,7 @@ def test_what_a_lane_has_from_before_is_read_more_and_more_at_once() -> None:
 
 def test_the_spill_and_the_lane_in_one_order() -> None:
     lane, spill = Lane(), Memory()
-    parked = Parked(7, lane.fetch)
+    parked = PagedMessages(7, lane.fetch)
     parked.lead(row(1), is_kept=True)
     parked.lead(row(2), is_kept=False)
     assert parked.octets_away == 0  # these are in memory
@@ -78,7 +78,7 @@ def test_the_spill_and_the_lane_in_one_order() -> None:
 
 def test_a_block_is_dropped_once_it_is_read() -> None:
     spill = Memory()
-    parked = Parked()
+    parked = PagedMessages()
     parked.put_spilled(spill, [row(1), row(2)])
     parked.put_spilled(spill, [row(3)])
     assert parked.octets_away == cost(3)
@@ -87,7 +87,7 @@ def test_a_block_is_dropped_once_it_is_read() -> None:
 
 
 def test_when_the_time_of_the_first_is_over() -> None:
-    parked = Parked()
+    parked = PagedMessages()
     parked.put_spilled(Memory(), [row(1, 12.5), row(2, 5.0)])
     assert parked.expires_at == 12.5
     parked.take()
@@ -97,7 +97,7 @@ def test_when_the_time_of_the_first_is_over() -> None:
 def test_a_spill_that_is_full_takes_nothing() -> None:
     spill = Memory()
     spill.is_full = True
-    parked = Parked()
+    parked = PagedMessages()
     with pytest.raises(OSError, match="full"):
         parked.put_spilled(spill, [row(1)])
     assert (len(parked), parked.octets_away, [*parked]) == (0, 0, [])
@@ -107,10 +107,10 @@ def test_what_cannot_be_read_any_more_is_passed_over_and_counted() -> None:
     """In the lane by its position, and in the spill a block at a time."""
     lost: list[tuple[int, int, int | None]] = []
     lane, spill = Lane(), Memory()
-    parked = Parked(7, lane.fetch, lost=lambda *found: lost.append(found))
+    parked = PagedMessages(7, lane.fetch, lost=lambda *found: lost.append(found))
     for position in (1, 2, 3):
         lane.put(parked, position)
-    lane.rows[1] = Stored(2, NEVER, 0, DAMAGED, 0, 4)
+    lane.rows[1] = PackedMessage(2, NEVER, 0, DAMAGED, 0, 4)
     parked.put_spilled(spill, [row(4), row(5)])
     parked.put_spilled(spill, [row(6)])
     spill.unreadable = {4}
@@ -124,7 +124,7 @@ def test_what_cannot_be_read_any_more_is_passed_over_and_counted() -> None:
 def test_a_lane_that_has_fewer_than_it_said() -> None:
     lost: list[tuple[int, int, int | None]] = []
     lane, spill = Lane(), Memory()
-    parked = Parked(7, lane.fetch, 5, 50, lambda *found: lost.append(found))
+    parked = PagedMessages(7, lane.fetch, 5, 50, lambda *found: lost.append(found))
     lane.rows = [row(2)]
     parked.put_spilled(spill, [row(9)])
     assert taken(parked) == [(2, True), (9, False)]
@@ -140,7 +140,7 @@ def test_a_lane_that_has_fewer_than_it_said() -> None:
 
 def test_cleared() -> None:
     lane, spill = Lane(), Memory()
-    parked = Parked(7, lane.fetch)
+    parked = PagedMessages(7, lane.fetch)
     parked.lead(row(1), is_kept=True)
     lane.put(parked, 2)
     parked.put_spilled(spill, [row(3)])
@@ -154,7 +154,7 @@ def test_cleared() -> None:
 @given(st.lists(st.tuples(st.sampled_from(["kept", "spilled", "take"]), st.integers(1, 5)), max_size=40))
 def test_first_in_first_out_wherever_it_is(steps: list[tuple[str, int]]) -> None:
     lane, spill = Lane(), Memory()
-    parked = Parked(7, lane.fetch)
+    parked = PagedMessages(7, lane.fetch)
     expected: list[tuple[int, bool]] = []
     position = 0
     for what, count in steps:

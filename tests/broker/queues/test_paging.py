@@ -11,9 +11,9 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.queues.paging import SLICE
 from amqproxy.broker.queues.queue import Queue
-from amqproxy.broker.queues.queue_storage import Keeper
+from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.storage.journal import Journal
-from amqproxy.broker.storage.page_file import Spill
+from amqproxy.broker.storage.page_file import PageFiles
 from tests.broker.disk import Memory
 from tests.broker.yard import message
 
@@ -174,7 +174,7 @@ def test_without_a_limit_or_a_place_nothing_is_paged(house: House) -> None:
 def test_what_its_lane_has_is_just_let_go(house: House) -> None:
     """Once it is on the disk for good, which the first look cannot know."""
     journal = Journal()
-    house.broker.keep(Keeper(journal, lambda lane, position, limit: []))
+    house.broker.keep(QueueStorage(journal, lambda lane, position, limit: []))
     queue = house.queue("q", 5, queue_type="quorum")
     house.page(1000)
     assert mib(queue) > 4
@@ -198,7 +198,7 @@ def test_what_its_lane_has_is_just_let_go(house: House) -> None:
 
 
 def test_the_spill_is_a_place(house: House, tmp_path: Path) -> None:
-    house.broker.paging.place = spill = Spill(tmp_path)
+    house.broker.paging.place = spill = PageFiles(tmp_path)
     queue = house.queue("q", 5)
     house.page(1000)
     assert spill.octets > 4 * MIB

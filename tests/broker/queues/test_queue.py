@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.errors import AccessRefused, PreconditionFailed
-from amqproxy.broker.queues.backlog import NEVER, Entry
+from amqproxy.broker.queues.backlog import NEVER, QueueEntry
 from amqproxy.broker.queues.queue import Queue
-from amqproxy.broker.queues.queue_arguments import Settings
+from amqproxy.broker.queues.queue_arguments import QueueSettings
 from tests.broker.yard import Taker, Yard, message
 
 
@@ -404,12 +404,12 @@ def test_other_settings(yard: Yard) -> None:
     """As when a policy comes and goes."""
     queue = yard.queue()
     yard.publish(queue, *"123")
-    queue.apply(Settings(max_length=1, message_ttl=1.0), yard.now)
+    queue.apply(QueueSettings(max_length=1, message_ttl=1.0), yard.now)
     assert (waiting(queue), yard.dead) == (["3"], [("1", "maxlen"), ("2", "maxlen")])
     yard.publish(queue, "4")
     yard.wait(1)
     assert waiting(queue) == []
-    queue.apply(Settings(), yard.now)
+    queue.apply(QueueSettings(), yard.now)
     yard.publish(queue, *"56")
     yard.wait(9)
     assert waiting(queue) == ["5", "6"]
@@ -479,7 +479,7 @@ def test_nothing_is_lost_or_doubled(shape: tuple[str, dict[str, Any]], steps: li
     type_, arguments = shape
     queue = yard.queue(type_, **arguments)
     takers: list[Taker] = []
-    got: list[Entry] = []
+    got: list[QueueEntry] = []
     published: list[str] = []
     done: list[str] = []
     for step, number in steps:

@@ -12,7 +12,7 @@ from amqproxy.amqp091.errors import PreconditionFailed
 from amqproxy.amqp091.wire import Field, Item, Table
 from amqproxy.broker.queues.queue_arguments import (
     SEGMENT_SIZE,
-    Settings,
+    QueueSettings,
     check_consume,
     check_declare,
     check_same,
@@ -172,7 +172,7 @@ def test_what_is_taken(type_: str, arguments: dict[str, Any]) -> None:
 def test_the_first_of_twins_counts() -> None:
     table = Table([Field("x-max-length", "I", 5), Field("x-max-length", "I", -5)])
     check_declare(Q, table, durable=True, exclusive=False, auto_delete=False)
-    assert Settings.of(table).max_length == 5
+    assert QueueSettings.of(table).max_length == 5
 
 
 # --- declared again
@@ -247,8 +247,8 @@ def test_consume(type_: str, arguments: dict[str, Any], text: str) -> None:
 
 
 def test_settings() -> None:
-    assert Settings.of({}) == Settings(overflow="drop-head", segment_size=SEGMENT_SIZE)
-    assert Settings.of(
+    assert QueueSettings.of({}) == QueueSettings(overflow="drop-head", segment_size=SEGMENT_SIZE)
+    assert QueueSettings.of(
         {
             "x-message-ttl": 1500,
             "x-expires": 2000,
@@ -261,8 +261,8 @@ def test_settings() -> None:
             "x-max-age": "2m",
             "x-stream-max-segment-size-bytes": 6,
         }
-    ) == Settings(1.5, 2.0, 3, 4, "reject-publish", "", "k", 5, 120, 6)
-    assert Settings.of({"x-delivery-limit": -1}).delivery_limit is None
+    ) == QueueSettings(1.5, 2.0, 3, 4, "reject-publish", "", "k", 5, 120, 6)
+    assert QueueSettings.of({"x-delivery-limit": -1}).delivery_limit is None
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from amqproxy.amqp091.errors import PreconditionFailed, ProtocolError
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.queues.queue_types import TYPES
-from amqproxy.broker.queues.quorum import Quorum
-from amqproxy.broker.queues.stream import Stream
+from amqproxy.broker.queues.quorum import QuorumQueue
+from amqproxy.broker.queues.stream import StreamQueue
 from amqproxy.broker.vhost import VirtualHost
 
 
@@ -25,8 +25,8 @@ def declared(arguments: dict[str, object]) -> Queue:
         ({}, Queue),
         ({"x-max-length": 5}, Queue),
         ({"x-queue-type": "classic"}, Queue),
-        ({"x-queue-type": "quorum"}, Quorum),
-        ({"x-queue-type": "stream"}, Stream),
+        ({"x-queue-type": "quorum"}, QuorumQueue),
+        ({"x-queue-type": "stream"}, StreamQueue),
     ],
 )
 def test_by_its_argument(arguments: dict[str, object], kind: type[Queue]) -> None:
@@ -35,7 +35,7 @@ def test_by_its_argument(arguments: dict[str, object], kind: type[Queue]) -> Non
     assert TYPES[queue.type] is kind
 
 
-@pytest.mark.parametrize("type_", ["", "Quorum", "mirrored", 5])
+@pytest.mark.parametrize("type_", ["", "QuorumQueue", "mirrored", 5])
 def test_of_no_type_that_there_is(type_: object) -> None:
     with pytest.raises(ProtocolError) as refused:
         declared({"x-queue-type": type_})

@@ -8,10 +8,10 @@ import pytest
 
 from amqproxy.amqp091.errors import NotImplementedByServer, ResourceLocked
 from amqproxy.broker.message import Message
-from amqproxy.broker.queues.backlog import NEVER, Entry
+from amqproxy.broker.queues.backlog import NEVER, QueueEntry
 from amqproxy.broker.queues.queue import Queue
-from amqproxy.broker.queues.queue_storage import Keeper
-from amqproxy.broker.queues.quorum import PREFETCH, ReturnsFirst
+from amqproxy.broker.queues.queue_storage import QueueStorage
+from amqproxy.broker.queues.quorum import PREFETCH, RequeueFirst
 from amqproxy.broker.storage.journal import Pledge
 from tests.broker.disk import Disk, Memory
 from tests.broker.yard import Taker, Yard, message
@@ -22,7 +22,7 @@ def yard() -> Yard:
     return Yard()
 
 
-def count(entry: Entry) -> Any:
+def count(entry: QueueEntry) -> Any:
     """What x-delivery-count says on the way out; None where it is not there."""
     sent = Message("", "", entry.header, entry.message.body)
     return (sent.properties.headers or {}).get("x-delivery-count")
@@ -180,7 +180,7 @@ def test_many_times_round_leaves_nothing_behind(yard: Yard) -> None:
 
 
 def test_backlog_of_a_time() -> None:
-    backlog, queue = ReturnsFirst(), Yard().queue("quorum")
+    backlog, queue = RequeueFirst(), Yard().queue("quorum")
     backlog.add(message("1"), 5.0)
     entry = backlog.take(queue)
     backlog.put_back(entry)
@@ -215,7 +215,7 @@ class Again:
     def start(self) -> Queue:
         """The queue as a broker finds it that begins now."""
         self.disk.again()
-        keeper = Keeper(self.disk.journal, self.disk.fetch)
+        keeper = QueueStorage(self.disk.journal, self.disk.fetch)
         self.queue = self.yard.queue("quorum", keeper=keeper, **self.arguments)
         self.queue.recovered(self.yard.now)
         return self.queue

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from amqproxy.broker.queues.consumer import Consumer
-from amqproxy.broker.queues.round_robin import SingleTurn, Turns
+from amqproxy.broker.queues.round_robin import RoundRobin, SingleActiveConsumer
 from tests.broker.yard import Taker, Yard
 
 
-def consumers(priorities: str, turns: Turns) -> dict[str, Taker]:
+def consumers(priorities: str, turns: RoundRobin) -> dict[str, Taker]:
     """`a0 b5`: two consumers and their priorities, in line."""
     takers = {}
     for word in priorities.split():
@@ -20,7 +20,7 @@ def consumers(priorities: str, turns: Turns) -> dict[str, Taker]:
     return takers
 
 
-def order(turns: Turns, count: int) -> str:
+def order(turns: RoundRobin, count: int) -> str:
     return "".join(consumer.tag if (consumer := turns.next()) else "-" for _ in range(count))
 
 
@@ -29,13 +29,13 @@ def order(turns: Turns, count: int) -> str:
     [("", "---"), ("a0", "aaa"), ("a0 b0 c0", "abcabc"), ("a0 b5 c5 d1", "bcbc"), ("a-1 b0", "bb")],
 )
 def test_order(priorities: str, expected: str) -> None:
-    turns = Turns()
+    turns = RoundRobin()
     consumers(priorities, turns)
     assert order(turns, len(expected)) == expected
 
 
 def test_who_cannot_take_is_passed_over_until_put_back() -> None:
-    turns = Turns()
+    turns = RoundRobin()
     takers = consumers("a0 b5 c5", turns)
     takers["b"].room = takers["c"].room = 0
     assert order(turns, 2) == "aa"
@@ -47,7 +47,7 @@ def test_who_cannot_take_is_passed_over_until_put_back() -> None:
 
 
 def test_back_in_line_is_at_its_end() -> None:
-    turns = Turns()
+    turns = RoundRobin()
     takers = consumers("a0 b0 c0", turns)
     takers["a"].room = 0
     assert order(turns, 3) == "bcb"
@@ -58,7 +58,7 @@ def test_back_in_line_is_at_its_end() -> None:
 
 @pytest.mark.parametrize("is_blocked", [False, True])
 def test_remove(is_blocked: bool) -> None:
-    turns = Turns()
+    turns = RoundRobin()
     takers = consumers("a0 b0", turns)
     if is_blocked:
         takers["a"].room = 0
@@ -72,7 +72,7 @@ def test_remove(is_blocked: bool) -> None:
 
 def test_single_turn() -> None:
     """One has it all until it goes; then the highest priority, and the oldest of these."""
-    turns = SingleTurn()
+    turns = SingleActiveConsumer()
     takers = consumers("a0 b1 c5 d5", turns)
 
     def gone(name: str) -> Consumer | None:

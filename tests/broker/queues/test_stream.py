@@ -9,9 +9,9 @@ import pytest
 from amqproxy.amqp091.errors import NotImplementedByServer, PreconditionFailed
 from amqproxy.amqp091.wire import Item
 from amqproxy.broker.message import Message
-from amqproxy.broker.queues.queue_storage import Keeper
-from amqproxy.broker.queues.stream import Stream
-from amqproxy.broker.storage.packing import DAMAGED, Stored
+from amqproxy.broker.queues.queue_storage import QueueStorage
+from amqproxy.broker.queues.stream import StreamQueue
+from amqproxy.broker.storage.packing import DAMAGED, PackedMessage
 from tests.broker.disk import Disk, Memory
 from tests.broker.yard import Taker, Yard
 
@@ -21,21 +21,21 @@ def yard() -> Yard:
     return Yard()
 
 
-def stream(yard: Yard, count: int = 0, **arguments: Any) -> Stream:
+def stream(yard: Yard, count: int = 0, **arguments: Any) -> StreamQueue:
     queue = yard.queue("stream", **arguments)
-    assert isinstance(queue, Stream)
+    assert isinstance(queue, StreamQueue)
     one_by_one(yard, queue, *map(str, range(count)))
     return queue
 
 
-def one_by_one(yard: Yard, queue: Stream, *bodies: str) -> None:
+def one_by_one(yard: Yard, queue: StreamQueue, *bodies: str) -> None:
     """Publish messages that do not come together, and so are no chunk."""
     for body in bodies:
         yard.publish(queue, body)
         yard.now += 0.001
 
 
-def reader(yard: Yard, queue: Stream, offset: Any = None, prefetch: int = 100, **options: Any) -> Taker:
+def reader(yard: Yard, queue: StreamQueue, offset: Any = None, prefetch: int = 100, **options: Any) -> Taker:
     arguments = {} if offset is None else {"x-stream-offset": offset}
     return yard.consumer(queue, prefetch=prefetch, arguments=arguments, **options)
 
@@ -206,7 +206,7 @@ def test_a_reader_that_is_left_behind_goes_on_at_the_oldest(yard: Yard) -> None:
     assert taker.bodies == ["1", "4"]
 
 
-def refused(queue: Stream, **changed: Any) -> str:
+def refused(queue: StreamQueue, **changed: Any) -> str:
     options = {"exclusive": False, "no_ack": False, "prefetch": 1, "is_limited": False, **changed}
     with pytest.raises((NotImplementedByServer, PreconditionFailed)) as error:
         queue.check_consumer(**options)
@@ -241,10 +241,10 @@ def test_what_cannot_be_asked(yard: Yard) -> None:
 # --- kept
 
 
-def kept(disk: Disk, **arguments: Any) -> Stream:
+def kept(disk: Disk, **arguments: Any) -> StreamQueue:
     """A stream whose lane is on a disk; what is there of it already is found again."""
-    queue = Yard().queue("stream", keeper=Keeper(disk.journal, disk.fetch), **arguments)
-    assert isinstance(queue, Stream)
+    queue = Yard().queue("stream", keeper=QueueStorage(disk.journal, disk.fetch), **arguments)
+    assert isinstance(queue, StreamQueue)
     for each in sorted(disk.segments, key=lambda each: each.key):
         queue.recover(each)
     queue.recovered(1000.0)
@@ -331,14 +331,14 @@ def test_what_the_disk_has_lost_costs_itself(yard: Yard, lost: list[int], is_mis
 
 
 def test_a_disk_that_cannot_be_read_costs_no_publisher(yard: Yard) -> None:
-    def fails(*_: int) -> list[Stored]:
+    def fails(*_: int) -> list[PackedMessage]:
         raise OSError("Input/output error")
 
     disk = Disk("v")
     yard.publish(kept(disk), *"ab")
     disk.again()
     own = Yard()
-    queue = own.queue("stream", keeper=Keeper(disk.journal, disk.fetch))
+    queue = own.queue("stream", keeper=QueueStorage(disk.journal, disk.fetch))
     queue._log._fetch = fails  # type: ignore[attr-defined]
     queue._log._last_time = 1000.0  # type: ignore[attr-defined]
     taker = reader(own, queue, 0)

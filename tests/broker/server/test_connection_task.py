@@ -29,17 +29,17 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.connection.channel import ServerChannel
-from amqproxy.broker.connection.client_connection import Link
+from amqproxy.broker.connection.channel import BrokerChannel
+from amqproxy.broker.connection.client_connection import ClientConnection
 from amqproxy.broker.connection.closing import CLOSING_TIME, PENALTY
 from amqproxy.broker.connection.deliveries import Deliveries
-from amqproxy.broker.connection.output import HIGH_WATER, Output
-from amqproxy.broker.connection.publisher import Publishes
+from amqproxy.broker.connection.output import HIGH_WATER, OutputBuffer
+from amqproxy.broker.connection.publisher import Publisher
 from amqproxy.broker.queues.consumer import Consumer
 from amqproxy.broker.server import connection_task as attendant_module
-from amqproxy.broker.server.connection_task import BLOCKED_LOOK, STALLED_TIME, Attendant
-from amqproxy.broker.server.send_scheduler import Outbox
-from amqproxy.broker.server.timer_task import Timekeeper
+from amqproxy.broker.server.connection_task import BLOCKED_LOOK, STALLED_TIME, ConnectionTask
+from amqproxy.broker.server.send_scheduler import SendScheduler
+from amqproxy.broker.server.timer_task import TimerTask
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport
 from tests.broker.client import Client, noted
 
@@ -70,13 +70,13 @@ class House:
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self.broker = Broker()
-        self.outbox = Outbox()
+        self.outbox = SendScheduler()
         self.nursery = nursery
         self.clients: list[trio.abc.AsyncResource] = []
         nursery.start_soon(self.outbox.run)
 
-    def attend(self, transport: Transport) -> Attendant:
-        attendant = Attendant(self.broker, self.outbox, transport, self.nursery)
+    def attend(self, transport: Transport) -> ConnectionTask:
+        attendant = ConnectionTask(self.broker, self.outbox, transport, self.nursery)
         self.nursery.start_soon(attendant.run)
         return attendant
 
@@ -85,7 +85,7 @@ class House:
         self.clients.append(client)
         return client
 
-    async def tcp_client(self, opening: bytes = OPENING) -> tuple[trio.SocketStream, Attendant]:
+    async def tcp_client(self, opening: bytes = OPENING) -> tuple[trio.SocketStream, ConnectionTask]:
         """The same over TCP, which knows a reset."""
         with socket.create_server(("127.0.0.1", 0)) as listener:
             ours = socket.create_connection(listener.getsockname())
@@ -98,7 +98,7 @@ class House:
             await hush(client)
         return client, attendant
 
-    async def client(self, heartbeat: int = 0) -> tuple[trio.SocketStream, Attendant]:
+    async def client(self, heartbeat: int = 0) -> tuple[trio.SocketStream, ConnectionTask]:
         """A client with channel 1 open."""
         ours, theirs = socket.socketpair()
         theirs.setblocking(False)
@@ -262,7 +262,7 @@ async def test_so_is_one_that_does_not_read_what_it_is_sent(autojump_clock: Cloc
 @pytest.mark.parametrize("capabilities", [{}, {"authentication_failure_close": True}])
 async def test_who_may_not_log_in_is_cut_after_a_while(autojump_clock: Clock, capabilities: dict[str, bool]) -> None:
     async with house() as home:
-        home.nursery.start_soon(Timekeeper(home.broker, home.outbox).run)
+        home.nursery.start_soon(TimerTask(home.broker, home.outbox).run)
         client, _ = await home.tcp_client(b"")
         began = trio.current_time()
         await client.send_all(HEADER + encode_method(0, Client.start_ok(b"\0guest\0no", capabilities=capabilities)))
@@ -285,13 +285,13 @@ async def test_a_client_that_goes_without_a_word(autojump_clock: Clock) -> None:
 async def test_what_goes_wrong_with_one_is_no_trouble_to_others(
     autojump_clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Failing(Link):
+    class Failing(ClientConnection):
         def feed(self, data: bytes, now: float) -> None:
             if b"trip" in data:
                 raise RuntimeError("on purpose")
             super().feed(data, now)
 
-    monkeypatch.setattr(attendant_module, "Link", Failing)
+    monkeypatch.setattr(attendant_module, "ClientConnection", Failing)
     async with house() as home:
         one, _ = await home.client()
         other, _ = await home.client()
@@ -359,7 +359,7 @@ async def test_a_flood_leaves_others_their_turn(autojump_clock: Clock) -> None:
 # --- who stops reading, or is gone
 
 
-async def stalled(home: House, heartbeat: int) -> tuple[trio.SocketStream, Attendant]:
+async def stalled(home: House, heartbeat: int) -> tuple[trio.SocketStream, ConnectionTask]:
     """A client that has more to read than its socket holds, and does not."""
     client, attendant = await home.client(heartbeat)
     await client.send_all(said(QueueDeclare(queue="q"), BasicConsume(queue="q", consumer_tag="c")))
@@ -415,7 +415,17 @@ async def test_a_blocked_publisher_that_hangs_up_is_gone(autojump_clock: Clock) 
 
 async def test_nothing_of_a_connection_outlives_it(autojump_clock: Clock) -> None:
     """However it ends, and without the garbage collector."""
-    kinds = (Link, ServerChannel, Publishes, Deliveries, Connection, FrameReader, Attendant, Output, Consumer)
+    kinds = (
+        ClientConnection,
+        BrokerChannel,
+        Publisher,
+        Deliveries,
+        Connection,
+        FrameReader,
+        ConnectionTask,
+        OutputBuffer,
+        Consumer,
+    )
 
     def left() -> list[str]:
         return [type(each).__name__ for each in gc.get_objects() if isinstance(each, kinds)]

@@ -11,12 +11,12 @@ import trio
 
 from amqproxy.broker.server.clock import current_time
 from amqproxy.broker.server.from_config import configured
-from amqproxy.broker.server.server import Server
+from amqproxy.broker.server.server import BrokerServer
 from amqproxy.broker.storage.store import StoreError
 from amqproxy.config import BrokerConfig, BrokerLimits, ConfigError
 
 
-async def listening(server: Server) -> int:
+async def listening(server: BrokerServer) -> int:
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     server.listen(listener)
     return listener.socket.getsockname()[1]  # type: ignore[no-any-return]

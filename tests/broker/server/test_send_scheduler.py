@@ -4,13 +4,13 @@ import trio
 import trio.testing
 from structlog.testing import capture_logs
 
-from amqproxy.broker.server.send_scheduler import Outbox
+from amqproxy.broker.server.send_scheduler import SendScheduler
 
 
 class Scribe:
     """Sends for so many turns, one after the other."""
 
-    def __init__(self, outbox: Outbox, turns: int = 1) -> None:
+    def __init__(self, outbox: SendScheduler, turns: int = 1) -> None:
         self.outbox = outbox
         self.turns = turns
         self.sent: list[float] = []
@@ -23,7 +23,7 @@ class Scribe:
 
 
 async def test_what_is_flushed_by_whoever_made_the_broker_speak_wakes_nobody() -> None:
-    outbox = Outbox()
+    outbox = SendScheduler()
     scribe = Scribe(outbox)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(outbox.run)
@@ -40,7 +40,7 @@ async def test_what_is_flushed_by_whoever_made_the_broker_speak_wakes_nobody() -
 
 
 async def test_what_nobody_flushes_is_sent_all_the_same() -> None:
-    outbox = Outbox()
+    outbox = SendScheduler()
     scribe = Scribe(outbox)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(outbox.run)
@@ -54,7 +54,7 @@ async def test_what_nobody_flushes_is_sent_all_the_same() -> None:
 
 
 async def test_who_has_more_waits_for_the_next_turn() -> None:
-    outbox = Outbox()
+    outbox = SendScheduler()
     long, short = Scribe(outbox, turns=3), Scribe(outbox)
     outbox.hold()
     outbox.add(long)
@@ -73,7 +73,7 @@ async def test_one_that_fails_keeps_nobody_else_from_sending() -> None:
         def send(self, now: float) -> None:
             raise RuntimeError("on purpose")
 
-    outbox = Outbox()
+    outbox = SendScheduler()
     scribe = Scribe(outbox)
     outbox.hold()
     outbox.add(Failing(outbox))

@@ -19,7 +19,7 @@ from amqproxy.amqp091.methods import ConnectionStart
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.broker.access.users import User
 from amqproxy.broker.broker import EVERYTHING, Broker
-from amqproxy.broker.server.server import SHUTDOWN, Server, serve
+from amqproxy.broker.server.server import SHUTDOWN, BrokerServer, serve
 from amqproxy.sockets.certificate import Naming, common_name, distinguished_name
 from tests.broker.client import Client
 from tests.broker.server.test_connection_task import OPENING
@@ -44,7 +44,7 @@ async def test_pika_publishes_and_gets() -> None:
 
 
 @asynccontextmanager
-async def running(server: Server) -> AsyncIterator[None]:
+async def running(server: BrokerServer) -> AsyncIterator[None]:
     async with trio.open_nursery() as nursery:
         await nursery.start(server.run)
         yield
@@ -65,7 +65,7 @@ def stream(sock: socket.socket) -> trio.SocketStream:
 
 
 async def test_each_connection_within_the_process_is_a_link_of_its_own() -> None:
-    server = Server(Broker())
+    server = BrokerServer(Broker())
     async with running(server):
         ends = [stream(server.open()) for _ in range(2)]
         for end in ends:
@@ -79,20 +79,20 @@ async def test_each_connection_within_the_process_is_a_link_of_its_own() -> None
 
 async def test_nothing_is_opened_before_it_runs() -> None:
     with pytest.raises(AssertionError):
-        Server(Broker()).open()
+        BrokerServer(Broker()).open()
 
 
 # ------------------------------------------------------------------------------------------------- listening
 
 
-async def listening(server: Server) -> int:
+async def listening(server: BrokerServer) -> int:
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     server.listen(listener)
     return listener.socket.getsockname()[1]  # type: ignore[no-any-return]
 
 
 async def test_clients_are_named_as_rabbitmq_names_them() -> None:
-    server = Server(Broker())
+    server = BrokerServer(Broker())
     async with running(server):
         port = await listening(server)
         async with await trio.open_tcp_stream("127.0.0.1", port) as client:
@@ -103,7 +103,7 @@ async def test_clients_are_named_as_rabbitmq_names_them() -> None:
 
 
 async def test_there_may_be_a_most_of_connections() -> None:
-    server = Server(Broker(), most_connections=1)
+    server = BrokerServer(Broker(), most_connections=1)
     with capture_logs() as log:
         async with running(server):
             port = await listening(server)
@@ -157,7 +157,7 @@ async def listening_with_tls(
         user = User(name, "")
         user.permit("/", EVERYTHING)
         broker.add_user(user)
-    server = Server(broker, naming=naming)
+    server = BrokerServer(broker, naming=naming)
     async with running(server):
         (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
         server.listen(listener, server_context(authority))
@@ -203,7 +203,7 @@ async def test_a_client_that_does_not_finish_the_tls_handshake_has_five_seconds(
 
 
 async def test_who_waits_after_a_refused_login_takes_nobodys_place() -> None:
-    server = Server(Broker(), most_connections=1)
+    server = BrokerServer(Broker(), most_connections=1)
     async with running(server):
         port = await listening(server)
         async with await trio.open_tcp_stream("127.0.0.1", port) as guessing:
@@ -252,7 +252,7 @@ async def test_who_does_not_speak_tls_is_no_trouble(authority: trustme.CA) -> No
 
 
 async def test_a_close_is_worded_as_rabbitmqs() -> None:
-    server = Server(Broker())
+    server = BrokerServer(Broker())
     async with running(server):
         port = await listening(server)
         connection = await trio.to_thread.run_sync(
@@ -274,7 +274,7 @@ async def test_a_close_is_worded_as_rabbitmqs() -> None:
 
 
 async def test_who_does_not_answer_a_close_is_not_waited_for(autojump_clock: trio.testing.MockClock) -> None:
-    server = Server(Broker())
+    server = BrokerServer(Broker())
     async with running(server):
         client = stream(server.open())
         await client.send_all(OPENING)

@@ -12,13 +12,13 @@ from structlog.testing import capture_logs
 
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.connection.client_connection import HANDSHAKE_TIME, Link
+from amqproxy.broker.connection.client_connection import HANDSHAKE_TIME, ClientConnection
 from amqproxy.broker.message import Message
 from amqproxy.broker.server import machine_resources
 from amqproxy.broker.server.clock import current_time
-from amqproxy.broker.server.send_scheduler import Outbox
-from amqproxy.broker.server.timer_task import LEAST_SLEEP, MEASURING_INTERVAL, Timekeeper
-from amqproxy.broker.storage.page_file import Spill
+from amqproxy.broker.server.send_scheduler import SendScheduler
+from amqproxy.broker.server.timer_task import LEAST_SLEEP, MEASURING_INTERVAL, TimerTask
+from amqproxy.broker.storage.page_file import PageFiles
 
 
 class Ticked(Broker):
@@ -36,7 +36,7 @@ class Ticked(Broker):
 @asynccontextmanager
 async def kept_in_time(broker: Broker, directory: Path | None = None) -> AsyncIterator[None]:
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(Timekeeper(broker, Outbox(), directory).run)
+        nursery.start_soon(TimerTask(broker, SendScheduler(), directory).run)
         await trio.testing.wait_all_tasks_blocked()
         yield
         nursery.cancel_scope.cancel()
@@ -54,7 +54,7 @@ async def test_it_wakes_when_something_is_due(autojump_clock: trio.testing.MockC
     async with kept_in_time(broker):
         await trio.sleep(0.1)
         now = current_time()
-        link = Link(broker, is_loopback=True, wake=lambda: None, now=now)
+        link = ClientConnection(broker, is_loopback=True, wake=lambda: None, now=now)
         for when in (now + 0.7, now + 0.3):  # it sleeps already, and has to get up sooner
             broker.timed_links.set(link, when)
         await trio.sleep(HANDSHAKE_TIME + 1)
@@ -65,7 +65,7 @@ async def test_it_wakes_when_something_is_due(autojump_clock: trio.testing.MockC
 async def test_what_is_due_at_once_does_not_keep_it_busy(autojump_clock: trio.testing.MockClock) -> None:
     broker = Ticked()
     async with kept_in_time(broker):
-        links = [Link(broker, is_loopback=True, wake=lambda: None) for _ in range(100)]
+        links = [ClientConnection(broker, is_loopback=True, wake=lambda: None) for _ in range(100)]
         for number, link in enumerate(links):
             broker.timed_links.set(link, current_time() + number * LEAST_SLEEP / 10)
         await trio.sleep(0.9)
@@ -114,13 +114,13 @@ async def test_what_memory_has_no_room_for_goes_to_a_temporary_file(
     async with kept_in_time(broker):
         await trio.sleep(2)
     assert queue.octets_in_memory < 200_000
-    assert isinstance(broker.paging.place, Spill)
+    assert isinstance(broker.paging.place, PageFiles)
     assert broker.paging.place.octets > 900_000
     assert [entry.message.size for entry in iter(lambda: queue.get(0.0), None)] == [1000] * 1000
 
 
 async def test_a_place_that_is_there_is_used(autojump_clock: trio.testing.MockClock, tmp_path: Path) -> None:
     broker = Broker()
-    place = broker.paging.place = Spill(tmp_path)
+    place = broker.paging.place = PageFiles(tmp_path)
     async with kept_in_time(broker):
         assert broker.paging.place is place

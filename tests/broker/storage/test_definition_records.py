@@ -18,7 +18,7 @@ from amqproxy.broker.storage.definition_records import (
     DurableTopicPermission,
     DurableUser,
     DurableVhost,
-    Unreadable,
+    UnreadableRecord,
     decode,
     encode,
     key,
@@ -62,11 +62,11 @@ def test_keys() -> None:
     ids=range(8),
 )
 def test_what_is_none_of_these(octets: bytes) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableRecord):
         decode(octets)
 
 
 @given(st.binary())
 def test_rubbish_is_refused_in_one_way(octets: bytes) -> None:
-    with suppress(Unreadable):
+    with suppress(UnreadableRecord):
         decode(octets)

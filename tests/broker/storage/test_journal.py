@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from amqproxy.broker.events import Events
+from amqproxy.broker.events import EventDispatcher
 from amqproxy.broker.message import Message
 from amqproxy.broker.storage.definition_records import DurableQueue, key
 from amqproxy.broker.storage.journal import (
@@ -23,7 +23,7 @@ from amqproxy.broker.storage.journal import (
     Pledge,
     State,
 )
-from amqproxy.broker.work import Work
+from amqproxy.broker.work import WorkQueue
 
 HERE = Owner("queue", "/", "q")
 THERE = Owner("queue", "/", "other")
@@ -421,7 +421,7 @@ def test_waiting_for_the_disk_alone_is_urgent_and_waiting_for_safety_is_not() ->
 
 
 def test_one_that_waits_and_fails_keeps_nobody_else_from_hearing() -> None:
-    events = Events()
+    events = EventDispatcher()
     journal = Journal(events=events)
     lane = journal.lane(HERE)
     lane.enqueued(1, message())
@@ -443,7 +443,7 @@ def test_one_that_waits_and_fails_keeps_nobody_else_from_hearing() -> None:
 
 @pytest.mark.parametrize("go", [lambda journal, lane: lane.purged(), lambda journal, lane: journal.delete_lane(lane)])
 def test_very_many_are_let_go_of_in_later_turns(go: Callable[[Journal, Lane], None]) -> None:
-    work = Work()
+    work = WorkQueue()
     work.quantum.limit(10)
     journal = Journal(work=work)
     here, there = journal.lane(HERE), journal.lane(THERE)

@@ -7,15 +7,15 @@ import pytest
 
 from amqproxy.broker.message import Message
 from amqproxy.broker.storage import page_file as spill_module
-from amqproxy.broker.storage.packing import Stored
-from amqproxy.broker.storage.page_file import Spill
+from amqproxy.broker.storage.packing import PackedMessage
+from amqproxy.broker.storage.page_file import PageFiles
 
 NEVER = float("inf")
 
 
-def rows(*bodies: bytes, first: int = 1) -> list[Stored]:
+def rows(*bodies: bytes, first: int = 1) -> list[PackedMessage]:
     return [
-        Stored(first + place, NEVER if place % 2 else 5.5, place, Message("x", "k", b"h", body))
+        PackedMessage(first + place, NEVER if place % 2 else 5.5, place, Message("x", "k", b"h", body))
         for place, body in enumerate(bodies)
     ]
 
@@ -24,12 +24,12 @@ def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def shown(found: list[Stored]) -> list[tuple[int, float, int, bytes]]:
+def shown(found: list[PackedMessage]) -> list[tuple[int, float, int, bytes]]:
     return [(each.position, each.expires_at, each.delivery_count, each.message.body) for each in found]
 
 
 def test_what_is_put_can_be_read_until_it_is_dropped(tmp_path: Path) -> None:
-    spill = Spill(tmp_path)
+    spill = PageFiles(tmp_path)
     first = spill.put(rows(b"a", b"bb"))
     second = spill.put(rows(bytes(100_000), first=7))
     assert (first.first, first.last, first.messages, first.octets) == (1, 2, 2, 3)
@@ -42,7 +42,7 @@ def test_what_is_put_can_be_read_until_it_is_dropped(tmp_path: Path) -> None:
 
 
 def test_its_files_have_no_names(tmp_path: Path) -> None:
-    spill = Spill(tmp_path)
+    spill = PageFiles(tmp_path)
     assert spill.octets == 0
     spill.put(rows(b"a"))
     assert list(tmp_path.iterdir()) == []
@@ -52,7 +52,7 @@ def test_its_files_have_no_names(tmp_path: Path) -> None:
 
 
 def test_a_file_goes_with_its_last_block(tmp_path: Path) -> None:
-    spill = Spill(tmp_path, file_octets=1000)
+    spill = PageFiles(tmp_path, file_octets=1000)
     before = open_files()
     blocks = [spill.put(rows(bytes(600))) for _ in range(10)]
     assert open_files() == before + 5
@@ -70,7 +70,7 @@ def test_a_file_goes_with_its_last_block(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_takes_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spill = Spill(tmp_path)
+    spill = PageFiles(tmp_path)
     block = spill.put(rows(b"a"))
     taken = spill.octets
     room = [10]
@@ -92,7 +92,7 @@ def test_a_full_disk_takes_all_or_nothing(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_file_that_somebody_cut_short(tmp_path: Path) -> None:
-    spill = Spill(tmp_path)
+    spill = PageFiles(tmp_path)
     block = spill.put(rows(b"a"))
     os.truncate(block.file.descriptor, 3)
     with pytest.raises(OSError, match="cut short"):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.exchanges.exchange import NO_ARGUMENTS, Binding
-from amqproxy.broker.exchanges.topic import Topic
+from amqproxy.broker.exchanges.topic import TopicExchange
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.vhost import VirtualHost
@@ -126,7 +126,7 @@ words = st.lists(st.sampled_from(["a", "b", "", "*", "#"]), max_size=5).map(".".
 
 @given(words, words)
 def test_topics_are_as_a_topic_exchange_has_them(pattern: str, key: str) -> None:
-    exchange = Topic("x")
+    exchange = TopicExchange("x")
     exchange.bind(Binding(Queue("q", VirtualHost("/"), arguments=Table()), pattern, NO_ARGUMENTS))
     assert topic(pattern)(key) is bool(list(exchange.route(key, MESSAGE)))
 
