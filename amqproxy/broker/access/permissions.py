@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from amqproxy.amqp091.errors import AccessRefused
 from amqproxy.broker.name_pattern import name_pattern
-
-if TYPE_CHECKING:
-    from amqproxy.broker.access.users import User
-    from amqproxy.broker.exchanges.exchange import Exchange
 
 CONFIGURE, WRITE, READ = "configure", "write", "read"
 
@@ -41,22 +36,3 @@ def check_patterns(patterns: Iterable[str]) -> None:
 def fits(pattern: str, text: str) -> bool:
     """Does the pattern fit anywhere in the text?"""
     return name_pattern(pattern or "^$").fits(text)
-
-
-def check(user: User, vhost: str, operation: str, kind: str, name: str) -> None:
-    """403 unless the user may do it; `operation` is CONFIGURE, WRITE or READ, `kind` "queue" or "exchange"."""
-    if kind == "exchange" and not name:
-        name = "amq.default"
-    if not user.may(vhost, operation, name):
-        raise AccessRefused(f"access to {kind} '{name}' in vhost '{vhost}' refused for user '{user.name}'")
-
-
-def check_topic(user: User, vhost: str, operation: str, exchange: Exchange, routing_key: str) -> None:
-    """403 unless the user may use this key; only topic exchanges ask."""
-    if not user.topic_permissions or exchange.type != "topic":
-        return
-    if not user.may_use_topic(vhost, operation, exchange.name, routing_key):
-        raise AccessRefused(
-            f"access to topic '{routing_key}' in exchange '{exchange.name}' in vhost '{vhost}' "
-            f"refused for user '{user.name}'"
-        )

@@ -10,6 +10,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from amqproxy.amqp091.errors import AccessRefused
 from amqproxy.broker.access.limits import USER_LIMITS, check_limits
 from amqproxy.broker.access.permissions import Permission, TopicPermission, check_patterns, fits
 from amqproxy.broker.events import EventDispatcher
@@ -145,3 +146,18 @@ class User:
             return True
         pattern: str = getattr(permission, operation)
         return fits(pattern.replace("{username}", self.name).replace("{vhost}", vhost), routing_key)
+
+    def check(self, vhost: str, operation: str, kind: str, name: str) -> None:
+        """403 unless the user may do it; `operation` is CONFIGURE, WRITE or READ, `kind` "queue" or "exchange"."""
+        if kind == "exchange" and not name:
+            name = "amq.default"
+        if not self.may(vhost, operation, name):
+            raise AccessRefused(f"access to {kind} '{name}' in vhost '{vhost}' refused for user '{self.name}'")
+
+    def check_topic(self, vhost: str, operation: str, exchange: str, routing_key: str) -> None:
+        """403 unless the user may use this key on a topic exchange."""
+        if self.topic_permissions and not self.may_use_topic(vhost, operation, exchange, routing_key):
+            raise AccessRefused(
+                f"access to topic '{routing_key}' in exchange '{exchange}' in vhost '{vhost}' "
+                f"refused for user '{self.name}'"
+            )

@@ -60,7 +60,6 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker import firehose
-from amqproxy.broker.access import permissions
 from amqproxy.broker.access.permissions import CONFIGURE, READ, WRITE
 from amqproxy.broker.connection import direct_reply_to
 from amqproxy.broker.connection.deliveries import Deliveries
@@ -194,7 +193,7 @@ class BrokerChannel:
         self._reply(method, ChannelFlowOk(True))
 
     def _check(self, operation: str, kind: str, name: str) -> None:
-        permissions.check(self.user, self.vhost.name, operation, kind, name)
+        self.user.check(self.vhost.name, operation, kind, name)
 
     def _exchange_declare(self, method: ExchangeDeclare, now: float) -> None:
         name = stripped(method.exchange)
@@ -242,8 +241,8 @@ class BrokerChannel:
             check_not_default(destination)
         self._check(READ, "exchange", source)
         exchange = self.vhost.exchanges.get(source)
-        if exchange is not None:
-            permissions.check_topic(self.user, self.vhost.name, READ, exchange, routing_key)
+        if exchange is not None and exchange.type == "topic":
+            self.user.check_topic(self.vhost.name, READ, exchange.name, routing_key)
 
     def _exchange_bind(self, method: ExchangeBind, now: float) -> None:
         source, destination = stripped(method.source), stripped(method.destination)

@@ -12,7 +12,6 @@ from amqproxy.amqp091.frames import BODY, FRAME_END, METHOD, Frame
 from amqproxy.amqp091.methods import BasicAck, BasicNack, BasicPublish, BasicReturn
 from amqproxy.amqp091.properties import NO_PROPERTIES
 from amqproxy.broker import firehose
-from amqproxy.broker.access import permissions
 from amqproxy.broker.access.permissions import WRITE
 from amqproxy.broker.access.users import User
 from amqproxy.broker.connection import direct_reply_to, publish_checks
@@ -223,11 +222,12 @@ class Publisher:
         assert publish is not None
         self._way = None
         self._check_immediate()
-        permissions.check(user, vhost.name, WRITE, "exchange", publish.exchange)
+        user.check(vhost.name, WRITE, "exchange", publish.exchange)
         exchange = vhost.exchange(publish.exchange)
         if exchange.internal:
             raise AccessRefused(f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost.name}'")
-        permissions.check_topic(user, vhost.name, WRITE, exchange, publish.routing_key)
+        if exchange.type == "topic":
+            user.check_topic(vhost.name, WRITE, exchange.name, publish.routing_key)
         way = CachedRoute(publish, exchange, vhost.generation, user.generation)
         way.queues = vhost.remembered_route(exchange, publish.routing_key)
         if self._method:
