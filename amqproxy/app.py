@@ -61,7 +61,6 @@ COLLECT_SHARE = 1e-4
 SWITCH_INTERVAL = 0.0005
 """Seconds that the broker may keep the interpreter from the thread that writes to the disk."""
 
-
 ENDING = (signal.SIGTERM, signal.SIGINT)
 """The signals that end the program. Until it listens, they do so at once, as Python and the system have it."""
 
@@ -151,6 +150,8 @@ async def run(
                 server.on_hold = service.note_hold
                 nursery.start_soon(service.run, control)
             await nursery.start(mirrors.run)
+            if broker is not None:
+                keep_pauses_short(nursery)
             if printing:
                 nursery.start_soon(supervised, "printing failed", printing.run, end_printing)
                 nursery.start_soon(supervised, "printing failed", printing.tell)
@@ -178,10 +179,6 @@ async def run_broker(config: BrokerConfig) -> None:
     """
     if not config.listen:
         config = msgspec.structs.replace(config, listen=(ListenerConfig(address=BROKER_ADDRESS),))
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*COLLECT_AFTER)
-    sys.setswitchinterval(SWITCH_INTERVAL)
     drain = trio.Event()
     is_done = False
     with trio.open_signal_receiver(signal.SIGHUP) as hangups:
@@ -189,7 +186,7 @@ async def run_broker(config: BrokerConfig) -> None:
             with trio.open_signal_receiver(*ENDING) as signals:
                 _announce(listeners, data=config.data)
                 nursery.start_soon(_obey, signals, drain, nursery.cancel_scope)
-                nursery.start_soon(collect_garbage)
+                keep_pauses_short(nursery)
                 nursery.start_soon(_at_hangup, hangups, lambda: renew_certificates(_contexts(listeners)))
                 await drain.wait()
                 await supervised("broker not closed", server.close, config.limits.close_timeout)
@@ -198,6 +195,19 @@ async def run_broker(config: BrokerConfig) -> None:
     logger().info("stopped")
     if not is_done:
         raise KeyboardInterrupt
+
+
+def keep_pauses_short(nursery: trio.Nursery) -> None:
+    """Set the interpreter up for a broker in this process, beside a proxy or alone, once all is loaded.
+
+    Garbage is looked for among what is new; what there is now is never looked at again, and all else in a task of
+    `nursery`, seldom.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    nursery.start_soon(collect_garbage)
 
 
 async def collect_garbage(
