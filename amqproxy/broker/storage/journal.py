@@ -383,7 +383,7 @@ class Journal:
         events: EventDispatcher | None = None,
         work: WorkQueue | None = None,
     ) -> None:
-        self._work = work or WorkQueue()
+        self._work = WorkQueue() if work is None else work
         self.epoch = epoch
         self.events = events or EventDispatcher()
         self.max_pending = max_pending
