@@ -208,7 +208,7 @@ class Limits(Strict, frozen=True):
     frame_max: FrameSize = 16_777_216
     """The largest frame taken, also where the peers have agreed on more, or on no limit."""
     memory: Size = 536_870_912
-    """Bytes of messages that rules keep in all sessions: under way until they can be looked at, held or delayed."""
+    """Bytes kept in all sessions: of frames that are not whole yet, and of messages that rules wait for or let wait."""
     session_memory: Size = 67_108_864
     """The same in one session; none may keep more than is left free for the others. More is refused, or not read."""
     rule_body: Size = 1_048_576

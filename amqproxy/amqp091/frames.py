@@ -8,6 +8,7 @@ checked and counted where they lie, which is what makes a proxy fast: nothing is
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping
 from math import inf
 from typing import Any
 
@@ -82,10 +83,10 @@ def _index_table() -> bytes:
 _INDEX_OF = cython.declare(bytes, _index_table())
 
 
-def every_frame(octets: bytes, offset: int, contents: dict[int, int] | None = None) -> list[Frame]:
+def every_frame(octets: bytes, offset: int, lanes: Mapping[int, Lane] | None = None) -> list[Frame]:
     """All the frames in `octets`, which are whole and have been found good; they lie at `offset`.
 
-    `contents` is how many contents each channel has begun by the end of them, for the frames' ordinals.
+    `lanes` know how many contents their channels have begun by the end of them, for the frames' ordinals.
     """
     frames: list[Frame] = []
     frame: Frame
@@ -96,12 +97,24 @@ def every_frame(octets: bytes, offset: int, contents: dict[int, int] | None = No
         frame.is_in_order = True
         frames.append(frame)
         position = end
-    left = dict(contents or {})
-    for frame in reversed(frames):
-        if frame.channel in left:
-            frame.ordinal = left[frame.channel]
-            left[frame.channel] -= frame.kind == METHOD and BY_INDEX[frame.index].carries_content
+    if lanes:
+        _number_contents(frames, lanes)
     return frames
+
+
+def _number_contents(frames: list[Frame], lanes: Mapping[int, Lane]) -> None:
+    """Give each frame its ordinal. There may be many lanes: those of these frames only are looked at."""
+    begun: dict[int, int] = {}
+    frame: Frame
+    for frame in reversed(frames):
+        number = frame.channel
+        if number not in begun:
+            lane = lanes.get(number)
+            if lane is None:
+                continue
+            begun[number] = lane.contents
+        frame.ordinal = begun[number]
+        begun[number] -= frame.kind == METHOD and BY_INDEX[frame.index].carries_content
 
 
 def encode_frame(kind: int, channel: int, payload: bytes) -> bytes:
@@ -694,6 +707,11 @@ class FrameReader:
     def held(self) -> bytes:
         """The octets held because the frame that they begin is not whole yet."""
         return b"" if self._tail is None else bytes(self._tail)
+
+    @property
+    def held_size(self) -> int:
+        """How many those are."""
+        return 0 if self._tail is None else len(self._tail)
 
     def feed(self, data: bytes) -> list[Frame]:
         """Take the octets that came next; return the wanted frames that are now whole.

@@ -141,8 +141,8 @@ class Crossing:
     connection has to end: what the client is told. `fault` is set when what has waited cannot go on. `waiting` are the
     commands that wait, by a number of each. `met` is called with each method that has passed and counts for the session
     itself. Once it `is_deaf`, as a drain wants it, channels are no longer shown to the legs; what its `gate` does not
-    let by goes no further. What is kept here is a share of `memory`. Rules look into bodies
-    of `body_limit` bytes at most.
+    let by goes no further. What is kept here counts for the session's `share`. Rules look into bodies of `body_limit`
+    bytes at most.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class Crossing:
         met: Callable[[Peer, Method], None] = lambda sender, method: None,
         is_tapped: bool = False,
         shows_all: bool = False,
-        memory: Memory | None = None,
+        share: Share | None = None,
         body_limit: int = MAX_BODY,
     ) -> None:
         self.connections = connections
@@ -182,7 +182,7 @@ class Crossing:
         self._shows_all = shows_all
         self.straits: dict[int, Strait] = {}
         self._body_limit = body_limit
-        self.share = Share(memory or Memory(share_limit=SESSION_MEMORY))
+        self.share = share or Share(Memory(share_limit=SESSION_MEMORY))
         self.loads = {peer: Load(self.share) for peer in Peer}
         self.gathering = Load(self.share)
         self._timers = Timers()
@@ -539,8 +539,8 @@ class Crossing:
         """
         reader = self.readers[sender]
         octets = bytes(reader.taken[offset - reader.taken_from :])
-        contents = {number: lane.contents for number, lane in reader.lanes.items()}
-        return deque([handed_over.get(frame.offset, frame) for frame in every_frame(octets, offset, contents)])
+        frames = every_frame(octets, offset, reader.lanes)
+        return deque([handed_over.get(frame.offset, frame) for frame in frames])
 
     def note_newly_watched(self, number: int) -> None:
         """From the frame under way on, all frames of its channel are wanted."""

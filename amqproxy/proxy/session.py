@@ -20,8 +20,8 @@ import msgspec
 import trio
 
 from amqproxy.amqp091.connection import Connection
-from amqproxy.amqp091.errors import ConnectionForced, InternalError, ProtocolError, Scope
-from amqproxy.amqp091.frames import EVERY_METHOD, HEARTBEAT_FRAME, METHOD, Frame
+from amqproxy.amqp091.errors import ConnectionForced, InternalError, ProtocolError, ResourceError, Scope
+from amqproxy.amqp091.frames import EVERY_METHOD, FRAME_MIN_SIZE, HEARTBEAT_FRAME, METHOD, Frame, FrameReader
 from amqproxy.amqp091.methods import ConnectionOpenOk, ConnectionStartOk, ConnectionTuneOk, Method
 from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, NAME, recognise
 from amqproxy.amqp091.rabbitmq_errors import reworded, reworded_reading
@@ -35,7 +35,7 @@ from amqproxy.proxy.drain import Drain
 from amqproxy.proxy.handshake import PacedHandshake
 from amqproxy.proxy.impaired import Impaired
 from amqproxy.proxy.leg import TAKES_CLOSE, Leg
-from amqproxy.proxy.memory import Memory
+from amqproxy.proxy.memory import SESSION_MEMORY, Memory, Share
 from amqproxy.proxy.mirrors import Mirrors
 from amqproxy.proxy.rule_log import RuleLog
 from amqproxy.proxy.tunnel import Tunnel
@@ -118,7 +118,7 @@ class Session:
         self._culprit: Frame | None = None
         self._rules = rules
         self._mirrors = mirrors
-        self._memory = memory
+        self._share = Share(memory or Memory(share_limit=SESSION_MEMORY))
         self._on_hold = on_hold
         self._known = client or Client(session=number)
         self._crossing: Crossing | None = None
@@ -184,6 +184,7 @@ class Session:
             if self._crossing is not None:
                 with self.contained():
                     self._crossing.end()
+            self._share.clear()
 
     def contained(self) -> AbstractContextManager[None]:
         """What goes wrong inside ends this session with 541, and is no other client's trouble."""
@@ -364,6 +365,7 @@ class Session:
         observe = self._metrics.latency.observe
         handshake = self._handshake if source.peer is CLIENT else None
         busy = 0.0
+        held = 0
         data = await (handshake or source.transport).receive()
         while data:
             began = time.perf_counter()
@@ -386,6 +388,9 @@ class Session:
                 raise error
             if self._asked is not None and await self._is_answered():
                 return Ending.OVER
+            if reader.held_size != held:
+                self._count_held(reader, held)
+                held = reader.held_size
             now = time.perf_counter()
             observe(now - received)
             busy += now - began
@@ -458,6 +463,15 @@ class Session:
             return memoryview(reader.taken)[: frame.offset - (reader.offset - len(reader.taken))], error
         return reader.taken, error
 
+    def _count_held(self, reader: FrameReader, before: int) -> None:
+        """Count the bytes of a frame that is not whole yet, of which `before` are counted already.
+
+        `ResourceError` when there is no room for them, unless the frame is of a size that every peer must take.
+        """
+        self._share.add(reader.held_size - before)
+        if reader.held_size > FRAME_MIN_SIZE and self._share.is_over:
+            raise ResourceError("there is no memory now for the rest of a frame")
+
     # --- rules
 
     def obey(self, rules: RuleSet) -> None:
@@ -495,7 +509,7 @@ class Session:
             time=time.time,
             met=self._heed,
             is_tapped=self._account.tap is not None,
-            memory=self._memory,
+            share=self._share,
             body_limit=self._limits.rule_body,
         )
         self._start_rules(self._crossing, is_open=connection.state is ConnectionState.OPEN)

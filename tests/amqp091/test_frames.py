@@ -1,5 +1,6 @@
 """Bytes to frames, in the order that a channel allows."""
 
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 import pytest
@@ -552,6 +553,39 @@ def test_every_frame_of_octets_that_were_read():
     frames = every_frame(octets, 100)
     assert b"".join(frame.raw for frame in frames) == octets
     assert [frame.offset for frame in frames][:2] == [100, 100 + len(frames[0].raw)]
+
+
+class Lanes(Mapping[int, Lane]):
+    """Lanes that may be looked up, and note which are."""
+
+    def __init__(self, lanes: Mapping[int, Lane]) -> None:
+        self._lanes = lanes
+        self.asked: list[int] = []
+
+    def __getitem__(self, number: int) -> Lane:
+        self.asked.append(number)
+        return self._lanes[number]
+
+    def __len__(self) -> int:
+        return len(self._lanes)
+
+    def __iter__(self) -> Iterator[int]:
+        raise AssertionError("there may be very many")
+
+
+def test_every_frame_has_its_ordinal_and_of_many_lanes_only_its_own_is_looked_at():
+    reader = FrameReader()
+    for number in range(1, 1001):
+        reader.open_lane(number)
+    octets = b"".join(
+        encode_method(number, BasicPublish(routing_key="a")) + header(1, number) + body(b"x", number)
+        for number in (7, 9, 7)
+    )
+    fed = reader.feed(octets)
+    lanes = Lanes(reader.lanes)
+    frames = every_frame(octets, 0, lanes)
+    assert [frame.ordinal for frame in frames] == [frame.ordinal for frame in fed]
+    assert sorted(lanes.asked) == [7, 9]
 
 
 def test_a_frame_without_a_method_has_none():

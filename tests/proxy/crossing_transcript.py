@@ -27,7 +27,7 @@ from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.proxy.crossing import Crossing
 from amqproxy.proxy.judge import Judge, Passing
-from amqproxy.proxy.memory import Memory
+from amqproxy.proxy.memory import Memory, Share
 from amqproxy.rules.context import ChannelFacts, Client, Seen
 from amqproxy.rules.verdict import Stage, Verdict
 from tests.amqp091.transcript import octets_of
@@ -114,7 +114,7 @@ class Water:
             random=random.Random(1).random,
             time=lambda: 0.0,
             shows_all=shows_all,
-            memory=memory,
+            share=None if memory is None else Share(memory),
         )
         for peer in Peer:
             legs[peer].receive_header(CLIENT, HEADER)

@@ -20,6 +20,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from amqproxy.config import Limits
+from amqproxy.proxy.memory import Memory
 from amqproxy.proxy.session import Session
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.sockets.transport import SocketTransport, Transport
@@ -145,6 +146,7 @@ class Stage:
         tcp: bool = False,
         transport: Callable[[socket.socket], Transport] = SocketTransport,
         rules: RuleSet | None = None,
+        memory: Memory | None = None,
     ) -> None:
         self.limits = limits or Limits()
         self.metrics = Metrics()
@@ -162,6 +164,7 @@ class Stage:
             self.metrics,
             tap,
             rules=rules or standing_rules,
+            memory=memory,
         )
         self.is_over = trio.Event()
 
@@ -226,12 +229,13 @@ async def staged(
     tcp: bool = False,
     transport: Callable[[socket.socket], Transport] = SocketTransport,
     rules: RuleSet | None = None,
+    memory: Memory | None = None,
 ) -> AsyncIterator[Stage]:
     """A session that has come as far as the script; it must be over when the block ends, or it is cancelled.
 
     However it ends, nothing may be left of it.
     """
-    stage = Stage(limits, tap, dial, tcp, transport, rules)
+    stage = Stage(limits, tap, dial, tcp, transport, rules, memory)
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stage.run)

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.amqp091.errors import ProtocolError, Scope
-from amqproxy.amqp091.frames import EVERY_METHOD, Frame
+from amqproxy.amqp091.frames import BODY, EVERY_METHOD, Frame, encode_frame
 from amqproxy.amqp091.methods import ConnectionClose
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Table
 from amqproxy.config import Limits, ServerTLS
+from amqproxy.proxy.memory import Memory, Share
 from amqproxy.proxy.session import QUANTUM_FRAMES
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rules.access.allow import Allow
@@ -1202,3 +1203,58 @@ async def test_what_is_left_of_a_read_is_heard_when_the_session_ends(autojump_cl
         assert stage.session.client.reader.is_paused
         with trio.fail_after(1):
             await stage.session.client.linger()
+
+
+# ------------------------------------------------------------------------------ frames of which a part has come
+
+TRICKLED = encode_frame(BODY, 1, bytes(100_000))
+LARGE_MESSAGE = "1: basic.publish, 1: header 100000"
+
+
+async def test_what_has_come_of_a_frame_counts_as_memory() -> None:
+    memory = Memory(1_000_000)
+    async with staged(OPEN, memory=memory) as stage:
+        await stage.play(f">> {LARGE_MESSAGE}")
+        for start in range(0, 90_000, 10_000):
+            stage.client.say(TRICKLED[start : start + 10_000])
+            await stage.broker.sees()
+            assert memory.used == start + 10_000
+        stage.client.say(TRICKLED[90_000:])
+        await stage.broker.sees()
+        assert memory.used == 0
+        stage.broker.say(TRICKLED[:5_000])  # whoever sends it
+        await stage.client.sees()
+        assert memory.used == 5_000
+        stage.client.perform("EOF")
+        stage.broker.perform("EOF")
+        await stage.is_over.wait()
+    assert memory.used == 0
+
+
+async def test_who_announces_a_large_frame_and_lets_it_trickle_takes_no_more_than_its_share() -> None:
+    memory = Memory(1_000_000, 50_000)
+    async with staged(OPEN, memory=memory) as stage:
+        await stage.play(f">> {LARGE_MESSAGE}")
+        stage.client.say(TRICKLED[:40_000])
+        assert await stage.client.sees() == "nothing"
+        stage.client.say(TRICKLED[40_000:60_000])
+        assert await stage.client.sees() == "connection.close 506"
+        assert await stage.broker.sees() == "connection.close 320"
+        stage.client.perform("EOF")
+        stage.broker.perform("EOF")
+        await stage.is_over.wait()
+        assert stage.end == ("proxy", "506")
+
+
+async def test_who_keeps_little_is_not_refused_what_every_peer_must_take() -> None:
+    memory = Memory(10_000)
+    others = Share(memory)
+    others.add(10_000)
+    async with staged(OPEN, memory=memory) as stage:
+        frame = encode_frame(BODY, 1, bytes(4_000))
+        await stage.play(">> 1: basic.publish, 1: header 4000")
+        stage.client.say(frame[:3_000])
+        await stage.broker.sees()
+        stage.client.say(frame[3_000:])
+        assert await stage.broker.sees() == "1: body 4000"
+        assert not stage.is_over.is_set()
