@@ -10,6 +10,7 @@ import pytest
 from amqproxy.amqp091.methods import BasicPublish, QueueDeclare
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Field, Table
+from amqproxy.rules.observing import mirror as module
 from amqproxy.rules.verdict import Stage, Verdict
 from tests.rules.scene import decided, rule, said
 
@@ -47,6 +48,21 @@ def test_a_copy_asks_for_nothing_back() -> None:
     assert copy.command.properties == Properties(correlation_id="c", headers=Table([Field("n", "B", 1)]))
     [copy] = decided(mirror('exchange = "audit"\nkeeps_reply_to = true'), said(BasicPublish(), old)).mirrored
     assert copy.command.properties.reply_to == "q"
+
+
+class Undecoded:
+    """What nobody may look for among the names of a table, for which that has to be decoded."""
+
+    def isdisjoint(self, names: object) -> bool:
+        raise AssertionError("the table is decoded")
+
+
+def test_a_table_that_is_copied_as_it_came_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_COPIES", Undecoded())
+    came = Table({f"k{number}": "v" for number in range(1000)}).octets
+    old = Properties(headers=Table.from_octets(came))
+    [copy] = decided(mirror('exchange = "audit"'), said(BasicPublish(), old)).mirrored
+    assert copy.command.properties.headers.octets == came
 
 
 def test_a_copy_may_say_where_it_is_from() -> None:
