@@ -17,9 +17,9 @@ from amqproxy.amqp091.frames import BODY, HEADER, HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.methods import ChannelCloseOk, ConfirmSelect, Method, TxSelect
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.capture.decoded import DecodedFrames
-from amqproxy.rules.client_info import introduced
-from amqproxy.rules.context import ChannelFacts, Client, Seen
-from amqproxy.rules.engine.describe import told
+from amqproxy.rules.client_info import updated_client
+from amqproxy.rules.context import ChannelInfo, Client, CommandContext
+from amqproxy.rules.engine.describe import describe_verdict
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.rule import Rule
 from amqproxy.rules.verdict import Stage
@@ -115,7 +115,7 @@ class _ConnectionDryRun:
         """What would become of a command; None where it would just pass."""
         number = command.channel
         name = "heartbeat" if command.index < 0 else command.method.name
-        facts = ChannelFacts(
+        facts = ChannelInfo(
             number=number,
             is_confirming=self._modes.get(number) is ConfirmSelect,
             is_transactional=self._modes.get(number) is TxSelect,
@@ -125,7 +125,7 @@ class _ConnectionDryRun:
         if self._judge.stage(sender, command.frames[0], facts) is Stage.NOTHING:
             return None
         seconds = passed.ts_ns / 1e9
-        seen = Seen(
+        seen = CommandContext(
             sender=sender,
             command=command,
             client=self._judge.client,
@@ -135,7 +135,7 @@ class _ConnectionDryRun:
             random=chance,
         )
         verdict = self._judge.judge(seen)
-        what = told(verdict, command)
+        what = describe_verdict(verdict, command)
         if not what and not verdict.marks:
             return None
         return DryRunResult(
@@ -153,7 +153,7 @@ class _ConnectionDryRun:
     def _learn(self, sender: Peer, number: int, method: Method) -> None:
         """Follow what decides about later commands: who the client is, and the modes of its channels."""
         if sender is CLIENT and number == 0:
-            known = introduced(self._judge.client, method)
+            known = updated_client(self._judge.client, method)
             if known is not self._judge.client:
                 self._judge.know(known)
         elif isinstance(method, (ConfirmSelect, TxSelect)):

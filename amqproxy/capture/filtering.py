@@ -9,13 +9,13 @@ import msgspec
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes
 from amqproxy.rules.context import Client
-from amqproxy.rules.engine.frame_filter import Sieve
+from amqproxy.rules.engine.frame_filter import FrameFilter
 from amqproxy.rules.matching.filters import Filter
 
 
 def filtered(passed: Iterable[Decoded], by: Filter) -> Iterator[Decoded]:
     """The frames that the filter lets by, and whatever could not be read as frames."""
-    sieves: dict[int, Sieve] = {}
+    sieves: dict[int, FrameFilter] = {}
     for each in passed:
         if not isinstance(each, DecodedFrames):
             if isinstance(each, SkippedBytes):
@@ -23,7 +23,7 @@ def filtered(passed: Iterable[Decoded], by: Filter) -> Iterator[Decoded]:
             continue
         sieve = sieves.get(each.stream)
         if sieve is None:
-            sieve = sieves[each.stream] = Sieve(by, Client.named(each.stream, each.connection))
+            sieve = sieves[each.stream] = FrameFilter(by, Client.named(each.stream, each.connection))
         frames = sieve.sift(Peer(each.sender), each.frames, each.ts_ns / 1e9)
         if frames:
             yield msgspec.structs.replace(each, frames=frames)

@@ -28,14 +28,14 @@ def check(*files: Path, strict: Annotated[bool, Parameter(negative="")] = False)
         Fail where there is something to warn of.
     """
     from amqproxy.config import load
-    from amqproxy.rules.engine.rule_warnings import loopholes
+    from amqproxy.rules.engine.rule_warnings import find_warnings
 
     if not files:
         raise Failure("rules check: name a file", MISUSED)
     warnings = 0
     for file in files:
         rules = load(file).rules
-        found = list(loopholes(rules))
+        found = list(find_warnings(rules))
         warnings += len(found)
         for each in found:
             print(f"{file}: warning: {each}", file=sys.stderr)
@@ -129,14 +129,14 @@ def explain(
     """
     from amqproxy.amqp091.transitions import Peer
     from amqproxy.config import load
-    from amqproxy.rules.engine.explanation import Inquiry
+    from amqproxy.rules.engine.explanation import ExplainedCommand
     from amqproxy.rules.engine.explanation import explained as in_words
 
     said = {"user": user, "vhost": vhost, "client.address": address, "exchange": exchange, "queue": queue}
     said |= {"routing_key": routing_key, "consumer_tag": consumer_tag}
     given = {name: value for name, value in said.items() if value is not None}
     try:
-        inquiry = Inquiry(given, method, Peer(sender) if sender else None)
+        inquiry = ExplainedCommand(given, method, Peer(sender) if sender else None)
     except ValueError as error:
         raise Failure(f"rules explain: {error}", MISUSED) from None
     for line in in_words(load(file).rules, inquiry):

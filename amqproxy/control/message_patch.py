@@ -15,7 +15,7 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
-from amqproxy.rules.context import Seen
+from amqproxy.rules.context import CommandContext
 from amqproxy.rules.rewriting.edit import PROPERTIES, Edit, as_letter
 
 UNEDITABLE = frozenset({"delivery_tag", "multiple", "no_wait", "consumer_tag"})
@@ -39,7 +39,7 @@ class MessagePatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     headers: dict[str, Any] = {}
     body: str | Base64Bytes | None = None
 
-    def of(self, command: Command, seen: Seen) -> Command:
+    def of(self, command: Command, seen: CommandContext) -> Command:
         """The command after it. `ValueError` says what cannot be."""
         method = self._method(command.method, seen)
         if not method.carries_content:
@@ -58,7 +58,7 @@ class MessagePatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         body = after.body if shown.body == before.body else shown.body
         return Command(after.channel, method, properties, body)
 
-    def _method(self, method: Method, seen: Seen) -> Method:
+    def _method(self, method: Method, seen: CommandContext) -> Method:
         changes = {}
         fields = dict(method.spoken)
         letters = dict(zip(method.__struct_fields__, method.layout.decode(), strict=True))
@@ -71,7 +71,7 @@ class MessagePatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             changes[field] = _as_field(name, letters[field], value, getattr(method, field), seen)
         return replace(method, **changes) if changes else method
 
-    def _properties(self, properties: Properties, seen: Seen) -> Properties:
+    def _properties(self, properties: Properties, seen: CommandContext) -> Properties:
         for name in self.properties:
             if name not in PROPERTIES:
                 raise ValueError(f"`{name}` is no property of a message: there are {', '.join(PROPERTIES)}")
@@ -82,7 +82,7 @@ class MessagePatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         return properties
 
 
-def _as_field(name: str, letter: str, value: Any, old: Any, seen: Seen) -> Any:
+def _as_field(name: str, letter: str, value: Any, old: Any, seen: CommandContext) -> Any:
     if letter == "F":
         if not isinstance(value, Mapping):
             raise ValueError(f"`{name}` is a table, not {value!r}")
@@ -97,7 +97,7 @@ def _as_field(name: str, letter: str, value: Any, old: Any, seen: Seen) -> Any:
     return as_letter(letter, name, value)
 
 
-def _edited_table(table: Table, values: Mapping[str, Any], seen: Seen) -> Table:
+def _edited_table(table: Table, values: Mapping[str, Any], seen: CommandContext) -> Table:
     try:
         return _edit(values).of_table(table, seen)
     except (struct.error, OverflowError, TypeError) as error:

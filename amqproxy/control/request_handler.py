@@ -24,9 +24,9 @@ from amqproxy.proxy.flow import Flow, Waiting
 from amqproxy.proxy.session import Session
 from amqproxy.proxy.strait import Strait
 from amqproxy.rules.access.refuse import WAYS, Refuse, Way
-from amqproxy.rules.context import Seen
+from amqproxy.rules.context import CommandContext
 from amqproxy.rules.engine.evaluator import RuleSet
-from amqproxy.rules.rule import Memory
+from amqproxy.rules.rule import RuleState
 from amqproxy.rules.verdict import Verdict
 
 MOST_TEXT = 1024
@@ -170,8 +170,8 @@ class RequestHandler:
         session.release(request.number, verdict)
 
 
-def _seen(crossing: Crossing, channel: int, sender: Peer, waiting: Waiting) -> Seen:
-    return Seen(
+def _seen(crossing: Crossing, channel: int, sender: Peer, waiting: Waiting) -> CommandContext:
+    return CommandContext(
         sender=sender,
         command=waiting.verdict.command or waiting.original,
         client=crossing.client,
@@ -182,7 +182,7 @@ def _seen(crossing: Crossing, channel: int, sender: Peer, waiting: Waiting) -> S
     )
 
 
-def _verdict(request: Release, waiting: Waiting, seen: Seen) -> Verdict | None:
+def _verdict(request: Release, waiting: Waiting, seen: CommandContext) -> Verdict | None:
     """What becomes of it; None: what the rules have said."""
     if request.verdict == "drop":
         return _refused(waiting, seen, "drop")
@@ -205,7 +205,7 @@ def _verdict(request: Release, waiting: Waiting, seen: Seen) -> Verdict | None:
 
 
 def _refused(
-    waiting: Waiting, seen: Seen, way: Way | None, code: int | None = None, text: str | None = None
+    waiting: Waiting, seen: CommandContext, way: Way | None, code: int | None = None, text: str | None = None
 ) -> Verdict:
     name = seen.command.method.name
     ways = WAYS.get((seen.sender, name))
@@ -218,7 +218,7 @@ def _refused(
     assert waiting.hold is not None
     literal = None if text is None else text.replace("{", "{{").replace("}", "}}")
     rule = Refuse(name=waiting.hold.name, way=way, code=code, text=literal)
-    verdict = rule.decide(seen, Memory(None, None))
+    verdict = rule.decide(seen, RuleState(None, None))
     assert verdict.command is None
     return msgspec.structs.replace(verdict, marks=waiting.verdict.marks, tags=waiting.verdict.tags)
 

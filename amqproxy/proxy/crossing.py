@@ -56,11 +56,11 @@ from amqproxy.proxy.reframing import check, method_frame
 from amqproxy.proxy.renumbering import within_bounds
 from amqproxy.proxy.strait import DELIVERIES, Strait
 from amqproxy.proxy.timers import Timer, Timers
-from amqproxy.rules.client_info import introduced
-from amqproxy.rules.context import ChannelFacts, Client, Seen
-from amqproxy.rules.engine.decision_cache import changes
+from amqproxy.rules.client_info import updated_client
+from amqproxy.rules.context import ChannelInfo, Client, CommandContext
+from amqproxy.rules.engine.decision_cache import changes_traffic
 from amqproxy.rules.engine.outcome import Outcome, outcome
-from amqproxy.rules.verdict import Close, Impairment, Insertion, Mirrored, Stage, Verdict
+from amqproxy.rules.verdict import Close, Impairment, Insertion, MirroredCopy, Stage, Verdict
 from amqproxy.taps.note import NOTHING, Note
 
 MAX_HELD = 16 * 1024 * 1024
@@ -100,7 +100,7 @@ class Effects(msgspec.Struct):
     """What a crossing wants done that is not said to the two peers: for the session to take and carry out."""
 
     impairments: list[Impairment] = []
-    mirrored: list[Mirrored] = []
+    mirrored: list[MirroredCopy] = []
     logged: list[tuple[str, str]] = []
     failed: list[str] = []
     """The names of rules that have failed."""
@@ -190,7 +190,7 @@ class Crossing:
         self.numbers = itertools.count(1)
         self.now = 0.0
         self._staged: tuple[Frame | None, Stage] = (None, Stage.NOTHING)
-        self._last_facts: tuple[tuple[int, ChannelMode, int, int] | None, ChannelFacts] = (None, ChannelFacts())
+        self._last_facts: tuple[tuple[int, ChannelMode, int, int] | None, ChannelInfo] = (None, ChannelInfo())
         self._passing: list[tuple[Passing, Passes]] = []
         self.current: tuple[Peer, int] | None = None
         self.is_watching_more = False
@@ -253,7 +253,9 @@ class Crossing:
                 command = self._at_hand(sender, frame, coming)
                 if command is not None:
                     verdict = self.judged(sender, command)
-                    if not changes(verdict, command) and all(self._fits(sender, each) for each in command.frames[2:]):
+                    if not changes_traffic(verdict, command) and all(
+                        self._fits(sender, each) for each in command.frames[2:]
+                    ):
                         self._let_go_on(sender, command)
                         continue
                 if frame.offset > kept_from:
@@ -580,7 +582,7 @@ class Crossing:
 
     def _learn(self, method: Method) -> None:
         """Know more of the client by what it says of itself."""
-        known = introduced(self.client, method)
+        known = updated_client(self.client, method)
         if known is not self.client:
             self.client = known
             self.judge.know(known)
@@ -673,7 +675,7 @@ class Crossing:
     def judged(self, sender: Peer, command: Command) -> Verdict:
         """What the judge says of a command, of which as much has come as must have."""
         return self.judge.judge(
-            Seen(
+            CommandContext(
                 sender=sender,
                 command=command,
                 client=self.client,
@@ -685,15 +687,15 @@ class Crossing:
             )
         )
 
-    def facts(self, number: int) -> ChannelFacts:
+    def facts(self, number: int) -> ChannelInfo:
         channel = self.connections[CLIENT].channels.get(number)
         if channel is None:
-            return ChannelFacts(number=number)
+            return ChannelInfo(number=number)
         strait = self.straits.get(number)
         unacked = 0 if strait is None or strait.deliveries is None else strait.deliveries.open
         key = number, channel.mode, len(channel.consumers), unacked
         if self._last_facts[0] != key:
-            facts = ChannelFacts(
+            facts = ChannelInfo(
                 number=number,
                 is_confirming=channel.mode is ChannelMode.CONFIRM,
                 is_transactional=channel.mode is ChannelMode.TX,

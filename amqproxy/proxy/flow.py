@@ -13,7 +13,7 @@ from amqproxy.amqp091.frames import HEADER, METHOD, Frame, Lane
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.memory import Share
 from amqproxy.proxy.timers import Timer
-from amqproxy.rules.verdict import Hold, Stage, Verdict
+from amqproxy.rules.verdict import HoldAction, Stage, Verdict
 from amqproxy.taps.note import NOTHING, Note
 
 _UNKNOWN = 1 << 62
@@ -79,7 +79,7 @@ class Waiting:
         self.verdict = verdict
         self.since = since
         self.until = until
-        self.hold: Hold | None = verdict.hold
+        self.hold: HoldAction | None = verdict.hold
         self.number = number
         self.timer: Timer | None = None
         self.cost = cost(original.frames) + _cost_of_changes(original, verdict)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Sequence
 
 import trio
 
-from amqproxy.rules.faults.delay_line import DelayLine, End, Pass, Wait
+from amqproxy.rules.faults.delay_line import DelayLine, DirectionEnd, SendNow, WaitUntil
 from amqproxy.rules.verdict import Impairment
 from amqproxy.sockets.transport import Transport, TransportBroken
 
@@ -128,21 +128,21 @@ class Impaired:
     async def _step(self) -> None:
         """Do what is to be done next, or wait until there is something to do."""
         match self._line.move(trio.current_time()):
-            case Pass(octets):
+            case SendNow(octets):
                 try:
                     await self._transport.send(octets)
                 except TransportBroken as error:
                     self._fail(str(error))
-            case End.HALF_CLOSE:
+            case DirectionEnd.HALF_CLOSE:
                 try:
                     await self._transport.send_eof()
                 except TransportBroken as error:
                     self._fail(str(error))
-            case End.CLOSE:
+            case DirectionEnd.CLOSE:
                 await self.aclose()
-            case End.RESET:
+            case DirectionEnd.RESET:
                 await self.reset()
-            case Wait(until):
+            case WaitUntil(until):
                 self._stirred = trio.Event()
                 with trio.move_on_at(until):
                     await self._stirred.wait()

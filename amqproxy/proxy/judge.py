@@ -9,7 +9,7 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import Allowance, Frame
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.rules.context import ChannelFacts, Client, Seen
+from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 from amqproxy.rules.verdict import Impairment, Stage, Verdict
 
 
@@ -34,13 +34,13 @@ class Passing(Protocol):
 class Judge(Protocol):
     """Decides about the commands of one session."""
 
-    def stage(self, sender: Peer, frame: Frame, channel: ChannelFacts) -> Stage:
+    def stage(self, sender: Peer, frame: Frame, channel: ChannelInfo) -> Stage:
         """How much of the command that this method begins must come before it can be judged."""
 
-    def passing(self, sender: Peer, frame: Frame, channel: ChannelFacts, now: float) -> Passing | None:
+    def passing(self, sender: Peer, frame: Frame, channel: ChannelInfo, now: float) -> Passing | None:
         """What becomes of methods equal to this one without their being judged; None where they must be."""
 
-    def judge(self, seen: Seen) -> Verdict:
+    def judge(self, seen: CommandContext) -> Verdict:
         """What becomes of a command."""
 
     def wants(self, sender: Peer) -> bytes:
@@ -58,7 +58,7 @@ class Judge(Protocol):
 
     @property
     def reads_unacked(self) -> bool:
-        """Is `ChannelFacts.unacked` to be counted?"""
+        """Is `ChannelInfo.unacked` to be counted?"""
 
     def know(self, client: Client) -> None:
         """More is known of the client now."""

@@ -9,7 +9,7 @@ import trio
 from amqproxy.proxy.copy_drops import CopyDrops, DropReason
 from amqproxy.proxy.copyist import Copyist, Login
 from amqproxy.proxy.memory import Memory
-from amqproxy.rules.verdict import Mirrored
+from amqproxy.rules.verdict import MirroredCopy
 from amqproxy.sockets.transport import Transport
 from amqproxy.supervision import contained, supervised
 
@@ -65,7 +65,7 @@ class Mirrors:
                 self._drops.add(key[0], DropReason.UPSTREAM, "the upstream has changed", copyist.waiting)
                 copyist.retire()
 
-    def put(self, copy: Mirrored, client: Login) -> None:
+    def put(self, copy: MirroredCopy, client: Login) -> None:
         """Send a copy of what `client` has published; nobody waits for it."""
         name = copy.upstream
         dial = self._dials.get(name)

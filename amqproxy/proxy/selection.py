@@ -12,7 +12,7 @@ from amqproxy.amqp091.frames import Frame
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.memory import Memory, Share
 from amqproxy.rules.context import Client
-from amqproxy.rules.engine.frame_filter import Sieve
+from amqproxy.rules.engine.frame_filter import FrameFilter
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.tap import Tap, TappedSession
@@ -30,7 +30,7 @@ class Selection:
         self._wanted = wanted
         self._memory = Memory(memory)
         self._body_limit = body_limit
-        self._sieves: WeakKeyDictionary[TappedSession, Sieve] = WeakKeyDictionary()
+        self._sieves: WeakKeyDictionary[TappedSession, FrameFilter] = WeakKeyDictionary()
 
     def saw_protocol_header(self, session: TappedSession, octets: bytes) -> None:
         """Of no command, and so not wanted."""
@@ -40,7 +40,7 @@ class Selection:
         if sieve is None:
             client = Client.named(session.number, session.name)
             share = Share(self._memory)
-            sieve = self._sieves[session] = Sieve(self._wanted, client, share, self._body_limit)
+            sieve = self._sieves[session] = FrameFilter(self._wanted, client, share, self._body_limit)
             finalize(sieve, share.clear)
         passed = sieve.sift(sender, list(frames), time.time(), note.tags)
         if passed:

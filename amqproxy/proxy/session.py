@@ -40,10 +40,10 @@ from amqproxy.proxy.mirrors import Mirrors
 from amqproxy.proxy.rule_log import RuleLog
 from amqproxy.proxy.tunnel import Tunnel
 from amqproxy.proxy.upstream import Unreachable
-from amqproxy.rules.client_info import introduced
+from amqproxy.rules.client_info import updated_client
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
-from amqproxy.rules.verdict import Impairment, Mirrored, Verdict
+from amqproxy.rules.verdict import Impairment, MirroredCopy, Verdict
 from amqproxy.sockets.transport import StreamTransport, Transport, TransportBroken
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
@@ -143,7 +143,7 @@ class Session:
         if self._crossing is not None:
             return self._crossing.client
         connection = self.client.connection
-        known = introduced(self._known, connection.client) if connection.client is not None else self._known
+        known = updated_client(self._known, connection.client) if connection.client is not None else self._known
         return msgspec.structs.replace(known, vhost=connection.virtual_host)
 
     @property
@@ -499,7 +499,7 @@ class Session:
 
     def _begin_crossing(self, rules: RuleSet) -> None:
         connection = self.client.connection
-        known = introduced(self._known, connection.client) if connection.client is not None else self._known
+        known = updated_client(self._known, connection.client) if connection.client is not None else self._known
         known = msgspec.structs.replace(known, vhost=connection.virtual_host)
         self._crossing = Crossing(
             {peer: leg.connection for peer, leg in self.legs.items()},
@@ -574,7 +574,7 @@ class Session:
             self._timer = trio.CancelScope()  # until the task runs, so that there is but one
             self._nursery.start_soon(self._keep_time, crossing)
 
-    def _mirror(self, copy: Mirrored) -> None:
+    def _mirror(self, copy: MirroredCopy) -> None:
         """Have a copy sent by somebody who may take his time."""
         connection = self.legs[SERVER].connection
         if self._mirrors is None or connection.client is None:

@@ -19,10 +19,10 @@ Its rooms, from the top down:
   files, environment variables and functions.
 
 A `Rule` is its own configuration: a struct with a `match`, perhaps a CEL expression in `when`, and a `decide` that
-makes a `Verdict` of a command. The `Judge` (`engine.evaluator`) of a session knows which frames its rules need to see,
-asks those whose match holds, in the order of the file, and joins what they decide. Each sees what those before it made
-of the command; the first that refuses, drops or allows it has the last word. What a rule counts is kept apart from it,
-in a `Memory`.
+makes a `Verdict` of a command. The `RuleEvaluator` (`engine.evaluator`) of a session knows which frames its rules need
+to see, asks those whose match holds, in the order of the file, and joins what they decide. Each sees the command as the
+rules before it left it; the first that refuses, drops or allows it is final. What a rule counts is kept apart from it,
+in a `RuleState`.
 
 In come commands of either peer, what is known of the client, and the time; out come verdicts, which the session in
 `proxy` carries out. There is no input or output here, no clock (but that `rewriting.substitution` bounds its own work)

@@ -12,7 +12,7 @@ from amqproxy.amqp091.wire import Array, Table
 from amqproxy.rules.context import Client
 
 
-def introduced(client: Client, method: Method) -> Client:
+def updated_client(client: Client, method: Method) -> Client:
     """What is known of a client once it has said `method`: its user and properties, or its virtual host."""
     match method:
         case ConnectionStartOk():

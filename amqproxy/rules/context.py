@@ -43,7 +43,7 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
         return isinstance(capabilities, Mapping) and capabilities.get(capability) is True
 
 
-class ChannelFacts(msgspec.Struct, frozen=True, kw_only=True):
+class ChannelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """How the channel of a command stands on the client's leg, before the command."""
 
     number: int = 0
@@ -63,7 +63,7 @@ class BodyTooLarge(Exception):
         self.limit = limit
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class CommandContext(msgspec.Struct, frozen=True, kw_only=True):
     """One command of `sender`, as the rules before have left it.
 
     `now` is in seconds of a steady clock, `time` in seconds since 1970. `random` draws from [0, 1). What was not waited
@@ -73,7 +73,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     sender: Peer
     command: Command
     client: Client
-    channel: ChannelFacts = ChannelFacts()
+    channel: ChannelInfo = ChannelInfo()
     now: float = 0.0
     time: float = 0.0
     random: Callable[[], float] = lambda: 0.0

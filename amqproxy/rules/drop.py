@@ -8,7 +8,7 @@ from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.rules.verdict import Answer, Insertion, Verdict
 
 
-def withheld(
+def dropped(
     command: Command, answer: Answer = Answer.NOTHING, returned: tuple[int, str] = (312, "NO_ROUTE")
 ) -> Verdict:
     """The last word: nothing goes on, and the sender is told what `answer` says.

@@ -9,14 +9,14 @@ import msgspec
 
 from amqproxy.amqp091.frames import Allowance
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.rules.context import Client, Seen
+from amqproxy.rules.context import Client, CommandContext
 from amqproxy.rules.matching.condition import Condition
-from amqproxy.rules.matching.match import Match, Places
+from amqproxy.rules.matching.match import Match, MatchedPlaces
 from amqproxy.rules.resources import Resources
 from amqproxy.rules.verdict import Impairment, Stage, Verdict
 
 
-class Memory:
+class RuleState:
     """What a rule remembers, since it itself never changes. Both are what its `begin` and `begin_session` made.
 
     `shared` is of all sessions, `own` of one. Both outlive a reload in which the rule `continues` the old one.
@@ -61,9 +61,9 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         return None
 
     @property
-    def places(self) -> Places:
+    def places(self) -> MatchedPlaces:
         """Where the names have to stand that `match` is about."""
-        return Places.ANY
+        return MatchedPlaces.ANY
 
     @property
     def matched(self) -> frozenset[str]:
@@ -99,7 +99,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     @property
     def reads_unacked(self) -> bool:
-        """Does it read `ChannelFacts.unacked`? That is counted only where a rule, or the `when` of one, does."""
+        """Does it read `ChannelInfo.unacked`? That is counted only where a rule, or the `when` of one, does."""
         return False
 
     @property
@@ -134,11 +134,11 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """What the rule remembers of one session."""
         return None
 
-    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
         """What is to become of a command for which the match and `when` hold. Whatever it raises is 541."""
         raise NotImplementedError
 
-    def allowance(self, seen: Seen, memory: Memory) -> Allowance | None:
+    def allowance(self, seen: CommandContext, memory: RuleState) -> Allowance | None:
         """What there may be left of for such commands to pass without a word of the rule's: they take one each of it,
         instead of having `decide` do so. None: it has to be asked.
 
@@ -164,20 +164,22 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """How much of a command `restore` reads or changes."""
         return Stage.METHOD
 
-    def restore(self, seen: Seen, memory: Memory) -> Verdict:
+    def restore(self, seen: CommandContext, memory: RuleState) -> Verdict:
         """The command with the names that its receiver knows; asked in reverse order, whatever `match` says."""
         return Verdict(command=seen.command)
 
-    def start(self, client: Client, memory: Memory, now: float, random: Callable[[], float]) -> tuple[Impairment, ...]:
-        """What is done to the octets of a connection from now on; see `acts_at_start`, and `Seen` for the arguments."""
+    def start(
+        self, client: Client, memory: RuleState, now: float, random: Callable[[], float]
+    ) -> tuple[Impairment, ...]:
+        """What is done to the bytes of a connection from now on; see `acts_at_start` and `CommandContext`."""
         return ()
 
     # --- what a session had of a rule's is given back when it ends: the crossing says so, through the judge
 
-    def channel_closed(self, number: int, memory: Memory) -> None:
+    def channel_closed(self, number: int, memory: RuleState) -> None:
         """The channel is no more on the client's leg, whoever closed it, and though it may never have opened."""
 
-    def session_over(self, memory: Memory) -> None:
+    def session_over(self, memory: RuleState) -> None:
         """The session is no more, however it ended. The last that the rule hears of it; told once."""
 
     def continues(self, old: Rule) -> bool:

@@ -12,7 +12,7 @@ from amqproxy.amqp091.errors import MAX_REPLY_TEXT, Scope
 from amqproxy.amqp091.methods import BasicPublish, Method
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.transitions import SENDERS, Peer
-from amqproxy.rules.verdict import Answer, Close, Hold, Impairment, Insertion, Mirrored, Verdict
+from amqproxy.rules.verdict import Answer, Close, HoldAction, Impairment, Insertion, MirroredCopy, Verdict
 
 LEVELS = frozenset({"debug", "info", "warning", "error"})
 MAX_CODE = 65_535
@@ -125,7 +125,7 @@ def check_types(verdict: Any) -> None:
     _check("close", close is None or _is_close(close), "is no Close with a scope, a code and a text")
     _check("delay", _is_time(verdict.delay), "is no number of seconds from 0 up")
     _check("behind", isinstance(verdict.behind, int) and verdict.behind >= 0, "is no number from 0 up")
-    _check("hold", verdict.hold is None or _is_hold(verdict.hold), "is no Hold with a name and a timeout")
+    _check("hold", verdict.hold is None or _is_hold(verdict.hold), "is no HoldAction with a name and a timeout")
     _check("insertions", _are(verdict.insertions, _is_insertion), "are no Insertions of commands")
     _check("mirrored", _are(verdict.mirrored, _is_copy), "are no copies of a basic.publish")
     _check("impairments", _are(verdict.impairments, _is_impairment), "are no Impairments")
@@ -169,7 +169,7 @@ def _is_scope(value: Any) -> bool:
 
 
 def _is_hold(value: Any) -> bool:
-    return isinstance(value, Hold) and _is_text(value.name) and _is_time(value.timeout)
+    return isinstance(value, HoldAction) and _is_text(value.name) and _is_time(value.timeout)
 
 
 def _is_insertion(value: Any) -> bool:
@@ -185,7 +185,7 @@ def _is_command(value: Any) -> bool:
 
 
 def _is_copy(value: Any) -> bool:
-    return isinstance(value, Mirrored) and _is_publish(value.command) and _is_name(value.upstream)
+    return isinstance(value, MirroredCopy) and _is_publish(value.command) and _is_name(value.upstream)
 
 
 def _is_publish(value: Any) -> bool:

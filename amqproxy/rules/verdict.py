@@ -65,7 +65,7 @@ class Insertion(msgspec.Struct, frozen=True):
     is_ahead: bool = False
 
 
-class Hold(msgspec.Struct, frozen=True):
+class HoldAction(msgspec.Struct, frozen=True):
     """The command waits, and what comes behind it on its channel, for somebody's word or until `timeout` (seconds).
 
     Then it passes, or is refused if not `passes_at_timeout`.
@@ -76,13 +76,13 @@ class Hold(msgspec.Struct, frozen=True):
     passes_at_timeout: bool = True
 
 
-class Imposed(msgspec.Struct, frozen=True, kw_only=True):
+class ImposedImpairment(msgspec.Struct, frozen=True, kw_only=True):
     """`by` is the name of the rule that would have it so."""
 
     by: str = ""
 
 
-class Impairment(Imposed, frozen=True, tag=True):
+class Impairment(ImposedImpairment, frozen=True, tag=True):
     """What is done to the octets on their way to `to`, whatever they mean; each kind is a subclass, in `impairments`.
 
     It lasts for `duration` seconds, or for as long as there is the rule.
@@ -92,7 +92,7 @@ class Impairment(Imposed, frozen=True, tag=True):
     duration: float | None = None
 
 
-class Mirrored(msgspec.Struct, frozen=True):
+class MirroredCopy(msgspec.Struct, frozen=True):
     """A copy of a publish, for another exchange or another upstream (a name of the config's; None: the same)."""
 
     command: Command
@@ -116,10 +116,10 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     close: Close | None = None
     delay: float = 0.0
     behind: int = 0
-    hold: Hold | None = None
+    hold: HoldAction | None = None
     insertions: tuple[Insertion, ...] = ()
     impairments: tuple[Impairment, ...] = ()
-    mirrored: tuple[Mirrored, ...] = ()
+    mirrored: tuple[MirroredCopy, ...] = ()
     shown: Command | None = None
     marks: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()

@@ -9,13 +9,13 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.control.held_commands import held_command, shown_body
 from amqproxy.proxy.flow import Waiting
-from amqproxy.rules.verdict import Hold, Verdict
+from amqproxy.rules.verdict import HoldAction, Verdict
 
 PUBLISH = Command(3, BasicPublish(exchange="orders", routing_key="new"), Properties(priority=1), b"0123456789")
 
 
 def shown(original, **verdict):
-    verdict = Verdict(**{"command": original, "hold": Hold("look", 60.0, passes_at_timeout=False)} | verdict)
+    verdict = Verdict(**{"command": original, "hold": HoldAction("look", 60.0, passes_at_timeout=False)} | verdict)
     waiting = Waiting(original, verdict, 10.0, 70.0, 5)
     held = held_command(waiting, CLIENT, session=2, connection="c-p", ahead=1000.0, excerpt=4)
     return msgspec.json.decode(msgspec.json.encode(held))

@@ -8,7 +8,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.amqp091.wire import Field, Table
 from amqproxy.control.message_patch import Base64Bytes, MessagePatch
-from amqproxy.rules.context import Client, Seen
+from amqproxy.rules.context import Client, CommandContext
 
 HEADERS = Table([Field("n", "s", 5), Field("token", "S", "secret"), Field("old", "t", True)])
 PUBLISH = Command(1, BasicPublish(exchange="a", routing_key="b"), Properties(headers=HEADERS, priority=1), b"body")
@@ -16,7 +16,7 @@ DECLARE = Command(1, QueueDeclare(queue="q", arguments=Table([Field("x-max-lengt
 
 
 def amended(command, **changes):
-    return MessagePatch(**changes).of(command, Seen(sender=CLIENT, command=command, client=Client()))
+    return MessagePatch(**changes).of(command, CommandContext(sender=CLIENT, command=command, client=Client()))
 
 
 def test_nothing_changes_nothing():
@@ -95,7 +95,7 @@ def test_what_rules_cover_stays_covered():
     change = MessagePatch(
         fields={"routing_key": "c"}, headers={"token": "new", "n": 6, "old": None}, body="secret, too"
     )
-    edited = change.of(PUBLISH, Seen(sender=CLIENT, command=PUBLISH, client=Client()))
+    edited = change.of(PUBLISH, CommandContext(sender=CLIENT, command=PUBLISH, client=Client()))
     covered = change.covered(PUBLISH, shown, edited)
     assert edited.properties.headers == {"n": 6, "token": "new"}
     assert edited.body == b"secret, too"

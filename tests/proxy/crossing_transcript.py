@@ -28,7 +28,7 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.proxy.crossing import Crossing
 from amqproxy.proxy.judge import Judge, Passing
 from amqproxy.proxy.memory import Memory, Share
-from amqproxy.rules.context import ChannelFacts, Client, Seen
+from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 from amqproxy.rules.verdict import Stage, Verdict
 from tests.amqp091.transcript import octets_of
 
@@ -47,7 +47,7 @@ PRELUDE = """
 
 CONFIRMS = frozenset({BasicAck.index, BasicNack.index})
 
-Decide = Callable[[Seen], Verdict]
+Decide = Callable[[CommandContext], Verdict]
 
 
 class ScriptedJudge:
@@ -62,10 +62,10 @@ class ScriptedJudge:
         self.closed: list[int] = []
         self.known: list[Client] = []
 
-    def stage(self, sender: Peer, frame: Frame, channel: ChannelFacts) -> Stage:
+    def stage(self, sender: Peer, frame: Frame, channel: ChannelInfo) -> Stage:
         return self._stage if name_of(frame) in self._methods else Stage.NOTHING
 
-    def passing(self, sender: Peer, frame: Frame, channel: ChannelFacts, now: float) -> Passing | None:
+    def passing(self, sender: Peer, frame: Frame, channel: ChannelInfo, now: float) -> Passing | None:
         return self if self.stage(sender, frame, channel) is Stage.NOTHING else self.spare(frame)
 
     def spare(self, frame: Frame) -> Passing | None:
@@ -86,7 +86,7 @@ class ScriptedJudge:
     def wants_all(self, sender: Peer) -> bool:
         return False
 
-    def judge(self, seen: Seen) -> Verdict:
+    def judge(self, seen: CommandContext) -> Verdict:
         return Verdict(command=seen.command) if self.is_asleep else self._decide(seen)
 
     def know(self, client: Client) -> None:

@@ -18,7 +18,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState
 from amqproxy.amqp091.wire import Table
 from amqproxy.proxy.memory import Memory
-from amqproxy.rules.verdict import Answer, Close, Hold, Insertion, Stage, Verdict
+from amqproxy.rules.verdict import Answer, Close, HoldAction, Insertion, Stage, Verdict
 from tests.proxy.crossing_transcript import PRELUDE, ScriptedJudge, Water, opened, play, read
 
 
@@ -461,7 +461,7 @@ def test_a_connection_is_closed_behind_what_waits():
 
 def test_a_held_command_is_refused_in_the_end():
     def decide(seen):
-        return Verdict(command=seen.command, hold=Hold("look", 5.0, passes_at_timeout=False))
+        return Verdict(command=seen.command, hold=HoldAction("look", 5.0, passes_at_timeout=False))
 
     play(
         ">> 1 queue.declare queue=q\n>> 1 basic.qos prefetch_count=1\n-- 5"
@@ -473,7 +473,7 @@ def test_a_held_command_is_refused_in_the_end():
 
 def test_a_held_command_is_let_go():
     def decide(seen):
-        return Verdict(command=seen.command, hold=Hold("look", 5.0))
+        return Verdict(command=seen.command, hold=HoldAction("look", 5.0))
 
     water = play(">> 1 queue.declare queue=q\n>> 1 basic.qos prefetch_count=1", decide, "queue.declare")
     (number,) = water.crossing.waiting
@@ -727,7 +727,7 @@ def slow(seen):
 
 
 def held_for_good(seen):
-    return Verdict(command=seen.command, hold=Hold("look", 60.0, passes_at_timeout=False))
+    return Verdict(command=seen.command, hold=HoldAction("look", 60.0, passes_at_timeout=False))
 
 
 def test_a_close_that_waits_behind_what_is_refused_is_answered():

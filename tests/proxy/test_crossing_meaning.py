@@ -43,7 +43,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.transitions import CLIENT, REPLIES, SERVER, ChannelState, Peer
 from amqproxy.proxy.reframing import method_frame
-from amqproxy.rules.verdict import Answer, Close, Hold, Insertion, Stage, Verdict
+from amqproxy.rules.verdict import Answer, Close, HoldAction, Insertion, Stage, Verdict
 from tests.proxy.crossing_transcript import ScriptedJudge, Water, opened
 
 pytestmark = pytest.mark.slow
@@ -214,7 +214,7 @@ class Fates:
             case "delay":
                 return self.fated(name, "pass", Verdict(command=command, delay=1.0))
             case "held":
-                return self.fated(name, "closed", Verdict(command=command, hold=Hold("it", 1.5, False)))
+                return self.fated(name, "closed", Verdict(command=command, hold=HoldAction("it", 1.5, False)))
             case "own" | "own ahead" | "own later":
                 after = 0.5 if choice == "own later" else 0.0
                 insertion = Insertion(SERVER, own, after=after, is_ahead=choice == "own ahead")

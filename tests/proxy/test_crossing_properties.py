@@ -31,7 +31,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.transitions import CLIENT, REPLIES, SERVER, ChannelState, Peer
 from amqproxy.proxy.judge import Passing
-from amqproxy.rules.engine.decision_cache import Known, Spared
+from amqproxy.rules.engine.decision_cache import CachedDecision, CachedPasses
 from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict
 from tests.proxy.crossing_transcript import ScriptedJudge, Water, opened
 
@@ -109,9 +109,9 @@ class Sparing(ScriptedJudge):
             return None
         tokens = self.data.draw(st.none() | st.integers(0, 5), label="so many of them")
         instead = replace(method, routing_key="another, and longer") if spared == "changes" else None
-        known = Known(Command(0, method), Verdict(command=Command(0, instead or method)), Stage.METHOD)
+        known = CachedDecision(Command(0, method), Verdict(command=Command(0, instead or method)), Stage.METHOD)
         known.method = instead
-        return Spared(known, () if tokens is None else (Allowance(tokens),))
+        return CachedPasses(known, () if tokens is None else (Allowance(tokens),))
 
 
 class Party:

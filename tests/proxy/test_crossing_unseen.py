@@ -11,9 +11,9 @@ from amqproxy.amqp091.methods import BasicPublish, ChannelCloseOk, ChannelOpen, 
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.proxy.crossing import MAX_UNSEEN
-from amqproxy.rules.context import ChannelFacts, Client
-from amqproxy.rules.engine.decision_cache import Spared
-from amqproxy.rules.engine.evaluator import Judge, RuleSet
+from amqproxy.rules.context import ChannelInfo, Client
+from amqproxy.rules.engine.decision_cache import CachedPasses
+from amqproxy.rules.engine.evaluator import RuleEvaluator, RuleSet
 from amqproxy.rules.rule import Rule
 from tests.proxy.crossing_transcript import PRELUDE, Water, read
 from tests.rules.scene import rule
@@ -21,10 +21,10 @@ from tests.rules.scene import rule
 pytestmark = pytest.mark.slow
 
 
-class Strict(Judge):
+class Strict(RuleEvaluator):
     """Spares nobody."""
 
-    def passing(self, sender: Peer, frame: Frame, channel: ChannelFacts, now: float) -> Spared | None:
+    def passing(self, sender: Peer, frame: Frame, channel: ChannelInfo, now: float) -> CachedPasses | None:
         return None
 
 
@@ -34,7 +34,7 @@ def publish(channel: int, exchange: str, body: bytes = b"abc", key: str = "k") -
     return octets + (encode_frame(BODY, channel, body) if body else b"")
 
 
-def water(rules: RuleSet, kind: type[Judge] = Judge, number: int = 1) -> Water:
+def water(rules: RuleSet, kind: type[RuleEvaluator] = RuleEvaluator, number: int = 1) -> Water:
     made = Water(kind(rules, Client(session=number)))
     for line in PRELUDE.strip().splitlines():
         sender, octets = read(line)
@@ -145,7 +145,7 @@ TURNS = st.lists(
 class Talk:
     """Two sessions of one user's, by the same rules."""
 
-    def __init__(self, rules: list[Rule], kind: type[Judge], *, confirms: bool) -> None:
+    def __init__(self, rules: list[Rule], kind: type[RuleEvaluator], *, confirms: bool) -> None:
         self.rules = RuleSet(rules)
         self.waters = [water(self.rules, kind, number) for number in range(2)]
         self.heard: list[object] = []
@@ -182,7 +182,7 @@ class Talk:
 @settings(max_examples=200, deadline=None)
 @given(RULES, TURNS, st.booleans())
 def test_what_is_heard_is_what_would_be_heard_if_all_were_judged(rules, turns, confirms):
-    talks = [Talk(rules, kind, confirms=confirms) for kind in (Judge, Strict)]
+    talks = [Talk(rules, kind, confirms=confirms) for kind in (RuleEvaluator, Strict)]
     for number, words, pause, cut in turns:
         said = b"".join(publish(channel, exchange, body, key) for channel, exchange, key, body in words)
         for talk in talks:

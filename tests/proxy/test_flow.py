@@ -16,7 +16,7 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.proxy.flow import Flow, Load, Postponed, Rest, Waiting, cost, cost_of_own
 from amqproxy.proxy.memory import Memory, Share
 from amqproxy.proxy.timers import Timers
-from amqproxy.rules.verdict import Hold, Stage, Verdict
+from amqproxy.rules.verdict import HoldAction, Stage, Verdict
 
 METHOD_FRAME = Frame(encode_method(1, BasicPublish()))
 
@@ -110,7 +110,7 @@ def test_what_waits_holds_up_what_comes(bank: Bank) -> None:
 
 def test_held_is_what_waits_for_somebodys_word(bank: Bank) -> None:
     command = Command.received([METHOD_FRAME])
-    verdict = Verdict(command=command, hold=Hold("look", 60.0))
+    verdict = Verdict(command=command, hold=HoldAction("look", 60.0))
     bank.flow.wait(Waiting(command, verdict, since=1.0, until=61.0, number=1))
     assert bank.flow.is_held
 

@@ -17,7 +17,7 @@ from amqproxy.proxy.copy_drops import DropReason
 from amqproxy.proxy.copyist import IDLE_TIMEOUT, Login
 from amqproxy.proxy.mirrors import MAX_COPYISTS, Mirrors
 from amqproxy.proxy.upstream import Unreachable
-from amqproxy.rules.verdict import Mirrored
+from amqproxy.rules.verdict import MirroredCopy
 from amqproxy.sockets.transport import SocketTransport, Transport
 
 GUEST = Login(ConnectionStartOk(response=b"\0guest\0guest"), "/")
@@ -71,8 +71,8 @@ async def mirrors(backlog: int = 100, timeout: float = 20) -> AsyncIterator[tupl
             nursery.cancel_scope.cancel()
 
 
-def copy(body: bytes, key: str = "copies", exchange: str = "", upstream: str | None = None) -> Mirrored:
-    return Mirrored(
+def copy(body: bytes, key: str = "copies", exchange: str = "", upstream: str | None = None) -> MirroredCopy:
+    return MirroredCopy(
         Command(7, BasicPublish(exchange=exchange, routing_key=key), Properties(priority=1), body), upstream
     )
 

@@ -11,11 +11,11 @@ from amqproxy.amqp091.frames import Frame
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.selection import Selection
-from amqproxy.rules.context import Seen
+from amqproxy.rules.context import CommandContext
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.rules.rewriting.redact import Redact
-from amqproxy.rules.rule import Memory
+from amqproxy.rules.rule import RuleState
 from amqproxy.rules.verdict import Verdict
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.record import Record, record_frame
@@ -160,7 +160,7 @@ async def test_a_rule_may_ask_for_the_tags_of_those_before() -> None:
 
 
 async def test_what_cannot_be_shown_is_nobodys_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
-    def decide(self: Redact, seen: Seen, memory: Memory) -> Verdict:
+    def decide(self: Redact, seen: CommandContext, memory: RuleState) -> Verdict:
         return Verdict(command=seen.command, shown=seen.command.altered(BasicPublish(exchange="x" * 256)))
 
     monkeypatch.setattr(Redact, "decide", decide)

@@ -13,7 +13,7 @@ from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.proxy.rule_log import INTERVAL, MOST_LINES, RuleLog
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
-from amqproxy.rules.engine.outcome import Counts
+from amqproxy.rules.engine.outcome import OutcomeCounts
 from amqproxy.rules.verdict import Answer, Close, Verdict
 from tests.proxy.stage import OPEN, staged
 from tests.rules.scene import rule
@@ -79,7 +79,7 @@ def test_of_many_refusals_some_are_logged_and_the_others_counted(log: list[Any])
 
 
 def test_a_rule_that_fails_is_told_at_once_and_then_now_and_then(log: list[Any]) -> None:
-    clock, counts = Clock(), Counts()
+    clock, counts = Clock(), OutcomeCounts()
     rules = RuleLog(lambda: clock.now)
     rules.flush({"r": counts})
     assert log == []
@@ -97,14 +97,14 @@ def test_a_rule_that_fails_is_told_at_once_and_then_now_and_then(log: list[Any])
 
 
 def test_a_rule_that_was_away_is_told_of_as_a_new_one(log: list[Any]) -> None:
-    clock, counts = Clock(), Counts()
+    clock, counts = Clock(), OutcomeCounts()
     rules = RuleLog(lambda: clock.now)
     for _ in range(5):
         counts.fail("in some way")
     rules.flush({"r": counts})
     clock.now += INTERVAL
-    rules.flush({"another": Counts()})
-    again = Counts()
+    rules.flush({"another": OutcomeCounts()})
+    again = OutcomeCounts()
     again.fail("once more")
     rules.flush({"r": again})
     assert [line["times"] for line in log] == [5, 1]

@@ -14,8 +14,8 @@ from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader, Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.rules.actions import AnyRule
-from amqproxy.rules.context import ChannelFacts, Client, Seen
-from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.context import ChannelInfo, Client, CommandContext
+from amqproxy.rules.rule import Rule, RuleState
 from amqproxy.rules.verdict import Stage, Verdict
 
 GUEST = Client(
@@ -74,7 +74,7 @@ def said(
     stage: Stage = Stage.BODY,
     client: Client = GUEST,
     **more: Any,
-) -> Seen:
+) -> CommandContext:
     """A command, of which as much has come as `stage` says."""
     channel = 0 if method.name.startswith("connection.") else number
     frames = [Frame(encode_method(channel, method))]
@@ -82,31 +82,31 @@ def said(
         frames.append(Frame(encode_frame(HEADER, channel, ContentHeader(len(body), properties).encode())))
         if body and stage > Stage.HEADER:
             frames.append(Frame(encode_frame(BODY, channel, body)))
-    facts = ChannelFacts(number=channel, is_confirming=more.pop("is_confirming", False))
-    return Seen(sender=sender, command=Command.received(frames), client=client, channel=facts, **more)
+    facts = ChannelInfo(number=channel, is_confirming=more.pop("is_confirming", False))
+    return CommandContext(sender=sender, command=Command.received(frames), client=client, channel=facts, **more)
 
 
-def heard(method: Method, properties: Properties = NO_PROPERTIES, body: bytes = b"", **more: Any) -> Seen:
+def heard(method: Method, properties: Properties = NO_PROPERTIES, body: bytes = b"", **more: Any) -> CommandContext:
     """The same, of the broker's."""
     return said(method, properties, body, sender=SERVER, **more)
 
 
-def memory(of: Rule) -> Memory:
-    return Memory(of.begin(), of.begin_session())
+def memory(of: Rule) -> RuleState:
+    return RuleState(of.begin(), of.begin_session())
 
 
-def decided(of: Rule, seen: Seen, remembered: Memory | None = None) -> Verdict:
+def decided(of: Rule, seen: CommandContext, remembered: RuleState | None = None) -> Verdict:
     """What the rule makes of it; it must have asked for what it reads."""
     return of.decide(seen, remembered or memory(of))
 
 
-def left(of: Rule, seen: Seen, remembered: Memory | None = None) -> Command:
+def left(of: Rule, seen: CommandContext, remembered: RuleState | None = None) -> Command:
     """The command that goes on."""
     command = decided(of, seen, remembered).command
     assert command is not None
     return command
 
 
-def passes(of: Rule, seen: Seen) -> bool:
+def passes(of: Rule, seen: CommandContext) -> bool:
     """Does it leave the command alone?"""
     return decided(of, seen) == Verdict(command=seen.command)

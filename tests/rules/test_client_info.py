@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from amqproxy.amqp091.methods import ConnectionOpen, ConnectionStartOk, ConnectionTuneOk
 from amqproxy.amqp091.wire import Array, Table
-from amqproxy.rules.client_info import introduced, plain, user_of
+from amqproxy.rules.client_info import plain, updated_client, user_of
 from amqproxy.rules.context import Client
 
 AMQPLAIN = b"\x05LOGINS\0\0\0\x06orders\x08PASSWORDS\0\0\0\x06secret"
@@ -46,10 +46,10 @@ def test_who_logs_in(mechanism: str, response: bytes, user: str) -> None:
 
 def test_by_certificate_the_user_is_whom_it_names_whatever_the_response_says() -> None:
     start = ConnectionStartOk(mechanism="EXTERNAL", response=b"ops")
-    assert introduced(Client(tls_subject="CN=orders,O=acme"), start).user == "CN=orders,O=acme"
-    assert introduced(Client(), start).user == ""
+    assert updated_client(Client(tls_subject="CN=orders,O=acme"), start).user == "CN=orders,O=acme"
+    assert updated_client(Client(), start).user == ""
     said = ConnectionStartOk(mechanism="PLAIN", response=b"\0orders\0secret")
-    assert introduced(Client(tls_subject="CN=ops"), said).user == "orders"
+    assert updated_client(Client(tls_subject="CN=ops"), said).user == "orders"
 
 
 @given(st.sampled_from(["PLAIN", "AMQPLAIN", "EXTERNAL"]), st.binary(max_size=40))
@@ -78,9 +78,9 @@ def test_values_as_rules_read_them(value: Any, expected: Any) -> None:
 def test_step_by_step() -> None:
     client = Client(session=3, address="10.0.0.7")
     start = ConnectionStartOk(Table({"product": "pika"}), "PLAIN", b"\0orders\0secret")
-    known = introduced(client, start)
+    known = updated_client(client, start)
     assert known == Client(session=3, address="10.0.0.7", user="orders", properties={"product": "pika"})
-    assert introduced(known, ConnectionTuneOk(1, 2, 3)) is known
-    assert introduced(known, ConnectionOpen("shop")).vhost == "shop"
-    assert introduced(known, ConnectionOpen("shop")).user == "orders"
+    assert updated_client(known, ConnectionTuneOk(1, 2, 3)) is known
+    assert updated_client(known, ConnectionOpen("shop")).vhost == "shop"
+    assert updated_client(known, ConnectionOpen("shop")).user == "orders"
     assert client == Client(session=3, address="10.0.0.7")

@@ -9,7 +9,7 @@ import pytest
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.rules.context import ChannelFacts, Client, Seen
+from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_what_a_client_can_do(properties: dict[str, Any], is_announced: bool) ->
 def test_who_says_it() -> None:
     command = Command(1, BasicPublish())
     for sender in (CLIENT, SERVER):
-        seen = Seen(sender=sender, command=command, client=Client())
+        seen = CommandContext(sender=sender, command=command, client=Client())
         assert seen.is_from_client is (sender is CLIENT)
-        assert seen.channel == ChannelFacts()
+        assert seen.channel == ChannelInfo()
         assert 0.0 <= seen.random() < 1.0

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from amqproxy.amqp091.methods import BasicDeliver, BasicGetEmpty, BasicGetOk, BasicPublish
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.rules.drop import withheld
+from amqproxy.rules.drop import dropped
 from amqproxy.rules.verdict import Answer, Verdict
 from tests.rules.scene import heard, said
 
 
 def test_the_sender_is_told_what_is_said() -> None:
     publish = said(BasicPublish()).command
-    assert withheld(publish) == Verdict(command=None, is_final=True)
-    assert withheld(publish, Answer.RETURN, (313, "x")) == Verdict(
+    assert dropped(publish) == Verdict(command=None, is_final=True)
+    assert dropped(publish, Answer.RETURN, (313, "x")) == Verdict(
         command=None, answer=Answer.RETURN, returned=(313, "x"), is_final=True
     )
-    assert withheld(heard(BasicDeliver()).command, Answer.REJECT).insertions == ()
+    assert dropped(heard(BasicDeliver()).command, Answer.REJECT).insertions == ()
 
 
 def test_who_asked_for_a_message_hears_that_there_is_none() -> None:
-    verdict = withheld(heard(BasicGetOk(), number=5).command, Answer.REQUEUE)
+    verdict = dropped(heard(BasicGetOk(), number=5).command, Answer.REQUEUE)
     [empty] = verdict.insertions
     assert (verdict.answer, empty.to, empty.command.channel) == (Answer.REQUEUE, CLIENT, 5)
     assert empty.command.method == BasicGetEmpty()

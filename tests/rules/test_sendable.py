@@ -16,7 +16,7 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.faults.impairments import Latency
 from amqproxy.rules.sendable import Unsendable, check_types, check_verdict
-from amqproxy.rules.verdict import Answer, Close, Hold, Impairment, Insertion, Mirrored, Verdict
+from amqproxy.rules.verdict import Answer, Close, HoldAction, Impairment, Insertion, MirroredCopy, Verdict
 from tests.rules.scene import GUEST, Shelf, rule, said
 
 PUBLISH = said(BasicPublish(exchange="orders", routing_key="new"), body=b"abc").command
@@ -46,7 +46,7 @@ def _with(**changes: Any) -> Verdict:
         _with(insertions=(Insertion(CLIENT, Command(1, BasicAck(-1))),)),
         _with(insertions=(Insertion(CLIENT, PUBLISH),)),
         _with(insertions=(Insertion(SERVER, Command(1, BasicDeliver())),)),
-        _with(mirrored=(Mirrored(Command(1, BasicPublish(exchange=LONG))),)),
+        _with(mirrored=(MirroredCopy(Command(1, BasicPublish(exchange=LONG))),)),
         _with(shown=PUBLISH.altered(BasicPublish(exchange=LONG))),
         _with(command=None, close=Close(Scope.CHANNEL, 70_000, "no")),
         _with(command=None, close=Close(Scope.CHANNEL, -1, "no")),
@@ -75,11 +75,11 @@ def test_what_cannot_be_encoded(verdict: Verdict) -> None:
         {"delay": -1},
         {"behind": None},
         {"hold": "on"},
-        {"hold": Hold("h", math.nan)},
+        {"hold": HoldAction("h", math.nan)},
         {"insertions": [PUBLISH]},
         {"insertions": None},
         {"insertions": (Insertion("client", PUBLISH),)},  # type: ignore[arg-type]
-        {"mirrored": (Mirrored(Command(1, BasicAck(1))),)},
+        {"mirrored": (MirroredCopy(Command(1, BasicAck(1))),)},
         {"impairments": (Impairment(CLIENT),)},
         {"impairments": (Latency(SERVER, delay=math.nan),)},
         {"shown": 7},
@@ -99,9 +99,9 @@ def test_what_is_right_is_let_be() -> None:
     verdict = _with(
         command=PUBLISH.altered(BasicPublish(routing_key="other"), Properties(priority=3)),
         delay=1,
-        hold=Hold("h", 2.5),
+        hold=HoldAction("h", 2.5),
         insertions=(Insertion(CLIENT, Command(1, BasicAck(1, False))),),
-        mirrored=(Mirrored(Command(1, BasicPublish(exchange="copies"))),),
+        mirrored=(MirroredCopy(Command(1, BasicPublish(exchange="copies"))),),
         impairments=(Latency(SERVER, delay=1.0),),
         logged=(("info", "text"),),
         damage=((0, 255),),

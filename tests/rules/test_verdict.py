@@ -10,7 +10,7 @@ import pytest
 from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.methods import BasicPublish, TxSelect
 from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.rules.verdict import Answer, Close, Hold, Impairment, Insertion, Mirrored, Verdict
+from amqproxy.rules.verdict import Answer, Close, HoldAction, Impairment, Insertion, MirroredCopy, Verdict
 from tests.rules.scene import said
 
 COMMAND = said(BasicPublish()).command
@@ -24,10 +24,10 @@ FIRST = Verdict(
     close=Close(Scope.CHANNEL, 403, "first"),
     delay=1.0,
     behind=2,
-    hold=Hold("first", 1),
+    hold=HoldAction("first", 1),
     insertions=(Insertion(CLIENT, COMMAND),),
     impairments=(Impairment(CLIENT),),
-    mirrored=(Mirrored(COMMAND),),
+    mirrored=(MirroredCopy(COMMAND),),
     shown=OTHER,
     marks=("first",),
     tags=("first",),
@@ -43,10 +43,10 @@ SECOND = Verdict(
     close=Close(Scope.CONNECTION, 320, "second"),
     delay=2.0,
     behind=1,
-    hold=Hold("second", 2),
+    hold=HoldAction("second", 2),
     insertions=(Insertion(SERVER, OTHER),),
     impairments=(Impairment(SERVER),),
-    mirrored=(Mirrored(OTHER, "away"),),
+    mirrored=(MirroredCopy(OTHER, "away"),),
     shown=COMMAND,
     marks=("second",),
     tags=("second",),

@@ -24,8 +24,8 @@ from amqproxy.amqp091.frames import BODY, HEADER, HEARTBEAT, Frame, encode_frame
 from amqproxy.amqp091.methods import BY_NAME, Method
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.rules.context import ChannelFacts, Client, Seen
-from amqproxy.rules.engine.evaluator import Judge, RuleSet
+from amqproxy.rules.context import ChannelInfo, Client, CommandContext
+from amqproxy.rules.engine.evaluator import RuleEvaluator, RuleSet
 from amqproxy.rules.rule import Rule
 from amqproxy.rules.verdict import Answer, Impairment, Insertion, Stage, Verdict
 
@@ -36,16 +36,16 @@ class Timeline:
     """Some sessions under some rules. `facts` are those of every channel, `chances` what is drawn, over and over."""
 
     def __init__(
-        self, *rules: Rule, facts: ChannelFacts | None = None, chances: Iterable[float] = (0.5,), **client: Any
+        self, *rules: Rule, facts: ChannelInfo | None = None, chances: Iterable[float] = (0.5,), **client: Any
     ) -> None:
         self.ruleset = RuleSet(rules)
-        self.judges: dict[str, Judge] = {}
-        self._facts = facts or ChannelFacts()
+        self.judges: dict[str, RuleEvaluator] = {}
+        self._facts = facts or ChannelInfo()
         self._chances = list(chances)
         self._drawn = 0
         self._client = {"vhost": "/", "properties": {"capabilities": CAPABILITIES}} | client
 
-    def judge(self, session: str) -> Judge:
+    def judge(self, session: str) -> RuleEvaluator:
         if session not in self.judges:
             client = Client(session=ord(session), user=session, address=f"10.0.0.{ord(session)}", **self._client)
             self.judges[session] = self.ruleset.judge(client)
@@ -88,7 +88,7 @@ class Timeline:
         frame = command.frames[0]
         if judge.stage(sender, frame, self._facts) is Stage.NOTHING:
             return said, "passes"
-        seen = Seen(
+        seen = CommandContext(
             sender=sender,
             command=command,
             client=judge.client,

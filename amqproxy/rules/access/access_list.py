@@ -20,11 +20,11 @@ from functools import cached_property
 
 import msgspec
 
-from amqproxy.rules.context import Seen
+from amqproxy.rules.context import CommandContext
 from amqproxy.rules.matching.condition import Condition
 from amqproxy.rules.matching.diagnostics import like
 from amqproxy.rules.matching.match import Match, networks
-from amqproxy.rules.matching.operations import Operation, Unknown
+from amqproxy.rules.matching.operations import Operation, UnknownName
 from amqproxy.rules.matching.patterns import Predicate, predicate, takes_all
 from amqproxy.rules.matching.tokens import TextError, Token, tokens_of
 
@@ -77,7 +77,7 @@ class Line(msgspec.Struct, frozen=True, dict=True):
     def _about_client(self) -> tuple[Condition, ...]:
         return Match(**self.who).conditions()  # type: ignore[arg-type]
 
-    def is_for(self, seen: Seen) -> bool:
+    def is_for(self, seen: CommandContext) -> bool:
         """Is it about that client?"""
         return all(each.holds(seen) for each in self._about_client)
 
@@ -91,7 +91,7 @@ class Line(msgspec.Struct, frozen=True, dict=True):
             return False
         for key, holds, takes_everything in self._predicates:
             name = getattr(operation, key)
-            if isinstance(name, Unknown):
+            if isinstance(name, UnknownName):
                 is_about = takes_everything if self.does_allow else key == "queue" or "exchange" in self.objects
             else:
                 is_about = name is not None and holds(name)

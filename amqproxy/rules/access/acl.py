@@ -12,12 +12,12 @@ from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.rules.access.access_list import Line, parse
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.access.refuse import Refuse
-from amqproxy.rules.context import Seen
-from amqproxy.rules.matching.attributes import Source
+from amqproxy.rules.context import CommandContext
+from amqproxy.rules.matching.attributes import AttributeSource
 from amqproxy.rules.matching.condition import Condition
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.matching.operations import METHODS, copies, operations
-from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.rule import Rule, RuleState
 from amqproxy.rules.verdict import Stage, Verdict
 
 PUBLISH = "basic.publish"
@@ -71,16 +71,18 @@ class AccessList(Rule, frozen=True, tag="acl"):
     def _conditions(self, place: int, line: Line, is_publish: bool) -> Iterator[Condition]:
         """That the line decides about a command: what each of its objects tells, and then that it is this line."""
         for key in line.objects:
-            yield Condition(Source.METHOD, Stage.METHOD, frozenset({key}), _concerning(line, key, is_publish))
+            yield Condition(AttributeSource.METHOD, Stage.METHOD, frozenset({key}), _concerning(line, key, is_publish))
         reads = frozenset(line.objects) or frozenset({"method"})
         needs_header = is_publish and (
             any(each.is_keyed for each in self.parsed[: place + 1])
             or any("queue" in each.objects for each in self.parsed if each.is_keyed)
         )
-        source, stage = (Source.CONTENT, Stage.HEADER) if needs_header else (Source.METHOD, Stage.METHOD)
+        source, stage = (
+            (AttributeSource.CONTENT, Stage.HEADER) if needs_header else (AttributeSource.METHOD, Stage.METHOD)
+        )
         yield Condition(source, stage, reads, lambda seen: self.deciding(seen) == place)
 
-    def deciding(self, seen: Seen) -> int | None:
+    def deciding(self, seen: CommandContext) -> int | None:
         """The place of the line that decides: the first that denies anything that is done, or else the last that allows
         something; None where none is about it."""
         command, client = seen.command, seen.client
@@ -99,7 +101,7 @@ class AccessList(Rule, frozen=True, tag="acl"):
         """The lines that have decided about plain publishes, by all that they go by."""
         return {}
 
-    def _decided(self, seen: Seen) -> int | None:
+    def _decided(self, seen: CommandContext) -> int | None:
         allowing = denying = -1
         lines = [(place, line) for place, line in enumerate(self.parsed) if line.is_for(seen)]
         for operation in operations(seen.command):
@@ -114,7 +116,7 @@ class AccessList(Rule, frozen=True, tag="acl"):
             return denying
         return allowing if allowing >= 0 else None
 
-    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
         raise AssertionError("the rules of its lines are asked instead")
 
 
@@ -133,14 +135,14 @@ def _of_part(part: Rule) -> tuple[Condition, ...]:
     return (*part.match.conditions(), *about_operations)
 
 
-def _concerning(line: Line, key: str, is_publish: bool) -> Callable[[Seen], bool]:
+def _concerning(line: Line, key: str, is_publish: bool) -> Callable[[CommandContext], bool]:
     """May anything that a command does be what the line is about, as far as one of its objects tells?"""
     if is_publish and "queue" in line.objects:
         return lambda seen: True  # any may name one in its header
     keys = {key} if key != "routing_key" else {"exchange"} if is_publish else {"exchange", "routing_key"}
     alone = msgspec.structs.replace(line, objects={each: line.objects[each] for each in keys & line.objects.keys()})
 
-    def holds(seen: Seen) -> bool:
+    def holds(seen: CommandContext) -> bool:
         return any(alone.holds_of(operation) for operation in operations(seen.command))
 
     return holds

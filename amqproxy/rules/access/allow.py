@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from amqproxy.rules.context import Seen
-from amqproxy.rules.matching.match import Places
-from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.context import CommandContext
+from amqproxy.rules.matching.match import MatchedPlaces
+from amqproxy.rules.rule import Rule, RuleState
 from amqproxy.rules.verdict import Verdict
 
 
@@ -14,9 +14,9 @@ class Allow(Rule, frozen=True, tag="allow"):
     The match has to hold of all that the command names.
     """
 
-    places = Places.ALL
+    places = MatchedPlaces.ALL
     is_constant = True
     renames = False
 
-    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
         return Verdict(command=seen.command, is_final=True)

@@ -10,10 +10,10 @@ import msgspec
 from amqproxy.amqp091.errors import BY_CODE, AccessRefused, NoRoute, NotAllowed, Scope
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.transitions import ANSWERS, CLIENT, SENDERS, SERVER, Peer
-from amqproxy.rules.context import Seen
-from amqproxy.rules.drop import withheld
+from amqproxy.rules.context import CommandContext
+from amqproxy.rules.drop import dropped
 from amqproxy.rules.matching.templates import Template
-from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.rule import Rule, RuleState
 from amqproxy.rules.short_strings import check_reply_text, cut
 from amqproxy.rules.verdict import Answer, Close, Stage, Verdict
 
@@ -96,7 +96,7 @@ class Refuse(Rule, frozen=True, tag="refuse"):
     def _template(self) -> Template | None:
         return None if self.text is None else Template(self.text, {"rule": self.name})
 
-    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
         method: Method = seen.command.method
         ways = WAYS.get((seen.sender, method.name))
         if ways is None:
@@ -106,18 +106,18 @@ class Refuse(Rule, frozen=True, tag="refuse"):
             return Verdict(command=None, close=self._close(seen), is_final=True)
         if way == "nack":
             if seen.channel.is_confirming:
-                return withheld(seen.command, Answer.NACK)
+                return dropped(seen.command, Answer.NACK)
             return Verdict(command=None, close=self._close(seen), is_final=True)
         if way == "return":
             code = NoRoute.code if self.code is None else self.code
             name = BY_CODE[code].name if code in BY_CODE else "ERROR"
             text = name if self._template is None else cut(self._template.fill(seen))
-            return withheld(seen.command, Answer.RETURN, (code, text))
+            return dropped(seen.command, Answer.RETURN, (code, text))
         if (seen.sender, method.name) not in _MESSAGES:
-            return withheld(seen.command)
-        return withheld(seen.command, _ANSWERS[way])
+            return dropped(seen.command)
+        return dropped(seen.command, _ANSWERS[way])
 
-    def _close(self, seen: Seen) -> Close:
+    def _close(self, seen: CommandContext) -> Close:
         name = seen.command.method.name
         code = _CODES.get(name, AccessRefused.code) if self.code is None else self.code
         error = BY_CODE.get(code)
@@ -130,7 +130,7 @@ class Refuse(Rule, frozen=True, tag="refuse"):
             text = cut(f"{'ERROR' if error is None else error.name} - {self._what(seen)}")
         return Close(scope, code, text, CLIENT if seen.sender is SERVER else None)
 
-    def _what(self, seen: Seen) -> str:
+    def _what(self, seen: CommandContext) -> str:
         """What was refused, to whom and by what, in the manner of RabbitMQ's texts."""
         method, client = seen.command.method, seen.client
         vhost = client.vhost

@@ -8,14 +8,14 @@ from copy import copy
 from typing import Any
 
 from amqproxy.amqp091.transitions import SENDERS, Peer
-from amqproxy.rules.context import BodyTooLarge, Seen
-from amqproxy.rules.engine.outcome import Counts
-from amqproxy.rules.matching.attributes import Source
+from amqproxy.rules.context import BodyTooLarge, CommandContext
+from amqproxy.rules.engine.outcome import OutcomeCounts
+from amqproxy.rules.matching.attributes import AttributeSource
 from amqproxy.rules.matching.condition import Condition
 from amqproxy.rules.matching.match import HEARTBEAT
 from amqproxy.rules.matching.patterns import predicate
 from amqproxy.rules.rule import Rule
-from amqproxy.rules.scripting.script_loader import CodeError
+from amqproxy.rules.scripting.script_loader import ScriptError
 from amqproxy.rules.sendable import Unsendable
 from amqproxy.rules.verdict import Stage
 
@@ -23,7 +23,7 @@ SAID_LATER = frozenset({"user", "vhost", "client.properties"})
 """The names of what is not known of a client when it connects."""
 
 
-class Case:
+class CompiledRule:
     """A rule in its `place` in the order, with what all sessions share of it."""
 
     __slots__ = (
@@ -53,7 +53,7 @@ class Case:
         place: int,
         conditions: tuple[Condition, ...],
         shared: Any,
-        counts: Counts,
+        counts: OutcomeCounts,
         *,
         within: Rule | None = None,
         last_place: int = -1,
@@ -67,8 +67,8 @@ class Case:
         """Where asking goes on from once it has had its word; -1: as its verdict says."""
         wholes = (rule, within) if within else (rule,)
         self.is_shadow = rule.mode == "shadow"
-        self.about_client = tuple([each for each in conditions if each.source is Source.CLIENT])
-        self.about_method = tuple([each for each in conditions if each.source is Source.METHOD])
+        self.about_client = tuple([each for each in conditions if each.source is AttributeSource.CLIENT])
+        self.about_method = tuple([each for each in conditions if each.source is AttributeSource.METHOD])
         self.about_the_rest = tuple([each for each in conditions if each not in self.about_client + self.about_method])
         self.stage = max([rule.needs, *[each.stage for each in conditions]])
         """How much of a command must have come before the rule can be asked."""
@@ -81,11 +81,11 @@ class Case:
         self.reads_unacked = rule.reads_unacked or any("channel.unacked" in each.reads for each in conditions)
         self.methods = frozenset.intersection(*[_methods(each) for each in wholes])
         self._senders = {each.match.sender for each in wholes} - {None}
-        self._doubtful: Case | None = None
+        self._doubtful: CompiledRule | None = None
         self.is_about_exchange = None if rule.match.exchange is None else predicate(rule.match.exchange)
         """Is it about an exchange of that name? None: it does not care."""
 
-    def asked_of(self, probe: Seen) -> Case | None:
+    def asked_of(self, probe: CommandContext) -> CompiledRule | None:
         """The case, if all holds that is known of the client now; None where it does not.
 
         Where that cannot be told, since an expression fails on what the client has said, say, it is one that is asked
@@ -121,11 +121,11 @@ class Case:
         """Has it changed names that such a method would bring back, or does it take note of it?"""
         return (not self.is_shadow or self.rule.only_takes_note) and method in self.rule.restores(sender)
 
-    def holds_of_method(self, seen: Seen) -> bool:
+    def holds_of_method(self, seen: CommandContext) -> bool:
         """Does all hold that the method alone tells?"""
         return all(each.holds(seen) for each in self.about_method)
 
-    def holds_of_the_rest(self, seen: Seen) -> bool:
+    def holds_of_the_rest(self, seen: CommandContext) -> bool:
         """Does all hold that the method alone does not tell?"""
         for each in self.about_the_rest:  # noqa: SIM110 - it is asked for each command, and this is twice as fast
             if not each.holds(seen):
@@ -140,7 +140,7 @@ def _methods(rule: Rule) -> frozenset[str]:
 
 def account(rule: Rule, error: Exception) -> str:
     """How a rule has failed; without what a peer may have said."""
-    if isinstance(error, CodeError):
+    if isinstance(error, ScriptError):
         return f"rule '{rule.name}' failed: {error.outline}"
     if isinstance(error, (Unsendable, BodyTooLarge)):
         return f"rule '{rule.name}' failed: {error}"

@@ -9,8 +9,8 @@ import msgspec
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import Allowance, Frame
 from amqproxy.amqp091.methods import BasicAck, BasicDeliver, BasicGetOk, BasicNack, BasicReject, Method
-from amqproxy.rules.engine.compiled_rule import Case
-from amqproxy.rules.engine.outcome import Count
+from amqproxy.rules.engine.compiled_rule import CompiledRule
+from amqproxy.rules.engine.outcome import OutcomeCounter
 from amqproxy.rules.verdict import Answer, Stage, Verdict
 
 MAX_OCTETS = 1024
@@ -21,7 +21,7 @@ _TAG_SECOND = BasicDeliver.index
 _TAGGED = _TAG_FIRST | {_TAG_SECOND}
 
 
-def likeness(frame: Frame) -> bytes:
+def cache_key(frame: Frame) -> bytes:
     """What methods have in common of which the same is known: all their octets, but for a delivery tag."""
     payload = frame.payload
     index = frame.index
@@ -33,12 +33,12 @@ def likeness(frame: Frame) -> bytes:
     return payload
 
 
-def acts(verdict: Verdict, command: Command) -> bool:
+def has_effect(verdict: Verdict, command: Command) -> bool:
     """Does anything become of the command but its passing, if only a mark?"""
-    return bool(verdict.marks or verdict.tags or verdict.failures) or changes(verdict, command)
+    return bool(verdict.marks or verdict.tags or verdict.failures) or changes_traffic(verdict, command)
 
 
-def changes(verdict: Verdict, command: Command) -> bool:
+def changes_traffic(verdict: Verdict, command: Command) -> bool:
     """Does anything become of the command that shows, but its passing?"""
     return bool(
         verdict.command is not command
@@ -56,12 +56,12 @@ def changes(verdict: Verdict, command: Command) -> bool:
     )
 
 
-class Spared:
+class CachedPasses:
     """What becomes of commands that rules need not be asked about, while there is enough left of all `allowances`."""
 
     __slots__ = ("_known", "allowances")
 
-    def __init__(self, known: Known, allowances: tuple[Allowance, ...]) -> None:
+    def __init__(self, known: CachedDecision, allowances: tuple[Allowance, ...]) -> None:
         self._known = known
         self.allowances = allowances
 
@@ -76,7 +76,7 @@ class Spared:
         self._known.count(times)
 
 
-class Known:
+class CachedDecision:
     """What the rules make of all such commands: a verdict, or how far they get before one must be asked each time.
 
     Its verdict is what those rules come to that need only be asked once; `asked` are the rules that remain, of which
@@ -103,13 +103,13 @@ class Known:
     def __init__(self, command: Command, verdict: Verdict, stage: Stage) -> None:
         """`verdict` is on `command`, or on one that had the same octets."""
         self.stage = stage
-        self.asked: tuple[Case, ...] = ()
+        self.asked: tuple[CompiledRule, ...] = ()
         self.is_certain = True
         self.is_restored_first = False
         self.is_restored_last = False
         self.may_be_spared = True
         """Can it be that the rules left to be asked need not be, for as long as there are allowances?"""
-        self.counts: tuple[Count, ...] = ()
+        self.counts: tuple[OutcomeCounter, ...] = ()
         self.settle(verdict, command)
 
     def settle(self, verdict: Verdict, command: Command) -> None:
@@ -118,14 +118,16 @@ class Known:
         self._goes_on = changed is not None
         self.method: Any = None if changed is None or changed is command else changed.method
         """The method that goes on, where rules have changed it."""
-        self._is_plain = not acts(verdict, command)
+        self._is_plain = not has_effect(verdict, command)
         # The command is let go: its frames may hold on to all that was read with them.
         self._verdict = msgspec.structs.replace(verdict, command=None)
         self.is_final = True
         """Is the verdict all there is to be said?"""
         self.is_passing = self._is_plain
         """And is it that the command passes untouched?"""
-        self.goes_on_alike = self._goes_on and not changes(msgspec.structs.replace(verdict, command=command), command)
+        self.goes_on_alike = self._goes_on and not changes_traffic(
+            msgspec.structs.replace(verdict, command=command), command
+        )
         """Or that it goes on, with another method or its own, and no more?"""
 
     def count(self, times: int = 1) -> None:

@@ -17,7 +17,7 @@ _ANSWERS = {
 }
 
 
-def told(verdict: Verdict, command: Command) -> tuple[str, ...]:
+def describe_verdict(verdict: Verdict, command: Command) -> tuple[str, ...]:
     """What a verdict does with a command, a few words for each thing; nothing where it passes as it came."""
     if verdict.close is not None:
         close = verdict.close

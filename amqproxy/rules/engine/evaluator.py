@@ -24,17 +24,17 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Table as FieldTable
-from amqproxy.rules.client_info import introduced
-from amqproxy.rules.context import BodyTooLarge, ChannelFacts, Client, Seen
-from amqproxy.rules.engine.compiled_rule import Case, account
-from amqproxy.rules.engine.decision_cache import MAX_OCTETS, Known, Spared, acts, likeness
+from amqproxy.rules.client_info import updated_client
+from amqproxy.rules.context import BodyTooLarge, ChannelInfo, Client, CommandContext
+from amqproxy.rules.engine.compiled_rule import CompiledRule, account
+from amqproxy.rules.engine.decision_cache import MAX_OCTETS, CachedDecision, CachedPasses, cache_key, has_effect
 from amqproxy.rules.engine.last_queue import LastQueues
-from amqproxy.rules.engine.outcome import Count, Counts, Outcome, outcome
-from amqproxy.rules.engine.rule_index import Row, Table
+from amqproxy.rules.engine.outcome import Outcome, OutcomeCounter, OutcomeCounts, outcome
+from amqproxy.rules.engine.rule_index import MethodRules, RuleIndex
 from amqproxy.rules.matching.attributes import method_name
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.rewriting.redact import Redact
-from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.rule import Rule, RuleState
 from amqproxy.rules.sendable import check_verdict
 from amqproxy.rules.short_strings import reply_text
 from amqproxy.rules.verdict import Close, Impairment, Stage, Verdict
@@ -55,38 +55,38 @@ class RuleSet:
         self.rules = tuple(rules)
         before = {case.rule.name: case for case in previous.cases} if previous else {}
         counts = previous.counts() if previous else {}
-        self._counts = {rule.name: counts.get(rule.name) or Counts() for rule in self.rules}
-        cases: list[Case] = []
+        self._counts = {rule.name: counts.get(rule.name) or OutcomeCounts() for rule in self.rules}
+        cases: list[CompiledRule] = []
         for rule in self.rules:
             cases += _cases(rule, len(cases), before, self._counts[rule.name])
-        self.cases: tuple[Case, ...] = tuple(cases)
-        self._tables: dict[tuple[Case, ...], Table] = {}
+        self.cases: tuple[CompiledRule, ...] = tuple(cases)
+        self._tables: dict[tuple[CompiledRule, ...], RuleIndex] = {}
 
-    def judge(self, client: Client) -> Judge:
+    def judge(self, client: Client) -> RuleEvaluator:
         """Whoever judges one session."""
-        return Judge(self, client)
+        return RuleEvaluator(self, client)
 
     def replaced(self, rules: Iterable[Rule]) -> RuleSet:
         """The rules of a new config; those that continue an old one go on with what it remembers and has counted."""
         return RuleSet(rules, self)
 
-    def counts(self) -> dict[str, Counts]:
+    def counts(self) -> dict[str, OutcomeCounts]:
         """By the name of the rule; they go on counting."""
         return self._counts
 
-    def table(self, cases: tuple[Case, ...], retired: tuple[Case, ...]) -> Table:
+    def table(self, cases: tuple[CompiledRule, ...], retired: tuple[CompiledRule, ...]) -> RuleIndex:
         """The table for a client of whom these rules can hold; clients that are alike share one."""
         if retired:
-            return Table(cases, retired)
+            return RuleIndex(cases, retired)
         table = self._tables.get(cases)
         if table is None:
             if len(self._tables) >= MAX_TABLES:
                 self._tables.clear()
-            table = self._tables[cases] = Table(cases)
+            table = self._tables[cases] = RuleIndex(cases)
         return table
 
 
-def _cases(rule: Rule, place: int, before: Mapping[str, Case], counts: Counts) -> Iterator[Case]:
+def _cases(rule: Rule, place: int, before: Mapping[str, CompiledRule], counts: OutcomeCounts) -> Iterator[CompiledRule]:
     """The rule, or its parts, from `place` on."""
     conditions = rule.conditions()
     if rule.when:
@@ -96,23 +96,23 @@ def _cases(rule: Rule, place: int, before: Mapping[str, Case], counts: Counts) -
         old = before.get(part.name)
         shared = old.shared if old and part.continues(old.rule) else part.begin()
         if part is rule:
-            yield Case(part, place, conditions, shared, counts)
+            yield CompiledRule(part, place, conditions, shared, counts)
         else:
             every = (*part.conditions(), *conditions)
             last = place + len(parts) - 1
-            yield Case(part, place + number, every, shared, counts, within=rule, last_place=last)
+            yield CompiledRule(part, place + number, every, shared, counts, within=rule, last_place=last)
 
 
-class Judge:
+class RuleEvaluator:
     """Judges the commands of one session."""
 
     def __init__(self, ruleset: RuleSet, client: Client) -> None:
         self.ruleset = ruleset
         self.era = 0
         """Goes up when what was told of passing commands holds no longer."""
-        self._memories: dict[Case, Memory] = {}
-        self._started: set[Case] = set()
-        self._retired: tuple[Case, ...] = ()
+        self._memories: dict[CompiledRule, RuleState] = {}
+        self._started: set[CompiledRule] = set()
+        self._retired: tuple[CompiledRule, ...] = ()
         self._last_queues = LastQueues()
         self.know(client)
 
@@ -121,13 +121,13 @@ class Judge:
         its vhost, and before the command that says so is judged."""
         self.client = client
         self._shown_client: Client | None = None
-        probe = Seen(sender=CLIENT, command=_NOTHING, client=client)
+        probe = CommandContext(sender=CLIENT, command=_NOTHING, client=client)
         asked = [case.asked_of(probe) for case in self.ruleset.cases]
         cases = tuple([case for case in asked if case is not None])
         self._table = self.ruleset.table(cases, self._retired)
         self._cases = self._table.cases
-        self._known: dict[Peer, dict[bytes, Known]] = {CLIENT: {}, SERVER: {}}
-        self._last: tuple[Frame | None, Known | None] = (None, None)
+        self._known: dict[Peer, dict[bytes, CachedDecision]] = {CLIENT: {}, SERVER: {}}
+        self._last: tuple[Frame | None, CachedDecision | None] = (None, None)
         self.era += 1
 
     def wants(self, sender: Peer) -> bytes:
@@ -140,15 +140,15 @@ class Judge:
 
     @property
     def reads_unacked(self) -> bool:
-        """Is `ChannelFacts.unacked` to be counted?"""
+        """Is `ChannelInfo.unacked` to be counted?"""
         return any(case.reads_unacked for case in self._cases)
 
-    def stage(self, sender: Peer, frame: Frame, channel: ChannelFacts) -> Stage:
+    def stage(self, sender: Peer, frame: Frame, channel: ChannelInfo) -> Stage:
         """How much of the command that `frame` begins must have come before it can be judged; NOTHING: it passes.
 
         `ProtocolError` when the method is malformed.
         """
-        known = self._known[sender].get(likeness(frame))
+        known = self._known[sender].get(cache_key(frame))
         if known is None:
             known = self._learned(sender, frame, channel)
         if known.is_passing:
@@ -157,28 +157,30 @@ class Judge:
         self._last = (frame, known)
         return known.stage
 
-    def passing(self, sender: Peer, frame: Frame, channel: ChannelFacts, now: float) -> Spared | None:
-        """What becomes of commands of this `likeness` without their being judged, in this `era`; None: they must be.
+    def passing(self, sender: Peer, frame: Frame, channel: ChannelInfo, now: float) -> CachedPasses | None:
+        """What becomes of commands of this `cache_key` without their being judged, in this `era`; None: they must be.
 
-        Whoever lets one of them go on without staging it calls `Spared.count`. One that is judged takes of the
+        Whoever lets one of them go on without staging it calls `CachedPasses.count`. One that is judged takes of the
         allowances, too.
         """
-        known = self._known[sender].get(likeness(frame))
+        known = self._known[sender].get(cache_key(frame))
         if known is None:
             known = self._learned(sender, frame, channel)
         if known.is_final:
-            return Spared(known, ()) if known.goes_on_alike else None
+            return CachedPasses(known, ()) if known.goes_on_alike else None
         if not known.may_be_spared:
             return None
         allowances: list[Allowance] = []
-        seen = Seen(sender=sender, command=Command.received([frame]), client=self.client, channel=channel, now=now)
+        seen = CommandContext(
+            sender=sender, command=Command.received([frame]), client=self.client, channel=channel, now=now
+        )
         passing = self._examined(seen, allowances)
         if not (passing.is_final and passing.goes_on_alike):
             known.may_be_spared = False
             return None
-        return Spared(passing, tuple(allowances))
+        return CachedPasses(passing, tuple(allowances))
 
-    def judge(self, seen: Seen) -> Verdict:
+    def judge(self, seen: CommandContext) -> Verdict:
         """What is to become of a command, of which as much has come as `stage` asked for.
 
         A rule that raises refuses it. `ProtocolError` when it is malformed, which is its sender's fault.
@@ -193,7 +195,7 @@ class Judge:
                 return verdict
         return self._judged(seen)
 
-    def _judged_by_name(self, seen: Seen) -> Verdict:
+    def _judged_by_name(self, seen: CommandContext) -> Verdict:
         """The verdict on a command that means the last queue, or makes one the last."""
         before = seen.command
         written_out = self._last_queues.written_out(before)
@@ -206,7 +208,7 @@ class Judge:
         left = self._last_queues.left_out(verdict.command, written_out, before)
         return verdict if left is verdict.command else msgspec.structs.replace(verdict, command=left)
 
-    def _judged(self, seen: Seen) -> Verdict:
+    def _judged(self, seen: CommandContext) -> Verdict:
         command = seen.command
         known = self._known_of(seen)
         known.count()
@@ -223,7 +225,7 @@ class Judge:
             verdict = self._restored(row, seen, verdict)
         return verdict
 
-    def _known_of(self, seen: Seen) -> Known:
+    def _known_of(self, seen: CommandContext) -> CachedDecision:
         """What is known of a command, whether it was the last to be staged, or was long ago, or never."""
         frames = seen.command.frames
         if not frames:
@@ -232,19 +234,19 @@ class Judge:
         if frames[0] is first and known is not None:
             self._last = (None, None)
             return known
-        known = self._known[seen.sender].get(likeness(frames[0]))
+        known = self._known[seen.sender].get(cache_key(frames[0]))
         return known or self._learned(seen.sender, frames[0], seen.channel)
 
-    def _row(self, seen: Seen) -> Row | None:
+    def _row(self, seen: CommandContext) -> MethodRules | None:
         return self._table.row(seen.sender, -1 if _is_heartbeat(seen.command) else seen.command.index)
 
     # --- what need only be found out once
 
-    def _learned(self, sender: Peer, frame: Frame, channel: ChannelFacts) -> Known:
+    def _learned(self, sender: Peer, frame: Frame, channel: ChannelInfo) -> CachedDecision:
         """What is known, from now on, of all commands whose method is like this one."""
-        seen = Seen(sender=sender, command=Command.received([frame]), client=self.client, channel=channel)
+        seen = CommandContext(sender=sender, command=Command.received([frame]), client=self.client, channel=channel)
         known = self._examined(seen)
-        key = likeness(frame)
+        key = cache_key(frame)
         if len(key) <= MAX_OCTETS:
             memory = self._known[sender]
             if len(memory) >= MAX_KNOWN:
@@ -252,7 +254,7 @@ class Judge:
             memory[key] = known
         return known
 
-    def _examined(self, seen: Seen, allowances: list[Allowance] | None = None) -> Known:
+    def _examined(self, seen: CommandContext, allowances: list[Allowance] | None = None) -> CachedDecision:
         """Ask the rules in order, as long as each has but one answer to such a method, whenever it is asked.
 
         With `allowances`, those that have one for such methods are taken to let them pass: it is entered there.
@@ -260,13 +262,15 @@ class Judge:
         command = seen.command
         row = self._row(seen)
         if row is None:
-            return Known(command, Verdict(command=command), Stage.NOTHING)
+            return CachedDecision(command, Verdict(command=command), Stage.NOTHING)
         if _is_heartbeat(command):
-            return _open(row, seen, Known(command, Verdict(command=command), Stage.METHOD), -1, is_certain=False)
+            return _open(
+                row, seen, CachedDecision(command, Verdict(command=command), Stage.METHOD), -1, is_certain=False
+            )
         _ = command.method  # as in `judge`
         verdict = Verdict(command=command)
         if self._table.knows_queues and self._is_about_last_queue(seen):
-            known = _open(row, seen, Known(command, verdict, Stage.METHOD), -1, is_certain=False)
+            known = _open(row, seen, CachedDecision(command, verdict, Stage.METHOD), -1, is_certain=False)
             known.is_restored_first = seen.sender is SERVER and bool(row.restoring)
             known.is_restored_last = seen.sender is CLIENT and bool(row.restoring)
             known.stage = max(known.stage, row.restoring_stage)
@@ -274,7 +278,7 @@ class Judge:
         if seen.sender is SERVER and row.restoring:
             restored = self._restored_for_good(row, seen, verdict)
             if restored is None:
-                known = _open(row, seen, Known(command, verdict, Stage.METHOD), -1, is_certain=False)
+                known = _open(row, seen, CachedDecision(command, verdict, Stage.METHOD), -1, is_certain=False)
                 known.is_restored_first = True
                 known.stage = max(known.stage, row.restoring_stage)
                 return known
@@ -290,24 +294,29 @@ class Judge:
                 known.stage = max(known.stage, row.restoring_stage)
         return known
 
-    def _is_about_last_queue(self, seen: Seen) -> bool:
+    def _is_about_last_queue(self, seen: CommandContext) -> bool:
         if seen.sender is SERVER:
             return seen.command.index == QueueDeclareOk.index
         return self._last_queues.concerns(seen.command)
 
     def _settled(
-        self, row: Row, seen: Seen, verdict: Verdict, command: Command, allowances: list[Allowance] | None
-    ) -> tuple[Known, Seen, Verdict]:
+        self,
+        row: MethodRules,
+        seen: CommandContext,
+        verdict: Verdict,
+        command: Command,
+        allowances: list[Allowance] | None,
+    ) -> tuple[CachedDecision, CommandContext, Verdict]:
         """What is known after those rules that need be asked but once, what the next one sees, and their verdict.
 
         `verdict` is the one so far.
         """
-        counts: list[Count] = []
+        counts: list[OutcomeCounter] = []
         seen = _after(seen, verdict)
         place = -1
         cases = row.candidates(seen.command.method)
         at = 0
-        opened: Known | None = None
+        opened: CachedDecision | None = None
         while at < len(cases):
             case = cases[at]
             at += 1
@@ -320,12 +329,12 @@ class Judge:
                 if does_hold and allowances is not None and case.may_spare:
                     allowance = case.rule.allowance(seen, self._memory(case))
             except Exception:  # noqa: BLE001 - then it is asked, and refuses, each time
-                opened = _open(row, seen, Known(command, verdict, Stage.METHOD), place)
+                opened = _open(row, seen, CachedDecision(command, verdict, Stage.METHOD), place)
                 break
             if allowance is not None and allowances is not None:
                 allowances.append(allowance)
             elif (does_hold and not case.is_settled) or not (decided is None or _is_repeatable(decided, seen.command)):
-                opened = _open(row, seen, Known(command, verdict, Stage.METHOD), place)
+                opened = _open(row, seen, CachedDecision(command, verdict, Stage.METHOD), place)
                 break
             place = case.place
             if decided is None:
@@ -338,11 +347,11 @@ class Judge:
             if verdict.command is not seen.command:
                 seen = _after(seen, verdict)
                 cases, at = row.candidates(seen.command.method), 0
-        known = opened or Known(command, verdict, Stage.METHOD)
+        known = opened or CachedDecision(command, verdict, Stage.METHOD)
         known.counts = tuple(counts)
         return known, seen, verdict
 
-    def _restored_for_good(self, row: Row, seen: Seen, verdict: Verdict) -> Verdict | None:
+    def _restored_for_good(self, row: MethodRules, seen: CommandContext, verdict: Verdict) -> Verdict | None:
         """The verdict with names given back, if that comes to the same each time; else None."""
         if not row.restores_for_good:
             return None
@@ -360,7 +369,7 @@ class Judge:
 
     # --- what must be asked each time
 
-    def _asked(self, known: Known, seen: Seen, verdict: Verdict) -> Verdict:
+    def _asked(self, known: CachedDecision, seen: CommandContext, verdict: Verdict) -> Verdict:
         """The verdict, with what the rules add to it that are left to be asked."""
         place = -1
         for case in known.asked:
@@ -383,11 +392,11 @@ class Judge:
             place = case.last_place
         return verdict
 
-    def _decided(self, case: Case, seen: Seen) -> Verdict | None:
+    def _decided(self, case: CompiledRule, seen: CommandContext) -> Verdict | None:
         """What a rule that holds makes of a command; None where it lets it be. What it raises, it raises."""
         given = self._covered(seen) if case.rule.shows else seen
         decided = case.rule.decide(given, self._memory(case))
-        does_act = acts(decided, seen.command)
+        does_act = has_effect(decided, seen.command)
         if not does_act and not decided.is_final:
             return None
         if case.is_shadow:
@@ -409,7 +418,7 @@ class Judge:
         Every rule that redacts such a method covers it, whatever its match says of names: those before it may change
         them. A body of more than `body_limit` bytes is masked whole.
         """
-        seen = Seen(sender=sender, command=command, client=self.client, body_limit=body_limit)
+        seen = CommandContext(sender=sender, command=command, client=self.client, body_limit=body_limit)
         name = method_name(seen)
         for case in self._cases:
             if isinstance(case.rule, Redact) and not case.is_shadow and case.may_ask_about(sender, name):
@@ -429,7 +438,7 @@ class Judge:
             try:
                 start = self._shown(ConnectionStartOk(client_properties=FieldTable(client.properties)))
                 opened = self._shown(ConnectionOpen(client.vhost))
-                shown = introduced(introduced(client, start), opened)
+                shown = updated_client(updated_client(client, start), opened)
                 properties, vhost = shown.properties, shown.vhost
             except Exception:  # noqa: BLE001 - what cannot be covered is not shown
                 properties, vhost = {}, ""
@@ -437,17 +446,17 @@ class Judge:
         return self._shown_client
 
     def _shown(self, method: Method) -> Method:
-        covered = self._covered_command(Seen(sender=CLIENT, command=Command(0, method), client=self.client))
+        covered = self._covered_command(CommandContext(sender=CLIENT, command=Command(0, method), client=self.client))
         found: Method = covered.method
         return found
 
-    def _covered(self, seen: Seen) -> Seen:
+    def _covered(self, seen: CommandContext) -> CommandContext:
         """The same, as redactions leave it, wherever they stand."""
         if not any(isinstance(case.rule, Redact) for case in self._cases):
             return seen
         return msgspec.structs.replace(seen, shown=self._covered_command(seen), client=self.shown_client)
 
-    def _covered_command(self, seen: Seen) -> Command:
+    def _covered_command(self, seen: CommandContext) -> Command:
         row = self._row(seen)
         for case in () if row is None else row.asked:
             is_about = isinstance(case.rule, Redact) and not case.is_shadow
@@ -456,7 +465,7 @@ class Judge:
                 seen = msgspec.structs.replace(seen, shown=verdict.shown)
         return seen.command if seen.shown is None else seen.shown
 
-    def _restored(self, row: Row, seen: Seen, verdict: Verdict) -> Verdict:
+    def _restored(self, row: MethodRules, seen: CommandContext, verdict: Verdict) -> Verdict:
         """The verdict, with the names in its command given back that rules have changed in the other direction."""
         for case in row.restoring:
             if verdict.command is None:
@@ -473,10 +482,10 @@ class Judge:
                 verdict = verdict.then(restored)
         return verdict
 
-    def _memory(self, case: Case) -> Memory:
+    def _memory(self, case: CompiledRule) -> RuleState:
         memory = self._memories.get(case)
         if memory is None:
-            memory = self._memories[case] = Memory(case.shared, case.rule.begin_session())
+            memory = self._memories[case] = RuleState(case.shared, case.rule.begin_session())
         return memory
 
     # --- the session itself
@@ -486,7 +495,7 @@ class Judge:
     ) -> tuple[Impairment, ...]:
         """What is done to the octets from here on. To be asked before the first octet, and with connection.open-ok."""
         impairments: list[Impairment] = []
-        seen = Seen(sender=CLIENT, command=_NOTHING, client=self.client, now=now, time=time, random=random)
+        seen = CommandContext(sender=CLIENT, command=_NOTHING, client=self.client, now=now, time=time, random=random)
         for case in self._cases:
             if not case.rule.acts_at_start or case in self._started or (case.is_late and not is_open):
                 continue
@@ -517,14 +526,14 @@ class Judge:
             with case.counting_failures():
                 case.rule.session_over(memory)
 
-    def moved(self, ruleset: RuleSet) -> Judge:
+    def moved(self, ruleset: RuleSet) -> RuleEvaluator:
         """The judge of the same session by the rules of a new config, in whose stead this one is no longer used.
 
         A rule that continues an old one goes on with what it remembers of the session, unless rules in between, which
         this session has not gone by, did not: what is remembered of all sessions is another then. Names that a rule has
         changed which is no more still come back.
         """
-        judge = Judge(ruleset, self.client)
+        judge = RuleEvaluator(ruleset, self.client)
         judge.era = self.era + 1
         judge._last_queues = self._last_queues
         old = {case.rule.name: case for case in (*self._retired, *self.ruleset.cases)}
@@ -557,12 +566,14 @@ def _is_heartbeat(command: Command) -> bool:
     return bool(command.frames) and command.frames[0].kind == HEARTBEAT
 
 
-def _open(row: Row, seen: Seen, known: Known, place: int, *, is_certain: bool = True) -> Known:
+def _open(
+    row: MethodRules, seen: CommandContext, known: CachedDecision, place: int, *, is_certain: bool = True
+) -> CachedDecision:
     """`known`, with the rules behind `place` that must be asked each time, and how much of a command they may need.
 
     `seen` is what the first of them sees; unless `is_certain`, its method may be another by then.
     """
-    asked: list[Case] = []
+    asked: list[CompiledRule] = []
     cases = row.candidates(seen.command.method) if is_certain else row.asked
     at = 0
     while at < len(cases):
@@ -590,14 +601,14 @@ def _open(row: Row, seen: Seen, known: Known, place: int, *, is_certain: bool = 
     return known
 
 
-def _after(seen: Seen, verdict: Verdict) -> Seen:
+def _after(seen: CommandContext, verdict: Verdict) -> CommandContext:
     """What the next rule sees."""
     if verdict.command is seen.command and verdict.shown is seen.shown and verdict.tags == seen.tags:
         return seen
     return msgspec.structs.replace(seen, command=verdict.command, shown=verdict.shown, tags=verdict.tags)
 
 
-def _outcome(case: Case, decided: Verdict, seen: Seen) -> str:
+def _outcome(case: CompiledRule, decided: Verdict, seen: CommandContext) -> str:
     """What a rule's own verdict counts as."""
     return Outcome.SHADOW if case.is_shadow else outcome(decided, seen.command)
 
@@ -609,7 +620,7 @@ def _is_repeatable(verdict: Verdict, command: Command) -> bool:
     return verdict.command is None or verdict.command is command or verdict.command.header is None
 
 
-def _failed(case: Case, seen: Seen, error: Exception) -> Verdict:
+def _failed(case: CompiledRule, seen: CommandContext, error: Exception) -> Verdict:
     """A rule that raises refuses the command, unless it fails open or only counts what it would do.
 
     What it raised is not told in full, since it may hold what is secret.

@@ -13,8 +13,8 @@ from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER, Peer
 from amqproxy.rules.access.acl import AccessList
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.access.refuse import Refuse
-from amqproxy.rules.context import Client, Seen
-from amqproxy.rules.engine.compiled_rule import Case
+from amqproxy.rules.context import Client, CommandContext
+from amqproxy.rules.engine.compiled_rule import CompiledRule
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.condition import Condition
 from amqproxy.rules.matching.diagnostics import like
@@ -35,7 +35,7 @@ _CLIENT_FIELDS |= {"tls.subject": "tls_subject", "listener": "listener", "upstre
 _METHOD_FIELDS = ("exchange", "queue", "routing_key", "consumer_tag", "destination")
 
 
-class Inquiry:
+class ExplainedCommand:
     """A client and a command that are asked about, of which only some is known."""
 
     def __init__(self, given: Mapping[str, str], method: str | None = None, sender: Peer | None = None) -> None:
@@ -61,10 +61,12 @@ class Inquiry:
         about_client: dict[str, Any] = {
             _CLIENT_FIELDS[path]: value for path, value in given.items() if path in _CLIENT_FIELDS
         }
-        self.seen = Seen(sender=self.sender or CLIENT, command=Command(1, said), client=Client(**about_client))
+        self.seen = CommandContext(
+            sender=self.sender or CLIENT, command=Command(1, said), client=Client(**about_client)
+        )
         self.is_empty = not given and method is None and sender is None
 
-    def answer(self, cases: Iterable[Case]) -> tuple[bool | None, str]:
+    def answer(self, cases: Iterable[CompiledRule]) -> tuple[bool | None, str]:
         """Does a rule of these parts hold: yes, no, or None: it depends; and on what, or why not."""
         answers = [self._answer(case) for case in cases]
         for wanted in (True, None):
@@ -73,7 +75,7 @@ class Inquiry:
                     return does_hold, why
         return answers[-1]
 
-    def _answer(self, case: Case) -> tuple[bool | None, str]:
+    def _answer(self, case: CompiledRule) -> tuple[bool | None, str]:
         if case.rule.acts_at_start:
             if self.method is not None:
                 return False, "it is about connections"
@@ -104,17 +106,17 @@ def _field(path: str, fields: Iterable[str]) -> str | None:
     return "source" if path == "exchange" and "source" in fields else None
 
 
-def _holds(condition: Condition, seen: Seen) -> bool:
+def _holds(condition: Condition, seen: CommandContext) -> bool:
     try:
         return condition.holds(seen)
     except ValueError:  # an expression that fails refuses, and so has its say
         return True
 
 
-def explained(rules: Iterable[Rule], inquiry: Inquiry) -> Iterator[str]:
+def explained(rules: Iterable[Rule], inquiry: ExplainedCommand) -> Iterator[str]:
     """The rules in the order in which they are asked, a few lines each; and, of a command, what is waited for."""
     ruleset = RuleSet(rules)
-    parts: dict[str, list[Case]] = {}
+    parts: dict[str, list[CompiledRule]] = {}
     for case in ruleset.cases:
         parts.setdefault(case.rule.name, []).append(case)
     stage = Stage.NOTHING
@@ -147,7 +149,7 @@ def explained(rules: Iterable[Rule], inquiry: Inquiry) -> Iterator[str]:
         yield f"To judge this {inquiry.method}, amqproxy waits for {WAITS_FOR[stage]}."
 
 
-def _is_last(case: Case) -> bool:
+def _is_last(case: CompiledRule) -> bool:
     """Has it the last word, where it holds?"""
     if case.is_shadow or not case.is_settled:
         return False
@@ -165,7 +167,7 @@ def _of_a_list(rule: Rule) -> Iterator[str]:
     yield f"   does:  {_summary(rule)}"
 
 
-def _of_one(case: Case) -> Iterator[str]:
+def _of_one(case: CompiledRule) -> Iterator[str]:
     conditions = _conditions(case.rule.match, case.rule.when)
     what = "connections" if case.rule.acts_at_start else _methods(case)
     yield f"   about: {what} where {', '.join(conditions)}" if conditions else f"   about: {what}"
@@ -173,7 +175,7 @@ def _of_one(case: Case) -> Iterator[str]:
     yield f"   needs: {WAITS_FOR[case.stage]}"
 
 
-def _methods(case: Case) -> str:
+def _methods(case: CompiledRule) -> str:
     names = sorted(case.methods)
     sender = f" from the {case.rule.match.sender}" if case.rule.match.sender else ""
     if set(names) >= set(BY_NAME):

@@ -9,8 +9,8 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import HEADER, HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.rules.client_info import introduced
-from amqproxy.rules.context import BodyTooLarge, Client, Seen
+from amqproxy.rules.client_info import updated_client
+from amqproxy.rules.context import BodyTooLarge, Client, CommandContext
 from amqproxy.rules.matching.filters import Filter, FilterFailed
 from amqproxy.rules.verdict import Stage
 
@@ -18,7 +18,7 @@ FRAME_COST = 256
 """Bytes that a frame costs besides its own, about."""
 
 
-class Room(Protocol):
+class MemoryRoom(Protocol):
     """Where the bytes of messages that are not complete yet are kept."""
 
     def has_room(self, size: int) -> bool: ...
@@ -28,7 +28,7 @@ class Room(Protocol):
     def remove(self, size: int) -> None: ...
 
 
-class _Held:
+class _PartialMessage:
     """A message under way: its frames so far, what they cost, and the bytes of body that are still to come."""
 
     __slots__ = ("cost", "frames", "remaining")
@@ -47,27 +47,29 @@ class _Held:
             self.remaining -= frame.size
 
 
-class Sieve:
+class FrameFilter:
     """Sifts what both peers of a connection say, from its beginning.
 
     A message comes when as much of it has come as the filter asks about; the order within a channel stays. Where there
     is no `room` to wait for that, it is let by: somebody should see it.
     """
 
-    def __init__(self, chosen: Filter, client: Client, room: Room | None = None, body_limit: int = MAX_BODY) -> None:
+    def __init__(
+        self, chosen: Filter, client: Client, room: MemoryRoom | None = None, body_limit: int = MAX_BODY
+    ) -> None:
         self._filter = chosen
         self._stage = chosen.condition.stage
         self._client = client
         self._room = room
         self._body_limit = body_limit
-        self._held: dict[tuple[Peer, int], _Held] = {}
+        self._held: dict[tuple[Peer, int], _PartialMessage] = {}
         self._tags: tuple[str, ...] = ()
         self._passes: dict[tuple[Peer, int], bool] = {}
 
     def sift(self, sender: Peer, frames: list[Frame], time: float, tags: tuple[str, ...] = ()) -> list[Frame]:
         """Of these frames, and of those held back before, the ones that are let by now.
 
-        `time` and `tags` are as in `Seen`; all frames of a command are given with the same tags.
+        `time` and `tags` are as in `CommandContext`; all frames of a command are given with the same tags.
         """
         self._tags = tags
         passed: list[Frame] = []
@@ -81,7 +83,7 @@ class Sieve:
             self._learn(sender, frame)
             carries_content = BY_INDEX[frame.index].carries_content
             self._take(place)
-            if carries_content and self._stage > Stage.METHOD and self._hold(place, _Held(frame)):
+            if carries_content and self._stage > Stage.METHOD and self._hold(place, _PartialMessage(frame)):
                 return []
             passes = carries_content and self._stage > Stage.METHOD  # for want of room
             self._passes[place] = passes = passes or self._holds(sender, [frame], time)
@@ -103,7 +105,7 @@ class Sieve:
         self._passes[place] = passes
         return held.frames if passes else []
 
-    def _hold(self, place: tuple[Peer, int], held: _Held) -> bool:
+    def _hold(self, place: tuple[Peer, int], held: _PartialMessage) -> bool:
         """Keep a message until more of it has come; False where there is no room for it."""
         if self._room is not None:
             if not self._room.has_room(held.cost):
@@ -112,7 +114,7 @@ class Sieve:
         self._held[place] = held
         return True
 
-    def _take(self, place: tuple[Peer, int]) -> _Held | None:
+    def _take(self, place: tuple[Peer, int]) -> _PartialMessage | None:
         """The message under way in a place, which is kept no longer."""
         held = self._held.pop(place, None)
         if held is not None and self._room is not None:
@@ -122,14 +124,14 @@ class Sieve:
     def _learn(self, sender: Peer, frame: Frame) -> None:
         if sender is CLIENT and frame.channel == 0:
             try:
-                self._client = introduced(self._client, frame.method)
+                self._client = updated_client(self._client, frame.method)
             except ProtocolError:
                 return  # its record says what is wrong with it
 
     def _holds(self, sender: Peer, frames: list[Frame], time: float) -> bool:
         """Does the filter hold? What it fails on, or what is malformed, is let by: somebody should see that."""
         command = Command.received(frames)
-        seen = Seen(
+        seen = CommandContext(
             sender=sender,
             command=command,
             client=self._client,

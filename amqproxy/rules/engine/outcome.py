@@ -63,7 +63,7 @@ def outcome(verdict: Verdict, command: Command) -> str:
     return Outcome.TAGGED if verdict.tags else Outcome.ALLOWED
 
 
-class Count:
+class OutcomeCounter:
     """A number that goes up."""
 
     __slots__ = ("number",)
@@ -72,25 +72,25 @@ class Count:
         self.number = 0
 
 
-class Counts:
+class OutcomeCounts:
     """How often each outcome was that of a rule. `last_failure` says how the rule failed last, if it ever did."""
 
     __slots__ = ("_counts", "last_failure")
 
     def __init__(self) -> None:
-        self._counts: dict[str, Count] = {}
+        self._counts: dict[str, OutcomeCounter] = {}
         self.last_failure = ""
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Counts) and self.verdicts == other.verdicts
+        return isinstance(other, OutcomeCounts) and self.verdicts == other.verdicts
 
     __hash__ = None  # type: ignore[assignment]
 
-    def of(self, outcome: str) -> Count:
+    def of(self, outcome: str) -> OutcomeCounter:
         """What counts that outcome, from now on."""
         count = self._counts.get(outcome)
         if count is None:
-            count = self._counts[outcome] = Count()
+            count = self._counts[outcome] = OutcomeCounter()
         return count
 
     def fail(self, how: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from amqproxy.amqp091.methods import BY_INDEX, QueueDeclare, QueueDeclareOk
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.rules.engine.compiled_rule import Case
+from amqproxy.rules.engine.compiled_rule import CompiledRule
 from amqproxy.rules.engine.last_queue import MAY_LEAVE_QUEUE_OUT
 from amqproxy.rules.matching.match import HEARTBEAT
 from amqproxy.rules.rewriting.name_fields import MESSAGES
@@ -16,7 +16,7 @@ MAX_EXCHANGES = 1024
 """For how many exchanges it is remembered which rules are about them, for each kind of client and each method."""
 
 
-class Row:
+class MethodRules:
     """The rules for one method of one sender: to be asked in order, and to be asked to restore names: those that the
     server says in reverse, those that the client says again as they were changed at first.
 
@@ -25,7 +25,7 @@ class Row:
 
     __slots__ = ("_by_exchange", "_is_choosy", "asked", "restores_for_good", "restoring", "restoring_stage")
 
-    def __init__(self, sender: Peer, method: str, asked: list[Case], restoring: list[Case]) -> None:
+    def __init__(self, sender: Peer, method: str, asked: list[CompiledRule], restoring: list[CompiledRule]) -> None:
         self.asked = tuple(asked)
         self.restoring = tuple(restoring if sender is CLIENT else reversed(restoring))
         self.restoring_stage = max([each.rule.restoring_needs for each in restoring], default=Stage.NOTHING)
@@ -33,9 +33,9 @@ class Row:
         self.restores_for_good = constant and self.restoring_stage <= Stage.METHOD
         """Do the same names come back for the same method, always?"""
         self._is_choosy = method in MESSAGES and any(case.is_about_exchange is not None for case in asked)
-        self._by_exchange: dict[str, tuple[Case, ...]] = {}
+        self._by_exchange: dict[str, tuple[CompiledRule, ...]] = {}
 
-    def candidates(self, method: Any) -> tuple[Case, ...]:
+    def candidates(self, method: Any) -> tuple[CompiledRule, ...]:
         """The rules that may hold of a method, in order."""
         if not self._is_choosy:
             return self.asked
@@ -49,22 +49,22 @@ class Row:
         return found
 
 
-def _may_be_about(case: Case, exchange: str) -> bool:
+def _may_be_about(case: CompiledRule, exchange: str) -> bool:
     return case.is_about_exchange is None or case.is_about_exchange(exchange)
 
 
-class Table:
+class RuleIndex:
     """The rows of every method and sender, for the clients of whom the same rules can hold."""
 
     __slots__ = ("_rows", "cases", "heartbeats", "knows_queues", "wants")
 
-    def __init__(self, cases: tuple[Case, ...], retired: tuple[Case, ...] = ()) -> None:
+    def __init__(self, cases: tuple[CompiledRule, ...], retired: tuple[CompiledRule, ...] = ()) -> None:
         """`retired` are rules of before a reload, whose names may still come back."""
         self.cases = cases
-        self._rows: dict[Peer, list[Row | None]] = {}
+        self._rows: dict[Peer, list[MethodRules | None]] = {}
         self.wants: dict[Peer, bytes] = {}
         """A 1 at the index of each method that some rule may act on."""
-        self.heartbeats: dict[Peer, Row | None] = {}
+        self.heartbeats: dict[Peer, MethodRules | None] = {}
         for sender in (CLIENT, SERVER):
             rows = [_row(cases, retired, sender, cls.name) for cls in BY_INDEX]
             self._rows[sender] = rows
@@ -73,16 +73,18 @@ class Table:
                 """Is it to be known which queue a channel has declared last?"""
             index = (QueueDeclare if sender is CLIENT else QueueDeclareOk).index
             if self.knows_queues and rows[index] is None:
-                rows[index] = Row(sender, BY_INDEX[index].name, [], [])
+                rows[index] = MethodRules(sender, BY_INDEX[index].name, [], [])
             self.wants[sender] = bytes([row is not None for row in rows])
             self.heartbeats[sender] = _row(cases, retired, sender, HEARTBEAT)
 
-    def row(self, sender: Peer, index: int) -> Row | None:
+    def row(self, sender: Peer, index: int) -> MethodRules | None:
         """`index` is the method's, or -1 for a heartbeat."""
         return self.heartbeats[sender] if index < 0 else self._rows[sender][index]
 
 
-def _row(cases: tuple[Case, ...], retired: tuple[Case, ...], sender: Peer, method: str) -> Row | None:
+def _row(
+    cases: tuple[CompiledRule, ...], retired: tuple[CompiledRule, ...], sender: Peer, method: str
+) -> MethodRules | None:
     asked = [case for case in cases if case.may_ask_about(sender, method)]
     restoring = [case for case in (*retired, *cases) if case.may_restore(sender, method)]
-    return Row(sender, method, asked, restoring) if asked or restoring else None
+    return MethodRules(sender, method, asked, restoring) if asked or restoring else None

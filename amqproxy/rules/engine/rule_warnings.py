@@ -27,7 +27,7 @@ _WAYS = {
 """For a rule that is about one way to get at something: the other ways."""
 
 
-def loopholes(rules: Iterable[Rule]) -> Iterator[str]:
+def find_warnings(rules: Iterable[Rule]) -> Iterator[str]:
     """What is doubtful about rules in this order, a line each, with the name of the rule."""
     ended_by = ""
     for rule in rules:

@@ -8,11 +8,11 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BY_NAME, Method
 from amqproxy.amqp091.transitions import SENDERS
 from amqproxy.amqp091.wire import Table
-from amqproxy.rules.context import Client, Seen
-from amqproxy.rules.matching.attributes import NAMES, Source
+from amqproxy.rules.context import Client, CommandContext
+from amqproxy.rules.matching.attributes import NAMES, AttributeSource
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.matching.match import HEARTBEAT
-from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.rule import Rule, RuleState
 from amqproxy.rules.scripting.script import Script
 from amqproxy.rules.sendable import Unsendable, check_verdict
 
@@ -40,7 +40,7 @@ def _check_one(rule: Rule) -> None:
         except ValueError as error:
             raise ValueError(f".when: {error}") from None
     if rule.acts_at_start:
-        reads = {path for each in conditions for path in each.reads if NAMES[path].source is not Source.CLIENT}
+        reads = {path for each in conditions for path in each.reads if NAMES[path].source is not AttributeSource.CLIENT}
         reads -= {"time"}
         if rule.match.method is not None:
             reads.add("method")
@@ -69,9 +69,9 @@ def _check_what_is_sent(rule: Rule, methods: Iterable[str]) -> None:
     for name in sorted(set(methods) & BY_NAME.keys()):
         for sender in SENDERS[name]:
             command = Command(0 if name.startswith("connection.") else 1, _specimen(BY_NAME[name]))
-            seen = Seen(sender=sender, command=command, client=Client())
+            seen = CommandContext(sender=sender, command=command, client=Client())
             try:
-                verdict = rule.decide(seen, Memory(rule.begin(), rule.begin_session()))
+                verdict = rule.decide(seen, RuleState(rule.begin(), rule.begin_session()))
             except Exception:  # noqa: BLE001 - it may want more than a specimen has
                 continue
             try:

@@ -12,7 +12,7 @@ from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.frames import HEARTBEAT, OVERHEAD
 from amqproxy.amqp091.methods import BY_NAME, BasicCancel, BasicDeliver, ConnectionBlocked, ConnectionUnblocked
 from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.rules.context import Seen
+from amqproxy.rules.context import CommandContext
 from amqproxy.rules.faults.stream_faults import Count, Seconds
 from amqproxy.rules.matching.match import HEARTBEAT as HEARTBEAT_NAME
 from amqproxy.rules.short_strings import check_reply_text, check_short_string, reply_text
@@ -48,7 +48,7 @@ class CommandFault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     def needs(self) -> Stage:
         return Stage.METHOD
 
-    def happen(self, seen: Seen) -> Verdict:
+    def happen(self, seen: CommandContext) -> Verdict:
         raise NotImplementedError
 
 
@@ -57,7 +57,7 @@ class NackFault(CommandFault, frozen=True, tag="nack"):
 
     methods = PUBLISH
 
-    def happen(self, seen: Seen) -> Verdict:
+    def happen(self, seen: CommandContext) -> Verdict:
         return Verdict(command=None, answer=Answer.NACK)
 
 
@@ -72,7 +72,7 @@ class ReturnFault(CommandFault, frozen=True, tag="return"):
     def __post_init__(self) -> None:
         check_reply_text(self.text)
 
-    def happen(self, seen: Seen) -> Verdict:
+    def happen(self, seen: CommandContext) -> Verdict:
         return Verdict(command=None, answer=Answer.RETURN, returned=(self.code, self.text))
 
 
@@ -83,7 +83,7 @@ class DropFault(CommandFault, frozen=True, tag="drop"):
 
     methods = DROPPABLE
 
-    def happen(self, seen: Seen) -> Verdict:
+    def happen(self, seen: CommandContext) -> Verdict:
         return Verdict(command=None, answer=Answer(self.told))
 
 
@@ -95,7 +95,7 @@ class DelayFault(CommandFault, frozen=True, tag="delay"):
 
     methods = frozenset(BY_NAME)
 
-    def happen(self, seen: Seen) -> Verdict:
+    def happen(self, seen: CommandContext) -> Verdict:
         varied = self.jitter * (2 * seen.random() - 1) if self.jitter else 0.0
         return Verdict(command=seen.command, delay=max(0.0, self.seconds + varied))
 
@@ -109,7 +109,7 @@ class DuplicateFault(CommandFault, frozen=True, tag="duplicate"):
     def needs(self) -> Stage:
         return Stage.BODY
 
-    def happen(self, seen: Seen) -> Verdict:
+    def happen(self, seen: CommandContext) -> Verdict:
         command = seen.command
         method = command.method
         if isinstance(method, BasicDeliver):
@@ -125,7 +125,7 @@ class ReorderFault(CommandFault, frozen=True, tag="reorder"):
 
     methods = DELIVER
 
-    def happen(self, seen: Seen) -> Verdict:
+    def happen(self, seen: CommandContext) -> Verdict:
         return Verdict(command=seen.command, behind=self.behind)
 
 
@@ -141,7 +141,7 @@ class CloseFault(CommandFault, frozen=True, tag="close"):
     def __post_init__(self) -> None:
         check_reply_text(self.text, self.code)
 
-    def happen(self, seen: Seen) -> Verdict:
+    def happen(self, seen: CommandContext) -> Verdict:
         scope = self.scope if seen.command.channel else Scope.CONNECTION
         return Verdict(command=None, close=Close(scope, self.code, reply_text(self.code, self.text), CLIENT))
 
@@ -157,7 +157,7 @@ class BlockFault(CommandFault, frozen=True, tag="block"):
     def __post_init__(self) -> None:
         check_short_string(self.reason, "reason")
 
-    def happen(self, seen: Seen) -> Verdict:
+    def happen(self, seen: CommandContext) -> Verdict:
         if not seen.client.announced("connection.blocked"):
             return Verdict(command=seen.command)
         insertions = (
@@ -175,7 +175,7 @@ class CancelFault(CommandFault, frozen=True, tag="cancel"):
 
     methods = DELIVER
 
-    def happen(self, seen: Seen) -> Verdict:
+    def happen(self, seen: CommandContext) -> Verdict:
         cancel = Command(seen.command.channel, BasicCancel(seen.command.method.consumer_tag, True))
         told = (CLIENT,) if seen.client.announced("consumer_cancel_notify") else ()
         return Verdict(command=seen.command, insertions=tuple([Insertion(to, cancel) for to in (SERVER, *told)]))
@@ -189,7 +189,7 @@ class CorruptFault(CommandFault, frozen=True, tag="corrupt"):
 
     methods = frozenset(BY_NAME) | {HEARTBEAT_NAME}
 
-    def happen(self, seen: Seen) -> Verdict:
+    def happen(self, seen: CommandContext) -> Verdict:
         frames = seen.command.frames
         is_heartbeat = bool(frames) and frames[0].kind == HEARTBEAT
         size = OVERHEAD + (0 if is_heartbeat else len(seen.command.method.encode()))

@@ -19,7 +19,7 @@ STEP = 0.05
 """Seconds for which a bandwidth lets octets go at once."""
 
 
-class End(Enum):
+class DirectionEnd(Enum):
     """How a direction is to be ended."""
 
     CLOSE = auto()
@@ -28,19 +28,19 @@ class End(Enum):
     HALF_CLOSE = auto()
 
 
-class Pass(msgspec.Struct, frozen=True):
+class SendNow(msgspec.Struct, frozen=True):
     """Send these octets now."""
 
     octets: memoryview
 
 
-class Wait(msgspec.Struct, frozen=True):
+class WaitUntil(msgspec.Struct, frozen=True):
     """Nothing is to be done before `until`, unless something is put in; infinite where there is nothing to wait for."""
 
     until: float
 
 
-class Active:
+class ActiveImpairment:
     """An impairment that has begun: until when, and how many octets a cutoff still lets pass."""
 
     __slots__ = ("impairment", "left", "since", "until")
@@ -51,17 +51,17 @@ class Active:
         self.until = math.inf if impairment.duration is None else now + impairment.duration
         self.left = impairment.octets if isinstance(impairment, Cutoff) else 0
 
-    def end(self) -> tuple[float, End] | None:
+    def end(self) -> tuple[float, DirectionEnd] | None:
         """When it ends the connection, and how; whether that is before its own time is up is for others to say."""
         match self.impairment:
             case Reset(after=after):
-                return self.since + after, End.RESET
+                return self.since + after, DirectionEnd.RESET
             case HalfClose(after=after):
-                return self.since + after, End.HALF_CLOSE
+                return self.since + after, DirectionEnd.HALF_CLOSE
             case Silence(close_after=after) if after:
-                return self.since + after, End.CLOSE
+                return self.since + after, DirectionEnd.CLOSE
             case Cutoff() if not self.left:
-                return self.since, End.CLOSE
+                return self.since, DirectionEnd.CLOSE
             case _:
                 return None
 
@@ -76,9 +76,9 @@ class DelayLine:
 
     def __init__(self, random: Callable[[], float]) -> None:
         self.held = 0
-        self.ended: End | None = None
+        self.ended: DirectionEnd | None = None
         self._random = random
-        self._active: list[Active] = []
+        self._active: list[ActiveImpairment] = []
         self._queue: deque[tuple[float, memoryview]] = deque()
         self._released = 0.0
         """When what was put in last is let go on; nothing that comes later may be earlier."""
@@ -97,7 +97,7 @@ class DelayLine:
 
     def impair(self, impairment: Impairment, now: float) -> None:
         """Begin to do this to what comes from now on, besides what is being done already."""
-        self._active.append(Active(impairment, now))
+        self._active.append(ActiveImpairment(impairment, now))
 
     def lift(self, kept: Container[str]) -> None:
         """End what rules do that are not among those `kept`; what is late already stays so."""
@@ -117,11 +117,11 @@ class DelayLine:
         self._queue.append((self._released, memoryview(octets)))
         self.held += len(octets)
 
-    def move(self, now: float) -> Pass | End | Wait:
+    def move(self, now: float) -> SendNow | DirectionEnd | WaitUntil:
         """What is to be done next. What it tells to pass counts as passed."""
         self._expire(now)
         if self.ended is not None:
-            return Wait(math.inf)
+            return WaitUntil(math.inf)
         ends = [end for each in self._active if (end := each.end()) is not None]
         due = min(ends, key=lambda end: end[0], default=None)
         if due is not None and due[0] <= now:
@@ -131,11 +131,11 @@ class DelayLine:
         if due is not None:
             until = min(until, due[0])
         if not self._queue or any(isinstance(each.impairment, Silence) for each in self._active):
-            return Wait(until)
+            return WaitUntil(until)
         ready = max(self._queue[0][0], self._free_at)
         if ready > now:
-            return Wait(min(until, ready))
-        return Pass(self._take(now))
+            return WaitUntil(min(until, ready))
+        return SendNow(self._take(now))
 
     def _take(self, now: float) -> memoryview:
         """As much of what comes next as may pass at once."""
@@ -172,14 +172,14 @@ class DelayLine:
         if not any(isinstance(each.impairment, (Bandwidth, Slicing)) for each in self._active):
             self._free_at = 0.0
 
-    def _finish(self, end: End) -> None:
+    def _finish(self, end: DirectionEnd) -> None:
         self.ended = end
         self._active.clear()
         self._queue.clear()
         self.held = 0
 
 
-def _was_due(active: Active, now: float) -> bool:
+def _was_due(active: ActiveImpairment, now: float) -> bool:
     """Was the end that it brings due before its time was up? Nobody may have looked in between."""
     end = active.end()
     return end is not None and end[0] <= min(active.until, now)

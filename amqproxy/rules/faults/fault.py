@@ -9,22 +9,22 @@ import msgspec
 
 from amqproxy.amqp091.transitions import SERVER, Peer
 from amqproxy.rules import units
-from amqproxy.rules.context import Client, Seen
+from amqproxy.rules.context import Client, CommandContext
 from amqproxy.rules.faults.command_faults import AnyCommandFault, BlockFault, CancelFault, DropFault, ReorderFault
-from amqproxy.rules.faults.stream_faults import AnyOctetFault, OctetFault
-from amqproxy.rules.faults.trigger import Occasions
+from amqproxy.rules.faults.stream_faults import AnyOctetFault, StreamFault
+from amqproxy.rules.faults.trigger import Trigger
 from amqproxy.rules.matching.match import HEARTBEAT
-from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.rule import Rule, RuleState
 from amqproxy.rules.verdict import Answer, Impairment, Stage, Verdict
 
 
-class Trouble:
+class FaultState:
     """What a fault has to remember of one session."""
 
     __slots__ = ("blocked_until", "cancelled", "is_impaired", "occasions")
 
     def __init__(self) -> None:
-        self.occasions = Occasions()
+        self.occasions = Trigger()
         self.is_impaired = False
         self.blocked_until = float("-inf")
         self.cancelled: set[tuple[int, str]] = set()
@@ -56,11 +56,11 @@ class Fault(Rule, frozen=True, tag="fault"):
 
     @property
     def methods(self) -> frozenset[str] | None:
-        return None if isinstance(self.fault, OctetFault) else self.fault.methods
+        return None if isinstance(self.fault, StreamFault) else self.fault.methods
 
     @property
     def needs(self) -> Stage:
-        return Stage.METHOD if isinstance(self.fault, OctetFault) else self.fault.needs
+        return Stage.METHOD if isinstance(self.fault, StreamFault) else self.fault.needs
 
     @property
     def reads_unacked(self) -> bool:
@@ -72,25 +72,27 @@ class Fault(Rule, frozen=True, tag="fault"):
     @property
     def acts_at_start(self) -> bool:
         is_about_commands = self.match.method is not None or HEARTBEAT not in self.matched
-        return isinstance(self.fault, OctetFault) and not is_about_commands and self.match.sender is None
+        return isinstance(self.fault, StreamFault) and not is_about_commands and self.match.sender is None
 
-    def begin(self) -> Occasions:
-        return Occasions()
+    def begin(self) -> Trigger:
+        return Trigger()
 
-    def begin_session(self) -> Trouble:
-        return Trouble()
+    def begin_session(self) -> FaultState:
+        return FaultState()
 
-    def start(self, client: Client, memory: Memory, now: float, random: Callable[[], float]) -> tuple[Impairment, ...]:
-        if not isinstance(self.fault, OctetFault) or not self._is_due(memory, now, random):
+    def start(
+        self, client: Client, memory: RuleState, now: float, random: Callable[[], float]
+    ) -> tuple[Impairment, ...]:
+        if not isinstance(self.fault, StreamFault) or not self._is_due(memory, now, random):
             return ()
         memory.own.is_impaired = True
         return self.fault.impairments(self.duration, self.name)
 
-    def decide(self, seen: Seen, memory: Memory) -> Verdict:
-        trouble: Trouble = memory.own
+    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
+        trouble: FaultState = memory.own
         if trouble.is_impaired or seen.now < trouble.blocked_until or not self._is_due(memory, seen.now, seen.random):
             return Verdict(command=seen.command)
-        if isinstance(self.fault, OctetFault):
+        if isinstance(self.fault, StreamFault):
             trouble.is_impaired = True
             return Verdict(command=seen.command, impairments=self.fault.impairments(self.duration, self.name))
         if isinstance(self.fault, BlockFault):
@@ -99,15 +101,15 @@ class Fault(Rule, frozen=True, tag="fault"):
             trouble.cancelled.add((seen.command.channel, seen.command.method.consumer_tag))
         return self.fault.happen(seen)
 
-    def _is_due(self, memory: Memory, now: float, random: Callable[[], float]) -> bool:
-        occasions: Occasions = memory.shared if self.per == "all" else memory.own.occasions
+    def _is_due(self, memory: RuleState, now: float, random: Callable[[], float]) -> bool:
+        occasions: Trigger = memory.shared if self.per == "all" else memory.own.occasions
         return occasions.is_due(
             now,
             random,
             probability=self.probability,
             nth=self.nth or 1,
             count=1 if self.nth is not None and self.count is None else self.count,
-            duration=None if isinstance(self.fault, OctetFault) else self.duration,
+            duration=None if isinstance(self.fault, StreamFault) else self.duration,
         )
 
     # --- a consumer that was cancelled gets nothing more
@@ -117,7 +119,7 @@ class Fault(Rule, frozen=True, tag="fault"):
             return frozenset({"basic.deliver", "basic.consume-ok"})
         return frozenset()
 
-    def restore(self, seen: Seen, memory: Memory) -> Verdict:
+    def restore(self, seen: CommandContext, memory: RuleState) -> Verdict:
         consumer = (seen.command.channel, seen.command.method.consumer_tag)
         if consumer in memory.own.cancelled:
             if seen.command.method.name == "basic.deliver":
@@ -125,5 +127,5 @@ class Fault(Rule, frozen=True, tag="fault"):
             memory.own.cancelled.discard(consumer)
         return Verdict(command=seen.command)
 
-    def channel_closed(self, number: int, memory: Memory) -> None:
+    def channel_closed(self, number: int, memory: RuleState) -> None:
         memory.own.cancelled -= {consumer for consumer in memory.own.cancelled if consumer[0] == number}

@@ -23,7 +23,7 @@ MAX_SLOW_CLOSE = 3600.0
 _TO: dict[str, tuple[Peer, ...]] = {"client": (CLIENT,), "server": (SERVER,), "both": (CLIENT, SERVER)}
 
 
-class OctetFault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind"):
+class StreamFault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind"):
     """Something done to all octets of a connection on their way `to` a peer."""
 
     to: Literal["client", "server", "both"] = "both"
@@ -36,7 +36,7 @@ class OctetFault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         raise NotImplementedError
 
 
-class LatencyFault(OctetFault, frozen=True, tag="latency"):
+class LatencyFault(StreamFault, frozen=True, tag="latency"):
     """Octets come `delay` seconds later, up to `jitter` more or less."""
 
     delay: Seconds
@@ -46,7 +46,7 @@ class LatencyFault(OctetFault, frozen=True, tag="latency"):
         return Latency(to, duration, self.delay, self.jitter)
 
 
-class BandwidthFault(OctetFault, frozen=True, tag="bandwidth"):
+class BandwidthFault(StreamFault, frozen=True, tag="bandwidth"):
     """At most `rate` bytes a second, as a number or like "64KiB/s"."""
 
     rate: int | str
@@ -63,7 +63,7 @@ class BandwidthFault(OctetFault, frozen=True, tag="bandwidth"):
         return units.rate(self.rate) if isinstance(self.rate, str) else float(self.rate)
 
 
-class SlicingFault(OctetFault, frozen=True, tag="slicing"):
+class SlicingFault(StreamFault, frozen=True, tag="slicing"):
     """Octets come in pieces of `size`, up to `variation` more or fewer, `pause` seconds after one another."""
 
     size: Annotated[int, units.size(ge=1)]
@@ -74,7 +74,7 @@ class SlicingFault(OctetFault, frozen=True, tag="slicing"):
         return Slicing(to, duration, self.size, self.variation, self.pause)
 
 
-class TimeoutFault(OctetFault, frozen=True, tag="timeout"):
+class TimeoutFault(StreamFault, frozen=True, tag="timeout"):
     """Nothing passes; after `close_after` seconds, if that is not 0, the connection is closed."""
 
     close_after: Seconds = 0.0
@@ -83,7 +83,7 @@ class TimeoutFault(OctetFault, frozen=True, tag="timeout"):
         return Silence(to, duration, self.close_after)
 
 
-class ResetFault(OctetFault, frozen=True, tag="reset"):
+class ResetFault(StreamFault, frozen=True, tag="reset"):
     """After so many seconds the connection is reset."""
 
     after: Seconds = 0.0
@@ -92,7 +92,7 @@ class ResetFault(OctetFault, frozen=True, tag="reset"):
         return Reset(to, duration, self.after)
 
 
-class HalfCloseFault(OctetFault, frozen=True, tag="half_close"):
+class HalfCloseFault(StreamFault, frozen=True, tag="half_close"):
     """After so many seconds one direction is closed, and the other goes on."""
 
     after: Seconds = 0.0
@@ -101,7 +101,7 @@ class HalfCloseFault(OctetFault, frozen=True, tag="half_close"):
         return HalfClose(to, duration, self.after)
 
 
-class SlowCloseFault(OctetFault, frozen=True, tag="slow_close"):
+class SlowCloseFault(StreamFault, frozen=True, tag="slow_close"):
     """The connection's end comes `delay` seconds late."""
 
     delay: Annotated[float, units.duration(ge=0, le=MAX_SLOW_CLOSE)]
@@ -110,7 +110,7 @@ class SlowCloseFault(OctetFault, frozen=True, tag="slow_close"):
         return SlowClose(to, duration, self.delay)
 
 
-class LimitDataFault(OctetFault, frozen=True, tag="limit_data"):
+class LimitDataFault(StreamFault, frozen=True, tag="limit_data"):
     """The connection is closed when so many octets have passed, as a number or like "64KiB"."""
 
     octets: int | str

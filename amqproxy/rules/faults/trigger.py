@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
-class Occasions:
+class Trigger:
     """Counts the occasions of one rule, or of one session under it, and how often it made use of them."""
 
     __slots__ = ("_begun", "_happened", "_seen")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-from amqproxy.rules.context import Seen
+from amqproxy.rules.context import CommandContext
 
 Trait = Literal["connection", "channel", "user", "vhost", "address", "exchange", "queue", "all"]
 """What commands of one group have in common: "address" is the client's, "all" nothing."""
@@ -13,7 +13,7 @@ Trait = Literal["connection", "channel", "user", "vhost", "address", "exchange",
 Group = Any
 """Whatever tells groups apart that are grouped alike."""
 
-_TRAITS: dict[Trait, Callable[[Seen], Any]] = {
+_TRAITS: dict[Trait, Callable[[CommandContext], Any]] = {
     "connection": lambda seen: seen.client.session,
     "channel": lambda seen: (seen.client.session, seen.command.channel),
     "user": lambda seen: seen.client.user,
@@ -25,7 +25,7 @@ _TRAITS: dict[Trait, Callable[[Seen], Any]] = {
 }
 
 
-def grouping(per: Trait | tuple[Trait, ...]) -> Callable[[Seen], Group]:
+def grouping(per: Trait | tuple[Trait, ...]) -> Callable[[CommandContext], Group]:
     """The group of a command by all of these traits. Exchanges and queues are of one vhost each."""
     traits = [_TRAITS[each] for each in ((per,) if isinstance(per, str) else per)]
     if len(traits) == 1:
@@ -33,5 +33,5 @@ def grouping(per: Trait | tuple[Trait, ...]) -> Callable[[Seen], Group]:
     return lambda seen: tuple([trait(seen) for trait in traits])
 
 
-def _named(seen: Seen, field: str) -> Any:
+def _named(seen: CommandContext, field: str) -> Any:
     return seen.client.vhost, getattr(seen.command.method, field, "")

@@ -10,14 +10,14 @@ import msgspec
 
 from amqproxy.amqp091.frames import Allowance
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.rules.context import Seen
+from amqproxy.rules.context import CommandContext
 from amqproxy.rules.limits.group import Trait, grouping
-from amqproxy.rules.limits.limit_kind import Act, Measure
-from amqproxy.rules.limits.message_size import MessageSize
-from amqproxy.rules.limits.prefetch import Prefetch, Unacked
-from amqproxy.rules.limits.quota import COUNTED, Census
-from amqproxy.rules.limits.rate_limit import PACED, Pace
-from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.limits.limit_kind import Act, LimitKind
+from amqproxy.rules.limits.message_size import MessageSizeLimit
+from amqproxy.rules.limits.prefetch import PrefetchLimit, UnackedLimit
+from amqproxy.rules.limits.quota import COUNTED, Quota
+from amqproxy.rules.limits.rate_limit import PACED, RateLimit
+from amqproxy.rules.rule import Rule, RuleState
 from amqproxy.rules.short_strings import check_reply_text
 from amqproxy.rules.units import duration, octets, rate
 from amqproxy.rules.verdict import Stage, Verdict
@@ -114,23 +114,23 @@ class Limit(Rule, frozen=True, tag="limit"):
     def begin_session(self) -> Any:
         return self._measure.begin_session()
 
-    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
         return self._measure.decide(seen, memory)
 
-    def allowance(self, seen: Seen, memory: Memory) -> Allowance | None:
+    def allowance(self, seen: CommandContext, memory: RuleState) -> Allowance | None:
         return self._measure.allowance(seen, memory)
 
     def restores(self, sender: Peer) -> frozenset[str]:
         return self._measure.restores(sender)
 
-    def restore(self, seen: Seen, memory: Memory) -> Verdict:
+    def restore(self, seen: CommandContext, memory: RuleState) -> Verdict:
         self._measure.restore(seen, memory)
         return Verdict(command=seen.command)
 
-    def channel_closed(self, number: int, memory: Memory) -> None:
+    def channel_closed(self, number: int, memory: RuleState) -> None:
         self._measure.channel_closed(number, memory)
 
-    def session_over(self, memory: Memory) -> None:
+    def session_over(self, memory: RuleState) -> None:
         self._measure.session_over(memory)
 
     def continues(self, old: Rule) -> bool:
@@ -148,7 +148,7 @@ class Limit(Rule, frozen=True, tag="limit"):
         return octets(self.most or 0)
 
     @cached_property
-    def _measure(self) -> Measure:
+    def _measure(self) -> LimitKind:
         act = self.act or _ACTS[self.of][0]
         code = self.code or _CODES.get(self.of, 506)
         if self.of in PACED:
@@ -157,18 +157,18 @@ class Limit(Rule, frozen=True, tag="limit"):
             text = self.text or f"more than {rate_:.15g} {_words(self.of)} a second{self._of_whom()}"
             group = grouping(self.per or "connection")
             is_by_channel = self.per is not None and "channel" in self.per
-            return Pace(
+            return RateLimit(
                 self.of, rate_, max(burst, 1.0), group, self.max_delay, act, code, text, is_by_channel=is_by_channel
             )
         if self.of in COUNTED:
             per = self.per or ("all" if self.of == "connections" else "connection")
             text = self.text or f"limit of {self._most} {self.of} is reached{self._of_whom()}"
-            return Census(self.of, self._most, grouping(per), code, text)
+            return Quota(self.of, self._most, grouping(per), code, text)
         if self.of == "prefetch":
-            return Prefetch(self._most, act, code, self.text or f"a prefetch from 1 to {self._most} must be set")
+            return PrefetchLimit(self._most, act, code, self.text or f"a prefetch from 1 to {self._most} must be set")
         if self.of == "unacked":
-            return Unacked(self._most, act, code, self.text or f"more than {self._most} unacknowledged messages")
-        return MessageSize(self._most, code, self.text or "")
+            return UnackedLimit(self._most, act, code, self.text or f"more than {self._most} unacknowledged messages")
+        return MessageSizeLimit(self._most, code, self.text or "")
 
     def _of_whom(self) -> str:
         traits = (self.per,) if isinstance(self.per, str) else self.per or ()

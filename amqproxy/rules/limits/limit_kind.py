@@ -7,8 +7,8 @@ from typing import Any, Literal
 from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.frames import Allowance
 from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.rules.context import Seen
-from amqproxy.rules.rule import Memory
+from amqproxy.rules.context import CommandContext
+from amqproxy.rules.rule import RuleState
 from amqproxy.rules.short_strings import reply_text
 from amqproxy.rules.verdict import Answer, Close, Stage, Verdict
 
@@ -16,7 +16,7 @@ Act = Literal["delay", "refuse", "block", "clamp"]
 """What is done about what goes over a limit."""
 
 
-class Measure:
+class LimitKind:
     """The part of a `Limit` that differs with what is limited; its methods are those of `Rule`, which see."""
 
     needs = Stage.METHOD
@@ -33,26 +33,26 @@ class Measure:
     def begin_session(self) -> Any:
         return None
 
-    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
         raise NotImplementedError
 
-    def allowance(self, seen: Seen, memory: Memory) -> Allowance | None:
+    def allowance(self, seen: CommandContext, memory: RuleState) -> Allowance | None:
         return None
 
     def restores(self, sender: Peer) -> frozenset[str]:
         return frozenset()
 
-    def restore(self, seen: Seen, memory: Memory) -> None:
+    def restore(self, seen: CommandContext, memory: RuleState) -> None:
         """Note what comes back; a limit changes nothing on its way."""
 
-    def channel_closed(self, number: int, memory: Memory) -> None:
+    def channel_closed(self, number: int, memory: RuleState) -> None:
         """Give back what the channel had."""
 
-    def session_over(self, memory: Memory) -> None:
+    def session_over(self, memory: RuleState) -> None:
         """Give back what the session had."""
 
 
-def overrun(seen: Seen, code: int, text: str, *, may_nack: bool = True) -> Verdict:
+def overrun(seen: CommandContext, code: int, text: str, *, may_nack: bool = True) -> Verdict:
     """A publish is nacked where the channel confirms; of all else, the client's channel or connection is closed."""
     if may_nack and seen.channel.is_confirming and seen.command.method.name == "basic.publish":
         return Verdict(command=None, answer=Answer.NACK)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from amqproxy.rules.context import Seen
-from amqproxy.rules.limits.limit_kind import Measure, overrun
+from amqproxy.rules.context import CommandContext
+from amqproxy.rules.limits.limit_kind import LimitKind, overrun
 from amqproxy.rules.limits.rate_limit import PUBLISHED
-from amqproxy.rules.rule import Memory
+from amqproxy.rules.rule import RuleState
 from amqproxy.rules.verdict import Stage, Verdict
 
 
-class MessageSize(Measure):
+class MessageSizeLimit(LimitKind):
     """At most so many octets of body. As RabbitMQ does, it closes the channel of who sends more, confirms or not."""
 
     needs = Stage.HEADER
@@ -18,7 +18,7 @@ class MessageSize(Measure):
         super().__init__(PUBLISHED, "refuse", code, text)
         self._most = most
 
-    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
         if seen.command.body_size <= self._most:
             return Verdict(command=seen.command)
         text = self.text or f"message size {seen.command.body_size} is larger than configured max size {self._most}"

@@ -9,17 +9,17 @@ from msgspec.structs import replace
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BasicConsume, BasicConsumeOk, BasicDeliver, BasicGet, BasicQos
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.rules.context import Seen
-from amqproxy.rules.limits.limit_kind import Act, Measure, overrun
+from amqproxy.rules.context import CommandContext
+from amqproxy.rules.limits.limit_kind import Act, LimitKind, overrun
 from amqproxy.rules.limits.resource_counts import MADE_BY_BROKER
-from amqproxy.rules.rule import Memory
+from amqproxy.rules.rule import RuleState
 from amqproxy.rules.verdict import Insertion, Verdict
 
 _QOS = frozenset({"basic.qos"})
 _NONE: frozenset[str] = frozenset()
 
 
-class Settings:
+class ChannelPrefetches:
     """The channels of a session that have a prefetch."""
 
     __slots__ = ("channels",)
@@ -34,7 +34,7 @@ class Settings:
         self.channels.clear()
 
 
-class Prefetch(Measure):
+class PrefetchLimit(LimitKind):
     """At most so many deliveries under way to each consumer that acknowledges.
 
     What asks for more, or for no limit, is clamped or refused; a consumer without any gets one, or is refused.
@@ -44,10 +44,10 @@ class Prefetch(Measure):
         super().__init__(frozenset({"basic.qos", "basic.consume"}), act, code, text)
         self._most = most
 
-    def begin_session(self) -> Settings:
-        return Settings()
+    def begin_session(self) -> ChannelPrefetches:
+        return ChannelPrefetches()
 
-    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
         method = seen.command.method
         if isinstance(method, BasicQos):
             if 0 < method.prefetch_count <= self._most:
@@ -55,7 +55,7 @@ class Prefetch(Measure):
             if self.act == "refuse":
                 return overrun(seen, self.code, self.text)
             return Verdict(command=seen.command.altered(method=replace(method, prefetch_count=self._most)))
-        settings: Settings = memory.own
+        settings: ChannelPrefetches = memory.own
         if method.no_ack or seen.command.channel in settings.channels:
             return Verdict(command=seen.command)
         if self.act == "refuse":
@@ -66,18 +66,18 @@ class Prefetch(Measure):
     def restores(self, sender: Peer) -> frozenset[str]:
         return _QOS if sender is CLIENT else _NONE
 
-    def restore(self, seen: Seen, memory: Memory) -> None:
+    def restore(self, seen: CommandContext, memory: RuleState) -> None:
         """Whatever qos the client asks for, its consumers are not without: also one that the rule is not about."""
         memory.own.channels.add(seen.command.channel)
 
-    def channel_closed(self, number: int, memory: Memory) -> None:
+    def channel_closed(self, number: int, memory: RuleState) -> None:
         memory.own.close(number)
 
-    def session_over(self, memory: Memory) -> None:
+    def session_over(self, memory: RuleState) -> None:
         memory.own.clear()
 
 
-class Unsettled(Settings):
+class Unsettled(ChannelPrefetches):
     """Besides, the consumers of each channel that need not acknowledge; of those without a tag yet, whether they do."""
 
     __slots__ = ("no_ack", "unnamed")
@@ -113,7 +113,7 @@ class Unsettled(Settings):
         self.unnamed.clear()
 
 
-class Unacked(Measure):
+class UnackedLimit(LimitKind):
     """At most so many unacknowledged messages on a channel, however many consumers it has.
 
     To clamp is to have the broker see to it: it is told a prefetch for the channel as a whole, which quorum queues and
@@ -129,7 +129,7 @@ class Unacked(Measure):
     def begin_session(self) -> Unsettled:
         return Unsettled()
 
-    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
         unsettled: Unsettled = memory.own
         channel = seen.command.channel
         match seen.command.method:
@@ -153,7 +153,7 @@ class Unacked(Measure):
             return _QOS if sender is CLIENT else _NONE
         return frozenset({"basic.consume"} if sender is CLIENT else {"basic.consume-ok"})
 
-    def restore(self, seen: Seen, memory: Memory) -> None:
+    def restore(self, seen: CommandContext, memory: RuleState) -> None:
         unsettled: Unsettled = memory.own
         match seen.command.method:
             case BasicQos(global_=True):
@@ -165,10 +165,10 @@ class Unacked(Measure):
             case _:
                 pass
 
-    def channel_closed(self, number: int, memory: Memory) -> None:
+    def channel_closed(self, number: int, memory: RuleState) -> None:
         memory.own.close(number)
 
-    def session_over(self, memory: Memory) -> None:
+    def session_over(self, memory: RuleState) -> None:
         memory.own.clear()
 
 

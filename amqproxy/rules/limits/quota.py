@@ -17,11 +17,11 @@ from amqproxy.amqp091.methods import (
     QueueDeleteOk,
 )
 from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.rules.context import Seen
+from amqproxy.rules.context import CommandContext
 from amqproxy.rules.limits.group import Group
-from amqproxy.rules.limits.limit_kind import Measure, overrun
-from amqproxy.rules.limits.resource_counts import Inventory, Stock, Total
-from amqproxy.rules.rule import Memory
+from amqproxy.rules.limits.limit_kind import LimitKind, overrun
+from amqproxy.rules.limits.resource_counts import GroupTotal, GroupTotals, ResourceCounts
+from amqproxy.rules.rule import RuleState
 from amqproxy.rules.verdict import Verdict
 
 _NONE: frozenset[str] = frozenset()
@@ -47,33 +47,33 @@ SESSION = 0
 """Where an inventory keeps what goes with no channel."""
 
 
-class Census(Measure):
+class Quota(LimitKind):
     """At most so many for each group; what would be one more is refused.
 
     Queues are those that the living sessions of the group have declared and not deleted, each name once; a passive
     declare asks for none.
     """
 
-    def __init__(self, of: str, most: int, group: Callable[[Seen], Group], code: int, text: str) -> None:
+    def __init__(self, of: str, most: int, group: Callable[[CommandContext], Group], code: int, text: str) -> None:
         super().__init__(COUNTED[of], "refuse", code, text)
         self._of = of
         self._most = most
         self._group = group
 
-    def begin(self) -> Stock:
-        return Stock()
+    def begin(self) -> GroupTotals:
+        return GroupTotals()
 
-    def begin_session(self) -> Inventory:
-        return Inventory()
+    def begin_session(self) -> ResourceCounts:
+        return ResourceCounts()
 
-    def decide(self, seen: Seen, memory: Memory) -> Verdict:
-        total: Total = memory.shared.total(self._group(seen))
+    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
+        total: GroupTotal = memory.shared.total(self._group(seen))
         if total.count >= self._most and not self._is_held(seen, memory.own, total):
             return overrun(seen, self.code, self.text)
         self._take(seen, memory.own, total)
         return Verdict(command=seen.command)
 
-    def _is_held(self, seen: Seen, inventory: Inventory, total: Total) -> bool:
+    def _is_held(self, seen: CommandContext, inventory: ResourceCounts, total: GroupTotal) -> bool:
         """Would it not be one more?"""
         match seen.command.method:
             case QueueDeclare(passive=True):
@@ -85,7 +85,7 @@ class Census(Measure):
             case _:
                 return False
 
-    def _take(self, seen: Seen, inventory: Inventory, total: Total) -> None:
+    def _take(self, seen: CommandContext, inventory: ResourceCounts, total: GroupTotal) -> None:
         channel = seen.command.channel
         match seen.command.method:
             case ConnectionOpen():
@@ -108,10 +108,10 @@ class Census(Measure):
             case _:
                 pass
 
-    def channel_closed(self, number: int, memory: Memory) -> None:
+    def channel_closed(self, number: int, memory: RuleState) -> None:
         memory.own.close(number)
 
-    def session_over(self, memory: Memory) -> None:
+    def session_over(self, memory: RuleState) -> None:
         memory.own.clear()
 
     # --- what comes back by name
@@ -120,8 +120,8 @@ class Census(Measure):
         by_client, by_server = _RETURNED.get(self._of, (_NONE, _NONE))
         return by_client if sender is CLIENT else by_server
 
-    def restore(self, seen: Seen, memory: Memory) -> None:
-        inventory: Inventory = memory.own
+    def restore(self, seen: CommandContext, memory: RuleState) -> None:
+        inventory: ResourceCounts = memory.own
         channel = seen.command.channel
         match seen.command.method:
             case BasicConsumeOk(consumer_tag=tag):
@@ -147,7 +147,7 @@ class Census(Measure):
             case _:
                 pass
 
-    def _forget(self, seen: Seen, memory: Memory, queue: str) -> None:
+    def _forget(self, seen: CommandContext, memory: RuleState, queue: str) -> None:
         """The queue is no more, whoever of the group declared it."""
         memory.own.release(SESSION, queue)
         memory.shared.total(self._group(seen)).drop((seen.client.vhost, queue))

@@ -8,11 +8,11 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import Allowance
 from amqproxy.amqp091.methods import ConnectionBlocked, ConnectionUnblocked
 from amqproxy.amqp091.transitions import CLIENT, SENDERS
-from amqproxy.rules.context import Seen
+from amqproxy.rules.context import CommandContext
 from amqproxy.rules.limits.group import Group
-from amqproxy.rules.limits.limit_kind import Act, Measure, overrun
+from amqproxy.rules.limits.limit_kind import Act, LimitKind, overrun
 from amqproxy.rules.limits.token_bucket import Buckets, TokenBucket
-from amqproxy.rules.rule import Memory
+from amqproxy.rules.rule import RuleState
 from amqproxy.rules.verdict import Insertion, Stage, Verdict
 
 PUBLISHED = frozenset({"basic.publish"})
@@ -45,7 +45,7 @@ class Blocking:
         self.until = float("-inf")
 
 
-class Pace(Measure):
+class RateLimit(LimitKind):
     """So much a second for each group: what comes too fast waits, is refused, or has its sender told to stop."""
 
     def __init__(
@@ -53,7 +53,7 @@ class Pace(Measure):
         of: str,
         rate: float,
         burst: float,
-        group: Callable[[Seen], Group],
+        group: Callable[[CommandContext], Group],
         max_delay: float,
         act: Act,
         code: int,
@@ -77,7 +77,7 @@ class Pace(Measure):
     def begin_session(self) -> Blocking:
         return Blocking()
 
-    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
         if self._is_about_clients and not seen.is_from_client:
             return Verdict(command=seen.command)
         amount = seen.command.body_size if self._counts_octets else 1
@@ -90,14 +90,14 @@ class Pace(Measure):
         insertions = self._blocking(seen, bucket, memory.own) if self.act == "block" else ()
         return Verdict(command=seen.command, delay=wait, insertions=insertions)
 
-    def allowance(self, seen: Seen, memory: Memory) -> Allowance | None:
+    def allowance(self, seen: CommandContext, memory: RuleState) -> Allowance | None:
         """The bucket itself: what it holds may be spent by whoever counts messages, and by nobody twice."""
         if self._counts_octets or self._is_by_channel or (self._is_about_clients and not seen.is_from_client):
             return None
         buckets: Buckets = memory.shared
         return buckets.own(self._group(seen), seen.now)
 
-    def _blocking(self, seen: Seen, bucket: TokenBucket, blocking: Blocking) -> tuple[Insertion, ...]:
+    def _blocking(self, seen: CommandContext, bucket: TokenBucket, blocking: Blocking) -> tuple[Insertion, ...]:
         """Tell the client to stop, and to go on when the bucket is half full again: else it would be told all the time.
 
         What it sends meanwhile, because it does not know the word or had sent it already, still waits.

@@ -1,10 +1,10 @@
-"""What sessions hold: connections, channels, consumers, queues; and giving it back.
+"""Counts of the resources that sessions use: connections, channels, consumers, queues.
 
-A limit on such things keeps a `Stock` of all sessions, which has the `Total` of each group, and for each session an
-`Inventory`. Whatever goes into an inventory counts in a total until it leaves it: when the thing itself ends, when its
-channel closes, or when the session is over, of which the crossing tells by `Rule.channel_closed` and
-`Rule.session_over`. It counts from the moment that it is asked for, so that many who ask at a time do not all pass;
-what the broker then refuses goes with the channel that it closes.
+A limit on resources keeps one `GroupTotals` for all sessions, with the `GroupTotal` of each group, and a
+`ResourceCounts` for each session. A resource counts in its group's total until it is gone: when it is deleted, when its
+channel closes, or when the session ends, which is reported by `Rule.channel_closed` and `Rule.session_over`. It counts
+from the request on, so that many simultaneous requests cannot all pass; one that the broker then refuses is removed
+with the channel that the broker closes.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ MADE_BY_BROKER = "amq."
 """How the queues and consumer tags begin that a broker names."""
 
 
-class Held:
+class CountedResource:
     """One thing that a session holds. Those of one group with the same name are one thing; None: it has none."""
 
     __slots__ = ("_total", "name")
 
-    def __init__(self, total: Total, name: Hashable | None = None) -> None:
+    def __init__(self, total: GroupTotal, name: Hashable | None = None) -> None:
         self.name = name
         self._total = total
         total.add(self)
 
-    def renamed(self, name: Hashable | None) -> Held:
+    def renamed(self, name: Hashable | None) -> CountedResource:
         """The same under the name that it has been given."""
-        held = Held(self._total, name)
+        held = CountedResource(self._total, name)
         self.release()
         return held
 
@@ -39,21 +39,21 @@ class Held:
         self._total.remove(self)
 
 
-class Total:
+class GroupTotal:
     """How much one group holds: `count` are the different things."""
 
     __slots__ = ("_group", "_holders", "_stock", "count")
 
-    def __init__(self, stock: Stock, group: Hashable) -> None:
+    def __init__(self, stock: GroupTotals, group: Hashable) -> None:
         self.count = 0
         self._stock = stock
         self._group = group
-        self._holders: dict[Hashable, set[Held]] = {}
+        self._holders: dict[Hashable, set[CountedResource]] = {}
 
     def __contains__(self, name: Hashable) -> bool:
         return name in self._holders
 
-    def add(self, held: Held) -> None:
+    def add(self, held: CountedResource) -> None:
         if held.name is not None:
             holders = self._holders.setdefault(held.name, set())
             holders.add(held)
@@ -63,7 +63,7 @@ class Total:
         if self.count == 1:
             self._stock.keep(self._group, self)
 
-    def remove(self, held: Held) -> None:
+    def remove(self, held: CountedResource) -> None:
         """Take a thing out, unless it has been dropped."""
         if held.name is not None:
             holders = self._holders.get(held.name)
@@ -86,30 +86,30 @@ class Total:
             self._stock.forget(self._group, self)
 
 
-class Stock:
+class GroupTotals:
     """The totals of all groups that hold anything."""
 
     __slots__ = ("_totals",)
 
     def __init__(self) -> None:
-        self._totals: dict[Hashable, Total] = {}
+        self._totals: dict[Hashable, GroupTotal] = {}
 
     def __len__(self) -> int:
         return len(self._totals)
 
-    def total(self, group: Hashable) -> Total:
+    def total(self, group: Hashable) -> GroupTotal:
         """The group's total: a new one, which is kept as soon as something is in it, where the group holds nothing."""
-        return self._totals.get(group) or Total(self, group)
+        return self._totals.get(group) or GroupTotal(self, group)
 
-    def keep(self, group: Hashable, total: Total) -> None:
+    def keep(self, group: Hashable, total: GroupTotal) -> None:
         self._totals[group] = total
 
-    def forget(self, group: Hashable, total: Total) -> None:
+    def forget(self, group: Hashable, total: GroupTotal) -> None:
         if self._totals.get(group) is total:
             del self._totals[group]
 
 
-class Inventory:
+class ResourceCounts:
     """What one session holds that one rule counts, by the channel that it goes with (0: the session), and by its label.
 
     A label tells things of one channel apart: a consumer tag, or a queue's name.
@@ -118,8 +118,8 @@ class Inventory:
     __slots__ = ("_asked", "_expected", "_held")
 
     def __init__(self) -> None:
-        self._held: dict[int, dict[Hashable, Held]] = {}
-        self._asked: dict[int, deque[tuple[Hashable, Held]]] = {}
+        self._held: dict[int, dict[Hashable, CountedResource]] = {}
+        self._asked: dict[int, deque[tuple[Hashable, CountedResource]]] = {}
         self._expected: dict[int, deque[str]] = {}
 
     def __len__(self) -> int:
@@ -128,17 +128,17 @@ class Inventory:
     def holds(self, channel: int, label: Hashable) -> bool:
         return label in self._held.get(channel, ())
 
-    def hold(self, channel: int, label: Hashable, total: Total, name: Hashable | None = None) -> None:
+    def hold(self, channel: int, label: Hashable, total: GroupTotal, name: Hashable | None = None) -> None:
         """Count a thing, unless it is held already."""
         held = self._held.setdefault(channel, {})
         if label not in held:
-            held[label] = Held(total, name)
+            held[label] = CountedResource(total, name)
 
-    def ask(self, channel: int, label: Hashable, total: Total, name: Hashable | None = None) -> None:
+    def ask(self, channel: int, label: Hashable, total: GroupTotal, name: Hashable | None = None) -> None:
         """Count a thing that the broker has been asked for; "" is the label where the broker is to give one."""
-        self._asked.setdefault(channel, deque()).append((label, Held(total, name)))
+        self._asked.setdefault(channel, deque()).append((label, CountedResource(total, name)))
 
-    def receive(self, channel: int, label: str) -> Held | None:
+    def receive(self, channel: int, label: str) -> CountedResource | None:
         """The oldest thing that was asked for under this label, or under none if it is one of the broker's making.
 
         It counts until it is released.
@@ -151,7 +151,7 @@ class Inventory:
                     return entry[1]
         return None
 
-    def keep(self, channel: int, label: Hashable, held: Held) -> None:
+    def keep(self, channel: int, label: Hashable, held: CountedResource) -> None:
         """Hold what has been received."""
         before = self._held.setdefault(channel, {}).pop(label, None)
         self._held[channel][label] = held

@@ -12,13 +12,13 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import HEARTBEAT
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Array, Table
-from amqproxy.rules.context import Seen
+from amqproxy.rules.context import CommandContext
 from amqproxy.rules.matching.operations import Name as Named
 from amqproxy.rules.matching.operations import exchanges_of, queues_of, routing_keys_of
 from amqproxy.rules.verdict import Stage
 
 
-class Source(StrEnum):
+class AttributeSource(StrEnum):
     """What a name's value depends on, which says how long it stays the same."""
 
     CLIENT = "client"
@@ -31,7 +31,7 @@ class Source(StrEnum):
     """The moment: the time, the state of the channel, delivery tags, chance."""
 
 
-class Kind(StrEnum):
+class AttributeKind(StrEnum):
     """What kind of value a name has."""
 
     TEXT = "a text"
@@ -46,21 +46,21 @@ class Kind(StrEnum):
     ANYTHING = "anything"
 
 
-class Name(msgspec.Struct, frozen=True):
+class Attribute(msgspec.Struct, frozen=True):
     """One name: `path` is how it is written, dots included; `value` gives None where a command has no such thing."""
 
     path: str
-    kind: Kind
-    source: Source
+    kind: AttributeKind
+    source: AttributeSource
     stage: Stage
     meaning: str
-    value: Callable[[Seen], Any]
+    value: Callable[[CommandContext], Any]
 
 
-def _of_method(*fields: str) -> Callable[[Seen], Any]:
+def _of_method(*fields: str) -> Callable[[CommandContext], Any]:
     """The first of these fields that the method has."""
 
-    def value(seen: Seen) -> Any:
+    def value(seen: CommandContext) -> Any:
         method = seen.command.method
         for field in fields:
             found = getattr(method, field, None)
@@ -71,25 +71,25 @@ def _of_method(*fields: str) -> Callable[[Seen], Any]:
     return value
 
 
-def _of_client(field: str) -> Callable[[Seen], Any]:
+def _of_client(field: str) -> Callable[[CommandContext], Any]:
     """A field of the client, where it is known."""
 
-    def value(seen: Seen) -> Any:
+    def value(seen: CommandContext) -> Any:
         return getattr(seen.client, field) or None
 
     return value
 
 
-def _of_channel(field: str) -> Callable[[Seen], Any]:
+def _of_channel(field: str) -> Callable[[CommandContext], Any]:
     return lambda seen: getattr(seen.channel, field)
 
 
-def _every(names: Callable[[Command], Sequence[Named]]) -> Callable[[Seen], list[str]]:
+def _every(names: Callable[[Command], Sequence[Named]]) -> Callable[[CommandContext], list[str]]:
     """All the names that a command has in its places, but for those that cannot be told."""
     return lambda seen: [name for name in names(seen.command) if isinstance(name, str)]
 
 
-def method_name(seen: Seen) -> str:
+def method_name(seen: CommandContext) -> str:
     """As the specification has it; "heartbeat" where it is none."""
     command = seen.command
     if command.frames and command.frames[0].kind == HEARTBEAT:
@@ -98,19 +98,19 @@ def method_name(seen: Seen) -> str:
     return name
 
 
-def _of_property(field: str) -> Callable[[Seen], Any]:
-    def value(seen: Seen) -> Any:
+def _of_property(field: str) -> Callable[[CommandContext], Any]:
+    def value(seen: CommandContext) -> Any:
         header = seen.command.header
         return None if header is None else getattr(header.properties, field)
 
     return value
 
 
-def _size(seen: Seen) -> int | None:
+def _size(seen: CommandContext) -> int | None:
     return None if seen.command.header is None else seen.command.body_size
 
 
-def _headers(seen: Seen) -> Mapping[str, Any] | None:
+def _headers(seen: CommandContext) -> Mapping[str, Any] | None:
     """A message without headers has none of any name; what is no message has not even that."""
     header = seen.command.header
     if header is None:
@@ -121,7 +121,7 @@ def _headers(seen: Seen) -> Mapping[str, Any] | None:
 _NO_HEADERS = Table()
 
 
-def body_text(seen: Seen) -> str | None:
+def body_text(seen: CommandContext) -> str | None:
     """The body as UTF-8; what is not, is U+FFFD."""
     if seen.command.header is None:
         return None
@@ -129,7 +129,7 @@ def body_text(seen: Seen) -> str | None:
     return seen.command.body.decode("utf-8", "replace")
 
 
-def body_json(seen: Seen) -> Any:
+def body_json(seen: CommandContext) -> Any:
     """What the body says as JSON; None where it is none."""
     if seen.command.header is None:
         return None
@@ -144,28 +144,30 @@ SECRETS = frozenset({"response", "new_secret"})
 """The fields that nothing knows by a name: what a rule could read, it could also log."""
 
 
-def _fields(seen: Seen) -> dict[str, Any]:
+def _fields(seen: CommandContext) -> dict[str, Any]:
     fields: dict[str, Any] = seen.command.method.to_dict()
     return {name: value for name, value in fields.items() if name not in SECRETS}
 
 
-Value = Callable[[Seen], Any]
+Value = Callable[[CommandContext], Any]
 
 
-def _about_client(path: str, meaning: str, value: Value, kind: Kind = Kind.TEXT) -> Name:
-    return Name(path, kind, Source.CLIENT, Stage.METHOD, meaning, value)
+def _about_client(path: str, meaning: str, value: Value, kind: AttributeKind = AttributeKind.TEXT) -> Attribute:
+    return Attribute(path, kind, AttributeSource.CLIENT, Stage.METHOD, meaning, value)
 
 
-def _about_method(path: str, meaning: str, value: Value, kind: Kind = Kind.TEXT) -> Name:
-    return Name(path, kind, Source.METHOD, Stage.METHOD, meaning, value)
+def _about_method(path: str, meaning: str, value: Value, kind: AttributeKind = AttributeKind.TEXT) -> Attribute:
+    return Attribute(path, kind, AttributeSource.METHOD, Stage.METHOD, meaning, value)
 
 
-def _about_content(path: str, stage: Stage, meaning: str, value: Value, kind: Kind = Kind.TEXT) -> Name:
-    return Name(path, kind, Source.CONTENT, stage, meaning, value)
+def _about_content(
+    path: str, stage: Stage, meaning: str, value: Value, kind: AttributeKind = AttributeKind.TEXT
+) -> Attribute:
+    return Attribute(path, kind, AttributeSource.CONTENT, stage, meaning, value)
 
 
-def _about_moment(path: str, meaning: str, value: Value, kind: Kind = Kind.NUMBER) -> Name:
-    return Name(path, kind, Source.MOMENT, Stage.METHOD, meaning, value)
+def _about_moment(path: str, meaning: str, value: Value, kind: AttributeKind = AttributeKind.NUMBER) -> Attribute:
+    return Attribute(path, kind, AttributeSource.MOMENT, Stage.METHOD, meaning, value)
 
 
 _ALL = [
@@ -178,46 +180,56 @@ _ALL = [
     _about_method("queue", "of declare, bind, purge, delete, consume and get", _of_method("queue")),
     _about_method("routing_key", "of messages and bindings", _of_method("routing_key")),
     _about_method("consumer_tag", "of consumers and deliveries", _of_method("consumer_tag")),
-    _about_method("exchanges", "all exchanges that it has an effect on", _every(exchanges_of), Kind.LIST),
-    _about_content("queues", Stage.HEADER, "all queues that it has an effect on", _every(queues_of), Kind.LIST),
+    _about_method("exchanges", "all exchanges that it has an effect on", _every(exchanges_of), AttributeKind.LIST),
+    _about_content(
+        "queues", Stage.HEADER, "all queues that it has an effect on", _every(queues_of), AttributeKind.LIST
+    ),
     _about_content(
         "routing_keys",
         Stage.HEADER,
         "all routing keys that messages get by it",
         _every(routing_keys_of),
-        Kind.LIST,
+        AttributeKind.LIST,
     ),
-    _about_method("arguments", "the table of declare, bind and consume", _of_method("arguments"), Kind.TABLE),
-    _about_moment("fields", "all that the method says, under the specification's names", _fields, Kind.TABLE),
+    _about_method("arguments", "the table of declare, bind and consume", _of_method("arguments"), AttributeKind.TABLE),
+    _about_moment("fields", "all that the method says, under the specification's names", _fields, AttributeKind.TABLE),
     _about_client("vhost", "the virtual host, once the client has asked for it", _of_client("vhost")),
     _about_client("user", "who the client says it is, once it has", _of_client("user")),
     _about_client("client.address", "the IP address it comes from", _of_client("address")),
-    _about_client("client.port", "the port it comes from", _of_client("port"), Kind.NUMBER),
-    _about_client("client.properties", "what it says of itself", lambda seen: seen.client.properties, Kind.TABLE),
+    _about_client("client.port", "the port it comes from", _of_client("port"), AttributeKind.NUMBER),
+    _about_client(
+        "client.properties", "what it says of itself", lambda seen: seen.client.properties, AttributeKind.TABLE
+    ),
     _about_client("listener", "HOST:PORT that the client came to", _of_client("listener")),
     _about_client("upstream", "HOST:PORT that it is passed on to", _of_client("upstream")),
     _about_client("tls.subject", "the subject of the client's certificate", _of_client("tls_subject")),
     _about_client("tls.sni", "the server name that the client asked for", _of_client("sni")),
     _about_moment("channel.number", "the channel's number; 0 for the connection itself", _of_channel("number")),
-    _about_moment("channel.is_confirming", "true after confirm.select", _of_channel("is_confirming"), Kind.FLAG),
-    _about_moment("channel.is_transactional", "true after tx.select", _of_channel("is_transactional"), Kind.FLAG),
+    _about_moment(
+        "channel.is_confirming", "true after confirm.select", _of_channel("is_confirming"), AttributeKind.FLAG
+    ),
+    _about_moment(
+        "channel.is_transactional", "true after tx.select", _of_channel("is_transactional"), AttributeKind.FLAG
+    ),
     _about_moment("channel.consumers", "how many consumers it has", _of_channel("consumers")),
     _about_moment("channel.unacked", "deliveries that the client has yet to settle", _of_channel("unacked")),
-    _about_moment("tags", "the words that `tag` rules have given the command", lambda seen: list(seen.tags), Kind.LIST),
-    _about_moment("time", "when it came: a timestamp, in UTC", lambda seen: seen.time, Kind.TIME),
-    _about_content("size", Stage.HEADER, "the bytes of the body", _size, Kind.NUMBER),
-    _about_content("headers", Stage.HEADER, "the message's headers", _headers, Kind.TABLE),
+    _about_moment(
+        "tags", "the words that `tag` rules have given the command", lambda seen: list(seen.tags), AttributeKind.LIST
+    ),
+    _about_moment("time", "when it came: a timestamp, in UTC", lambda seen: seen.time, AttributeKind.TIME),
+    _about_content("size", Stage.HEADER, "the bytes of the body", _size, AttributeKind.NUMBER),
+    _about_content("headers", Stage.HEADER, "the message's headers", _headers, AttributeKind.TABLE),
     _about_content("body", Stage.BODY, "the body as text", body_text),
-    _about_content("json", Stage.BODY, "the body as JSON", body_json, Kind.ANYTHING),
+    _about_content("json", Stage.BODY, "the body as JSON", body_json, AttributeKind.ANYTHING),
 ]
 
 _NUMBERS = {"delivery_mode", "priority", "timestamp"}
 for _field in Properties.__struct_fields__:
     if _field != "headers":
-        _kind = Kind.NUMBER if _field in _NUMBERS else Kind.TEXT
+        _kind = AttributeKind.NUMBER if _field in _NUMBERS else AttributeKind.TEXT
         _ALL.append(_about_content(f"properties.{_field}", Stage.HEADER, "of the message", _of_property(_field), _kind))
 
-NAMES: dict[str, Name] = {name.path: name for name in _ALL}
+NAMES: dict[str, Attribute] = {name.path: name for name in _ALL}
 """Every name, by how it is written."""
 
 GROUPS: frozenset[str] = frozenset(path.partition(".")[0] for path in NAMES if "." in path)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from amqproxy.rules.context import Seen
-from amqproxy.rules.matching.attributes import Source
+from amqproxy.rules.context import CommandContext
+from amqproxy.rules.matching.attributes import AttributeSource
 from amqproxy.rules.verdict import Stage
 
 
@@ -18,7 +18,7 @@ class Condition(msgspec.Struct, frozen=True):
     come; `reads` are the names that it looks at.
     """
 
-    source: Source
+    source: AttributeSource
     stage: Stage
     reads: frozenset[str]
-    holds: Callable[[Seen], bool]
+    holds: Callable[[CommandContext], bool]

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from amqproxy.rules.matching.attributes import NAMES, Kind
+from amqproxy.rules.matching.attributes import NAMES, AttributeKind
 from amqproxy.rules.matching.expressions import MACROS, TOKEN, path_at
 from amqproxy.rules.matching.tokens import TextError, Token, tokens_of
 
 Type = str | None
 """A word for a type, as `_ARTICLES` has them; None where it is not known."""
 
-_KINDS: dict[Kind, Type] = {
-    Kind.TEXT: "text",
-    Kind.NUMBER: "int",
-    Kind.FLAG: "flag",
-    Kind.TIME: "time",
-    Kind.LIST: "list",
-    Kind.TABLE: "table",
-    Kind.ANYTHING: None,
+_KINDS: dict[AttributeKind, Type] = {
+    AttributeKind.TEXT: "text",
+    AttributeKind.NUMBER: "int",
+    AttributeKind.FLAG: "flag",
+    AttributeKind.TIME: "time",
+    AttributeKind.LIST: "list",
+    AttributeKind.TABLE: "table",
+    AttributeKind.ANYTHING: None,
 }
 _ARTICLES = {
     "int": "a whole number",

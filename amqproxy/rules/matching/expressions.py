@@ -11,7 +11,7 @@ import re
 
 import msgspec
 
-from amqproxy.rules.matching.attributes import GROUPS, NAMES, Kind, Name
+from amqproxy.rules.matching.attributes import GROUPS, NAMES, Attribute, AttributeKind
 from amqproxy.rules.matching.diagnostics import like
 from amqproxy.rules.matching.tokens import TextError, Token, tokens_of
 
@@ -44,29 +44,29 @@ TOKEN = re.compile(
 )
 
 
-class Read(msgspec.Struct, frozen=True):
+class AttributeRead(msgspec.Struct, frozen=True):
     """A name that is read, and with which keys, where these are written out: client.properties, ("product",).
 
     `is_guarded`: it stands in a `has(…)`.
     """
 
-    name: Name
+    name: Attribute
     keys: tuple[str, ...]
     is_guarded: bool
 
 
-class Examined(msgspec.Struct):
+class ExaminedExpression(msgspec.Struct):
     """What was found in an expression: what it reads, and the literals, with their places, that `matches` is given.
 
     `conversions` are the functions that make something of a literal, each with that.
     """
 
-    reads: list[Read]
+    reads: list[AttributeRead]
     patterns: list[Token]
     conversions: list[tuple[Token, Token]]
 
 
-def examined(text: str) -> Examined:
+def examined(text: str) -> ExaminedExpression:
     """What an expression reads; `TextError` for a name or a function that nothing has, and for what could take
     for ever."""
     if len(text) > MAX_LENGTH:
@@ -75,12 +75,12 @@ def examined(text: str) -> Examined:
     for token in tokens:
         if token.kind == "sign" and token.text in "\"'":
             raise TextError("this text does not end", text, token.place)
-    found = Examined([], [], [])
+    found = ExaminedExpression([], [], [])
     _examine(text, tokens, found)
     return found
 
 
-def _examine(text: str, tokens: list[Token], found: Examined) -> None:
+def _examine(text: str, tokens: list[Token], found: ExaminedExpression) -> None:
     opened: list[str] = []
     """For each bracket that is open, the name that a macro binds within it, "has" there, or nothing."""
     bound: set[str] = set()
@@ -157,10 +157,10 @@ def _literal(text: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _read(text: str, path: list[str], token: Token, following: Token, *, is_guarded: bool) -> Read:
+def _read(text: str, path: list[str], token: Token, following: Token, *, is_guarded: bool) -> AttributeRead:
     first = path[0]
     if first in NAMES:
-        return _checked(text, Read(NAMES[first], tuple(path[1:]), is_guarded), token)
+        return _checked(text, AttributeRead(NAMES[first], tuple(path[1:]), is_guarded), token)
     if first not in GROUPS:
         raise TextError(f"there is no `{first}`{like(first, [*NAMES, *GROUPS])}", text, token.place)
     members = [name.partition(".")[2] for name in NAMES if name.startswith(f"{first}.")]
@@ -171,10 +171,10 @@ def _read(text: str, path: list[str], token: Token, following: Token, *, is_guar
     if found is None:
         place = text.find(path[1], token.place + len(first))
         raise TextError(f"`{first}` has no `{path[1]}`{like(path[1], members)}", text, place)
-    return _checked(text, Read(found, tuple(path[2:]), is_guarded), token)
+    return _checked(text, AttributeRead(found, tuple(path[2:]), is_guarded), token)
 
 
-def _checked(text: str, read: Read, token: Token) -> Read:
-    if read.keys and read.name.kind not in (Kind.TABLE, Kind.ANYTHING):
+def _checked(text: str, read: AttributeRead, token: Token) -> AttributeRead:
+    if read.keys and read.name.kind not in (AttributeKind.TABLE, AttributeKind.ANYTHING):
         raise TextError(f"`{read.name.path}` is {read.name.kind}, and has no `{read.keys[0]}`", text, token.place)
     return read

@@ -13,27 +13,27 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from amqproxy.rules.context import Seen
-from amqproxy.rules.matching.attributes import NAMES, Kind, Source, plain
+from amqproxy.rules.context import CommandContext
+from amqproxy.rules.matching.attributes import NAMES, AttributeKind, AttributeSource, plain
 from amqproxy.rules.matching.condition import Condition
 from amqproxy.rules.matching.expression_types import check_types
-from amqproxy.rules.matching.expressions import Examined, Read, examined
+from amqproxy.rules.matching.expressions import AttributeRead, ExaminedExpression, examined
 from amqproxy.rules.matching.tokens import TextError
 
-_SPECIMENS: dict[Kind, Any] = {
-    Kind.TEXT: "",
-    Kind.NUMBER: 0,
-    Kind.FLAG: False,
-    Kind.TIME: 0.0,
-    Kind.LIST: [],
-    Kind.TABLE: {},
-    Kind.ANYTHING: {},
+_SPECIMENS: dict[AttributeKind, Any] = {
+    AttributeKind.TEXT: "",
+    AttributeKind.NUMBER: 0,
+    AttributeKind.FLAG: False,
+    AttributeKind.TIME: 0.0,
+    AttributeKind.LIST: [],
+    AttributeKind.TABLE: {},
+    AttributeKind.ANYTHING: {},
 }
 
 LookUp = Callable[[str], Any]
 """Gives what a name stands for, by its path; None where there is no such thing."""
 
-_FLEETING = list(Source)
+_FLEETING = list(AttributeSource)
 """From what stays to what passes."""
 
 _SYNTAX = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?(.*)")
@@ -62,7 +62,7 @@ class Filter:
         self._program = _compiled(expression, found)
         self._reads = _fetched(found.reads)
         self._try_out()
-        sources = [Source.METHOD, *[NAMES[path].source for path in self.names]]
+        sources = [AttributeSource.METHOD, *[NAMES[path].source for path in self.names]]
         self.condition = Condition(
             source=max(sources, key=_FLEETING.index),
             stage=max([NAMES["method"].stage, *[NAMES[path].stage for path in self.names]]),
@@ -107,7 +107,7 @@ class Filter:
             if "neither" in str(failure):
                 raise TextError(str(failure), self.expression, 0) from None
 
-    def _holds_of_seen(self, seen: Seen) -> bool:
+    def _holds_of_seen(self, seen: CommandContext) -> bool:
         return self.holds(lambda path: NAMES[path].value(seen))
 
 
@@ -121,7 +121,7 @@ Keys = dict[tuple[str, ...], bool]
 """The keys with which a table is read, and whether only in `has`; none: the whole."""
 
 
-def _fetched(found: list[Read]) -> dict[str, Keys]:
+def _fetched(found: list[AttributeRead]) -> dict[str, Keys]:
     """What to fetch for an expression: for each name, the keys."""
     fetched: dict[str, Keys] = {}
     for read in found:
@@ -135,7 +135,7 @@ def _value(path: str, value: Any, keys: Keys) -> tuple[Any, bool]:
 
     What `has` asks for is left out instead, where it is lacking.
     """
-    if NAMES[path].kind is Kind.TIME and value is not None:
+    if NAMES[path].kind is AttributeKind.TIME and value is not None:
         try:
             return datetime.datetime.fromtimestamp(value, datetime.UTC), False
         except (ValueError, OverflowError, OSError):  # as captures of a broken clock have it
@@ -174,7 +174,7 @@ def _put_null(table: dict[str, Any], keys: tuple[str, ...]) -> None:
     table.setdefault(keys[-1], None)
 
 
-def _compiled(expression: str, found: Examined) -> Any:
+def _compiled(expression: str, found: ExaminedExpression) -> Any:
     import cel  # here, since it takes a tenth of a second, and most configs have no expressions
 
     try:

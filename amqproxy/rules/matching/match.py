@@ -13,12 +13,12 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BY_NAME, BasicPublish
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
-from amqproxy.rules.context import Seen
-from amqproxy.rules.matching.attributes import NAMES, Source
+from amqproxy.rules.context import CommandContext
+from amqproxy.rules.matching.attributes import NAMES, AttributeSource
 from amqproxy.rules.matching.clock_time import ClockTime
 from amqproxy.rules.matching.condition import Condition
 from amqproxy.rules.matching.diagnostics import like
-from amqproxy.rules.matching.operations import Name, Unknown, exchanges_of, queues_of, routing_keys_of
+from amqproxy.rules.matching.operations import Name, UnknownName, exchanges_of, queues_of, routing_keys_of
 from amqproxy.rules.matching.patterns import Patterns, Predicate, predicate, takes_all
 from amqproxy.rules.units import octets
 from amqproxy.rules.verdict import Stage
@@ -30,7 +30,7 @@ Wanted = bool | int | float | str | tuple[str, ...]
 """What is wanted of an entry: true, that it is there; false, that it is not; a number; or a pattern of its text."""
 
 
-class Places(StrEnum):
+class MatchedPlaces(StrEnum):
     """Which of the exchanges, queues and routing keys that a command names have to match."""
 
     ANY = "any"
@@ -61,7 +61,7 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     What a command does not have matches no pattern, not even a negated one. `address` takes addresses and networks;
     `client` names client properties, `properties` and `headers` what a message has, `json` JSON pointers into its body;
-    `sample` is a percentage. Of an exchange, a queue or a routing key, a command may name several: `Places` says which
+    `sample` is a percentage. A command may name several exchanges, queues or routing keys: `MatchedPlaces` is which
     of them have to match.
     """
 
@@ -96,9 +96,9 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     @property
     def methods(self) -> frozenset[str]:
         """The methods that it can hold of, and the heartbeat."""
-        return self.methods_in(Places.ANY)
+        return self.methods_in(MatchedPlaces.ANY)
 
-    def methods_in(self, places: Places) -> frozenset[str]:
+    def methods_in(self, places: MatchedPlaces) -> frozenset[str]:
         """The same, where names have to match in these places."""
         every: Iterable[str] = (*BY_NAME, HEARTBEAT)
         if self.method is not None:
@@ -106,7 +106,7 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             every = [name for name in every if holds(name)]
             if not every:
                 raise ValueError(f".method: {_no_such_method(self.method)}")
-        further = {} if places is Places.OWN else _FURTHER
+        further = {} if places is MatchedPlaces.OWN else _FURTHER
         for key, fields in _FIELDS.items():
             if getattr(self, key):
                 others = further.get(key, ())
@@ -115,51 +115,53 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             every = [name for name in every if name in BY_NAME and BY_NAME[name].carries_content]
         return frozenset(every)
 
-    def conditions(self, places: Places = Places.ANY) -> tuple[Condition, ...]:
+    def conditions(self, places: MatchedPlaces = MatchedPlaces.ANY) -> tuple[Condition, ...]:
         """What must hold, but for `method`, cheapest first; `ValueError` with the key and what is wrong with it."""
         return (*self._of_text(places), *self._of_entries(places), *self._of_others())
 
-    def _of_text(self, places: Places) -> Iterable[Condition]:
+    def _of_text(self, places: MatchedPlaces) -> Iterable[Condition]:
         for key, path in _TEXTS.items():
             patterns = getattr(self, key)
             if patterns is None:
                 continue
             holds = _placed(key, predicate, patterns)
-            if key in _NAMED and places is not Places.OWN:
+            if key in _NAMED and places is not MatchedPlaces.OWN:
                 yield from self._of_names(key, holds, patterns, places)
             else:
                 yield _about(path, _of_text(holds))
         if self.address is not None:
             yield _about("client.address", _of_text(_placed("address", networks, self.address)))
 
-    def _of_names(self, key: str, holds: Predicate, patterns: Patterns, places: Places) -> Iterable[Condition]:
+    def _of_names(self, key: str, holds: Predicate, patterns: Patterns, places: MatchedPlaces) -> Iterable[Condition]:
         """That the names match which a command has in all its places. Those in the header of a publish come later."""
         names = _NAMED[key]
-        counts_unknown = takes_all(patterns) if places is Places.ALL else self.exchange is not None or key == "queue"
+        counts_unknown = (
+            takes_all(patterns) if places is MatchedPlaces.ALL else self.exchange is not None or key == "queue"
+        )
 
         def is_so(name: Name) -> bool:
-            return counts_unknown if isinstance(name, Unknown) else holds(name)
+            return counts_unknown if isinstance(name, UnknownName) else holds(name)
 
-        def do_hold(seen: Seen) -> bool:
+        def do_hold(seen: CommandContext) -> bool:
             found = names(seen.command)
-            if places is Places.ALL:
+            if places is MatchedPlaces.ALL:
                 return bool(found) and all(map(is_so, found))
             return any(map(is_so, found))
 
         reads = frozenset({key})
         if key == "exchange" or "basic.publish" not in self.methods:
-            yield Condition(Source.METHOD, Stage.METHOD, reads, do_hold)
+            yield Condition(AttributeSource.METHOD, Stage.METHOD, reads, do_hold)
             return
 
-        def may_hold(seen: Seen) -> bool:
+        def may_hold(seen: CommandContext) -> bool:
             if seen.command.index != BasicPublish.index:
                 return do_hold(seen)
-            return bool(names(seen.command)) if places is Places.ANY else do_hold(seen)
+            return bool(names(seen.command)) if places is MatchedPlaces.ANY else do_hold(seen)
 
-        yield Condition(Source.METHOD, Stage.METHOD, reads, may_hold)
-        yield Condition(Source.CONTENT, Stage.HEADER, reads, do_hold)
+        yield Condition(AttributeSource.METHOD, Stage.METHOD, reads, may_hold)
+        yield Condition(AttributeSource.CONTENT, Stage.HEADER, reads, do_hold)
 
-    def _of_entries(self, places: Places) -> Iterable[Condition]:
+    def _of_entries(self, places: MatchedPlaces) -> Iterable[Condition]:
         for name in self.properties:
             if name == "headers" or name not in Properties.__struct_fields__:
                 raise ValueError(f".properties: no message has a property `{name}`{like(name, _PROPERTIES)}")
@@ -185,7 +187,7 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             yield _about("time", self.time.holds)
         if self.sample is not None:
             share = self.sample / 100
-            yield Condition(Source.MOMENT, Stage.METHOD, frozenset(), lambda seen: seen.random() < share)
+            yield Condition(AttributeSource.MOMENT, Stage.METHOD, frozenset(), lambda seen: seen.random() < share)
 
 
 _TEXTS = {
@@ -253,7 +255,7 @@ def _about(path: str, check: Callable[[Any], bool]) -> Condition:
     name = NAMES[path]
     value = name.value
 
-    def holds(seen: Seen) -> bool:
+    def holds(seen: CommandContext) -> bool:
         return check(value(seen))
 
     return Condition(name.source, name.stage, frozenset({path}), holds)
@@ -295,16 +297,16 @@ def _at(check: Callable[[Any], bool], place: str, look_up: Callable[[Any, str], 
     return lambda value: value is not None and check(look_up(value, place))
 
 
-def _of_twins(check: Callable[[Any], bool], path: str, places: Places) -> Callable[[Any], bool]:
+def _of_twins(check: Callable[[Any], bool], path: str, places: MatchedPlaces) -> Callable[[Any], bool]:
     """Does a check hold of an entry of a table, which may have several of one name? RabbitMQ goes by the first."""
 
     def holds(table: Any) -> bool:
         if table is None:
             return False
         found = every_at_path(table, path) or [None]
-        if places is Places.OWN:
+        if places is MatchedPlaces.OWN:
             return check(found[0])
-        return all(map(check, found)) if places is Places.ALL else any(map(check, found))
+        return all(map(check, found)) if places is MatchedPlaces.ALL else any(map(check, found))
 
     return holds
 

@@ -39,14 +39,14 @@ DIRECT_REPLY_TO = "amq.rabbitmq.reply-to"
 """No queue, though it is consumed from like one, and replied to by names that begin like it."""
 
 
-class Unknown(Enum):
+class UnknownName(Enum):
     """A name that cannot be told in advance: the routing key of messages that are yet to come."""
 
     KEY = "whichever a message has"
 
 
-UNKNOWN = Unknown.KEY
-Name = str | Unknown
+UNKNOWN = UnknownName.KEY
+Name = str | UnknownName
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):

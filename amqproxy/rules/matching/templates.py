@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 
-from amqproxy.rules.context import Seen
-from amqproxy.rules.matching.attributes import NAMES, Kind, Name, Source, plain
+from amqproxy.rules.context import CommandContext
+from amqproxy.rules.matching.attributes import NAMES, Attribute, AttributeKind, AttributeSource, plain
 from amqproxy.rules.verdict import Stage
 
 _PIECES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
-_OPEN_ENDED = {Kind.TABLE, Kind.ANYTHING}
+_OPEN_ENDED = {AttributeKind.TABLE, AttributeKind.ANYTHING}
 
 
-class Place:
+class TemplateField:
     """Where a value comes from: one of the known names, and perhaps a way into what it holds."""
 
     __slots__ = ("name", "path")
@@ -28,15 +28,15 @@ class Place:
         name = NAMES.get(known)
         if name is None or (known != text and name.kind not in _OPEN_ENDED):
             raise ValueError(f"`{{{text}}}` is none of the names that there are: see `names`")
-        self.name: Name = name
+        self.name: Attribute = name
         self.path = text[len(known) + 1 :]
 
-    def value(self, seen: Seen) -> Any:
+    def value(self, seen: CommandContext) -> Any:
         """None where the command has no such thing."""
         found = self.name.value(seen)
         return found if not self.path else _inside(found, self.path)
 
-    def text(self, seen: Seen) -> str:
+    def text(self, seen: CommandContext) -> str:
         return as_text(self.value(seen))
 
 
@@ -65,7 +65,7 @@ class Template:
 
     def __init__(self, text: str, given: Mapping[str, str] | None = None) -> None:
         self.text = text
-        pieces: list[str | Place] = []
+        pieces: list[str | TemplateField] = []
         position = 0
         for found in _PIECES.finditer(text):
             pieces.append(text[position : found.start()])
@@ -78,13 +78,13 @@ class Template:
             elif given is not None and inner in given:
                 pieces.append(given[inner])
             else:
-                pieces.append(Place(inner))
+                pieces.append(TemplateField(inner))
         pieces.append(text[position:])
         self.pieces = tuple(_joined(pieces))
 
     @property
-    def places(self) -> list[Place]:
-        return [piece for piece in self.pieces if isinstance(piece, Place)]
+    def places(self) -> list[TemplateField]:
+        return [piece for piece in self.pieces if isinstance(piece, TemplateField)]
 
     @property
     def literal(self) -> str:
@@ -99,27 +99,27 @@ class Template:
     @property
     def is_constant(self) -> bool:
         """Is it the same for all commands whose methods say the same?"""
-        return all(place.name.source in (Source.CLIENT, Source.METHOD) for place in self.places)
+        return all(place.name.source in (AttributeSource.CLIENT, AttributeSource.METHOD) for place in self.places)
 
     @property
     def is_of_client(self) -> bool:
         """Is it the same for all commands of a session?"""
-        return all(place.name.source is Source.CLIENT for place in self.places)
+        return all(place.name.source is AttributeSource.CLIENT for place in self.places)
 
-    def fill(self, seen: Seen) -> str:
+    def fill(self, seen: CommandContext) -> str:
         """The text, with nothing in place of what the command does not have."""
         return "".join([piece if isinstance(piece, str) else piece.text(seen) for piece in self.pieces])
 
-    def value(self, seen: Seen) -> Any:
+    def value(self, seen: CommandContext) -> Any:
         """The text; but of a template that is one place and no more, the very value, None if there is none."""
-        if len(self.pieces) == 1 and isinstance(self.pieces[0], Place):
+        if len(self.pieces) == 1 and isinstance(self.pieces[0], TemplateField):
             return self.pieces[0].value(seen)
         return self.fill(seen)
 
 
-def _joined(pieces: list[str | Place]) -> list[str | Place]:
+def _joined(pieces: list[str | TemplateField]) -> list[str | TemplateField]:
     """The pieces, with texts that follow one another made one, and none that is empty."""
-    joined: list[str | Place] = []
+    joined: list[str | TemplateField] = []
     for piece in pieces:
         if isinstance(piece, str) and joined and isinstance(joined[-1], str):
             joined[-1] += piece

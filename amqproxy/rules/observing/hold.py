@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from amqproxy.amqp091.methods import BY_NAME
 from amqproxy.amqp091.transitions import HANDSHAKE
 from amqproxy.rules import verdict
-from amqproxy.rules.context import Seen
-from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.context import CommandContext
+from amqproxy.rules.rule import Rule, RuleState
 from amqproxy.rules.units import duration
 from amqproxy.rules.verdict import Stage, Verdict
 
@@ -45,8 +45,8 @@ class Hold(Rule, frozen=True, tag="hold"):
     def needs(self) -> Stage:
         return Stage.BODY
 
-    def decide(self, seen: Seen, memory: Memory) -> Verdict:
-        hold = verdict.Hold(self.name, self.timeout, passes_at_timeout=self.on_timeout == "pass")
+    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
+        hold = verdict.HoldAction(self.name, self.timeout, passes_at_timeout=self.on_timeout == "pass")
         return Verdict(command=seen.command, hold=hold)
 
 

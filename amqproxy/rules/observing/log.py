@@ -7,9 +7,9 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from amqproxy.rules.context import Seen
+from amqproxy.rules.context import CommandContext
 from amqproxy.rules.matching.templates import Template
-from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.rule import Rule, RuleState
 from amqproxy.rules.verdict import Stage, Verdict
 
 MAX_TEXT = 4096
@@ -40,7 +40,7 @@ class Log(Rule, frozen=True, tag="log"):
     def _template(self) -> Template:
         return Template(self.text, {"rule": self.name})
 
-    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
         text = self._template.fill(seen if seen.shown is None else replace(seen, command=seen.shown))
         if len(text) > MAX_TEXT:
             text = text[: MAX_TEXT - 1] + "…"

@@ -10,12 +10,12 @@ import msgspec.structs
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.wire import Table
-from amqproxy.rules.context import Seen
+from amqproxy.rules.context import CommandContext
 from amqproxy.rules.rewriting.edit import Edit
 from amqproxy.rules.rewriting.renaming import Renaming
-from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.rule import Rule, RuleState
 from amqproxy.rules.short_strings import check_short_string
-from amqproxy.rules.verdict import Mirrored, Stage, Verdict
+from amqproxy.rules.verdict import MirroredCopy, Stage, Verdict
 
 _COPIES = frozenset({"CC", "BCC"})
 
@@ -57,7 +57,7 @@ class Mirror(Rule, frozen=True, tag="mirror"):
     def needs(self) -> Stage:
         return Stage.BODY
 
-    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
         command = seen.command
         if self.percent < 100 and seen.random() * 100 >= self.percent:
             return Verdict(command=command)
@@ -79,10 +79,10 @@ class Mirror(Rule, frozen=True, tag="mirror"):
             reply_to=command.properties.reply_to if self.keeps_reply_to else None,
         )
         copy = Command(command.channel, copied, properties, command.body)
-        return Verdict(command=command, mirrored=(Mirrored(copy, self.upstream),))
+        return Verdict(command=command, mirrored=(MirroredCopy(copy, self.upstream),))
 
 
-def _new(renaming: str | Renaming | None, name: str, seen: Seen) -> str:
+def _new(renaming: str | Renaming | None, name: str, seen: CommandContext) -> str:
     if renaming is None:
         return name
     return renaming if isinstance(renaming, str) else renaming.new(name, seen)

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import msgspec
 
-from amqproxy.rules.context import Seen
-from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.context import CommandContext
+from amqproxy.rules.rule import Rule, RuleState
 from amqproxy.rules.verdict import Verdict
 
 TagName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,63}$")]
@@ -25,5 +25,5 @@ class Tag(Rule, frozen=True, tag="tag"):
     def is_constant(self) -> bool:
         return True
 
-    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
         return Verdict(command=seen.command, tags=self.tags)

@@ -12,7 +12,7 @@ import jsonpointer
 import msgspec
 import msgspec.structs
 
-from amqproxy.rules.context import Seen
+from amqproxy.rules.context import CommandContext
 from amqproxy.rules.matching.patterns import regular_expression
 from amqproxy.rules.matching.templates import Template
 from amqproxy.rules.resources import Resources
@@ -30,7 +30,7 @@ _WANTED = {"add": "value", "replace": "value", "test": "value", "move": "from", 
 """What an operation must have besides a path; the library asks for it only when it patches."""
 
 
-class Unfit(ValueError):
+class UnsuitableBody(ValueError):
     """The body is not what a change needs."""
 
 
@@ -50,7 +50,7 @@ class Replacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             self.__dict__["substitution"] = Substitution(expression, self.by)
 
     def applied(self, body: bytes) -> bytes:
-        """The body after it. `Unfit` where it is to be searched and is no text, or that is too much work."""
+        """The body after it. `UnsuitableBody` where it is to be searched and is no text, or that is too much work."""
         if self.text:
             return body.replace(
                 self.text.encode("utf-8", "surrogateescape"), self.by.encode("utf-8", "surrogateescape")
@@ -60,9 +60,9 @@ class Replacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             body.decode()
             return substitution.applied(body)
         except UnicodeDecodeError:
-            raise Unfit("the body is not UTF-8") from None
+            raise UnsuitableBody("the body is not UTF-8") from None
         except TooMuchWork as error:
-            raise Unfit(str(error)) from None
+            raise UnsuitableBody(str(error)) from None
 
 
 class BodyEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dict=True):
@@ -101,7 +101,7 @@ class BodyEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         edit.__dict__.update(function=function, file=file)
         return edit
 
-    def applied(self, body: bytes, seen: Seen, context: Context) -> bytes:
+    def applied(self, body: bytes, seen: CommandContext, context: Context) -> bytes:
         """The body after it. Whatever is raised refuses the message."""
         try:
             new = body if self._template is None else self._template.fill(seen).encode("utf-8", "surrogateescape")
@@ -109,7 +109,7 @@ class BodyEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
                 seen.check_size(len(new))
             new = self._patched(new)
             return self._called(self._replaced(new), context)
-        except Unfit:
+        except UnsuitableBody:
             if self.otherwise == "fail":
                 raise
             return body
@@ -120,13 +120,13 @@ class BodyEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         try:
             document = _decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise Unfit(f"the body is no JSON: {error}") from None
+            raise UnsuitableBody(f"the body is no JSON: {error}") from None
         try:
             return _encode(self._patch.apply(document, in_place=True))
         except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException) as error:
-            raise Unfit(f"the patch does not fit the body: {error}") from None
+            raise UnsuitableBody(f"the patch does not fit the body: {error}") from None
         except RecursionError:  # newer Pythons decode deeper than they copy
-            raise Unfit("the body is no JSON that can be patched: it is nested too deeply") from None
+            raise UnsuitableBody("the body is no JSON that can be patched: it is nested too deeply") from None
 
     def _replaced(self, body: bytes) -> bytes:
         for replacement in self.replace:
@@ -143,7 +143,7 @@ class BodyEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         if isinstance(new, str):
             return new.encode("utf-8", "surrogateescape")
         if not isinstance(new, (bytes, bytearray, memoryview)):
-            raise script_loader.CodeError(f"{self.call} returned a {type(new).__name__}, and not octets or text")
+            raise script_loader.ScriptError(f"{self.call} returned a {type(new).__name__}, and not octets or text")
         return bytes(new)
 
     @cached_property

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from amqproxy.amqp091.methods import BY_NAME, Method, spec_name
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Field, Table
-from amqproxy.rules.context import Seen
+from amqproxy.rules.context import CommandContext
 from amqproxy.rules.matching.patterns import Predicate, predicate
 from amqproxy.rules.matching.templates import Template, as_text
 from amqproxy.rules.short_strings import check_short_string
@@ -74,7 +74,7 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     # --- what it is applied to
 
-    def of_table(self, table: Table, seen: Seen) -> Table:
+    def of_table(self, table: Table, seen: CommandContext) -> Table:
         """The table after it; the very same, if nothing changed. All other entries keep their types and places."""
         fields = self._kept(table.fields)
         fields = [self._bounded_field(field) for field in fields]
@@ -86,7 +86,7 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             fields = _put(fields, self._made(name, self.set[name], seen))
         return table if tuple(fields) == table.fields else Table(fields)
 
-    def of_properties(self, properties: Properties, seen: Seen) -> Properties:
+    def of_properties(self, properties: Properties, seen: CommandContext) -> Properties:
         """The properties after it. `ValueError` when a value is no number where one has to be."""
         old = properties.present()
         kept = {field.name: field.value for field in self._kept(Field(name, "", value) for name, value in old.items())}
@@ -100,7 +100,7 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             self._put_property(new, name, value, seen)
         return properties if new == old else Properties(**new)
 
-    def of_fields(self, method: Method, seen: Seen) -> Method:
+    def of_fields(self, method: Method, seen: CommandContext) -> Method:
         """The method after it; of fields that it does not have, nothing."""
         changes: dict[str, Any] = {}
         for name, field in method.spoken:
@@ -156,7 +156,7 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             return str(self._bounded(name, int(value)))
         return self._bounded(name, value)
 
-    def _made(self, name: str, value: Any, seen: Seen) -> list[Field]:
+    def _made(self, name: str, value: Any, seen: CommandContext) -> list[Field]:
         """The entry that `value` makes, or none."""
         template = self._templates.get(name) if isinstance(value, str) else None
         if template is None:
@@ -164,11 +164,11 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         made = template.value(seen)
         return [] if made is None else list(Table({name: made}).fields)
 
-    def _value(self, name: str, value: Any, seen: Seen) -> Any:
+    def _value(self, name: str, value: Any, seen: CommandContext) -> Any:
         template = self._templates.get(name) if isinstance(value, str) else None
         return value if template is None else template.value(seen)
 
-    def _put_property(self, properties: dict[str, Any], name: str, value: Any, seen: Seen) -> None:
+    def _put_property(self, properties: dict[str, Any], name: str, value: Any, seen: CommandContext) -> None:
         made = self._value(name, value, seen)
         if made is not None:
             properties[name] = _as_property(name, made)

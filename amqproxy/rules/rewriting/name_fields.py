@@ -15,7 +15,7 @@ from amqproxy.amqp091.wire import Array, Field, Item, Table
 from amqproxy.rules.short_strings import cut
 
 
-class Noun(StrEnum):
+class NameKind(StrEnum):
     """What a name is the name of."""
 
     EXCHANGE = "exchange"
@@ -26,23 +26,23 @@ class Noun(StrEnum):
     USER = "user"
 
 
-Rename = Callable[[Noun, str], str]
+Rename = Callable[[NameKind, str], str]
 """Another name for a noun's, or the same."""
 
-FIELDS: dict[str, tuple[tuple[str, Noun], ...]] = {
+FIELDS: dict[str, tuple[tuple[str, NameKind], ...]] = {
     name: places
     for name, method in BY_NAME.items()
     if (
         places := tuple(
             (field, noun)
             for field, noun in (
-                ("exchange", Noun.EXCHANGE),
-                ("source", Noun.EXCHANGE),
-                ("destination", Noun.EXCHANGE),
-                ("queue", Noun.QUEUE),
-                ("routing_key", Noun.ROUTING_KEY),
-                ("consumer_tag", Noun.CONSUMER_TAG),
-                ("virtual_host", Noun.VHOST),
+                ("exchange", NameKind.EXCHANGE),
+                ("source", NameKind.EXCHANGE),
+                ("destination", NameKind.EXCHANGE),
+                ("queue", NameKind.QUEUE),
+                ("routing_key", NameKind.ROUTING_KEY),
+                ("consumer_tag", NameKind.CONSUMER_TAG),
+                ("virtual_host", NameKind.VHOST),
             )
             if field in method.__struct_fields__
         )
@@ -60,13 +60,13 @@ _COPIES = ("CC", "BCC")
 _DEATH_NAMES = {
     f"x-{which}-death-{name}": noun
     for which in ("first", "last")
-    for name, noun in (("exchange", Noun.EXCHANGE), ("queue", Noun.QUEUE))
+    for name, noun in (("exchange", NameKind.EXCHANGE), ("queue", NameKind.QUEUE))
 }
 
 
-def _key_noun(exchange: str) -> Noun:
+def _key_noun(exchange: str) -> NameKind:
     """What a routing key is the name of: with the default exchange, of a queue (section 3.1.3.1)."""
-    return Noun.ROUTING_KEY if exchange else Noun.QUEUE
+    return NameKind.ROUTING_KEY if exchange else NameKind.QUEUE
 
 
 def renamed(method: Method, rename: Rename, *, is_back: bool = False, in_arguments: bool = True) -> Method:
@@ -77,7 +77,7 @@ def renamed(method: Method, rename: Rename, *, is_back: bool = False, in_argumen
     changes: dict[str, Any] = {}
     for field, noun in FIELDS.get(method.name, ()):
         name = getattr(method, field)
-        if noun is Noun.ROUTING_KEY and method.name in MESSAGES:
+        if noun is NameKind.ROUTING_KEY and method.name in MESSAGES:
             exchange: str = method.exchange  # type: ignore[attr-defined]
             noun = _key_noun(changes.get("exchange", exchange) if is_back else exchange)
         new = rename(noun, name)
@@ -95,7 +95,7 @@ def _renamed_arguments(arguments: Table, exchange_argument: str, rename: Rename)
     exchange = arguments.get(exchange_argument)
     if not isinstance(exchange, str):
         return arguments
-    names = {exchange_argument: rename(Noun.EXCHANGE, exchange)}
+    names = {exchange_argument: rename(NameKind.EXCHANGE, exchange)}
     key = arguments.get(_DEAD_LETTER_KEY)
     if isinstance(key, str):
         names[_DEAD_LETTER_KEY] = rename(_key_noun(exchange), key)
@@ -131,7 +131,7 @@ def renamed_properties(
     """
     changes: dict[str, Any] = {}
     if reply_to and properties.reply_to:
-        new = rename(Noun.QUEUE, properties.reply_to)
+        new = rename(NameKind.QUEUE, properties.reply_to)
         if new != properties.reply_to:
             changes["reply_to"] = new
     headers = properties.headers
@@ -157,7 +157,7 @@ def _with(field: Field, value: Any) -> Field:
     return field if value == field.value else field._replace(value=value)
 
 
-def _renamed_texts(texts: Array, noun: Noun, rename: Rename) -> Array:
+def _renamed_texts(texts: Array, noun: NameKind, rename: Rename) -> Array:
     return Array(
         Item(item.type, rename(noun, item.value)) if isinstance(item.value, str) else item for item in texts.items
     )
@@ -172,7 +172,7 @@ def _renamed_death(item: Item, rename: Rename) -> Item:
     fields = []
     for field in death.fields:
         if field.name in ("exchange", "queue") and isinstance(field.value, str):
-            field = _with(field, rename(Noun(field.name), field.value))
+            field = _with(field, rename(NameKind(field.name), field.value))
         elif field.name == "routing-keys" and isinstance(field.value, Array) and isinstance(exchange, str):
             field = _with(field, _renamed_texts(field.value, _key_noun(exchange), rename))
         fields.append(field)
@@ -184,10 +184,10 @@ def _renamed_death(item: Item, rename: Rename) -> Item:
 _QUOTED = re.compile(r"\b(exchange|queue(?: name)?|vhost|user|consumer tag|topic|binding) '([^']*)'")
 _UNQUOTED_VHOST = re.compile(r"\bvhost ([^'\s]\S*) not found")
 _NOUNS = {
-    "queue name": Noun.QUEUE,
-    "consumer tag": Noun.CONSUMER_TAG,
-    "topic": Noun.ROUTING_KEY,
-    "binding": Noun.ROUTING_KEY,
+    "queue name": NameKind.QUEUE,
+    "consumer tag": NameKind.CONSUMER_TAG,
+    "topic": NameKind.ROUTING_KEY,
+    "binding": NameKind.ROUTING_KEY,
 }
 
 
@@ -195,8 +195,8 @@ def renamed_text(text: str, rename: Rename) -> str:
     """A reply text of RabbitMQ's with other names in it, cut to what a reply text can hold."""
 
     def quoted(found: re.Match[str]) -> str:
-        noun = _NOUNS.get(found[1]) or Noun(found[1])
+        noun = _NOUNS.get(found[1]) or NameKind(found[1])
         return f"{found[1]} '{rename(noun, found[2])}'"
 
     new = _QUOTED.sub(quoted, text)
-    return cut(_UNQUOTED_VHOST.sub(lambda found: f"vhost {rename(Noun.VHOST, found[1])} not found", new))
+    return cut(_UNQUOTED_VHOST.sub(lambda found: f"vhost {rename(NameKind.VHOST, found[1])} not found", new))

@@ -9,7 +9,7 @@ import msgspec
 import msgspec.structs
 
 from amqproxy.amqp091.methods import BY_NAME
-from amqproxy.rules.context import Seen
+from amqproxy.rules.context import CommandContext
 from amqproxy.rules.matching.patterns import Predicate, predicate, regular_expression, sound
 from amqproxy.rules.rewriting.edit import PROPERTIES
 from amqproxy.rules.rewriting.masking import (
@@ -21,7 +21,7 @@ from amqproxy.rules.rewriting.masking import (
     pointer,
 )
 from amqproxy.rules.rewriting.name_fields import MESSAGES
-from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.rule import Rule, RuleState
 from amqproxy.rules.verdict import Stage, Verdict
 
 FIELDS = frozenset(
@@ -124,7 +124,7 @@ class Redact(Rule, frozen=True, tag="redact"):
     def _expressions(self) -> tuple[Any, ...]:
         return tuple(regular_expression(text) for text in self.text)
 
-    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
         shown = seen.command if seen.shown is None else seen.shown
         method = shown.method
         changes: dict[str, Any] = {field: self.mask for field in self.fields if getattr(method, field, "")}

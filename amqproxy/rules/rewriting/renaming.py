@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from amqproxy.amqp091.wire import MAX_SHORT_STRING
-from amqproxy.rules.context import Seen
+from amqproxy.rules.context import CommandContext
 from amqproxy.rules.matching.patterns import Patterns, Predicate, exact, predicate, sound, whole_expression
 from amqproxy.rules.matching.templates import Template
 from amqproxy.rules.short_strings import check_short_string, check_short_template, fits
@@ -114,7 +114,7 @@ class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """Do clients each get names of their own, which the others cannot say?"""
         return self.source is None and any(template.places for template in (self._prefix, self._suffix))
 
-    def new(self, name: str, seen: Seen) -> str:
+    def new(self, name: str, seen: CommandContext) -> str:
         """The name's new one, or itself. `ValueError` when that would be too long."""
         if self.names:
             return self.names.get(name, name)
@@ -127,7 +127,7 @@ class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             raise ValueError(f"a name has at most {MAX_SHORT_STRING} bytes, and `{name}` would have more")
         return new
 
-    def old(self, new: str, seen: Seen, literal: str | None = None) -> str:
+    def old(self, new: str, seen: CommandContext, literal: str | None = None) -> str:
         """The name that has become `new`, as far as it can be told; else itself.
 
         `literal` is the only name that can be meant, where a rule's match says so.
@@ -145,7 +145,7 @@ class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         old = self.strip_prefix + new[len(prefix) : len(new) - len(suffix)] + self.strip_suffix
         return old if fits(old) and self.new(old, seen) == new else new
 
-    def _replaced(self, name: str, seen: Seen) -> str:
+    def _replaced(self, name: str, seen: CommandContext) -> str:
         assert self._to is not None
         if self._expression is None:
             return self._to.fill(seen)
@@ -156,7 +156,7 @@ class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             [match.expand(piece) if isinstance(piece, str) else piece.text(seen) for piece in self._to.pieces]
         )
 
-    def _refitted(self, name: str, seen: Seen) -> str:
+    def _refitted(self, name: str, seen: CommandContext) -> str:
         if len(name) < len(self.strip_prefix) + len(self.strip_suffix):
             return name
         if not (name.startswith(self.strip_prefix) and name.endswith(self.strip_suffix)):

@@ -24,19 +24,19 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER, Peer
 from amqproxy.amqp091.wire import Table
-from amqproxy.rules.context import Seen
-from amqproxy.rules.matching.match import Places
+from amqproxy.rules.context import CommandContext
+from amqproxy.rules.matching.match import MatchedPlaces
 from amqproxy.rules.matching.operations import ALTERNATE_EXCHANGE, UNKNOWN, dead_letters, texts
 from amqproxy.rules.matching.patterns import exact
 from amqproxy.rules.resources import Resources
 from amqproxy.rules.rewriting import login, name_fields, trace_context
 from amqproxy.rules.rewriting.body_edit import BodyEdit
 from amqproxy.rules.rewriting.edit import Edit, check_fields, check_properties
-from amqproxy.rules.rewriting.name_fields import CLOSES, MESSAGES, Noun, Rename
+from amqproxy.rules.rewriting.name_fields import CLOSES, MESSAGES, NameKind, Rename
 from amqproxy.rules.rewriting.renaming import Renaming, UsedNames, put
 from amqproxy.rules.rewriting.secret import Secret
 from amqproxy.rules.rewriting.tuning import Tuning
-from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.rule import Rule, RuleState
 from amqproxy.rules.scripting.api import Context
 from amqproxy.rules.short_strings import cut
 from amqproxy.rules.verdict import Close, Stage, Verdict
@@ -49,7 +49,7 @@ and BCC, those that tell of dead-lettering, and the texts of closes."""
 RECALLED = frozenset({"basic.cancel", "basic.cancel-ok", "basic.credit"})
 """What a client says of a consumer that it has: by a tag that was changed when the consumer was made, and only if."""
 
-_NEVER_EMPTY = {Noun.QUEUE, Noun.CONSUMER_TAG, Noun.USER}
+_NEVER_EMPTY = {NameKind.QUEUE, NameKind.CONSUMER_TAG, NameKind.USER}
 """Nouns whose empty name is none: the broker is to give one, or the last one is meant."""
 
 
@@ -59,7 +59,7 @@ def _check_name(value: str | Renaming) -> None:
 
 
 _CHECKS: dict[str, Callable[[Any], None]] = {
-    **dict.fromkeys(Noun, _check_name),
+    **dict.fromkeys(NameKind, _check_name),
     "properties": check_properties,
     "fields": check_fields,
 }
@@ -110,9 +110,9 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
     # --- what it needs, and which methods it is about
 
     @property
-    def places(self) -> Places:
+    def places(self) -> MatchedPlaces:
         """`match` says which commands are edited; names elsewhere are found by `from`."""
-        return Places.OWN
+        return MatchedPlaces.OWN
 
     @property
     def methods(self) -> frozenset[str]:
@@ -123,10 +123,10 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
         found: set[str] = set()
         for name, method in BY_NAME.items():
             nouns = {noun for _, noun in name_fields.FIELDS.get(name, ())}
-            if name in MESSAGES and Noun.ROUTING_KEY in nouns:
-                nouns.add(Noun.QUEUE)  # by way of the default exchange
+            if name in MESSAGES and NameKind.ROUTING_KEY in nouns:
+                nouns.add(NameKind.QUEUE)  # by way of the default exchange
             if name == "queue.declare" or name == "exchange.declare":
-                nouns |= {Noun.EXCHANGE, Noun.QUEUE, Noun.ROUTING_KEY}  # in their arguments
+                nouns |= {NameKind.EXCHANGE, NameKind.QUEUE, NameKind.ROUTING_KEY}  # in their arguments
             if CLIENT in SENDERS[name] and name not in RECALLED and nouns & self._renamings.keys():
                 found.add(name)
             if self.arguments is not None and "arguments" in method.__struct_fields__:
@@ -137,7 +137,7 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
             found |= MESSAGES
         if self.trace_context:
             found.add("basic.publish")
-        if Noun.USER in self._renamings or self._has_password or self.client_properties is not None:
+        if NameKind.USER in self._renamings or self._has_password or self.client_properties is not None:
             found.add("connection.start-ok")
         if self._has_password:
             found.add("connection.update-secret")
@@ -174,24 +174,24 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
     @property
     def _is_in_properties(self) -> bool:
         """Do names change in the properties of what is published?"""
-        if Noun.QUEUE in self._renamings:
+        if NameKind.QUEUE in self._renamings:
             return "reply_to" in self.follows or "copies" in self.follows
-        return Noun.ROUTING_KEY in self._renamings and "copies" in self.follows
+        return NameKind.ROUTING_KEY in self._renamings and "copies" in self.follows
 
     @cached_property
-    def _renamings(self) -> dict[Noun, Renaming]:
+    def _renamings(self) -> dict[NameKind, Renaming]:
         found = {}
-        for noun in Noun:
+        for noun in NameKind:
             value = getattr(self, noun)
             if value is not None:
                 found[noun] = Renaming(to=value) if isinstance(value, str) else value
         return found
 
     @cached_property
-    def _literals(self) -> dict[Noun, str]:
+    def _literals(self) -> dict[NameKind, str]:
         """Of each noun, the one name that a command can have of which the match holds, if there is only one."""
         found = {}
-        for noun in Noun:
+        for noun in NameKind:
             patterns = getattr(self.match, noun)
             names = None if patterns is None else exact(patterns)
             if names is not None and len(names) == 1:
@@ -238,12 +238,12 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
             raise ValueError("the password has not been read")
         return password
 
-    def begin_session(self) -> dict[Noun, UsedNames]:
+    def begin_session(self) -> dict[NameKind, UsedNames]:
         return {noun: UsedNames() for noun in self._renamings}
 
     # --- there
 
-    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
         command = seen.command
         method: Method = command.method
         if isinstance(method, ConnectionTuneOk) and self.tune is not None:
@@ -268,14 +268,14 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
 
     def _escapes(self, method: Method) -> bool:
         """Would messages reach queues by routing keys that nobody has changed, where clients are to have their own?"""
-        queue = self._renamings.get(Noun.QUEUE)
+        queue = self._renamings.get(NameKind.QUEUE)
         if queue is None or not queue.separates:
             return False
         if isinstance(method, QueueDeclare) and not method.passive:
             return any(not exchange and key is UNKNOWN for exchange, key in dead_letters(method))
         return isinstance(method, ExchangeDeclare) and "" in texts(method.arguments, ALTERNATE_EXCHANGE)
 
-    def _changed_method(self, method: Method, seen: Seen, memory: Memory) -> Method:
+    def _changed_method(self, method: Method, seen: CommandContext, memory: RuleState) -> Method:
         if isinstance(method, ConnectionStartOk):
             return self._logged_in(method, seen, memory)
         if isinstance(method, ConnectionTune):
@@ -292,19 +292,21 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
             method = self.fields.of_fields(method, seen)
         return method
 
-    def _logged_in(self, start: ConnectionStartOk, seen: Seen, memory: Memory) -> ConnectionStartOk:
-        if Noun.USER in self._renamings or self._has_password:
-            rename, renaming = self._there(seen, memory), self._renamings.get(Noun.USER)
-            user = rename(Noun.USER, seen.client.user) if seen.client.user else None
+    def _logged_in(self, start: ConnectionStartOk, seen: CommandContext, memory: RuleState) -> ConnectionStartOk:
+        if NameKind.USER in self._renamings or self._has_password:
+            rename, renaming = self._there(seen, memory), self._renamings.get(NameKind.USER)
+            user = rename(NameKind.USER, seen.client.user) if seen.client.user else None
             if user is None and renaming is not None and renaming.source is None and renaming.to is not None:
                 user = renaming.new("", seen)
-            start = login.rewritten(start, lambda name: rename(Noun.USER, name), user, self._password)
+            start = login.rewritten(start, lambda name: rename(NameKind.USER, name), user, self._password)
         if self.client_properties is not None:
             properties = self.client_properties.of_table(start.client_properties, seen)
             start = msgspec.structs.replace(start, client_properties=properties)
         return start
 
-    def _changed_properties(self, old: Properties, method: Method, seen: Seen, memory: Memory) -> Properties:
+    def _changed_properties(
+        self, old: Properties, method: Method, seen: CommandContext, memory: RuleState
+    ) -> Properties:
         properties = old
         if seen.is_from_client and self._is_in_properties:
             properties = name_fields.renamed_properties(
@@ -326,10 +328,10 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
             properties = msgspec.structs.replace(properties, headers=headers)
         return properties
 
-    def _there(self, seen: Seen, memory: Memory) -> Rename:
+    def _there(self, seen: CommandContext, memory: RuleState) -> Rename:
         """The broker's name for the client's."""
 
-        def rename(noun: Noun, name: str) -> str:
+        def rename(noun: NameKind, name: str) -> str:
             used: UsedNames | None = memory.own.get(noun)
             if used is None or (not name and noun in _NEVER_EMPTY):
                 return name
@@ -341,7 +343,7 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
             can_be_told = renaming.old(new, seen, self._literals.get(noun)) == name
             if can_be_told:
                 used.forget(new)
-            if noun is Noun.CONSUMER_TAG or not can_be_told:
+            if noun is NameKind.CONSUMER_TAG or not can_be_told:
                 used.note(name, new)
             else:
                 put(used.plain, name, new)
@@ -353,7 +355,7 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
 
     def restores(self, sender: Peer) -> frozenset[str]:
         if sender is CLIENT:
-            return RECALLED if Noun.CONSUMER_TAG in self._renamings else frozenset()
+            return RECALLED if NameKind.CONSUMER_TAG in self._renamings else frozenset()
         return self._restored_methods if self.both_ways else frozenset()
 
     @cached_property
@@ -362,7 +364,7 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
         for name, places in name_fields.FIELDS.items():
             nouns = {noun for _, noun in places}
             if name in MESSAGES:
-                nouns.add(Noun.QUEUE)
+                nouns.add(NameKind.QUEUE)
             if SERVER in SENDERS[name] and nouns & self._renamings.keys():
                 found.add(name)
         if "texts" in self.follows and self._renamings.keys():
@@ -380,16 +382,16 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
     def _is_back_in_properties(self) -> bool:
         nouns = self._renamings.keys()
         return (
-            (Noun.QUEUE in nouns and "reply_to" in self.follows)
-            or (bool(nouns & {Noun.QUEUE, Noun.ROUTING_KEY}) and "copies" in self.follows)
-            or (bool(nouns & {Noun.EXCHANGE, Noun.QUEUE, Noun.ROUTING_KEY}) and "deaths" in self.follows)
+            (NameKind.QUEUE in nouns and "reply_to" in self.follows)
+            or (bool(nouns & {NameKind.QUEUE, NameKind.ROUTING_KEY}) and "copies" in self.follows)
+            or (bool(nouns & {NameKind.EXCHANGE, NameKind.QUEUE, NameKind.ROUTING_KEY}) and "deaths" in self.follows)
         )
 
-    def restore(self, seen: Seen, memory: Memory) -> Verdict:
+    def restore(self, seen: CommandContext, memory: RuleState) -> Verdict:
         command = seen.command
         method: Any = command.method
         if seen.is_from_client:
-            new_tag = memory.own[Noun.CONSUMER_TAG].new(method.consumer_tag)
+            new_tag = memory.own[NameKind.CONSUMER_TAG].new(method.consumer_tag)
             if new_tag is None or new_tag == method.consumer_tag:
                 return Verdict(command=command)
             return Verdict(command=command.altered(msgspec.structs.replace(method, consumer_tag=new_tag)))
@@ -413,15 +415,15 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
 
     def _may_bear_names(self, command: Command) -> bool:
         """Can the header name anything? Most do not, and need not be decoded to tell."""
-        if Noun.QUEUE in self._renamings or len(command.frames) < 2:
+        if NameKind.QUEUE in self._renamings or len(command.frames) < 2:
             return True
         octets = command.frames[1].payload
         return b"-death" in octets or b"CC" in octets
 
-    def _back(self, seen: Seen, memory: Memory) -> Rename:
+    def _back(self, seen: CommandContext, memory: RuleState) -> Rename:
         """The client's name for the broker's."""
 
-        def rename(noun: Noun, new: str) -> str:
+        def rename(noun: NameKind, new: str) -> str:
             used: UsedNames | None = memory.own.get(noun)
             if used is None:
                 return new

@@ -27,8 +27,8 @@ from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.amqp091.wire import Table
-from amqproxy.rules.context import ChannelFacts, Client, Seen
-from amqproxy.rules.drop import withheld
+from amqproxy.rules.context import ChannelInfo, Client, CommandContext
+from amqproxy.rules.drop import dropped
 from amqproxy.rules.short_strings import reply_text
 from amqproxy.rules.verdict import Answer, Close, Insertion, Verdict
 
@@ -63,7 +63,7 @@ class Context:
     def __init__(
         self,
         rule: str,
-        seen: Seen | None = None,
+        seen: CommandContext | None = None,
         shared: dict[Any, Any] | None = None,
         store: dict[Any, Any] | None = None,
     ) -> None:
@@ -72,7 +72,7 @@ class Context:
         self.shared = {} if shared is None else shared
         self.store = {} if store is None else store
 
-    def _of_command(self) -> Seen:
+    def _of_command(self) -> CommandContext:
         if self.seen is None:
             raise AttributeError("while a script is loaded there is no command, nor anything about one")
         return self.seen
@@ -92,7 +92,7 @@ class Context:
         return self._of_command().client
 
     @property
-    def channel(self) -> ChannelFacts:
+    def channel(self) -> ChannelInfo:
         return self._of_command().channel
 
     @property
@@ -140,7 +140,7 @@ def change(
 
 def drop(command: Command, answer: Answer = Answer.ACK) -> Verdict:
     """The command goes no further; of a message, its sender is told what `answer` says, and nothing of others."""
-    return withheld(command, answer)
+    return dropped(command, answer)
 
 
 def refuse(text: str = "", code: int = AccessRefused.code, scope: Scope | None = None) -> Verdict:

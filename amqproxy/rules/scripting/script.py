@@ -8,9 +8,9 @@ from typing import Any, Literal
 import msgspec.structs
 
 from amqproxy.amqp091.methods import BY_NAME
-from amqproxy.rules.context import Seen
+from amqproxy.rules.context import CommandContext
 from amqproxy.rules.resources import Resources
-from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.rule import Rule, RuleState
 from amqproxy.rules.scripting import script_loader
 from amqproxy.rules.scripting.api import Context
 from amqproxy.rules.sendable import Unsendable, check_types
@@ -69,7 +69,7 @@ class Script(Rule, frozen=True, tag="script"):
     def begin_session(self) -> dict[Any, Any]:
         return {}
 
-    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
         hooks = self.hooks
         if not hooks:
             raise ValueError(f"{self.file} has not been loaded")
@@ -84,11 +84,11 @@ class Script(Rule, frozen=True, tag="script"):
         line = hook.__code__.co_firstlineno
         if not isinstance(verdict, Verdict):
             kind = type(verdict).__name__
-            raise script_loader.CodeError(
+            raise script_loader.ScriptError(
                 f"{self.file}:{line}: `{hook.__name__}` returned a {kind}, not a Verdict or None"
             )
         try:
             check_types(verdict)
         except Unsendable as error:
-            raise script_loader.CodeError(f"{self.file}:{line}: `{hook.__name__}`: {error}") from None
+            raise script_loader.ScriptError(f"{self.file}:{line}: `{hook.__name__}`: {error}") from None
         return verdict

@@ -14,7 +14,7 @@ from amqproxy.amqp091.methods import BY_NAME
 from amqproxy.rules.resources import Resources
 
 
-class CodeError(ValueError):
+class ScriptError(ValueError):
     """A fault in Python of the config's; the text begins with the file and the line.
 
     `outline` says as much of it as cannot hold what a peer said.
@@ -36,22 +36,22 @@ _PARAMETERS = ("command", "context")
 
 
 def module(source: str, file: str) -> ModuleType:
-    """The module that `source` makes, once run; `CodeError` when it cannot be."""
+    """The module that `source` makes, once run; `ScriptError` when it cannot be."""
     made = ModuleType(file.rpartition("/")[2].removesuffix(".py"))
     made.__file__ = file
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)  # so that tracebacks show it
     try:
         exec(compile(source, file, "exec", dont_inherit=True), made.__dict__)
     except SyntaxError as error:
-        raise CodeError(f"{error.filename}:{error.lineno}: {error.msg}") from None
+        raise ScriptError(f"{error.filename}:{error.lineno}: {error.msg}") from None
     except BaseException as error:  # noqa: BLE001 - what it raises is its failure, SystemExit too
         raise fault(error, file) from None
     return made
 
 
-def fault(error: BaseException, file: str) -> CodeError:
+def fault(error: BaseException, file: str) -> ScriptError:
     """What `error` was, and the line of `file` that led to it."""
-    if isinstance(error, CodeError):
+    if isinstance(error, ScriptError):
         return error
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     place = f"{file}:{lines[-1]}" if lines else file
@@ -60,11 +60,11 @@ def fault(error: BaseException, file: str) -> CodeError:
         text = str(error)
     except BaseException:  # noqa: BLE001 - a class of the script's own
         text = ""
-    return CodeError(f"{outline}: {text}" if text else outline, outline)
+    return ScriptError(f"{outline}: {text}" if text else outline, outline)
 
 
 def called(hook: Callable[..., Any], file: str, *arguments: Any) -> Any:
-    """What a function of `file` returns. Whatever it raises, SystemExit and KeyboardInterrupt too, is a `CodeError`."""
+    """Return what a function of `file` returns; `ScriptError` if it raises, even SystemExit or KeyboardInterrupt."""
     try:
         return hook(*arguments)
     except BaseException as error:  # noqa: BLE001 - a script must not end more than its command
@@ -90,7 +90,7 @@ def function(name: str, resources: Resources) -> tuple[Callable[..., Any], str]:
 
 
 def hooks(source: str, file: str) -> dict[str, Callable[..., Any]]:
-    """The functions of a script, by name. `CodeError` when one is for nothing, or takes what it is not given."""
+    """The functions of a script, by name. `ScriptError` when one is for nothing, or takes what it is not given."""
     found: dict[str, Callable[..., Any]] = {}
     for name, value in vars(module(source, file)).items():
         if name.startswith("_") or not isinstance(value, FunctionType) or value.__code__.co_filename != file:
@@ -103,17 +103,17 @@ def hooks(source: str, file: str) -> dict[str, Callable[..., Any]]:
         elif parameters == _PARAMETERS:
             like = difflib.get_close_matches(name, [*HOOKS, ANY], n=1)
             hint = f": did you mean `{like[0]}`?" if like else ""
-            raise CodeError(f"{file}:{line}: `{name}` is named for no method{hint}")
+            raise ScriptError(f"{file}:{line}: `{name}` is named for no method{hint}")
     if not found.keys() - {LOAD}:
-        raise CodeError(f"{file}: it has no function for any method, such as `publish(command, context)`")
+        raise ScriptError(f"{file}: it has no function for any method, such as `publish(command, context)`")
     return found
 
 
 def _check_parameters(hook: Callable[..., Any], count: int, place: str) -> None:
     if inspect.iscoroutinefunction(hook) or inspect.isgeneratorfunction(hook):
-        raise CodeError(f"{place}: `{hook.__name__}` must be a plain function: a verdict waits for nothing")
+        raise ScriptError(f"{place}: `{hook.__name__}` must be a plain function: a verdict waits for nothing")
     try:
         inspect.signature(hook).bind(*[None] * count)
     except TypeError:
         wanted = ", ".join(_PARAMETERS[-count:])
-        raise CodeError(f"{place}: `{hook.__name__}` must take ({wanted})") from None
+        raise ScriptError(f"{place}: `{hook.__name__}` must take ({wanted})") from None

@@ -23,7 +23,7 @@ from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.amqp091.wire import Array, Field, Item, Table
 from amqproxy.rules.access.acl import MAX_KNOWN, AccessList
-from amqproxy.rules.context import ChannelFacts, Client, Seen
+from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.verdict import Stage
@@ -189,8 +189,8 @@ def test_only_lists_that_ask_for_keys_wait_for_the_header_of_a_publish() -> None
     ):
         judge = RuleSet([AccessList(name="list", lines=lines)]).judge(GUEST)
         said = command(BasicPublish(exchange="e", routing_key="k"))
-        judge.stage(CLIENT, said.frames[0], ChannelFacts())
-        known = judge._known_of(Seen(sender=CLIENT, command=said, client=GUEST))
+        judge.stage(CLIENT, said.frames[0], ChannelInfo())
+        known = judge._known_of(CommandContext(sender=CLIENT, command=said, client=GUEST))
         found = max([case.stage for case in known.asked], default=Stage.METHOD)
         assert found == stage
 
@@ -198,13 +198,15 @@ def test_only_lists_that_ask_for_keys_wait_for_the_header_of_a_publish() -> None
 def test_what_is_remembered_is_bounded_and_goes_by_all_that_matters() -> None:
     listed = AccessList(name="list", lines='allow user "a" to publish routing_key "0"; otherwise deny')
     said = command(BasicPublish(exchange="e", routing_key="0"))
-    answers = [listed.deciding(Seen(sender=CLIENT, command=said, client=Client(user=user))) for user in "abab"]
+    answers = [
+        listed.deciding(CommandContext(sender=CLIENT, command=said, client=Client(user=user))) for user in "abab"
+    ]
     assert answers == [0, 1, 0, 1]
     copied = command(BasicPublish(exchange="e", routing_key="0"), 1, COPIES)
-    assert listed.deciding(Seen(sender=CLIENT, command=copied, client=Client(user="a"))) == 1
+    assert listed.deciding(CommandContext(sender=CLIENT, command=copied, client=Client(user="a"))) == 1
     for number in range(MAX_KNOWN + 2):
         other = command(BasicPublish(exchange="e", routing_key=str(number)))
-        listed.deciding(Seen(sender=CLIENT, command=other, client=GUEST))
+        listed.deciding(CommandContext(sender=CLIENT, command=other, client=GUEST))
     assert len(listed._known) <= MAX_KNOWN
 
 

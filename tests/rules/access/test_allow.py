@@ -5,13 +5,13 @@ from __future__ import annotations
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.rules.access.allow import Allow
-from amqproxy.rules.context import Client, Seen
-from amqproxy.rules.rule import Memory
+from amqproxy.rules.context import Client, CommandContext
+from amqproxy.rules.rule import RuleState
 from amqproxy.rules.verdict import Verdict
 from tests.rules.engine.test_evaluator import command
 
 
 def test_it_has_the_last_word() -> None:
     said = command(BasicPublish())
-    seen = Seen(sender=CLIENT, command=said, client=Client())
-    assert Allow(name="a").decide(seen, Memory(None, None)) == Verdict(command=said, is_final=True)
+    seen = CommandContext(sender=CLIENT, command=said, client=Client())
+    assert Allow(name="a").decide(seen, RuleState(None, None)) == Verdict(command=said, is_final=True)

@@ -25,11 +25,11 @@ from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER, Peer
 from amqproxy.amqp091.wire import Table
 from amqproxy.rules.access.acl import AccessList
 from amqproxy.rules.access.allow import Allow
-from amqproxy.rules.context import ChannelFacts, Client, Seen
-from amqproxy.rules.engine.evaluator import Judge, RuleSet
+from amqproxy.rules.context import ChannelInfo, Client, CommandContext
+from amqproxy.rules.engine.evaluator import RuleEvaluator, RuleSet
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.matching.match import Match, Sizes
-from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.rule import Rule, RuleState
 from amqproxy.rules.verdict import Stage, Verdict
 from tests.rules.engine.test_evaluator import Deny, EverySecond, Raising, Rename, RenameNow, command
 
@@ -48,7 +48,7 @@ class Mark(Rule, frozen=True, tag="mark"):
     is_constant = True
     renames = False
 
-    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
         return Verdict(command=seen.command, marks=("seen",), logged=(("info", seen.command.method.name),))
 
 
@@ -60,7 +60,7 @@ class Label(Rule, frozen=True, tag="label"):
     is_constant = True
     renames = False
 
-    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
         properties = msgspec.structs.replace(seen.command.properties, headers=Table({"label": self.name}))
         return Verdict(command=seen.command.altered(properties=properties))
 
@@ -142,17 +142,17 @@ class Plain:
 
     def __init__(self, rules: list[Rule]) -> None:
         self.rules = rules
-        self.memories = {rule.name: Memory(rule.begin(), rule.begin_session()) for rule in rules}
+        self.memories = {rule.name: RuleState(rule.begin(), rule.begin_session()) for rule in rules}
         self.counts = {rule.name: [0, 0, 0] for rule in rules}
 
-    def holds(self, rule: Rule, part: Rule, seen: Seen) -> bool:
+    def holds(self, rule: Rule, part: Rule, seen: CommandContext) -> bool:
         for each in {rule.name: rule, part.name: part}.values():
             methods = each.matched if each.methods is None else each.matched & each.methods
             if seen.command.method.name not in methods or not all(c.holds(seen) for c in each.conditions()):
                 return False
         return not rule.when or compiled(rule.when).condition.holds(seen)  # asked last: it alone can raise
 
-    def judge(self, seen: Seen) -> tuple[Any, ...]:
+    def judge(self, seen: CommandContext) -> tuple[Any, ...]:
         said = seen.command
         if seen.sender is SERVER:
             seen = self.restored(seen)
@@ -186,12 +186,12 @@ class Plain:
                 break
         return self.ended(said, seen, marks)
 
-    def ended(self, said: Command, seen: Seen, marks: list[str]) -> tuple[Any, ...]:
+    def ended(self, said: Command, seen: CommandContext, marks: list[str]) -> tuple[Any, ...]:
         if seen.sender is CLIENT:
             seen = self.restored(seen)
         return ("untouched" if seen.command is said else content(seen.command)), None, tuple(marks)
 
-    def restored(self, seen: Seen) -> Seen:
+    def restored(self, seen: CommandContext) -> CommandContext:
         for rule in reversed(self.rules):
             if rule.mode == "enforce" and seen.command.method.name in rule.restores(seen.sender):
                 restored = rule.restore(seen, self.memories[rule.name])
@@ -203,7 +203,7 @@ def content(command: Command) -> tuple[Any, ...]:
     return command.channel, command.method, command.properties, command.body
 
 
-def outcome(judge: Judge, seen: Seen) -> tuple[Any, ...]:
+def outcome(judge: RuleEvaluator, seen: CommandContext) -> tuple[Any, ...]:
     """The verdict, had as a session has it: with no more of the command than was asked for."""
     frames = seen.command.frames
     stage = judge.stage(seen.sender, frames[0], seen.channel)
@@ -250,8 +250,8 @@ def test_it_decides_as_one_who_remembers_nothing(rules: list[Rule], said: list[A
         command, chance = each
         sender: Peer = SERVER if command.method.name == "basic.deliver" else CLIENT
         assert sender in SENDERS[command.method.name]
-        facts = ChannelFacts(number=command.channel)
-        seen = Seen(sender=sender, command=command, client=judge.client, channel=facts, random=lambda: chance)  # noqa: B023
+        facts = ChannelInfo(number=command.channel)
+        seen = CommandContext(sender=sender, command=command, client=judge.client, channel=facts, random=lambda: chance)  # noqa: B023
         assert outcome(judge, seen) == plain.judge(seen)
         if not judge.wants(sender)[command.index]:
             assert judge.stage(sender, command.frames[0], facts) is Stage.NOTHING

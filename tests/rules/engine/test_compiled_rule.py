@@ -7,9 +7,9 @@ import pytest
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.access.allow import Allow
-from amqproxy.rules.context import Client, Seen
-from amqproxy.rules.engine.compiled_rule import Case
-from amqproxy.rules.engine.outcome import Counts
+from amqproxy.rules.context import Client, CommandContext
+from amqproxy.rules.engine.compiled_rule import CompiledRule
+from amqproxy.rules.engine.outcome import OutcomeCounts
 from amqproxy.rules.matching.clock_time import ClockTime
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.matching.match import Match, Sizes
@@ -18,11 +18,11 @@ from amqproxy.rules.verdict import Stage
 from tests.rules.engine.test_evaluator import EverySecond, Rename, command
 
 
-def case(rule: Rule) -> Case:
+def case(rule: Rule) -> CompiledRule:
     conditions = rule.match.conditions()
     if rule.when:
         conditions = (*conditions, compiled(rule.when).condition)
-    return Case(rule, 0, conditions, None, Counts())
+    return CompiledRule(rule, 0, conditions, None, OutcomeCounts())
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_what_it_reads_of_the_channel() -> None:
 
 def test_what_is_told_by_the_method_and_what_by_the_rest() -> None:
     ready = case(Allow(name="a", match=Match(user="u", exchange="e", size=Sizes(min=1))))
-    small = Seen(sender=CLIENT, command=command(BasicPublish(exchange="e")), client=Client())
+    small = CommandContext(sender=CLIENT, command=command(BasicPublish(exchange="e")), client=Client())
     assert ready.holds_of_method(small)
     assert not ready.holds_of_the_rest(small)
     assert ready.is_late

@@ -19,15 +19,15 @@ from amqproxy.amqp091.methods import (
     Method,
 )
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.rules.engine.decision_cache import Known, Spared, acts, likeness
-from amqproxy.rules.engine.outcome import Counts, Outcome
-from amqproxy.rules.verdict import Answer, Close, Hold, Impairment, Insertion, Mirrored, Stage, Verdict
+from amqproxy.rules.engine.decision_cache import CachedDecision, CachedPasses, cache_key, has_effect
+from amqproxy.rules.engine.outcome import Outcome, OutcomeCounts
+from amqproxy.rules.verdict import Answer, Close, HoldAction, Impairment, Insertion, MirroredCopy, Stage, Verdict
 from tests.amqp091.strategies import methods
 from tests.rules.engine.test_evaluator import command
 
 
 def like(method: Method) -> bytes:
-    return likeness(Frame(encode_method(7, method)))
+    return cache_key(Frame(encode_method(7, method)))
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_all_counts_but_a_delivery_tag(one: Method, other: Method, are_alike: bo
 def test_a_delivery_that_is_cut_off_is_like_itself() -> None:
     payload = BasicDeliver("tag", 1, False, "a", "b").encode()
     for size in range(4, 9):
-        assert likeness(Frame(encode_frame(METHOD, 7, payload[:size]))) == payload[:size]
+        assert cache_key(Frame(encode_frame(METHOD, 7, payload[:size]))) == payload[:size]
 
 
 @given(methods, methods)
@@ -69,15 +69,15 @@ def test_only_what_says_the_same_is_alike(one: Method, other: Method) -> None:
 
 def test_the_verdict_is_told_of_another_command() -> None:
     first, second = command(BasicPublish(exchange="a"), 1), command(BasicPublish(exchange="a"), 2)
-    passing = Known(first, Verdict(command=first), Stage.METHOD)
+    passing = CachedDecision(first, Verdict(command=first), Stage.METHOD)
     assert passing.is_passing
     assert passing.verdict_on(second) == Verdict(command=second)
-    marked = Known(first, Verdict(command=first, marks=("x",)), Stage.METHOD)
+    marked = CachedDecision(first, Verdict(command=first, marks=("x",)), Stage.METHOD)
     assert not marked.is_passing
     assert marked.verdict_on(second) == Verdict(command=second, marks=("x",))
-    refused = Known(first, Verdict(command=None), Stage.METHOD)
+    refused = CachedDecision(first, Verdict(command=None), Stage.METHOD)
     assert refused.verdict_on(second).command is None
-    changed = Known(first, Verdict(command=first.altered(method=BasicPublish(exchange="b"))), Stage.METHOD)
+    changed = CachedDecision(first, Verdict(command=first.altered(method=BasicPublish(exchange="b"))), Stage.METHOD)
     altered = changed.verdict_on(second).command
     assert altered is not None
     assert (altered.channel, altered.method.exchange, altered.frames) == (2, "b", second.frames)
@@ -93,8 +93,8 @@ def test_what_goes_on_alike_is_known_by_nothing_else_becoming_of_it() -> None:
         (Verdict(command=other, delay=1.0), False),
         (Verdict(command=said, logged=(("info", "x"),)), False),
     ):
-        assert Known(said, verdict, Stage.METHOD).goes_on_alike is is_alike
-    spared = Spared(Known(said, Verdict(command=other), Stage.METHOD), ())
+        assert CachedDecision(said, verdict, Stage.METHOD).goes_on_alike is is_alike
+    spared = CachedPasses(CachedDecision(said, Verdict(command=other), Stage.METHOD), ())
     assert spared.method == other.method
 
 
@@ -104,10 +104,10 @@ SOMETHING: dict[str, Any] = {
     "close": Close(Scope.CHANNEL, 403, ""),
     "delay": 0.1,
     "behind": 1,
-    "hold": Hold("x", 1.0),
+    "hold": HoldAction("x", 1.0),
     "insertions": (Insertion(CLIENT, command(BasicAck())),),
     "impairments": (Impairment(to=CLIENT),),
-    "mirrored": (Mirrored(command(BasicPublish())),),
+    "mirrored": (MirroredCopy(command(BasicPublish())),),
     "shown": command(BasicPublish()),
     "marks": ("x",),
     "tags": ("x",),
@@ -121,15 +121,15 @@ def test_whatever_a_verdict_says_but_that_it_is_final_is_an_act() -> None:
     said = command(BasicPublish())
     assert set(SOMETHING) == set(Verdict.__struct_fields__) - {"is_final", "returned"}
     for field, value in SOMETHING.items():
-        assert acts(Verdict(**{"command": said, field: value}), said), field
-    assert acts(Verdict(command=command(BasicPublish())), said)
-    assert not acts(Verdict(command=said, is_final=True), said)
+        assert has_effect(Verdict(**{"command": said, field: value}), said), field
+    assert has_effect(Verdict(command=command(BasicPublish())), said)
+    assert not has_effect(Verdict(command=said, is_final=True), said)
 
 
 def test_it_counts_for_the_rules_that_had_their_say() -> None:
     said = command(BasicPublish())
-    known = Known(said, Verdict(command=said), Stage.METHOD)
-    hit, shadowed = Counts(), Counts()
+    known = CachedDecision(said, Verdict(command=said), Stage.METHOD)
+    hit, shadowed = OutcomeCounts(), OutcomeCounts()
     known.counts = (hit.of(Outcome.REFUSED), shadowed.of(Outcome.SHADOW))
     known.count()
     known.count(4)

@@ -8,9 +8,9 @@ from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.methods import BasicPublish, ConnectionBlocked, ConnectionStartOk
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.rules.engine.describe import told
+from amqproxy.rules.engine.describe import describe_verdict
 from amqproxy.rules.faults.impairments import Bandwidth
-from amqproxy.rules.verdict import Answer, Close, Hold, Insertion, Mirrored, Verdict
+from amqproxy.rules.verdict import Answer, Close, HoldAction, Insertion, MirroredCopy, Verdict
 
 PUBLISH = Command(1, BasicPublish(exchange="a"), Properties(priority=1), b"body")
 
@@ -25,29 +25,30 @@ PUBLISH = Command(1, BasicPublish(exchange="a"), Properties(priority=1), b"body"
         (Verdict(command=PUBLISH.altered(properties=Properties(priority=2))), ("priority: 1 → 2",)),
         (Verdict(command=PUBLISH.altered(body=b"longer")), ("body: 4 octets → 6",)),
         (Verdict(command=PUBLISH, delay=0.25), ("delayed by 0.25 s",)),
-        (Verdict(command=PUBLISH, hold=Hold("h", 30.0)), ("held for up to 30 s",)),
+        (Verdict(command=PUBLISH, hold=HoldAction("h", 30.0)), ("held for up to 30 s",)),
         (Verdict(command=PUBLISH, behind=2), ("put behind 2 more",)),
         (
             Verdict(command=PUBLISH, insertions=(Insertion(CLIENT, Command(0, ConnectionBlocked("x"))),)),
             ("connection.blocked inserted for the client",),
         ),
-        (Verdict(command=PUBLISH, mirrored=(Mirrored(PUBLISH, "other"),)), ("mirrored to other",)),
+        (Verdict(command=PUBLISH, mirrored=(MirroredCopy(PUBLISH, "other"),)), ("mirrored to other",)),
         (Verdict(command=PUBLISH, damage=((0, 1),)), ("damaged",)),
         (Verdict(command=PUBLISH, shown=PUBLISH), ("redacted for taps",)),
         (Verdict(command=PUBLISH, logged=(("info", "hello"),)), ("logged (info): hello",)),
     ],
 )
 def test_words(verdict, words):
-    assert told(verdict, PUBLISH) == words
+    assert describe_verdict(verdict, PUBLISH) == words
 
 
 def test_an_impairment():
     assert (
-        "towards the client" in told(Verdict(command=PUBLISH, impairments=(Bandwidth(CLIENT, rate=1.0),)), PUBLISH)[0]
+        "towards the client"
+        in describe_verdict(Verdict(command=PUBLISH, impairments=(Bandwidth(CLIENT, rate=1.0),)), PUBLISH)[0]
     )
 
 
 def test_secrets_are_not_told():
     start = Command(0, ConnectionStartOk(response=b"\0me\0secret"))
     changed = start.altered(method=replace(start.method, response=b"\0you\0hidden"))
-    assert told(Verdict(command=changed), start) == ("response: 10 octets → 11 octets",)
+    assert describe_verdict(Verdict(command=changed), start) == ("response: 10 octets → 11 octets",)

@@ -16,12 +16,12 @@ from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Table
 from amqproxy.rules.access.allow import Allow
-from amqproxy.rules.context import ChannelFacts, Client, Seen
-from amqproxy.rules.engine.compiled_rule import Case
+from amqproxy.rules.context import ChannelInfo, Client, CommandContext
+from amqproxy.rules.engine.compiled_rule import CompiledRule
 from amqproxy.rules.engine.decision_cache import MAX_OCTETS
-from amqproxy.rules.engine.evaluator import MAX_KNOWN, Judge, RuleSet
+from amqproxy.rules.engine.evaluator import MAX_KNOWN, RuleEvaluator, RuleSet
 from amqproxy.rules.matching.match import Match, Sizes
-from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.rule import Rule, RuleState
 from amqproxy.rules.verdict import Close, Impairment, Stage, Verdict
 from tests.rules.scene import rule, said
 
@@ -31,7 +31,7 @@ GUEST = Client(user="guest", vhost="/", address="10.0.0.7", properties={"product
 class Deny(Rule, frozen=True, tag="deny"):
     is_constant = True
 
-    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
         return Verdict(command=None, close=Close(Scope.CHANNEL, 403, self.name), is_final=True)
 
 
@@ -42,7 +42,7 @@ class Rename(Rule, frozen=True, tag="rename"):
 
     is_constant = True
 
-    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
         method = seen.command.method
         changed = type(method)(**{f: getattr(method, f) for f in method.__struct_fields__} | {"exchange": self.to})
         return Verdict(command=seen.command.altered(method=changed))
@@ -50,7 +50,7 @@ class Rename(Rule, frozen=True, tag="rename"):
     def restores(self, sender: Peer) -> frozenset[str]:
         return frozenset({"basic.deliver"}) if sender is SERVER else frozenset()
 
-    def restore(self, seen: Seen, memory: Memory) -> Verdict:
+    def restore(self, seen: CommandContext, memory: RuleState) -> Verdict:
         method = seen.command.method
         if method.exchange != self.to:
             return Verdict(command=seen.command)
@@ -72,7 +72,7 @@ class EverySecond(Rule, frozen=True, tag="every-second"):
     def begin_session(self) -> Any:
         return [0]
 
-    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
         memory.own[0] += 1
         if memory.own[0] % 2:
             return Verdict(command=seen.command)
@@ -80,7 +80,7 @@ class EverySecond(Rule, frozen=True, tag="every-second"):
 
 
 class Raising(Rule, frozen=True, tag="raising"):
-    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
         raise KeyError("no such thing")
 
 
@@ -95,12 +95,12 @@ def command(method: Method, channel: int = 1, properties: Properties | None = No
     return Command.received(frames)
 
 
-def judged(judge: Judge, said: Command, sender: Peer = CLIENT, **more: Any) -> Verdict:
+def judged(judge: RuleEvaluator, said: Command, sender: Peer = CLIENT, **more: Any) -> Verdict:
     """The verdict on a command, staged as a session does it; what passes at once has the plainest."""
-    stage = judge.stage(sender, said.frames[0], ChannelFacts(number=said.channel))
+    stage = judge.stage(sender, said.frames[0], ChannelInfo(number=said.channel))
     if stage is Stage.NOTHING:
         return Verdict(command=said)
-    return judge.judge(Seen(sender=sender, command=said, client=judge.client, **more))
+    return judge.judge(CommandContext(sender=sender, command=said, client=judge.client, **more))
 
 
 def test_without_rules_nothing_is_wanted() -> None:
@@ -109,7 +109,7 @@ def test_without_rules_nothing_is_wanted() -> None:
     assert not any(judge.wants(SERVER))
     assert not judge.wants_all(CLIENT)
     said = command(BasicPublish(exchange="a"))
-    assert judge.stage(CLIENT, said.frames[0], ChannelFacts()) is Stage.NOTHING
+    assert judge.stage(CLIENT, said.frames[0], ChannelInfo()) is Stage.NOTHING
 
 
 def test_the_first_final_word_is_the_last() -> None:
@@ -197,13 +197,13 @@ def test_what_surely_passes_needs_no_staging_but_is_counted() -> None:
     rules = RuleSet([Allow(name="allow", match=Match(exchange="a")), Deny(name="deny")])
     judge = rules.judge(GUEST)
     frame = command(BasicPublish(exchange="a")).frames[0]
-    known = judge.passing(CLIENT, frame, ChannelFacts(), 0.0)
+    known = judge.passing(CLIENT, frame, ChannelInfo(), 0.0)
     assert known is not None
     known.count(3)
-    assert judge.stage(CLIENT, frame, ChannelFacts()) is Stage.NOTHING
+    assert judge.stage(CLIENT, frame, ChannelInfo()) is Stage.NOTHING
     assert rules.counts()["allow"].hits == 4
     assert known.method is None
-    assert judge.passing(CLIENT, command(BasicPublish(exchange="b")).frames[0], ChannelFacts(), 0.0) is None
+    assert judge.passing(CLIENT, command(BasicPublish(exchange="b")).frames[0], ChannelInfo(), 0.0) is None
     era = judge.era
     judge.know(GUEST)
     assert judge.era > era
@@ -214,13 +214,13 @@ def test_what_always_goes_on_as_another_method_need_not_be_judged_either() -> No
     rules = RuleSet([rename, Deny(name="deny", when="routing_key == 'bad'")])
     judge = rules.judge(GUEST)
     frame = command(BasicPublish(exchange="a")).frames[0]
-    spared = judge.passing(CLIENT, frame, ChannelFacts(), 0.0)
+    spared = judge.passing(CLIENT, frame, ChannelInfo(), 0.0)
     assert spared is not None
     assert (spared.method, spared.allowances) == (BasicPublish(exchange="b"), ())
     spared.count(2)
     assert rules.counts()["rename"].hits == 2
     refused = command(BasicPublish(exchange="a", routing_key="bad")).frames[0]
-    assert judge.passing(CLIENT, refused, ChannelFacts(), 0.0) is None
+    assert judge.passing(CLIENT, refused, ChannelInfo(), 0.0) is None
 
 
 class Draw(Rule, frozen=True, tag="draw"):
@@ -231,11 +231,11 @@ class Draw(Rule, frozen=True, tag="draw"):
     def begin(self) -> Allowance:
         return Allowance(self.tickets)
 
-    def allowance(self, seen: Seen, memory: Memory) -> Allowance | None:
+    def allowance(self, seen: CommandContext, memory: RuleState) -> Allowance | None:
         tickets: Allowance = memory.shared
         return tickets
 
-    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
         memory.shared.left -= 1
         is_refused = memory.shared.left < 0
         return Verdict(command=None if is_refused else seen.command)
@@ -252,7 +252,7 @@ def test_rules_with_an_allowance_need_not_be_asked_while_it_lasts() -> None:
     )
     judge = rules.judge(GUEST)
     frame = command(BasicPublish(exchange="a")).frames[0]
-    spared = judge.passing(CLIENT, frame, ChannelFacts(), 0.0)
+    spared = judge.passing(CLIENT, frame, ChannelInfo(), 0.0)
     assert spared is not None
     assert spared.method == BasicPublish(exchange="b")
     assert [each.left for each in spared.allowances] == [3, 9]
@@ -263,7 +263,7 @@ def test_rules_with_an_allowance_need_not_be_asked_while_it_lasts() -> None:
         "draw again": 0,
         "allow": 2,
     }
-    assert judge.stage(CLIENT, frame, ChannelFacts()) is Stage.METHOD, "who asks is answered"
+    assert judge.stage(CLIENT, frame, ChannelInfo()) is Stage.METHOD, "who asks is answered"
     judged(judge, command(BasicPublish(exchange="a")))
     assert [each.left for each in spared.allowances] == [2, 8]
 
@@ -280,16 +280,16 @@ def test_what_else_must_be_asked_gives_no_allowance() -> None:
         for order in ([draw, other], [other, draw]):
             judge = RuleSet(order).judge(GUEST)
             for _ in range(2):
-                assert judge.passing(CLIENT, publish, ChannelFacts(), 0.0) is None
+                assert judge.passing(CLIENT, publish, ChannelInfo(), 0.0) is None
 
 
 def test_it_remembers_so_many_methods_and_no_more() -> None:
     judge = RuleSet([Deny(name="deny", match=Match(exchange="b"))]).judge(GUEST)
     for number in range(3 * MAX_KNOWN):
-        judge.stage(CLIENT, command(BasicPublish(exchange="a", routing_key=f"{number}")).frames[0], ChannelFacts())
+        judge.stage(CLIENT, command(BasicPublish(exchange="a", routing_key=f"{number}")).frames[0], ChannelInfo())
     assert len(judge._known[CLIENT]) <= MAX_KNOWN
     long = command(QueueDeclare(queue="q", arguments=Table({"x": "y" * 2 * MAX_OCTETS})))
-    RuleSet([Deny(name="deny", match=Match(queue="b"))]).judge(GUEST).stage(CLIENT, long.frames[0], ChannelFacts())
+    RuleSet([Deny(name="deny", match=Match(queue="b"))]).judge(GUEST).stage(CLIENT, long.frames[0], ChannelInfo())
     assert len(judge._known[CLIENT]) <= MAX_KNOWN
 
 
@@ -301,7 +301,7 @@ def test_only_as_much_is_waited_for_as_some_rule_needs() -> None:
             Deny(name="c", match=Match(exchange="c")),
         ]
     ).judge(GUEST)
-    facts = ChannelFacts()
+    facts = ChannelInfo()
     expected = {"a": Stage.HEADER, "b": Stage.BODY, "c": Stage.METHOD, "d": Stage.NOTHING}
     for exchange, stage in expected.items():
         assert judge.stage(CLIENT, command(BasicPublish(exchange=exchange)).frames[0], facts) is stage
@@ -315,14 +315,14 @@ def test_a_heartbeat_is_shown_to_those_who_ask_for_it() -> None:
     assert not judge.wants_all(CLIENT)
     heartbeat = Command.received([Frame(HEARTBEAT_FRAME)])
     assert judged(judge, heartbeat, SERVER).command is None
-    assert judge.stage(CLIENT, heartbeat.frames[0], ChannelFacts()) is Stage.NOTHING
+    assert judge.stage(CLIENT, heartbeat.frames[0], ChannelInfo()) is Stage.NOTHING
 
 
 def test_a_malformed_method_is_its_senders_fault() -> None:
     judge = RuleSet([Deny(name="deny", match=Match(exchange="a"))]).judge(GUEST)
     frame = Frame(encode_frame(1, 1, encode_method(1, BasicPublish(exchange="a"))[7:-3]))
     with pytest.raises(ProtocolError):
-        judge.stage(CLIENT, frame, ChannelFacts())
+        judge.stage(CLIENT, frame, ChannelInfo())
 
 
 def test_a_reload_keeps_what_is_remembered_and_counted() -> None:
@@ -355,14 +355,14 @@ class Asked(Rule, frozen=True, tag="asked"):
     heard: list[str]
     acts_at_start = True
 
-    def start(self, client: Client, memory: Memory, now: float, random: Any) -> tuple[Impairment, ...]:
+    def start(self, client: Client, memory: RuleState, now: float, random: Any) -> tuple[Impairment, ...]:
         self.heard.append(f"start {client.user}")
         return (Impairment(to=CLIENT),)
 
-    def channel_closed(self, number: int, memory: Memory) -> None:
+    def channel_closed(self, number: int, memory: RuleState) -> None:
         self.heard.append(f"closed {number}")
 
-    def session_over(self, memory: Memory) -> None:
+    def session_over(self, memory: RuleState) -> None:
         self.heard.append("over")
 
 
@@ -386,13 +386,13 @@ def test_what_is_done_at_the_start_is_done_as_soon_as_it_can_be_told(match: Matc
 def test_two_hundred_rules_are_no_more_work_than_twenty(monkeypatch: pytest.MonkeyPatch) -> None:
     """When they are about other methods, other exchanges or other users, even where no two publishes are alike."""
     looked_at = []
-    holds_of_method = Case.holds_of_method
+    holds_of_method = CompiledRule.holds_of_method
 
-    def spied(case: Case, seen: Seen) -> bool:
+    def spied(case: CompiledRule, seen: CommandContext) -> bool:
         looked_at.append(case)
         return holds_of_method(case, seen)
 
-    monkeypatch.setattr(Case, "holds_of_method", spied)
+    monkeypatch.setattr(CompiledRule, "holds_of_method", spied)
     work = {}
     for count in (20, 200):
         kinds = [{"exchange": "x{}"}, {"exchange": "x{}.*"}, {"method": "queue.declare"}, {"user": "u{}"}]
@@ -404,7 +404,7 @@ def test_two_hundred_rules_are_no_more_work_than_twenty(monkeypatch: pytest.Monk
         looked_at.clear()
         for number in range(100):
             frame = command(BasicPublish(exchange="orders", routing_key=f"{number}")).frames[0]
-            assert judge.stage(CLIENT, frame, ChannelFacts()) is Stage.NOTHING
+            assert judge.stage(CLIENT, frame, ChannelInfo()) is Stage.NOTHING
         work[count] = len(looked_at)
     assert work[200] == work[20] == 100
 
@@ -425,7 +425,7 @@ def test_a_delivery_that_is_cut_off_is_its_senders_fault() -> None:
     for size in range(4, len(payload)):
         frame = Frame(encode_frame(METHOD, 1, payload[:size]))
         with pytest.raises(ProtocolError) as raised:
-            judge.stage(SERVER, frame, ChannelFacts(number=1))
+            judge.stage(SERVER, frame, ChannelInfo(number=1))
         assert raised.value.code in (501, 502)
 
 
@@ -461,7 +461,7 @@ def test_an_expression_that_fails_on_what_the_client_says_refuses_its_commands()
 class Careless(Rule, frozen=True, tag="careless"):
     may_make_anything = True
 
-    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
         return Verdict(command=seen.command.altered(BasicPublish(exchange="x" * 256)))
 
 
@@ -474,10 +474,10 @@ def test_what_cannot_be_sent_is_a_failure() -> None:
 
 
 class Clumsy(EverySecond, frozen=True, tag="clumsy"):
-    def channel_closed(self, number: int, memory: Memory) -> None:
+    def channel_closed(self, number: int, memory: RuleState) -> None:
         raise LookupError
 
-    def session_over(self, memory: Memory) -> None:
+    def session_over(self, memory: RuleState) -> None:
         raise LookupError
 
 

@@ -7,7 +7,7 @@ import pytest
 from amqproxy.rules.access.acl import AccessList
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.access.refuse import Refuse
-from amqproxy.rules.engine.explanation import Inquiry, explained
+from amqproxy.rules.engine.explanation import ExplainedCommand, explained
 from amqproxy.rules.matching.clock_time import ClockTime
 from amqproxy.rules.matching.match import Match, Sizes
 from amqproxy.rules.rule import Rule
@@ -32,13 +32,13 @@ RULES: list[Rule] = [
 ]
 
 
-def told(inquiry: Inquiry) -> str:
+def told(inquiry: ExplainedCommand) -> str:
     return "\n".join(explained(RULES, inquiry))
 
 
 def test_each_rule_in_words() -> None:
     assert (
-        told(Inquiry({}))
+        told(ExplainedCommand({}))
         == """\
 1. acl `access`
    about: what is said where vhost is not `test`
@@ -67,7 +67,7 @@ refused.
     ("inquiry", "answers", "last"),
     [
         (
-            Inquiry({"user": "orders-1", "vhost": "/", "exchange": "orders.eu"}, "basic.publish"),
+            ExplainedCommand({"user": "orders-1", "vhost": "/", "exchange": "orders.eu"}, "basic.publish"),
             [
                 "holds",
                 *["is not asked, since `access, line 1` holds"] * 2,
@@ -78,7 +78,7 @@ refused.
             "To judge this basic.publish, amqproxy waits for the method and the message's header.",
         ),
         (
-            Inquiry({"user": "guest", "vhost": "/"}, "queue.declare"),
+            ExplainedCommand({"user": "guest", "vhost": "/"}, "queue.declare"),
             [
                 "does not hold: user is another",
                 "does not hold: user is another",
@@ -88,7 +88,7 @@ refused.
             "To judge this queue.declare, amqproxy waits for the method alone.",
         ),
         (
-            Inquiry({"vhost": "test"}),
+            ExplainedCommand({"vhost": "test"}),
             [
                 *["does not hold: vhost is another"] * 3,
                 "may hold: depends on method, size",
@@ -99,7 +99,7 @@ refused.
         ),
     ],
 )
-def test_who_would_be_asked(inquiry: Inquiry, answers: list[str], last: str | None) -> None:
+def test_who_would_be_asked(inquiry: ExplainedCommand, answers: list[str], last: str | None) -> None:
     lines = told(inquiry).split("\n")
     assert [line.partition("here:  ")[2] for line in lines if "here:" in line] == answers
     if last is not None:
@@ -116,5 +116,5 @@ def test_who_would_be_asked(inquiry: Inquiry, answers: list[str], last: str | No
 )
 def test_what_does_not_go_together(given: dict[str, str], method: str | None, what: str) -> None:
     with pytest.raises(ValueError, match=r".") as raised:
-        Inquiry(given, method)
+        ExplainedCommand(given, method)
     assert str(raised.value) == what

@@ -5,14 +5,14 @@ import pytest
 from amqproxy.amqp091.frames import BODY, Frame, encode_frame, every_frame
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.rules.context import Client
-from amqproxy.rules.engine.frame_filter import Sieve
+from amqproxy.rules.engine.frame_filter import FrameFilter
 from amqproxy.rules.matching.filters import Filter
 from tests.amqp091.transcript import read
 
 
 def sifted(expression: str, transcript: str) -> list[str]:
     """The lines whose frames are let by, each where its message has come far enough."""
-    sieve = Sieve(Filter(expression), Client(session=1))
+    sieve = FrameFilter(Filter(expression), Client(session=1))
     said = read(transcript)
     texts = {}
     passed = []
@@ -50,7 +50,7 @@ def test_by_the_body():
 
 def test_by_who_the_client_is():
     login = r">> connection.start-ok response='" + "\0guest\0guest'"
-    sieve = Sieve(Filter("user == 'guest'"), Client(session=1))
+    sieve = FrameFilter(Filter("user == 'guest'"), Client(session=1))
     (line,) = read(login)
     (frame,) = every_frame(line.octets, 0)
     assert sieve.sift(CLIENT, [frame], 0.0) == [frame]
@@ -99,7 +99,7 @@ def test_each_frame_of_a_message_is_looked_at_so_many_times_only(payload: bytes)
     looks = []
     for count in (100, 1000):
         _CountedFrame.looks = 0
-        sieve = Sieve(Filter("body == 'abc'"), Client(session=1))
+        sieve = FrameFilter(Filter("body == 'abc'"), Client(session=1))
         sieve.sift(CLIENT, published(2000), 0.0)
         for _ in range(count):
             assert sieve.sift(CLIENT, [_CountedFrame(payload)], 0.0) == []  # type: ignore[list-item]
@@ -109,7 +109,7 @@ def test_each_frame_of_a_message_is_looked_at_so_many_times_only(payload: bytes)
 
 def test_a_message_for_which_there_is_no_room_is_let_by() -> None:
     room = CountedRoom(10_000)
-    sieve = Sieve(Filter("body == 'abc'"), Client(session=1), room)
+    sieve = FrameFilter(Filter("body == 'abc'"), Client(session=1), room)
     body = Frame(encode_frame(BODY, 1, bytes(1000)))
     said = [*published(100_000), *[body] * 100]
     passed = [frame for frame in said for frame in sieve.sift(CLIENT, [frame], 0.0)]
@@ -120,7 +120,7 @@ def test_a_message_for_which_there_is_no_room_is_let_by() -> None:
 
 def test_what_is_cut_short_is_kept_no_longer() -> None:
     room = CountedRoom(10_000)
-    sieve = Sieve(Filter("body == 'abc'"), Client(session=1), room)
+    sieve = FrameFilter(Filter("body == 'abc'"), Client(session=1), room)
     sieve.sift(CLIENT, published(5), 0.0)
     assert room.used > 0
     sieve.sift(CLIENT, published(5)[:1], 0.0)
@@ -131,12 +131,12 @@ def test_what_is_cut_short_is_kept_no_longer() -> None:
 
 
 def test_a_message_without_room_for_its_method_is_let_by() -> None:
-    sieve = Sieve(Filter("body == 'abc'"), Client(session=1), CountedRoom(0))
+    sieve = FrameFilter(Filter("body == 'abc'"), Client(session=1), CountedRoom(0))
     said = [*published(3), Frame(encode_frame(BODY, 1, b"xyz"))]
     assert sieve.sift(CLIENT, said, 0.0) == said
 
 
 def test_a_body_too_large_to_be_looked_into_is_let_by() -> None:
-    sieve = Sieve(Filter("body == 'abc'"), Client(session=1), body_limit=2)
+    sieve = FrameFilter(Filter("body == 'abc'"), Client(session=1), body_limit=2)
     said = [*published(3), Frame(encode_frame(BODY, 1, b"xyz"))]
     assert sieve.sift(CLIENT, said, 0.0) == said

@@ -21,7 +21,7 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.amqp091.wire import Table
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.access.refuse import Refuse
-from amqproxy.rules.engine.evaluator import Judge, RuleSet
+from amqproxy.rules.engine.evaluator import RuleEvaluator, RuleSet
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.rule import Rule
 from tests.rules.engine.test_evaluator import command, judged
@@ -30,18 +30,18 @@ from tests.rules.scene import GUEST, rule
 SECRET = Refuse(name="no", match=Match(queue="secret", method="!queue.declare"))
 
 
-def judge(*rules: Rule) -> Judge:
+def judge(*rules: Rule) -> RuleEvaluator:
     return RuleSet(rules or (SECRET,)).judge(GUEST)
 
 
-def goes_on(judge: Judge, method: Method, channel: int = 1) -> Method | None:
+def goes_on(judge: RuleEvaluator, method: Method, channel: int = 1) -> Method | None:
     said = command(method, channel)
     left = judged(judge, said).command
     assert left is None or left.method != method or left is said, "what is not changed goes on as it came"
     return None if left is None else left.method
 
 
-def answers(judge: Judge, name: str, channel: int = 1) -> None:
+def answers(judge: RuleEvaluator, name: str, channel: int = 1) -> None:
     said = command(QueueDeclareOk(name), channel)
     assert judged(judge, said, SERVER).command is said
 

@@ -7,8 +7,8 @@ import pytest
 from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.methods import BasicPublish, TxSelect
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.rules.engine.outcome import OUTCOMES, Counts, outcome
-from amqproxy.rules.verdict import Answer, Close, Hold, Impairment, Insertion, Mirrored, Verdict
+from amqproxy.rules.engine.outcome import OUTCOMES, OutcomeCounts, outcome
+from amqproxy.rules.verdict import Answer, Close, HoldAction, Impairment, Insertion, MirroredCopy, Verdict
 from tests.rules.scene import said
 
 COMMAND = said(BasicPublish()).command
@@ -25,14 +25,14 @@ OTHER = said(TxSelect()).command
         (Verdict(command=None, answer=Answer.REQUEUE), "refused"),
         (Verdict(command=None, answer=Answer.ACK), "dropped"),
         (Verdict(command=None), "dropped"),
-        (Verdict(command=OTHER, hold=Hold("h", 1)), "held"),
+        (Verdict(command=OTHER, hold=HoldAction("h", 1)), "held"),
         (Verdict(command=OTHER, delay=1), "delayed"),
         (Verdict(command=OTHER), "changed"),
         (Verdict(command=COMMAND, damage=((0, 1),)), "impaired"),
         (Verdict(command=COMMAND, behind=1), "impaired"),
         (Verdict(command=COMMAND, impairments=(Impairment(CLIENT),)), "impaired"),
         (Verdict(command=COMMAND, insertions=(Insertion(CLIENT, OTHER),)), "inserted"),
-        (Verdict(command=COMMAND, mirrored=(Mirrored(OTHER),)), "mirrored"),
+        (Verdict(command=COMMAND, mirrored=(MirroredCopy(OTHER),)), "mirrored"),
         (Verdict(command=COMMAND, shown=OTHER), "redacted"),
         (Verdict(command=COMMAND, logged=(("info", "x"),)), "logged"),
         (Verdict(command=COMMAND, tags=("x",)), "tagged"),
@@ -44,11 +44,11 @@ def test_what_becomes_of_it(verdict: Verdict, word: str) -> None:
 
 
 def test_counts_are_sums_of_outcomes() -> None:
-    counts = Counts()
+    counts = OutcomeCounts()
     for each in OUTCOMES:
         counts.of(each).number += 2
     counts.fail("how")
     assert (counts.hits, counts.shadow_hits, counts.errors) == (2 * (len(OUTCOMES) - 2), 2, 3)
     assert counts.verdicts["refused"] == 2
     assert counts.last_failure == "how"
-    assert counts != Counts()
+    assert counts != OutcomeCounts()

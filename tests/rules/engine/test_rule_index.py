@@ -6,7 +6,7 @@ from amqproxy.amqp091.methods import BasicDeliver, BasicPublish, ExchangeBind, Q
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.engine.evaluator import RuleSet
-from amqproxy.rules.engine.rule_index import MAX_EXCHANGES, Table
+from amqproxy.rules.engine.rule_index import MAX_EXCHANGES, RuleIndex
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.rule import Rule
 from tests.rules.engine.test_evaluator import Rename
@@ -20,8 +20,8 @@ RULES: list[Rule] = [
 ]
 
 
-def table() -> Table:
-    return Table(RuleSet(RULES).cases)
+def table() -> RuleIndex:
+    return RuleIndex(RuleSet(RULES).cases)
 
 
 def test_a_method_has_the_rules_that_may_be_about_it() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from amqproxy.rules.engine.rule_warnings import loopholes
+from amqproxy.rules.engine.rule_warnings import find_warnings
 from tests.rules.scene import rule
 
 
 def found(*texts: str) -> list[str]:
-    return list(loopholes([rule(text) if "name" in text else rule(text, name="r") for text in texts]))
+    return list(find_warnings([rule(text) if "name" in text else rule(text, name="r") for text in texts]))
 
 
 def listed(lines: str, more: str = "") -> list[str]:

@@ -6,10 +6,10 @@ import pytest
 
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.rules.access.allow import Allow
-from amqproxy.rules.context import Seen
+from amqproxy.rules.context import CommandContext
 from amqproxy.rules.engine.validation import check
 from amqproxy.rules.matching.match import Match, Sizes
-from amqproxy.rules.rule import Memory, Rule
+from amqproxy.rules.rule import Rule, RuleState
 from amqproxy.rules.verdict import Verdict
 
 
@@ -22,7 +22,7 @@ class Publishes(Rule, frozen=True, tag="publishes"):
 
 
 class Publishing(Rule, frozen=True, tag="publishing"):
-    def decide(self, seen: Seen, memory: Memory) -> Verdict:
+    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
         changed = BasicPublish(exchange="x" * 256)
         return Verdict(command=seen.command.altered(changed))
 

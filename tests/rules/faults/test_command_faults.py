@@ -9,7 +9,7 @@ from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.methods import BasicAck, BasicDeliver, BasicPublish, ConnectionBlocked, QueueDeclare
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.rules.context import Client, Seen
+from amqproxy.rules.context import Client, CommandContext
 from amqproxy.rules.faults.command_faults import (
     CLOSABLE,
     DROPPABLE,
@@ -26,8 +26,10 @@ from amqproxy.rules.verdict import Answer, Close, Stage, Verdict
 ALICE = Client(properties={"capabilities": {"connection.blocked": True}})
 
 
-def seen(command: Command, sender: str = CLIENT) -> Seen:
-    return Seen(sender=CLIENT if sender == CLIENT else SERVER, command=command, client=ALICE, random=lambda: 0.0)
+def seen(command: Command, sender: str = CLIENT) -> CommandContext:
+    return CommandContext(
+        sender=CLIENT if sender == CLIENT else SERVER, command=command, client=ALICE, random=lambda: 0.0
+    )
 
 
 def test_a_duplicate_has_the_whole_message() -> None:

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.rules.faults.delay_line import STEP, DelayLine, End, Pass, Wait
+from amqproxy.rules.faults.delay_line import STEP, DelayLine, DirectionEnd, SendNow, WaitUntil
 from amqproxy.rules.faults.impairments import Bandwidth, Cutoff, HalfClose, Latency, Reset, Silence, Slicing, SlowClose
 from amqproxy.rules.verdict import Impairment
 
-Out = tuple[float, bytes | End]
+Out = tuple[float, bytes | DirectionEnd]
 
 
 def played(line: DelayLine, puts: list[tuple[float, bytes]], until: float = 100.0) -> list[Out]:
@@ -24,11 +24,11 @@ def played(line: DelayLine, puts: list[tuple[float, bytes]], until: float = 100.
         while puts and puts[0][0] <= now:
             line.put(puts.pop(0)[1], now)
         moved = line.move(now)
-        if isinstance(moved, Wait):
+        if isinstance(moved, WaitUntil):
             assert moved.until > now
             now = min([moved.until, *[at for at, _ in puts]])
         else:
-            out.append((round(now, 6), bytes(moved.octets) if isinstance(moved, Pass) else moved))
+            out.append((round(now, 6), bytes(moved.octets) if isinstance(moved, SendNow) else moved))
     return out
 
 
@@ -69,19 +69,19 @@ CASES: list[tuple[str, list[Impairment], list[tuple[float, bytes]], list[Out]]] 
         [(1, b"a"), (2, b"b"), (4, b"c")],
         [(3, b"a"), (3, b"b"), (4, b"c")],
     ),
-    ("silence, and then the end", [Silence(CLIENT, close_after=3)], [(1, b"a")], [(3, End.CLOSE)]),
+    ("silence, and then the end", [Silence(CLIENT, close_after=3)], [(1, b"a")], [(3, DirectionEnd.CLOSE)]),
     ("silence, over before the end", [Silence(CLIENT, 2, close_after=3)], [(1, b"a")], [(2, b"a")]),
-    ("reset", [Reset(CLIENT, after=2)], [(1, b"a"), (3, b"b")], [(1, b"a"), (2, End.RESET)]),
-    ("reset at once", [Reset(CLIENT)], [(1, b"a")], [(0, End.RESET)]),
-    ("reset with its time", [Reset(CLIENT, 2, after=2)], [(1, b"a")], [(1, b"a"), (2, End.RESET)]),
-    ("half-close", [HalfClose(CLIENT, after=2)], [(1, b"a"), (3, b"b")], [(1, b"a"), (2, End.HALF_CLOSE)]),
+    ("reset", [Reset(CLIENT, after=2)], [(1, b"a"), (3, b"b")], [(1, b"a"), (2, DirectionEnd.RESET)]),
+    ("reset at once", [Reset(CLIENT)], [(1, b"a")], [(0, DirectionEnd.RESET)]),
+    ("reset with its time", [Reset(CLIENT, 2, after=2)], [(1, b"a")], [(1, b"a"), (2, DirectionEnd.RESET)]),
+    ("half-close", [HalfClose(CLIENT, after=2)], [(1, b"a"), (3, b"b")], [(1, b"a"), (2, DirectionEnd.HALF_CLOSE)]),
     (
         "cutoff",
         [Cutoff(CLIENT, octets=5)],
         [(1, b"abc"), (2, b"def"), (3, b"g")],
-        [(1, b"abc"), (2, b"de"), (2, End.CLOSE)],
+        [(1, b"abc"), (2, b"de"), (2, DirectionEnd.CLOSE)],
     ),
-    ("cutoff at the first octet", [Cutoff(CLIENT)], [(1, b"abc")], [(0, End.CLOSE)]),
+    ("cutoff at the first octet", [Cutoff(CLIENT)], [(1, b"abc")], [(0, DirectionEnd.CLOSE)]),
     ("cutoff that is over", [Cutoff(CLIENT, 2, octets=5)], [(1, b"abc"), (2, b"def")], [(1, b"abc"), (2, b"def")]),
     ("a slow close does nothing to octets", [SlowClose(CLIENT, delay=5)], [(1, b"a")], [(1, b"a")]),
     (
@@ -119,22 +119,22 @@ def test_it_is_idle_when_nothing_is_done_and_nothing_in_it() -> None:
     assert not line.is_idle
     line.put(b"abc", 0)
     assert line.held == 3
-    assert line.move(2) == Wait(3)
+    assert line.move(2) == WaitUntil(3)
     assert not line.is_idle
-    assert isinstance(line.move(3), Pass)
+    assert isinstance(line.move(3), SendNow)
     assert line.held == 0
     assert line.is_idle
-    assert line.move(3) == Wait(math.inf)
+    assert line.move(3) == WaitUntil(math.inf)
 
 
 def test_the_end_is_told_once() -> None:
     line = line_with(Reset(CLIENT))
     line.put(b"a", 0)
-    assert line.move(0) is End.RESET
+    assert line.move(0) is DirectionEnd.RESET
     line.put(b"b", 0)
     assert line.held == 0
     assert not line.is_idle
-    assert line.move(1) == Wait(math.inf)
+    assert line.move(1) == WaitUntil(math.inf)
 
 
 def test_what_a_rule_does_can_be_lifted() -> None:
@@ -142,7 +142,7 @@ def test_what_a_rule_does_can_be_lifted() -> None:
         Latency(CLIENT, delay=2, by="kept"), Silence(CLIENT, by="gone"), Bandwidth(CLIENT, rate=1, by="gone")
     )
     line.put(b"ab", 0)
-    assert line.move(3) == Wait(math.inf)
+    assert line.move(3) == WaitUntil(math.inf)
     line.lift({"kept"})
     assert played(line, [(5, b"c")]) == [(2, b"ab"), (7, b"c")]
     line.lift(())
@@ -191,12 +191,12 @@ def test_order_stays_and_nothing_is_lost(
             else:
                 line.impair(event, now)
         moved = line.move(now)
-        if isinstance(moved, Pass):
+        if isinstance(moved, SendNow):
             out += moved.octets
             assert len(moved.octets) > 0
             assert len(out) + line.held == went_in
         else:
-            assert isinstance(moved, Wait)
+            assert isinstance(moved, WaitUntil)
             assert moved.until > now
             now = min([moved.until, *[at for at, _ in events]])
             if now == math.inf:

@@ -11,10 +11,10 @@ from amqproxy.rules.faults.stream_faults import (
     HalfCloseFault,
     LatencyFault,
     LimitDataFault,
-    OctetFault,
     ResetFault,
     SlicingFault,
     SlowCloseFault,
+    StreamFault,
     TimeoutFault,
 )
 from amqproxy.rules.verdict import Impairment
@@ -33,7 +33,7 @@ from amqproxy.rules.verdict import Impairment
         (LimitDataFault(octets=4), Cutoff(CLIENT, 3, 4)),
     ],
 )
-def test_each_kind(fault: OctetFault, impairment: Impairment) -> None:
+def test_each_kind(fault: StreamFault, impairment: Impairment) -> None:
     assert fault.impairment(CLIENT, 3) == impairment
 
 

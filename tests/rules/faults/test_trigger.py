@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.rules.faults.trigger import Occasions
+from amqproxy.rules.faults.trigger import Trigger
 
 
 def happened(times: list[float], chances: list[float] | None = None, **when: Any) -> list[float]:
     """The times of those occasions on which it did."""
-    occasions = Occasions()
+    occasions = Trigger()
     drawn = iter(chances or [])
     return [now for now in times if occasions.is_due(now, lambda: next(drawn), **when)]
 

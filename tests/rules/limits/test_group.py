@@ -7,7 +7,7 @@ import pytest
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BasicConsume, BasicPublish, Method
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.rules.context import Client, Seen
+from amqproxy.rules.context import Client, CommandContext
 from amqproxy.rules.limits.group import Group, Trait, grouping
 
 ALICE = Client(session=7, user="alice", vhost="/", address="10.0.0.1")
@@ -29,4 +29,4 @@ ALICE = Client(session=7, user="alice", vhost="/", address="10.0.0.1")
     ],
 )
 def test_groups(per: Trait | tuple[Trait, ...], method: Method, group: Group) -> None:
-    assert grouping(per)(Seen(sender=CLIENT, command=Command(3, method), client=ALICE)) == group
+    assert grouping(per)(CommandContext(sender=CLIENT, command=Command(3, method), client=ALICE)) == group

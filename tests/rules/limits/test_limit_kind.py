@@ -8,17 +8,17 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.methods import BasicPublish, ChannelOpen, ConnectionOpen, Method
 from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.rules.context import ChannelFacts, Client, Seen
-from amqproxy.rules.limits.limit_kind import Measure, overrun
-from amqproxy.rules.rule import Memory
+from amqproxy.rules.context import ChannelInfo, Client, CommandContext
+from amqproxy.rules.limits.limit_kind import LimitKind, overrun
+from amqproxy.rules.rule import RuleState
 from amqproxy.rules.short_strings import reply_text
 from amqproxy.rules.verdict import Answer, Close, Stage, Verdict
 
 
 def test_what_a_measure_is_without_its_own() -> None:
-    measure = Measure(frozenset({"basic.publish"}), "refuse", 506, "enough")
-    memory = Memory(measure.begin(), measure.begin_session())
-    seen = Seen(sender=CLIENT, command=Command(1, BasicPublish()), client=Client())
+    measure = LimitKind(frozenset({"basic.publish"}), "refuse", 506, "enough")
+    memory = RuleState(measure.begin(), measure.begin_session())
+    seen = CommandContext(sender=CLIENT, command=Command(1, BasicPublish()), client=Client())
     assert measure.needs is Stage.METHOD
     assert not measure.restores(CLIENT)
     assert not measure.restores(SERVER)
@@ -29,9 +29,9 @@ def test_what_a_measure_is_without_its_own() -> None:
         measure.decide(seen, memory)
 
 
-def seen(channel: int, method: Method, *, is_confirming: bool = False) -> Seen:
-    facts = ChannelFacts(number=channel, is_confirming=is_confirming)
-    return Seen(sender=CLIENT, command=Command(channel, method), client=Client(), channel=facts)
+def seen(channel: int, method: Method, *, is_confirming: bool = False) -> CommandContext:
+    facts = ChannelInfo(number=channel, is_confirming=is_confirming)
+    return CommandContext(sender=CLIENT, command=Command(channel, method), client=Client(), channel=facts)
 
 
 CHANNEL = Close(Scope.CHANNEL, 506, "RESOURCE_ERROR - enough", CLIENT)
@@ -47,7 +47,7 @@ CONNECTION = Close(Scope.CONNECTION, 506, "RESOURCE_ERROR - enough", CLIENT)
         (seen(0, ConnectionOpen()), Verdict(command=None, close=CONNECTION)),
     ],
 )
-def test_what_becomes_of_it(asked: Seen, answered: Verdict) -> None:
+def test_what_becomes_of_it(asked: CommandContext, answered: Verdict) -> None:
     assert overrun(asked, 506, "enough") == answered
 
 

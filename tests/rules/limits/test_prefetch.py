@@ -6,7 +6,7 @@ import pytest
 
 from amqproxy.amqp091.methods import BasicDeliver
 from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.rules.context import ChannelFacts
+from amqproxy.rules.context import ChannelInfo
 from amqproxy.rules.limits.limit import Limit
 from tests.rules.engine.test_evaluator import command, judged
 from tests.rules.limits.test_limit import limit
@@ -16,7 +16,7 @@ PREFETCHED = [
     (
         "clamped, or given to a channel that has none",
         limit(of="prefetch", most=10),
-        ChannelFacts(),
+        ChannelInfo(),
         """
         0    a1 basic.qos prefetch_count=5     passes
         0    a1 basic.consume                  passes
@@ -32,7 +32,7 @@ PREFETCHED = [
     (
         "demanded",
         limit(of="prefetch", most=10, act="refuse"),
-        ChannelFacts(),
+        ChannelInfo(),
         """
         0    a1 basic.consume                  closes channel 406
         0    a1 closed
@@ -45,7 +45,7 @@ PREFETCHED = [
     (
         "a client's own prefetch stays, also where only consumers are matched",
         limit(of="prefetch", most=10, match={"queue": "orders"}),
-        ChannelFacts(),
+        ChannelInfo(),
         """
         0    a1 basic.qos prefetch_count=5      passes
         0    a1 basic.consume queue=orders      passes
@@ -56,7 +56,7 @@ PREFETCHED = [
     (
         "unacked, seen to by the broker",
         limit(of="unacked", most=10),
-        ChannelFacts(unacked=10),
+        ChannelInfo(unacked=10),
         """
         0    a1 basic.qos prefetch_count=50                 passes
         0    a1 basic.consume                               server ahead: basic.qos prefetch_count=10 global_=true
@@ -69,7 +69,7 @@ PREFETCHED = [
     (
         "unacked, up to here",
         limit(of="unacked", most=10, act="refuse"),
-        ChannelFacts(unacked=9),
+        ChannelInfo(unacked=9),
         """
         0    a1 basic.consume consumer_tag=x        passes
         0    a1 < basic.deliver consumer_tag=x      passes
@@ -79,7 +79,7 @@ PREFETCHED = [
     (
         "unacked, and no further",
         limit(of="unacked", most=10, act="refuse"),
-        ChannelFacts(unacked=10),
+        ChannelInfo(unacked=10),
         """
         0    a1 basic.consume consumer_tag=x                     passes
         0    a1 basic.consume consumer_tag=y no_ack=true         passes
@@ -102,7 +102,7 @@ PREFETCHED = [
 @pytest.mark.parametrize(
     ("rule", "facts", "table"), [case[1:] for case in PREFETCHED], ids=[case[0] for case in PREFETCHED]
 )
-def test_what_is_delivered_before_it_is_acknowledged(rule: Limit, facts: ChannelFacts, table: str) -> None:
+def test_what_is_delivered_before_it_is_acknowledged(rule: Limit, facts: ChannelInfo, table: str) -> None:
     timeline = Timeline(rule, facts=facts)
     timeline.play(table)
     assert rule.reads_unacked == (rule.of == "unacked" and rule.act == "refuse")
@@ -111,9 +111,9 @@ def test_what_is_delivered_before_it_is_acknowledged(rule: Limit, facts: Channel
 
 
 def test_a_close_is_the_clients_to_hear_of() -> None:
-    timeline = Timeline(limit(of="unacked", most=1, act="refuse"), facts=ChannelFacts(unacked=1))
+    timeline = Timeline(limit(of="unacked", most=1, act="refuse"), facts=ChannelInfo(unacked=1))
     judge = timeline.judge("a")
-    verdict = judged(judge, command(BasicDeliver()), SERVER, channel=ChannelFacts(number=1, unacked=1))
+    verdict = judged(judge, command(BasicDeliver()), SERVER, channel=ChannelInfo(number=1, unacked=1))
     assert verdict.close is not None
     assert verdict.close.told is CLIENT
     assert verdict.close.text == "PRECONDITION_FAILED - more than 1 unacknowledged messages"

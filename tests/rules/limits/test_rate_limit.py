@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amqproxy.amqp091.methods import BasicPublish
-from amqproxy.rules.context import ChannelFacts
+from amqproxy.rules.context import ChannelInfo
 from amqproxy.rules.limits.limit import Limit
 from tests.rules.limits.test_limit import limit
 from tests.rules.scene import decided, memory, said
@@ -132,7 +132,7 @@ def test_who_does_not_know_blocked_just_waits() -> None:
 
 
 def test_a_publish_that_is_refused_is_nacked_where_the_channel_confirms() -> None:
-    timeline = Timeline(limit(of="messages", rate=1, act="refuse"), facts=ChannelFacts(is_confirming=True))
+    timeline = Timeline(limit(of="messages", rate=1, act="refuse"), facts=ChannelInfo(is_confirming=True))
     timeline.play("""
         0      a1 basic.publish    passes
         0      a1 basic.publish    nack

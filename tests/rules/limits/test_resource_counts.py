@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
-from amqproxy.rules.limits.resource_counts import Inventory, Stock
+from amqproxy.rules.limits.resource_counts import GroupTotals, ResourceCounts
 
 
 def test_what_goes_with_a_channel_and_what_goes_with_the_session() -> None:
-    stock, inventory = Stock(), Inventory()
+    stock, inventory = GroupTotals(), ResourceCounts()
     total = stock.total("group")
     inventory.hold(0, "connection", total)
     inventory.hold(1, "x", total)
@@ -25,7 +25,7 @@ def test_what_goes_with_a_channel_and_what_goes_with_the_session() -> None:
 
 
 def test_what_was_asked_for_counts_until_it_is_released() -> None:
-    stock, inventory = Stock(), Inventory()
+    stock, inventory = GroupTotals(), ResourceCounts()
     total = stock.total("group")
     for label in ("", "x", ""):
         inventory.ask(1, label, total)
@@ -41,9 +41,9 @@ def test_what_was_asked_for_counts_until_it_is_released() -> None:
 
 
 def test_what_has_a_name_counts_once() -> None:
-    stock = Stock()
+    stock = GroupTotals()
     total = stock.total("group")
-    inventories = [Inventory() for _ in range(3)]
+    inventories = [ResourceCounts() for _ in range(3)]
     for inventory in inventories:
         inventory.hold(0, "q", total, "q")
     assert total.count == 1
@@ -61,7 +61,7 @@ def test_what_has_a_name_counts_once() -> None:
 
 
 def test_it_gets_its_name_later() -> None:
-    stock, inventory = Stock(), Inventory()
+    stock, inventory = GroupTotals(), ResourceCounts()
     total = stock.total("group")
     inventory.ask(1, "", total)
     held = inventory.receive(1, "amq.gen-1")
@@ -72,7 +72,7 @@ def test_it_gets_its_name_later() -> None:
 
 
 def test_answers_are_about_what_was_asked_first() -> None:
-    inventory = Inventory()
+    inventory = ResourceCounts()
     inventory.expect(1, "x")
     inventory.expect(1, "y")
     assert [inventory.expected(1) for _ in range(3)] == ["x", "y", ""]
@@ -91,30 +91,30 @@ class Sessions(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.stock = Stock()
-        self.inventories: list[Inventory] = []
+        self.stock = GroupTotals()
+        self.inventories: list[ResourceCounts] = []
 
     @rule(target=sessions)
-    def come(self) -> Inventory:
-        self.inventories.append(Inventory())
+    def come(self) -> ResourceCounts:
+        self.inventories.append(ResourceCounts())
         return self.inventories[-1]
 
     @rule(session=sessions, group=groups, channel=channels, label=labels, is_named=st.booleans())
-    def hold(self, session: Inventory, group: str, channel: int, label: str, is_named: bool) -> None:
+    def hold(self, session: ResourceCounts, group: str, channel: int, label: str, is_named: bool) -> None:
         session.hold(channel, label, self.stock.total(group), label if is_named else None)
 
     @rule(session=sessions, group=groups, channel=channels, label=st.sampled_from(["", "x"]))
-    def ask(self, session: Inventory, group: str, channel: int, label: str) -> None:
+    def ask(self, session: ResourceCounts, group: str, channel: int, label: str) -> None:
         session.ask(channel, label, self.stock.total(group), label or None)
 
     @rule(session=sessions, channel=channels, to=channels, label=labels)
-    def receive(self, session: Inventory, channel: int, to: int, label: str) -> None:
+    def receive(self, session: ResourceCounts, channel: int, to: int, label: str) -> None:
         held = session.receive(channel, label)
         if held is not None:
             session.keep(to, label, held.renamed(label))
 
     @rule(session=sessions, channel=channels, label=labels)
-    def release(self, session: Inventory, channel: int, label: str) -> None:
+    def release(self, session: ResourceCounts, channel: int, label: str) -> None:
         session.release(channel, label)
 
     @rule(group=groups, name=labels)
@@ -122,11 +122,11 @@ class Sessions(RuleBasedStateMachine):
         self.stock.total(group).drop(name)
 
     @rule(session=sessions, channel=channels)
-    def close(self, session: Inventory, channel: int) -> None:
+    def close(self, session: ResourceCounts, channel: int) -> None:
         session.close(channel)
 
     @rule(session=consumes(sessions))
-    def go(self, session: Inventory) -> None:
+    def go(self, session: ResourceCounts) -> None:
         session.clear()
         self.inventories.remove(session)
 
@@ -147,8 +147,8 @@ TestSessions = Sessions.TestCase
 
 @given(st.lists(st.sampled_from("ab"), max_size=20))
 def test_a_stock_keeps_only_what_is_held(groups: list[str]) -> None:
-    stock = Stock()
-    inventory = Inventory()
+    stock = GroupTotals()
+    inventory = ResourceCounts()
     for number, group in enumerate(groups):
         inventory.hold(number, "it", stock.total(group))
     assert {group: stock.total(group).count for group in "ab"} == {group: groups.count(group) for group in "ab"}

@@ -15,8 +15,8 @@ from amqproxy.amqp091.methods import BasicGet, BasicPublish, ExchangeBind, Metho
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.amqp091.wire import Table
-from amqproxy.rules.context import ChannelFacts, Client, Seen
-from amqproxy.rules.matching.attributes import GROUPS, NAMES, Kind, Source, plain
+from amqproxy.rules.context import ChannelInfo, Client, CommandContext
+from amqproxy.rules.matching.attributes import GROUPS, NAMES, AttributeKind, AttributeSource, plain
 from amqproxy.rules.verdict import Stage
 from tests.amqp091.strategies import items, methods, properties
 from tests.rules.engine.test_evaluator import command
@@ -76,43 +76,43 @@ PUBLISH = command(
     ],
 )
 def test_what_a_name_stands_for(path: str, expected: Any) -> None:
-    facts = ChannelFacts(number=2, is_confirming=True)
-    seen = Seen(sender=CLIENT, command=PUBLISH, client=CLIENT_FACTS, channel=facts, time=12.5)
+    facts = ChannelInfo(number=2, is_confirming=True)
+    seen = CommandContext(sender=CLIENT, command=PUBLISH, client=CLIENT_FACTS, channel=facts, time=12.5)
     assert NAMES[path].value(seen) == expected
 
 
 def test_what_is_not_known_yet_is_not_there() -> None:
-    seen = Seen(sender=CLIENT, command=command(BasicGet(queue="")), client=Client())
+    seen = CommandContext(sender=CLIENT, command=command(BasicGet(queue="")), client=Client())
     absent = {path for path, name in NAMES.items() if name.value(seen) is None}
     assert {"user", "vhost", "tls.sni", "size", "headers", "body", "json", "exchange"} <= absent
     assert NAMES["queue"].value(seen) == ""
 
 
 def test_other_methods() -> None:
-    bind = Seen(sender=CLIENT, command=command(ExchangeBind(source="s", destination="d")), client=Client())
+    bind = CommandContext(sender=CLIENT, command=command(ExchangeBind(source="s", destination="d")), client=Client())
     assert (NAMES["exchange"].value(bind), NAMES["destination"].value(bind)) == ("s", "d")
-    heartbeat = Seen(sender=SERVER, command=Command.received([Frame(HEARTBEAT_FRAME)]), client=Client())
+    heartbeat = CommandContext(sender=SERVER, command=Command.received([Frame(HEARTBEAT_FRAME)]), client=Client())
     assert NAMES["method"].value(heartbeat) == "heartbeat"
-    declare = Seen(sender=CLIENT, command=command(QueueDeclare(arguments=Table({"x": 1}))), client=Client())
+    declare = CommandContext(sender=CLIENT, command=command(QueueDeclare(arguments=Table({"x": 1}))), client=Client())
     assert NAMES["arguments"].value(declare) == {"x": 1}
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 100_000, b'{"a":\xff}'])
 def test_a_body_that_is_no_json(body: bytes) -> None:
-    seen = Seen(sender=CLIENT, command=command(BasicPublish(), 1, None, body), client=Client())
+    seen = CommandContext(sender=CLIENT, command=command(BasicPublish(), 1, None, body), client=Client())
     assert NAMES["json"].value(seen) is None
     assert isinstance(NAMES["body"].value(seen), str)
 
 
 @given(methods, properties, st.binary(max_size=20))
 def test_every_name_has_its_kind_in_every_command(method: Method, properties: Properties, body: bytes) -> None:
-    seen = Seen(sender=CLIENT, command=Command(1, method, properties, body), client=CLIENT_FACTS)
-    kinds = {Kind.TEXT: str, Kind.NUMBER: int, Kind.FLAG: bool, Kind.TIME: float}
+    seen = CommandContext(sender=CLIENT, command=Command(1, method, properties, body), client=CLIENT_FACTS)
+    kinds = {AttributeKind.TEXT: str, AttributeKind.NUMBER: int, AttributeKind.FLAG: bool, AttributeKind.TIME: float}
     for path, name in NAMES.items():
         value = name.value(seen)
         if name.kind in kinds:
             assert value is None or isinstance(value, kinds[name.kind]), path
-        assert (name.source is Source.CONTENT) is (name.stage > Stage.METHOD)
+        assert (name.source is AttributeSource.CONTENT) is (name.stage > Stage.METHOD)
 
 
 @given(items)

@@ -7,8 +7,8 @@ import pytest
 from amqproxy.amqp091.methods import BasicPublish, QueueDeclare
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
-from amqproxy.rules.context import Seen
-from amqproxy.rules.matching.attributes import Source
+from amqproxy.rules.context import CommandContext
+from amqproxy.rules.matching.attributes import AttributeSource
 from amqproxy.rules.matching.condition import Condition
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.verdict import Stage
@@ -37,7 +37,7 @@ CASES = [
 
 @pytest.mark.parametrize(("condition", "reads", "stage", "true", "false"), CASES)
 def test_what_it_reads_and_when_it_holds(
-    condition: Condition, reads: set[str], stage: Stage, true: Seen, false: Seen
+    condition: Condition, reads: set[str], stage: Stage, true: CommandContext, false: CommandContext
 ) -> None:
     assert condition.reads == reads
     assert condition.stage == stage
@@ -48,12 +48,12 @@ def test_what_it_reads_and_when_it_holds(
 @pytest.mark.parametrize(
     ("condition", "source"),
     [
-        (of_match('{user = "guest"}'), Source.CLIENT),
-        (of_match('{exchange = "a*"}'), Source.METHOD),
-        (compiled("user == 'guest' && exchange == 'a'").condition, Source.METHOD),
-        (compiled("exchange == 'a' && headers.n == 1").condition, Source.CONTENT),
-        (compiled("headers.n == 1 && channel.unacked == 0").condition, Source.MOMENT),
+        (of_match('{user = "guest"}'), AttributeSource.CLIENT),
+        (of_match('{exchange = "a*"}'), AttributeSource.METHOD),
+        (compiled("user == 'guest' && exchange == 'a'").condition, AttributeSource.METHOD),
+        (compiled("exchange == 'a' && headers.n == 1").condition, AttributeSource.CONTENT),
+        (compiled("headers.n == 1 && channel.unacked == 0").condition, AttributeSource.MOMENT),
     ],
 )
-def test_it_depends_on_the_most_fleeting_of_what_it_reads(condition: Condition, source: Source) -> None:
+def test_it_depends_on_the_most_fleeting_of_what_it_reads(condition: Condition, source: AttributeSource) -> None:
     assert condition.source == source

@@ -16,8 +16,8 @@ from amqproxy.amqp091.methods import BasicPublish, QueueDeclare
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.amqp091.wire import Table
-from amqproxy.rules.context import Client, Seen
-from amqproxy.rules.matching.attributes import NAMES, Source
+from amqproxy.rules.context import Client, CommandContext
+from amqproxy.rules.matching.attributes import NAMES, AttributeSource
 from amqproxy.rules.matching.filters import Filter, FilterFailed, compiled
 from amqproxy.rules.matching.tokens import TextError
 from amqproxy.rules.verdict import Stage
@@ -118,15 +118,15 @@ def test_what_is_refused(expression: str, what: str) -> None:
 @pytest.mark.parametrize(
     ("expression", "source", "stage"),
     [
-        ("exchange == 'a' && user == 'b'", Source.METHOD, Stage.METHOD),
-        ("user == 'b'", Source.METHOD, Stage.METHOD),
-        ("size > 1", Source.CONTENT, Stage.HEADER),
-        ("json.x == 1 || headers.y == 2", Source.CONTENT, Stage.BODY),
-        ("time.getHours() > 1 && exchange == 'a'", Source.MOMENT, Stage.METHOD),
-        ("channel.unacked > 1 && size > 1", Source.MOMENT, Stage.HEADER),
+        ("exchange == 'a' && user == 'b'", AttributeSource.METHOD, Stage.METHOD),
+        ("user == 'b'", AttributeSource.METHOD, Stage.METHOD),
+        ("size > 1", AttributeSource.CONTENT, Stage.HEADER),
+        ("json.x == 1 || headers.y == 2", AttributeSource.CONTENT, Stage.BODY),
+        ("time.getHours() > 1 && exchange == 'a'", AttributeSource.MOMENT, Stage.METHOD),
+        ("channel.unacked > 1 && size > 1", AttributeSource.MOMENT, Stage.HEADER),
     ],
 )
-def test_what_must_have_come_before_it_is_asked(expression: str, source: Source, stage: Stage) -> None:
+def test_what_must_have_come_before_it_is_asked(expression: str, source: AttributeSource, stage: Stage) -> None:
     condition = compiled(expression).condition
     assert (condition.source, condition.stage) == (source, stage)
     assert condition.reads <= set(NAMES)
@@ -135,9 +135,11 @@ def test_what_must_have_come_before_it_is_asked(expression: str, source: Source,
 def test_it_is_asked_of_commands() -> None:
     condition = compiled("exchange == 'orders' && headers.n > 1 && user == 'guest'").condition
     said = command(BasicPublish(exchange="orders"), 1, Properties(headers=Table({"n": 2})))
-    assert condition.holds(Seen(sender=CLIENT, command=said, client=Client(user="guest")))
-    assert not condition.holds(Seen(sender=CLIENT, command=said, client=Client(user="admin")))
-    assert not condition.holds(Seen(sender=CLIENT, command=command(QueueDeclare()), client=Client(user="guest")))
+    assert condition.holds(CommandContext(sender=CLIENT, command=said, client=Client(user="guest")))
+    assert not condition.holds(CommandContext(sender=CLIENT, command=said, client=Client(user="admin")))
+    assert not condition.holds(
+        CommandContext(sender=CLIENT, command=command(QueueDeclare()), client=Client(user="guest"))
+    )
 
 
 @given(tables, st.text())

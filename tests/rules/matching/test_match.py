@@ -27,10 +27,10 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Array, Field, Table
-from amqproxy.rules.context import Client, Seen
-from amqproxy.rules.matching.attributes import Source
+from amqproxy.rules.context import Client, CommandContext
+from amqproxy.rules.matching.attributes import AttributeSource
 from amqproxy.rules.matching.clock_time import ClockTime
-from amqproxy.rules.matching.match import Match, Places, Sizes, at_path, at_pointer, networks
+from amqproxy.rules.matching.match import Match, MatchedPlaces, Sizes, at_path, at_pointer, networks
 from amqproxy.rules.verdict import Stage
 from tests.rules.engine.test_evaluator import command
 
@@ -51,9 +51,14 @@ PUBLISH = command(
 
 
 def holds(
-    match: Match, command: Command = PUBLISH, sender: Peer = CLIENT, *, places: Places = Places.ANY, **more: Any
+    match: Match,
+    command: Command = PUBLISH,
+    sender: Peer = CLIENT,
+    *,
+    places: MatchedPlaces = MatchedPlaces.ANY,
+    **more: Any,
 ) -> bool:
-    seen = Seen(sender=sender, command=command, client=CLIENT_FACTS, **more)
+    seen = CommandContext(sender=sender, command=command, client=CLIENT_FACTS, **more)
     is_about = command.method.name in match.methods_in(places)
     return is_about and all(each.holds(seen) for each in match.conditions(places))
 
@@ -169,7 +174,7 @@ ALTERNATE = Table({"alternate-exchange": "secret"})
 def test_a_name_is_looked_for_wherever_it_has_an_effect(match: dict[str, Any], said: Command, is_all: bool) -> None:
     decoded = msgspec.convert(match, Match)
     assert holds(decoded, said)
-    assert holds(decoded, said, places=Places.ALL) is is_all
+    assert holds(decoded, said, places=MatchedPlaces.ALL) is is_all
 
 
 @pytest.mark.parametrize(
@@ -189,7 +194,7 @@ def test_a_name_is_looked_for_wherever_it_has_an_effect(match: dict[str, Any], s
     ],
 )
 def test_all_places_can_be_asked_for(match: dict[str, Any], said: Command) -> None:
-    assert holds(msgspec.convert(match, Match), said, places=Places.ALL)
+    assert holds(msgspec.convert(match, Match), said, places=MatchedPlaces.ALL)
 
 
 TWINS = Properties(
@@ -213,7 +218,7 @@ TWINS = Properties(
 )
 def test_all_entries_of_one_name_are_looked_at(headers: Any, is_any: bool, is_all: bool, is_own: bool) -> None:
     said = command(BasicPublish(), 1, TWINS)
-    assert [holds(Match(headers=headers), said, places=each) for each in Places] == [is_any, is_all, is_own]
+    assert [holds(Match(headers=headers), said, places=each) for each in MatchedPlaces] == [is_any, is_all, is_own]
 
 
 def test_a_passive_declare_names_its_queue_and_no_more() -> None:
@@ -230,7 +235,7 @@ def test_only_a_publish_with_such_a_name_needs_its_header() -> None:
     queue = Match(queue="q").conditions()
     assert [each.stage for each in queue] == [Stage.METHOD, Stage.HEADER]
     assert not queue[0].holds(
-        Seen(sender=CLIENT, command=command(BasicPublish(exchange="e", routing_key="q")), client=CLIENT_FACTS)
+        CommandContext(sender=CLIENT, command=command(BasicPublish(exchange="e", routing_key="q")), client=CLIENT_FACTS)
     )
     assert {each.stage for each in Match(exchange="e").conditions()} == {Stage.METHOD}
     assert {each.stage for each in Match(queue="q", method="queue.*").conditions()} == {Stage.METHOD}
@@ -273,11 +278,11 @@ def test_the_methods_that_it_can_hold_of(match: Match, methods: set[str]) -> Non
 def test_what_its_conditions_depend_on() -> None:
     match = Match(user="u", exchange="e", headers={"x": True}, time=ClockTime(), sample=1)
     assert [each.source for each in match.conditions()] == [
-        Source.CLIENT,
-        Source.METHOD,
-        Source.CONTENT,
-        Source.MOMENT,
-        Source.MOMENT,
+        AttributeSource.CLIENT,
+        AttributeSource.METHOD,
+        AttributeSource.CONTENT,
+        AttributeSource.MOMENT,
+        AttributeSource.MOMENT,
     ]
 
 

@@ -6,19 +6,19 @@ import msgspec
 import pytest
 
 from amqproxy.amqp091.methods import BY_NAME, BasicPublish
-from amqproxy.rules.verdict import Hold, Stage, Verdict
+from amqproxy.rules.verdict import HoldAction, Stage, Verdict
 from tests.rules.scene import decided, rule, said
 
 
 @pytest.mark.parametrize(
     ("text", "hold"),
     [
-        ("", Hold("r", 60.0)),
-        ("timeout = 5", Hold("r", 5.0)),
-        ("timeout = 0.5\non_timeout = 'refuse'", Hold("r", 0.5, passes_at_timeout=False)),
+        ("", HoldAction("r", 60.0)),
+        ("timeout = 5", HoldAction("r", 5.0)),
+        ("timeout = 0.5\non_timeout = 'refuse'", HoldAction("r", 0.5, passes_at_timeout=False)),
     ],
 )
-def test_a_command_is_held(text: str, hold: Hold) -> None:
+def test_a_command_is_held(text: str, hold: HoldAction) -> None:
     made = rule('action = "hold"\n' + text)
     seen = said(BasicPublish(), body=b"x")
     assert made.needs is Stage.BODY

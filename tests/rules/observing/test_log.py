@@ -13,7 +13,7 @@ from amqproxy.amqp091.methods import (
     QueueDeclare,
 )
 from amqproxy.amqp091.properties import Properties
-from amqproxy.rules.context import Seen
+from amqproxy.rules.context import CommandContext
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.attributes import SECRETS
 from amqproxy.rules.observing.log import MAX_TEXT
@@ -33,7 +33,7 @@ from tests.rules.scene import GUEST, decided, rule, said
         ("text = '{body}'", said(BasicPublish(), body=b"x" * 10_000), ("info", "x" * (MAX_TEXT - 1) + "…")),
     ],
 )
-def test_a_line_is_logged(text: str, seen: Seen, logged: tuple[str, str]) -> None:
+def test_a_line_is_logged(text: str, seen: CommandContext, logged: tuple[str, str]) -> None:
     assert decided(rule('action = "log"\n' + text), seen) == Verdict(command=seen.command, logged=(logged,))
 
 

@@ -11,7 +11,7 @@ from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.rules.context import BodyTooLarge
 from amqproxy.rules.rewriting.body_edit import BodyEdit
 from amqproxy.rules.scripting import Context
-from amqproxy.rules.scripting.script_loader import CodeError
+from amqproxy.rules.scripting.script_loader import ScriptError
 from tests.rules.scene import Shelf, said
 
 SEEN = said(BasicPublish(exchange="e"))
@@ -130,7 +130,7 @@ def test_what_makes_no_sense_is_not_loaded(keys: dict[str, Any], reason: str) ->
 def test_what_has_not_been_loaded_is_not_called() -> None:
     with pytest.raises(ValueError, match="has not been loaded") as caught:
         BodyEdit(call="own.py:shout").applied(b"", SEEN, Context("r", SEEN))
-    assert not isinstance(caught.value, CodeError)
+    assert not isinstance(caught.value, ScriptError)
 
 
 def test_the_largest_body_that_is_looked_into() -> None:

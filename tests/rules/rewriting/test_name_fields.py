@@ -27,20 +27,20 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Array, Field, Item, Table
-from amqproxy.rules.rewriting.name_fields import FIELDS, Noun, renamed, renamed_properties, renamed_text
+from amqproxy.rules.rewriting.name_fields import FIELDS, NameKind, renamed, renamed_properties, renamed_text
 from tests.amqp091 import strategies
 
 LETTERS = {
-    Noun.EXCHANGE: "E",
-    Noun.QUEUE: "Q",
-    Noun.ROUTING_KEY: "K",
-    Noun.CONSUMER_TAG: "T",
-    Noun.VHOST: "V",
-    Noun.USER: "U",
+    NameKind.EXCHANGE: "E",
+    NameKind.QUEUE: "Q",
+    NameKind.ROUTING_KEY: "K",
+    NameKind.CONSUMER_TAG: "T",
+    NameKind.VHOST: "V",
+    NameKind.USER: "U",
 }
 
 
-def marked(noun: Noun, name: str) -> str:
+def marked(noun: NameKind, name: str) -> str:
     """The name with the letter of its noun before it, so that it shows what it was taken for."""
     return f"{LETTERS[noun]}:{name}" if name else ""
 
@@ -74,8 +74,8 @@ def test_fields(method: Method, expected: dict[str, str]) -> None:
 
 
 def test_on_the_way_back_the_exchange_that_the_client_knows_says_what_a_key_is() -> None:
-    def back(noun: Noun, name: str) -> str:
-        return "" if noun is Noun.EXCHANGE else marked(noun, name)
+    def back(noun: NameKind, name: str) -> str:
+        return "" if noun is NameKind.EXCHANGE else marked(noun, name)
 
     assert renamed(BasicDeliver(exchange="x", routing_key="k"), back, is_back=True).routing_key == "Q:k"  # type: ignore[attr-defined]
     assert renamed(BasicDeliver(exchange="x", routing_key="k"), back).routing_key == "K:k"  # type: ignore[attr-defined]

@@ -17,7 +17,7 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
-from amqproxy.rules.context import Seen
+from amqproxy.rules.context import CommandContext
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Stage, Verdict
 from tests.rules.scene import GUEST, decided, heard, rule, said
@@ -29,7 +29,7 @@ def redact(text: str, **keys: Any) -> Any:
     return rule('action = "redact"\n' + text, **keys)
 
 
-def shown(text: str, seen: Seen) -> Any:
+def shown(text: str, seen: CommandContext) -> Any:
     """What taps see; on the wire nothing changes."""
     verdict = decided(redact(text), seen)
     assert verdict.command is seen.command
@@ -109,7 +109,7 @@ def test_methods(text: str, before: Method, after: Method) -> None:
         ("properties = ['user_id']", said(QueueDeclare(queue="q"))),
     ],
 )
-def test_where_there_is_nothing_to_cover_nothing_is_made(text: str, seen: Seen) -> None:
+def test_where_there_is_nothing_to_cover_nothing_is_made(text: str, seen: CommandContext) -> None:
     assert shown(text, seen) is None
 
 

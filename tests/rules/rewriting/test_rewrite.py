@@ -45,7 +45,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER
 from amqproxy.amqp091.wire import Field, Table
 from amqproxy.rules.context import Client
-from amqproxy.rules.engine.evaluator import Judge, RuleSet
+from amqproxy.rules.engine.evaluator import RuleEvaluator, RuleSet
 from amqproxy.rules.rewriting.trace_context import is_valid
 from amqproxy.rules.rule import Rule
 from amqproxy.rules.verdict import Close, Stage
@@ -64,21 +64,21 @@ def rewrite(text: str, shelf: Shelf | None = None, **keys: Any) -> Any:
     return rule('action = "rewrite"\n' + text, shelf, **keys)
 
 
-def there(judge: Judge, method: Method, properties: Properties | None = None, body: bytes = b"") -> Any:
+def there(judge: RuleEvaluator, method: Method, properties: Properties | None = None, body: bytes = b"") -> Any:
     """What the broker hears when the client says it."""
     command = judge.judge(said(method, properties or Properties(), body, client=judge.client)).command
     assert command is not None
     return command
 
 
-def back(judge: Judge, method: Method, properties: Properties | None = None, body: bytes = b"") -> Any:
+def back(judge: RuleEvaluator, method: Method, properties: Properties | None = None, body: bytes = b"") -> Any:
     """What the client hears when the broker says it."""
     command = judge.judge(heard(method, properties or Properties(), body, client=judge.client)).command
     assert command is not None
     return command
 
 
-def judge_of(*rules: Rule, client: Client = GUEST) -> Judge:
+def judge_of(*rules: Rule, client: Client = GUEST) -> RuleEvaluator:
     return RuleSet(rules).judge(client)
 
 

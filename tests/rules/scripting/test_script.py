@@ -8,7 +8,7 @@ from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.methods import BY_NAME, BasicAck, BasicPublish, QueueDeclare
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.scripting.script import Script
-from amqproxy.rules.scripting.script_loader import CodeError
+from amqproxy.rules.scripting.script_loader import ScriptError
 from amqproxy.rules.verdict import Answer, Close, Stage
 from tests.rules.scene import GUEST, Shelf, decided, left, memory, passes, rule, said
 
@@ -65,11 +65,11 @@ def test_what_it_keeps_is_kept_by_session_and_by_all() -> None:
 
 def test_what_goes_wrong_is_told_by_its_line() -> None:
     made = script()
-    with pytest.raises(CodeError, match=r"^rules.py:11: KeyError: 'x'$"):
+    with pytest.raises(ScriptError, match=r"^rules.py:11: KeyError: 'x'$"):
         decided(made, said(BasicPublish(exchange="broken"), body=b"x"))
-    with pytest.raises(CodeError, match=r"^rules.py:7: `publish` returned a bool, not a Verdict or None$"):
+    with pytest.raises(ScriptError, match=r"^rules.py:7: `publish` returned a bool, not a Verdict or None$"):
         decided(made, said(BasicPublish(exchange="odd"), body=b"x"))
-    with pytest.raises(CodeError, match=r"^rules.py:2: ZeroDivisionError"):
+    with pytest.raises(ScriptError, match=r"^rules.py:2: ZeroDivisionError"):
         script("def load(context):\n    1 / 0\ndef publish(command, context): pass")
     with pytest.raises(ValueError, match=r"there is no rules\.py"):
         rule('action = "script"\nfile = "rules.py"')
@@ -86,7 +86,7 @@ def test_one_function_for_all() -> None:
     made = script("def command(command, context):\n  raise Exception\ndef ack(command, context): pass")
     assert made.methods == frozenset(BY_NAME)
     assert passes(made, said(BasicAck(1)))
-    with pytest.raises(CodeError, match=r"rules\.py:2: Exception$"):
+    with pytest.raises(ScriptError, match=r"rules\.py:2: Exception$"):
         decided(made, said(QueueDeclare()))
 
 

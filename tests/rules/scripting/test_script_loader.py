@@ -62,12 +62,12 @@ def test_functions_of_a_script() -> None:
     ],
 )
 def test_faults_are_told_by_their_line(source: str, reason: str) -> None:
-    with pytest.raises(script_loader.CodeError, match=reason):
+    with pytest.raises(script_loader.ScriptError, match=reason):
         script_loader.hooks(source, "r.py")
 
 
 def test_what_may_be_logged_of_a_fault_is_not_what_a_peer_said() -> None:
-    with pytest.raises(script_loader.CodeError) as caught:
+    with pytest.raises(script_loader.ScriptError) as caught:
         script_loader.module("\nraise ValueError('card 1234')", "r.py")
     assert (str(caught.value), caught.value.outline) == ("r.py:2: ValueError: card 1234", "r.py:2: ValueError")
     assert script_loader.fault(caught.value, "other.py") is caught.value
