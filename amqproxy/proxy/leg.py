@@ -15,6 +15,9 @@ from amqproxy.sockets.transport import Transport, TransportBroken
 TAKES_CLOSE = frozenset({ConnectionState.OPENING, ConnectionState.OPEN})
 """When a peer understands connection.close. Before, RabbitMQ only closes the socket; so do we."""
 
+HEARTBEAT_LEEWAY = 2.0
+"""Seconds by which the other peer may notice sooner than we do that one is silent: each looks when it does."""
+
 _CLOSED_BY = {Peer.CLIENT: ConnectionState.CLOSED_BY_CLIENT, Peer.SERVER: ConnectionState.CLOSED_BY_SERVER}
 _CLOSE_OK = encode_method(0, ConnectionCloseOk())
 
@@ -22,13 +25,14 @@ _CLOSE_OK = encode_method(0, ConnectionCloseOk())
 class Leg:
     """The transport to `peer`, and the `Connection` in which we play the other part."""
 
-    __slots__ = ("connection", "peer", "reader", "transport")
+    __slots__ = ("_received", "connection", "peer", "reader", "transport")
 
     def __init__(self, peer: Peer, transport: Transport, connection: Connection) -> None:
         self.peer = peer
         self.transport = transport
         self.connection = connection
         self.reader = connection.readers[peer]
+        self._received = -1
 
     @property
     def name(self) -> str:
@@ -39,6 +43,22 @@ class Leg:
     def takes_close(self) -> bool:
         """Would the peer understand a connection.close of ours now?"""
         return self.connection.state in TAKES_CLOSE
+
+    def missed_heartbeats(self, now: float, leeway: float = 0.0) -> str:
+        """Why the peer counts as gone that says nothing, or will within `leeway` seconds; "" when it does not.
+
+        A peer that is not being listened to, because what it said before is still being passed on, is not silent. To be
+        asked now and then: a peer counts as heard at the first time it is asked about after something has come.
+        """
+        heartbeat = self.connection.heartbeat
+        if not heartbeat:
+            return ""
+        before, self._received = self._received, self.transport.received
+        if self._received != before or not self.transport.is_listening:
+            self.connection.heard(self.peer, now)
+        elif self.connection.is_silent(self.peer, now + min(leeway, heartbeat)):
+            return f"missed its heartbeats, of which there is one in {heartbeat} s"
+        return ""
 
     async def turn_away(self, timeout: float) -> None:
         """Answer a stranger with the protocol header that we would have taken, and let it go."""

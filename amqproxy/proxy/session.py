@@ -22,7 +22,7 @@ import trio
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ConnectionForced, InternalError, ProtocolError, ResourceError, Scope
 from amqproxy.amqp091.frames import EVERY_METHOD, FRAME_MIN_SIZE, HEARTBEAT_FRAME, METHOD, Frame, FrameReader
-from amqproxy.amqp091.methods import ConnectionOpenOk, ConnectionStartOk, ConnectionTuneOk, Method
+from amqproxy.amqp091.methods import ConnectionClose, ConnectionOpenOk, ConnectionStartOk, ConnectionTuneOk, Method
 from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, NAME, recognise
 from amqproxy.amqp091.rabbitmq_errors import reworded, reworded_reading
 from amqproxy.amqp091.transitions import CLIENT, CONNECTION_CLOSING, SERVER, ConnectionState, Peer
@@ -34,7 +34,7 @@ from amqproxy.proxy.crossing import STATEFUL, Crossing, Fault, Refusal
 from amqproxy.proxy.drain import Drain
 from amqproxy.proxy.handshake import PacedHandshake
 from amqproxy.proxy.impaired import Impaired
-from amqproxy.proxy.leg import TAKES_CLOSE, Leg
+from amqproxy.proxy.leg import HEARTBEAT_LEEWAY, TAKES_CLOSE, Leg
 from amqproxy.proxy.memory import SESSION_MEMORY, Memory, Share
 from amqproxy.proxy.mirrors import Mirrors
 from amqproxy.proxy.rule_log import RuleLog
@@ -678,6 +678,9 @@ class Session:
             for leg in self.legs.values():  # none takes a frame above our own limit, whatever they agreed on
                 agreed = leg.connection.frame_max or self._limits.frame_max
                 leg.reader.set_frame_max(min(agreed, self._limits.frame_max))
+        elif isinstance(method, ConnectionClose) and self._is_for_silence(sender, method):
+            self._lose_client(self.client.missed_heartbeats(trio.current_time(), HEARTBEAT_LEEWAY))
+            self._scope.cancel()
         elif isinstance(method, ConnectionOpenOk):
             self._scope.deadline = math.inf
             self._account.note_open(self.client.connection)
@@ -685,6 +688,12 @@ class Session:
                 self._start_rules(self._crossing, is_open=True)
         else:
             self._account.note_method(sender, method)
+
+    def _is_for_silence(self, sender: Peer, close: ConnectionClose) -> bool:
+        """Does the upstream close the connection because the client has missed its heartbeats?"""
+        if sender is not SERVER or close.reply_code != ConnectionForced.code:
+            return False
+        return bool(self.client.missed_heartbeats(trio.current_time(), HEARTBEAT_LEEWAY))
 
     def _counts(self, sender: Peer, frame: Frame) -> bool:
         """Do the legs see the frame? What a tap or a drain has handed over besides must make no difference.
@@ -792,16 +801,26 @@ class Session:
         """End the session because `peer` says or takes no more. It is reset, so that nothing it says then vanishes."""
         if self._nursery is None:
             return  # it is ending already
-        self._lost.add(peer)
         if peer is SERVER:
+            self._lost.add(SERVER)
             self._lose_upstream(reason)
         else:
-            self._account.finish(End("proxy", 0, f"client {reason}"))
-            self._farewells[SERVER] = ConnectionForced(f"client {reason}")
+            self._lose_client(reason)
         self._scope.cancel()
 
+    def _lose_client(self, reason: str) -> None:
+        self._lost.add(CLIENT)
+        self._account.finish(End("proxy", 0, f"client {reason}"))
+        self._farewells[SERVER] = ConnectionForced(f"client {reason}")
+
     def _lose_upstream(self, reason: str) -> None:
-        if self._account.end is None:
+        """The upstream is gone: because the client was silent, where it was, and else by its own fault."""
+        if self._account.end is not None:
+            return
+        missed = self.client.missed_heartbeats(trio.current_time(), HEARTBEAT_LEEWAY)
+        if missed:
+            self._lose_client(missed)
+        else:
             self._metrics.upstream_failures.labels("lost").inc()
             self._account.finish(End("server", 0, f"upstream {reason}"))
             self._farewells[CLIENT] = ConnectionForced(f"upstream {reason}")

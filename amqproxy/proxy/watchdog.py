@@ -33,25 +33,21 @@ async def watch(sessions: Mapping[int, Session], limits: Limits) -> None:
 
 
 class Watchdog:
-    """What the last look has found: how many bytes had come from each peer, and since when each has taken none."""
+    """What the last look has found: since when each peer has taken nothing."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._received: dict[tuple[int, Peer], int] = {}
         self._stalled: dict[tuple[int, Peer], tuple[int, float]] = {}
-        self._received_before = self._received
         self._stalled_before = self._stalled
 
     def begin_round(self) -> None:
         """Compare what the coming looks find with what the last ones have found."""
-        self._received_before, self._received = self._received, {}
         self._stalled_before, self._stalled = self._stalled, {}
 
     def look(self, session: Session, now: float) -> None:
         """End a session one of whose peers has been silent for too long, or does not take what is sent to it.
 
-        A peer that is not being listened to, because what it said before is still being passed on, is not silent. A
-        broker that expects more heartbeats than the client sends gets them from here.
+        A broker that expects more heartbeats than the client sends gets them from here.
         """
         with session.contained():
             if session.owes_heartbeats:
@@ -61,23 +57,10 @@ class Watchdog:
                     session.send_heartbeat()
             for peer, leg in session.legs.items():
                 key = (session.number, peer)
-                before = self._received_before.get(key)
-                reason = self._silent(key, leg, before, now) or self._deaf(key, leg, self._stalled_before, now)
+                reason = leg.missed_heartbeats(now) or self._deaf(key, leg, self._stalled_before, now)
                 if reason:
                     session.lose(peer, reason)
                     break
-
-    def _silent(self, key: tuple[int, Peer], leg: Leg, received: int | None, now: float) -> str:
-        """Why a peer counts as gone that says nothing; "" when it does not."""
-        connection = leg.connection
-        if not connection.heartbeat:
-            return ""
-        self._received[key] = leg.transport.received
-        if self._received[key] != received or not leg.transport.is_listening:
-            connection.heard(leg.peer, now)
-        elif connection.is_silent(leg.peer, now):
-            return f"missed its heartbeats, of which there is one in {connection.heartbeat} s"
-        return ""
 
     def _deaf(
         self, key: tuple[int, Peer], leg: Leg, stalled: Mapping[tuple[int, Peer], tuple[int, float]], now: float

@@ -13,13 +13,13 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.amqp091.frames import encode_method
-from amqproxy.amqp091.methods import ConnectionTuneOk
+from amqproxy.amqp091.methods import ConnectionClose, ConnectionTuneOk
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.config import Limits
 from amqproxy.proxy import watchdog
 from amqproxy.rules.engine.evaluator import RuleSet
 from tests.proxy.stage import HANDSHAKE, Actor, Stage, staged
-from tests.proxy.words import method, octets
+from tests.proxy.words import method, octets, words
 from tests.rules.scene import rule
 
 HEARTBEAT = 60
@@ -106,6 +106,47 @@ async def test_who_is_silent_is_reset_at_once_so_that_nothing_it_says_vanishes(
         assert (await actor.sees()).endswith("RST")
         assert (await other.sees()).endswith("connection.close 320")
         await stage.is_over.wait()
+
+
+@pytest.mark.parametrize("how", ["EOF", "RST", "connection.close 320"])
+async def test_a_silent_client_is_reset_and_named_also_where_the_upstream_closes_first(
+    how: str,
+    limits: Limits,
+    nursery: trio.Nursery,
+    log: list[structlog.typing.EventDict],
+    autojump_clock: MockClock,
+) -> None:
+    """RabbitMQ looks every HEARTBEAT seconds, and closes the socket when it has heard nothing twice."""
+    async with staged(HANDSHAKE, limits=limits, tcp=True) as stage:
+        nursery.start_soon(watchdog.watch, {1: stage.session}, limits)
+        await keep_talking(stage, client=False, broker=True, seconds=GONE)
+        close = encode_method(0, ConnectionClose(320, "CONNECTION_FORCED - missed heartbeats", 0, 0))
+        stage.broker.say(close) if how.endswith("320") else stage.broker.perform(how)
+        assert (await stage.client.sees()).endswith("RST")
+        assert words(bytes(stage.client.seen)).count("connection.close") == how.count("320")  # and none of our own
+        if how.endswith("320"):
+            assert "connection.close-ok" in await stage.broker.sees()
+        await stage.is_over.wait()
+        assert stage.end == ("proxy", "none")
+        assert log[-1]["reason"] == f"client missed its heartbeats, of which there is one in {HEARTBEAT} s"
+        assert stage.count("upstream_failures_total", reason="lost") == 0
+
+
+@pytest.mark.parametrize("silent_for", [HEARTBEAT, GONE])
+async def test_a_client_that_is_not_silent_too_long_is_told_that_the_upstream_is_gone(
+    silent_for: int, limits: Limits, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    async with staged(HANDSHAKE, limits=limits, tcp=True) as stage:
+        nursery.start_soon(watchdog.watch, {1: stage.session}, limits)
+        await keep_talking(stage, client=False, broker=True, seconds=silent_for)
+        if silent_for == GONE:
+            stage.client.perform("heartbeat")  # just in time, and before anybody has looked
+            assert await stage.broker.sees() == "heartbeat"
+        stage.broker.perform("RST")
+        assert (await stage.client.sees()).endswith("connection.close 320")
+        stage.client.perform("EOF")
+        await stage.is_over.wait()
+        assert stage.count("upstream_failures_total", reason="lost") == 1
 
 
 async def test_of_many_sessions_a_few_are_looked_at_in_a_turn(
