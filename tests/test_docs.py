@@ -51,8 +51,8 @@ def diagram(moves: Iterable[Move]) -> str:
 def page() -> str:
     return f"""# The states of a connection and of a channel
 
-Drawn from the tables in `amqproxy/amqp091/transitions.py`. On an arrow, C marks what the client sends and S what
-the server sends; `tests/test_docs.py` compares the pictures with the tables.
+See the [glossary](glossary.md) for the words. Drawn from the tables in `amqproxy/amqp091/transitions.py`. On an arrow,
+C marks what the client sends and S what the server sends; `tests/test_docs.py` compares the pictures with the tables.
 
 ## Connection
 

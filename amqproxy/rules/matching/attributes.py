@@ -171,7 +171,7 @@ def _about_moment(path: str, meaning: str, value: Value, kind: AttributeKind = A
 
 
 _ALL = [
-    _about_method("sender", "who says it: `client` or `server`", lambda seen: seen.sender.value),
+    _about_method("sender", "the sender: `client` or `server`", lambda seen: seen.sender.value),
     _about_method("method", "the method, such as `basic.publish`", method_name),
     _about_method(
         "exchange", "of messages, declares and bindings; of exchange.bind, the source", _of_method("exchange", "source")
@@ -180,10 +180,8 @@ _ALL = [
     _about_method("queue", "of declare, bind, purge, delete, consume and get", _of_method("queue")),
     _about_method("routing_key", "of messages and bindings", _of_method("routing_key")),
     _about_method("consumer_tag", "of consumers and deliveries", _of_method("consumer_tag")),
-    _about_method("exchanges", "all exchanges that it has an effect on", _every(exchanges_of), AttributeKind.LIST),
-    _about_content(
-        "queues", Stage.HEADER, "all queues that it has an effect on", _every(queues_of), AttributeKind.LIST
-    ),
+    _about_method("exchanges", "all exchanges that it affects", _every(exchanges_of), AttributeKind.LIST),
+    _about_content("queues", Stage.HEADER, "all queues that it affects", _every(queues_of), AttributeKind.LIST),
     _about_content(
         "routing_keys",
         Stage.HEADER,
@@ -192,18 +190,18 @@ _ALL = [
         AttributeKind.LIST,
     ),
     _about_method("arguments", "the table of declare, bind and consume", _of_method("arguments"), AttributeKind.TABLE),
-    _about_moment("fields", "all that the method says, under the specification's names", _fields, AttributeKind.TABLE),
-    _about_client("vhost", "the virtual host, once the client has asked for it", _of_client("vhost")),
-    _about_client("user", "who the client says it is, once it has", _of_client("user")),
+    _about_moment("fields", "all fields of the method, under the specification's names", _fields, AttributeKind.TABLE),
+    _about_client("vhost", "the virtual host, once the client has opened it", _of_client("vhost")),
+    _about_client("user", "the login name, once the client has sent it", _of_client("user")),
     _about_client("client.address", "the IP address it comes from", _of_client("address")),
     _about_client("client.port", "the port it comes from", _of_client("port"), AttributeKind.NUMBER),
     _about_client(
-        "client.properties", "what it says of itself", lambda seen: seen.client.properties, AttributeKind.TABLE
+        "client.properties", "its client properties", lambda seen: seen.client.properties, AttributeKind.TABLE
     ),
-    _about_client("listener", "HOST:PORT that the client came to", _of_client("listener")),
-    _about_client("upstream", "HOST:PORT that it is passed on to", _of_client("upstream")),
+    _about_client("listener", "HOST:PORT of the listener that the client connected to", _of_client("listener")),
+    _about_client("upstream", "HOST:PORT of the broker", _of_client("upstream")),
     _about_client("tls.subject", "the subject of the client's certificate", _of_client("tls_subject")),
-    _about_client("tls.sni", "the server name that the client asked for", _of_client("sni")),
+    _about_client("tls.sni", "the server name that the client requested", _of_client("sni")),
     _about_moment("channel.number", "the channel's number; 0 for the connection itself", _of_channel("number")),
     _about_moment(
         "channel.is_confirming", "true after confirm.select", _of_channel("is_confirming"), AttributeKind.FLAG
@@ -212,12 +210,10 @@ _ALL = [
         "channel.is_transactional", "true after tx.select", _of_channel("is_transactional"), AttributeKind.FLAG
     ),
     _about_moment("channel.consumers", "how many consumers it has", _of_channel("consumers")),
-    _about_moment("channel.unacked", "deliveries that the client has yet to settle", _of_channel("unacked")),
-    _about_moment(
-        "tags", "the words that `tag` rules have given the command", lambda seen: list(seen.tags), AttributeKind.LIST
-    ),
-    _about_moment("time", "when it came: a timestamp, in UTC", lambda seen: seen.time, AttributeKind.TIME),
-    _about_content("size", Stage.HEADER, "the bytes of the body", _size, AttributeKind.NUMBER),
+    _about_moment("channel.unacked", "deliveries that the client has not settled", _of_channel("unacked")),
+    _about_moment("tags", "the words that `tag` rules have added", lambda seen: list(seen.tags), AttributeKind.LIST),
+    _about_moment("time", "when it arrived: a timestamp, in UTC", lambda seen: seen.time, AttributeKind.TIME),
+    _about_content("size", Stage.HEADER, "the size of the body in bytes", _size, AttributeKind.NUMBER),
     _about_content("headers", Stage.HEADER, "the message's headers", _headers, AttributeKind.TABLE),
     _about_content("body", Stage.BODY, "the body as text", body_text),
     _about_content("json", Stage.BODY, "the body as JSON", body_json, AttributeKind.ANYTHING),
