@@ -10,22 +10,19 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from typing import Any
 
 import msgspec
 
 from amqproxy.amqp091.channel import ChannelMode
 from amqproxy.amqp091.commands import MAX_BODY, Command
 from amqproxy.amqp091.connection import Connection
-from amqproxy.amqp091.errors import (
-    ProtocolError,
-    Scope,
-)
+from amqproxy.amqp091.errors import BY_CODE, ProtocolError, Scope, cut_reply_text
 from amqproxy.amqp091.frames import (
     BODY,
     EVERY_METHOD,
     HEADER,
-    HEARTBEAT,
     METHOD,
     OVERHEAD,
     Frame,
@@ -36,11 +33,9 @@ from amqproxy.amqp091.frames import (
     every_frame,
 )
 from amqproxy.amqp091.methods import (
-    BY_INDEX,
     BY_NAME,
     BasicDeliver,
     BasicPublish,
-    ChannelClose,
     ChannelCloseOk,
     ChannelOpen,
     ConnectionClose,
@@ -49,17 +44,33 @@ from amqproxy.amqp091.methods import (
     Method,
 )
 from amqproxy.amqp091.transitions import CLIENT, CONNECTION_CLOSING, SERVER, ConnectionState, Peer
-from amqproxy.proxy.flow import Flow, Load, cost, cost_of_own
+from amqproxy.proxy.actions import (
+    Action,
+    CloseConnection,
+    Decide,
+    Drop,
+    Forget,
+    Gather,
+    Insert,
+    Log,
+    Postpone,
+    Reply,
+    Send,
+    SendDamaged,
+    Show,
+    Wait,
+    Watch,
+)
+from amqproxy.proxy.flow import Flow, Load, cost_of_own
 from amqproxy.proxy.judge import Judge, Passing
 from amqproxy.proxy.memory import SESSION_MEMORY, Memory, Share
-from amqproxy.proxy.reframing import check, method_frame
+from amqproxy.proxy.output import Output
+from amqproxy.proxy.reframing import method_frame
 from amqproxy.proxy.renumbering import within_bounds
-from amqproxy.proxy.strait import DELIVERIES, Strait
+from amqproxy.proxy.strait import DELIVERIES, LEGS, Actions, Strait
 from amqproxy.proxy.timers import Timer, Timers
 from amqproxy.rules.client_info import updated_client
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
-from amqproxy.rules.engine.decision_cache import changes_traffic
-from amqproxy.rules.engine.outcome import Outcome, outcome
 from amqproxy.rules.verdict import Close, Impairment, Insertion, MirroredCopy, Stage, Verdict
 from amqproxy.taps.note import NOTHING, Note
 
@@ -77,8 +88,8 @@ INTRODUCTIONS = (ConnectionStartOk.index, ConnectionOpen.index)
 """What makes a client known: it must be, before such a method itself is judged."""
 
 
-LEGS = {CLIENT: "client", SERVER: "upstream"}
-"""What taps call the leg to each peer."""
+MAX_POSTPONED = 1.0
+"""Seconds after which a command that others were to overtake goes on, though they did not come."""
 
 
 def _all_but(*names: str) -> bytes:
@@ -136,7 +147,7 @@ class Fault(Exception):
 class Crossing:
     """The water between a session's two legs.
 
-    `connections` are the legs', by the peer at their other end. `output` holds the octets that are to be sent to each
+    `connections` are the legs', by the peer at their other end. `outputs` hold what is to be sent to each
     peer, `passed` the frames of each sender as taps are to see them, if `is_tapped`. `refusal` is set when the
     connection has to end: what the client is told. `fault` is set when what has waited cannot go on. `waiting` are the
     commands that wait, by a number of each. `met` is called with each method that has passed and counts for the session
@@ -161,9 +172,8 @@ class Crossing:
     ) -> None:
         self.connections = connections
         self.client = client
-        self.output: dict[Peer, list[bytes | memoryview]] = {CLIENT: [], SERVER: []}
+        self.outputs = {peer: Output() for peer in Peer}
         self.passed: dict[Peer, list[tuple[Note, list[Frame]]]] = {CLIENT: [], SERVER: []}
-        self.note = NOTHING
         self.effects = Effects()
         self.refusal: Refusal | None = None
         self.fault: Fault | None = None
@@ -187,12 +197,14 @@ class Crossing:
         self.gathering = Load(self.share)
         self._timers = Timers()
         self._unsure: list[tuple[Strait, Flow]] = []
-        self.numbers = itertools.count(1)
+        self._numbers = itertools.count(1)
         self.now = 0.0
         self._staged: tuple[Frame | None, Stage] = (None, Stage.NOTHING)
         self._last_facts: tuple[tuple[int, ChannelMode, int, int] | None, ChannelInfo] = (None, ChannelInfo())
         self._passing: list[tuple[Passing, Passes]] = []
         self.current: tuple[Peer, int] | None = None
+        self._under_way: Frame | None = None
+        self._coming: deque[Frame] = deque()
         self.is_watching_more = False
         self.newly_watched: set[int] = set()
         """The channels of which all frames are wanted since the frames at hand were read."""
@@ -230,66 +242,46 @@ class Crossing:
         self.now = now
         self._left = TURN
         reader = self.readers[sender]
-        output = self.output[sender.other]
-        kept_from = reader.taken_from
+        output = self.outputs[sender.other]
         if reader.spending:
             self._settle_up(reader)
-        coming = deque(frames)
+        coming = self._coming = deque(frames)
         self.is_watching_more = False
         self.newly_watched.clear()
         handed_over: dict[int, Frame] | None = None
-        while coming and not self.is_over:
-            frame = coming.popleft()
-            if (
-                handed_over is not None
-                and frame.offset not in handed_over
-                and not self._is_wanted_after_all(sender, frame)
-            ):
-                continue
-            self.current = (sender, frame.channel)
-            try:
-                if self._passes_in_place(sender, frame):
+        output.begin(reader)
+        try:
+            while coming and not self.is_over:
+                frame = coming.popleft()
+                if (
+                    handed_over is not None
+                    and frame.offset not in handed_over
+                    and not self._is_wanted_after_all(sender, frame)
+                ):
                     continue
-                command = self._at_hand(sender, frame, coming)
-                if command is not None:
-                    verdict = self.judged(sender, command)
-                    if not changes_traffic(verdict, command) and all(
-                        self._fits(sender, each) for each in command.frames[2:]
-                    ):
-                        self._let_go_on(sender, command)
-                        continue
-                if frame.offset > kept_from:
-                    output.append(reader.between(kept_from, frame.offset))
-                if command is None:
-                    kept_from = frame.offset + frame.length()
-                    self._cross(sender, frame)
-                else:
-                    kept_from = command.frames[-1].offset + command.frames[-1].length()
-                    self._carry_out(sender, command, verdict)
-            except ProtocolError:
-                if frame.offset > kept_from:
-                    output.append(reader.between(kept_from, frame.offset))
-                raise
-            finally:
-                self.current = None
-            if self.is_watching_more and handed_over is None:
-                handed_over = {each.offset: each for each in coming}
-                coming = self._looked_over(sender, handed_over, kept_from)
-        if not self.is_over and kept_from < reader.offset:
-            output.append(reader.between(kept_from, reader.offset))
+                if output.position != frame.offset:
+                    output.pass_up_to(frame.offset)
+                output.position += frame.length()
+                self.current = (sender, frame.channel)
+                self._under_way = frame
+                self._take(sender, frame)
+                if self.is_watching_more and handed_over is None:
+                    handed_over = {each.offset: each for each in coming}
+                    coming = self._coming = self._looked_over(sender, handed_over, output.position)
+            if not self.is_over:
+                output.pass_up_to(reader.offset)
+        finally:
+            self.current = self._under_way = None
+            output.end()
         while self._unsure:
             strait, flow = self._unsure.pop()
             if flow.is_unsure and flow.catch_up(self.readers[sender].lanes.get(strait.number)):
-                strait.complete(flow)
+                self._do(strait, strait.complete(flow))
         self._end_if_nothing_waits()
 
     def take_output(self, to: Peer) -> bytes | memoryview:
         """All that is to be sent to a peer now."""
-        parts = self.output[to]
-        if not parts:
-            return b""
-        self.output[to] = []
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return self.outputs[to].take()
 
     def take_passed(self, sender: Peer) -> list[tuple[Note, list[Frame]]]:
         """What taps are to see of `sender`, and what they are to know of it."""
@@ -309,22 +301,55 @@ class Crossing:
         """Let go on what has waited long enough, or as much of it as goes on in one turn."""
         self.now = now
         self._left = TURN
-        self._resume()
+        self._resume_some()
         while not self.is_over and self._left > 0 and (do := self._timers.take_due(now)) is not None:
             self._left -= 1
             do()
         self._end_if_nothing_waits()
 
-    def _resume(self) -> None:
+    def _resume_some(self) -> None:
         """Let go on what waits for its turn, each after the other."""
         while self.resuming and self._left > 0 and not self.is_over:
             flow = next(iter(self.resuming))
-            self.resuming.pop(flow).go_on(flow)
+            self._go_on(self.resuming.pop(flow), flow)
 
-    def may_go_on(self) -> bool:
-        """May one more of what has waited go on in this turn?"""
-        self._left -= 1
-        return self._left >= 0
+    def _go_on(self, strait: Strait, flow: Flow) -> None:
+        """Do with what waited behind something what is to be done with it, up to the next that waits.
+
+        What is too much for this turn goes on in the next.
+        """
+        with self.blaming(flow.sender):
+            while flow.queue and not flow.is_waiting and not self.is_over:
+                if flow.queue[0][0].index == ConnectionClose.index and self.holds_up(flow.sender):
+                    return
+                self._left -= 1
+                if self._left < 0:
+                    self.resuming[flow] = strait
+                    return
+                self._do(strait, strait.next_held_up(flow))
+
+    def _resume(self, strait: Strait, flow: Flow) -> None:
+        """Let what waits in a flow go on, and what came behind it."""
+        waiting = flow.wake()
+        assert waiting is not None
+        if waiting.timer is not None:
+            waiting.timer.cancel()
+        del self.waiting[waiting.number]
+        with self.blaming(flow.sender):
+            self._do(strait, strait.resume(flow, waiting))
+        self._go_on(strait, flow)
+
+    def _time_out(self, strait: Strait, flow: Flow) -> None:
+        """Let what waits in a flow go on without anybody's word, if that is what is to become of it then."""
+        waiting = flow.waiting
+        assert waiting is not None
+        hold = waiting.hold
+        if hold is not None and not hold.passes_at_timeout:
+            text = cut_reply_text(f"{BY_CODE[403].name} - held by rule '{hold.name}', and nobody let it go")
+            close = Close(Scope.CHANNEL, 403, text)
+            waiting.verdict = Verdict(command=None, close=close, marks=(hold.name,), tags=waiting.verdict.tags)
+            self.effects.refused.append((flow.sender, waiting.original, waiting.verdict))
+        self._resume(strait, flow)
 
     def is_full(self, sender: Peer) -> bool:
         """Does so much wait of what a peer has said that nothing more is to be read of it for now?"""
@@ -339,7 +364,7 @@ class Crossing:
         assert flow.waiting is not None
         if verdict is not None:
             flow.waiting.verdict = verdict
-        strait.resume(flow)
+        self._resume(strait, flow)
         self._end_if_nothing_waits()
 
     def release_all(self, now: float) -> None:
@@ -363,10 +388,10 @@ class Crossing:
             strait, flow = self._to_release[0]
             if flow.is_waiting:
                 self._left -= 1
-                strait.time_out(flow)
+                self._time_out(strait, flow)
             elif flow in self.resuming:
                 del self.resuming[flow]
-                strait.go_on(flow)
+                self._go_on(strait, flow)
             else:
                 self._to_release.popleft()
         self._end_if_nothing_waits()
@@ -393,101 +418,65 @@ class Crossing:
 
     # --- one frame
 
-    def _passes_in_place(self, sender: Peer, frame: Frame) -> bool:
-        """Does the frame simply pass, as it lies among the octets? Then all has been done about it."""
+    def _take(self, sender: Peer, frame: Frame) -> None:
+        """Take a frame that has come: to its channel, if there is anything to be done about it there."""
+        number = frame.channel
+        strait = self.straits.get(number)
+        if strait is not None and sender is CLIENT and (strait.reopening or strait.is_closed) and strait.is_reopening():
+            self._arrive(sender, frame)
+            if self.gate is None or self.gate(sender, frame):
+                self._do(strait, strait.keep_for_next(frame))
+            return
+        is_live = self._arrive(sender, frame)
+        if self.gate is not None and not self.gate(sender, frame):
+            return
+        if strait is None:
+            if is_live and self._needs_no_strait(sender, frame):
+                if self._counts(sender, frame):
+                    self.show(sender, frame)
+                self.outputs[sender.other].send(frame)
+                if frame.index == BasicPublish.index:
+                    self._let_pass_unseen(sender, frame)
+                return
+            strait = self._strait(number)
+            if is_live and frame.kind in (HEADER, BODY):
+                strait.flows[sender].join_midway(frame)
+                self._unsure.append((strait, strait.flows[sender]))
+        self._do(strait, strait.take(sender, frame, is_live=is_live))
+        if self._coming and strait.flows[sender].is_mid:
+            self._pass_rest(strait, strait.flows[sender])
+        if frame.index == BasicPublish.index and self._staged == (frame, Stage.NOTHING) and not strait.is_watched:
+            self._let_pass_unseen(sender, frame)
+
+    def _pass_rest(self, strait: Strait, flow: Flow) -> None:
+        """Pass on what has come already of a content that passes, and lies in one piece."""
+        if self.is_tapped or self._shows_all or self.gate is not None or not strait.lets_pass(flow):
+            return
+        output = self.outputs[flow.sender.other]
+        while self._coming:
+            frame = self._coming[0]
+            if frame.kind == METHOD or frame.channel != strait.number or frame.offset != output.position:
+                return
+            if not self._fits(flow.sender, frame):
+                return
+            self._coming.popleft()
+            output.position += frame.length()
+            output.send(frame)
+            if flow.advance(frame):
+                flow.end()
+                return
+
+    def _needs_no_strait(self, sender: Peer, frame: Frame) -> bool:
+        """Does a frame pass, on a channel of which nothing is known but that all has passed?"""
         if self.is_tapped or self._shows_all or self.gate is not None:
             return False
-        strait = self.straits.get(frame.channel)
-        flow = None
-        if strait is not None:
-            flow = strait.flows[sender]
-            if not strait.lets_pass(flow):
-                return False
-        if frame.kind != METHOD:
-            if frame.kind == HEARTBEAT:
-                return self.stage(sender, frame) is Stage.NOTHING
-            if not self._fits(sender, frame):
-                return False
-            return self._arrive(sender, frame) if flow is None else self._goes_on_in_place(flow, frame)
-        carries_content = BY_INDEX[frame.index].carries_content
-        if flow is not None and carries_content and (flow.is_mid or not frame.is_in_order):
-            return False
+        if frame.kind in (HEADER, BODY):
+            return self._fits(sender, frame)
         if frame.index == ConnectionClose.index and self.holds_up(sender):
             return False
         if self.counts_unacked and frame.index in DELIVERIES:
             return False
-        if frame.index in INTRODUCTIONS or self.stage(sender, frame) is not Stage.NOTHING:
-            return False
-        if self._counts(sender, frame):
-            if not self._arrive(sender, frame):
-                return False
-            self.show(sender, frame)
-        if flow is not None and carries_content:
-            flow.pass_by(frame)
-        if frame.index == BasicPublish.index:
-            self._let_pass_unseen(sender, frame)
-        return True
-
-    def _at_hand(self, sender: Peer, frame: Frame, coming: deque[Frame]) -> Command | None:
-        """The command that begins with a frame, if as much of it as must be judged lies here in one piece.
-
-        It is taken from what is `coming`.
-        """
-        if frame.kind != METHOD or not BY_INDEX[frame.index].carries_content or not frame.is_in_order:
-            return None
-        if self.is_tapped or self._shows_all or self.gate is not None or STATEFUL[sender][frame.index]:
-            return None
-        if self.counts_unacked and frame.index in DELIVERIES:
-            return None
-        strait = self.straits.get(frame.channel)
-        if strait is not None and not strait.is_idle(strait.flows[sender]):
-            return None
-        stage = self.stage(sender, frame)
-        frames = [frame]
-        if stage > Stage.METHOD:
-            left = -1
-            end = frame.offset + frame.length()
-            for each in coming:
-                if each.offset != end or each.channel != frame.channel or each.kind == METHOD:
-                    return None
-                frames.append(each)
-                end += each.length()
-                left = each.body_size if each.kind == HEADER else left - each.size
-                if left == 0 or stage is Stage.HEADER:
-                    break
-            if left < 0 or (left > 0 and stage is Stage.BODY):
-                return None
-            for _ in frames[1:]:
-                coming.popleft()
-        return Command.received(frames) if stage is not Stage.NOTHING else None
-
-    def _let_go_on(self, sender: Peer, command: Command) -> None:
-        """Leave a command where it lies, and what is still to come of it."""
-        frame = command.frames[0]
-        strait = self.straits.get(frame.channel)
-        if strait is not None:
-            flow = strait.flows[sender]
-            flow.pass_by(frame)
-            if flow.skip(command.frames[1:]):
-                flow.end()
-        if frame.index == BasicPublish.index:
-            self._let_pass_unseen(sender, frame)
-
-    def _carry_out(self, sender: Peer, command: Command, verdict: Verdict) -> None:
-        """Do what a verdict says on a command that was at hand."""
-        frame = command.frames[0]
-        strait = self.straits.get(frame.channel) or self._strait(frame.channel)
-        strait.carry_out(strait.flows[sender], command, verdict)
-        if frame.index == BasicPublish.index and not strait.is_watched:
-            self._let_pass_unseen(sender, frame)
-
-    def _goes_on_in_place(self, flow: Flow, frame: Frame) -> bool:
-        """Does a header or body simply pass, since what it belongs to has gone on?"""
-        if not flow.is_mid or flow.is_unsure or not frame.is_in_order:
-            return False
-        if flow.advance(frame):
-            flow.end()
-        return True
+        return self.stage(sender, frame) is Stage.NOTHING
 
     def _fits(self, sender: Peer, frame: Frame) -> bool:
         """Would who is to hear it take a frame of that size? Else it is to be split."""
@@ -544,11 +533,6 @@ class Crossing:
         frames = every_frame(octets, offset, reader.lanes)
         return deque([handed_over.get(frame.offset, frame) for frame in frames])
 
-    def note_newly_watched(self, number: int) -> None:
-        """From the frame under way on, all frames of its channel are wanted."""
-        self.is_watching_more = True
-        self.newly_watched.add(number)
-
     def _is_wanted_after_all(self, sender: Peer, frame: Frame) -> bool:
         """Is a frame that was not handed over on a channel that is watched since?"""
         if frame.channel not in self.newly_watched:
@@ -567,6 +551,8 @@ class Crossing:
 
     def _arrive(self, sender: Peer, frame: Frame) -> bool:
         """Show a frame to the leg that it came from; False when it belongs to what is closing there."""
+        if frame.is_in_order and not self._shows_all and (frame.kind != METHOD or not STATEFUL[sender][frame.index]):
+            return True
         if not self._counts(sender, frame):
             return True
         is_live = True
@@ -604,39 +590,11 @@ class Crossing:
                 self._met(sender, frame.method)
             if frame.index == ChannelCloseOk.index:
                 self.forget_if_closed(frame.channel)
-            elif frame.index == ChannelOpen.index and frame.channel in self.straits:
-                self.straits[frame.channel].watch_new_lanes()
+            elif frame.index == ChannelOpen.index:
+                strait = self.straits.get(frame.channel)
+                if strait is not None and strait.is_watched:
+                    self._watch_lanes(strait)  # the broker's side of the channel has been opened only now
         return is_live
-
-    def _cross(self, sender: Peer, frame: Frame) -> None:
-        number = frame.channel
-        strait = self.straits.get(number)
-        is_reopening = strait is not None and sender is CLIENT and strait.is_reopening()
-        is_live = self._arrive(sender, frame)
-        if self.gate is not None and not self.gate(sender, frame):
-            return
-        if strait is None:
-            strait = self._strait(number)
-            if is_live and frame.kind in (HEADER, BODY):
-                strait.flows[sender].join_midway(frame)
-                self._unsure.append((strait, strait.flows[sender]))
-        if is_reopening:
-            check(frame)
-            strait.reopening.append(frame)
-            self.loads[CLIENT].add(cost([frame]))
-            strait.watch_lanes()
-            return
-        if strait.closing is not None:
-            strait.take_while_closing(sender, frame, is_live)
-        elif is_live:
-            if sender is SERVER and frame.kind == METHOD and frame.index == ChannelClose.index:
-                strait.drop(strait.flows[CLIENT])  # the broker would not take it any more
-                if strait.is_unheard(CLIENT):
-                    strait.close_for_both()
-                    return
-            strait.admit(strait.flows[sender], frame)
-            if frame.index == BasicPublish.index and not strait.is_watched:
-                self._let_pass_unseen(sender, frame)
 
     def _strait(self, number: int) -> Strait:
         """A new strait, for a channel that has passed without one so far."""
@@ -646,8 +604,31 @@ class Crossing:
                 flow.join(self.readers[peer].lanes.get(number))
         return strait
 
-    def has_channel(self, peer: Peer, number: int) -> bool:
+    def _has_channel(self, peer: Peer, number: int) -> bool:
         return number in self.connections[peer].channels
+
+    def _watch(self, strait: Strait) -> None:
+        """See all that is said on a channel from here on."""
+        number = strait.number
+        if not number:
+            return
+        if not strait.is_watched:
+            strait.is_watched = True
+            for peer, reader in self.readers.items():
+                lane = reader.lanes.get(number)
+                if self.current != (peer, number) and (lane is None or not lane.is_shown):
+                    strait.flows[peer].join(lane)
+        self._watch_lanes(strait)
+
+    def _watch_lanes(self, strait: Strait) -> None:
+        """Have all frames of a channel handed over, from those on that come behind the present one."""
+        for peer, reader in self.readers.items():
+            lane = reader.lanes.get(strait.number)
+            if lane is not None and not lane.is_watched:
+                lane.is_watched = True
+                if self.current == (peer, strait.number):
+                    self.is_watching_more = True
+                    self.newly_watched.add(strait.number)
 
     def holds_up(self, sender: Peer) -> bool:
         """Does anything of the sender's wait, on any channel?"""
@@ -662,7 +643,7 @@ class Crossing:
         last = self.straits.get(0)
         if last is not None:
             for flow in last.flows.values():
-                last.go_on(flow)
+                self._go_on(last, flow)
 
     # --- verdicts
 
@@ -672,9 +653,15 @@ class Crossing:
             self._staged = (frame, self.judge.stage(sender, frame, self.facts(frame.channel)))
         return self._staged[1]
 
-    def judged(self, sender: Peer, command: Command) -> Verdict:
-        """What the judge says of a command, of which as much has come as must have."""
-        return self.judge.judge(
+    def covered(self, sender: Peer, command: Command) -> Command | None:
+        """A command as taps may see it; None: not at all."""
+        return self.judge.covered(sender, command, self._body_limit)
+
+    def _decide(self, strait: Strait, action: Decide) -> None:
+        """Have a command judged, as much of which has come as must have, and carry the verdict out."""
+        flow, command = action.flow, action.command
+        sender = flow.sender
+        verdict = self.judge.judge(
             CommandContext(
                 sender=sender,
                 command=command,
@@ -686,6 +673,20 @@ class Crossing:
                 body_limit=self._body_limit,
             )
         )
+        effects = self.effects
+        if verdict.impairments:
+            effects.impairments += verdict.impairments
+        if verdict.mirrored:
+            effects.mirrored += verdict.mirrored
+        if verdict.logged:
+            effects.logged += verdict.logged
+        if verdict.failures:
+            effects.failed += [rule for rule, _ in verdict.failures]
+        if verdict.command is None and verdict.marks:
+            effects.refused.append((sender, command, verdict))
+        self._do(strait, strait.decided(flow, command, verdict))
+        if command.index == BasicPublish.index and not strait.is_watched:
+            self._let_pass_unseen(sender, command.frames[0])
 
     def facts(self, number: int) -> ChannelInfo:
         channel = self.connections[CLIENT].channels.get(number)
@@ -705,7 +706,7 @@ class Crossing:
             self._last_facts = key, facts
         return self._last_facts[1]
 
-    def at(self, when: float, sender: Peer, do: Callable[[], None]) -> Timer:
+    def _at(self, when: float, sender: Peer, do: Callable[[], None]) -> Timer:
         """Have something done at `when`, in seconds, because of what `sender` said."""
 
         def blaming() -> None:
@@ -714,28 +715,87 @@ class Crossing:
 
         return within_bounds(self._timers.at, when, blaming)
 
+    # --- what channels want done
+
+    def _do(self, strait: Strait, actions: Actions) -> None:
+        """Do what a channel wants done, one after the other."""
+        for action in actions:
+            _DO[type(action)](self, strait, action)
+
+    def _gather(self, strait: Strait, action: Gather) -> None:
+        flow, frame, stage = action.flow, action.frame, action.stage
+        frames = self._at_hand(frame, stage) if frame is self._under_way else None
+        if frames is None:
+            flow.gather([frame], stage)
+            return
+        last = frames[-1]
+        self.outputs[flow.sender.other].position = last.offset + last.length()
+        self._decide(strait, Decide(flow, Command.received(frames)))
+
+    def _at_hand(self, frame: Frame, stage: Stage) -> list[Frame] | None:
+        """The frames of the command under way, taken from what is coming, if all that is asked for lies behind it."""
+        if self._shows_all or self.gate is not None or not frame.is_in_order:
+            return None
+        frames = [frame]
+        left = -1
+        end = frame.offset + frame.length()
+        for each in self._coming:
+            if each.offset != end or each.channel != frame.channel or each.kind == METHOD:
+                return None
+            frames.append(each)
+            size = each.length()
+            end += size
+            left = each.body_size if each.kind == HEADER else left - size + OVERHEAD
+            if left == 0 or stage is Stage.HEADER:
+                break
+        else:
+            return None
+        for _ in range(len(frames) - 1):
+            self._coming.popleft()
+        return frames
+
+    def _wait(self, strait: Strait, action: Wait) -> None:
+        flow, waiting = action.flow, action.waiting
+        waiting.begin(next(self._numbers), self.now)
+        flow.wait(waiting)
+        self.waiting[waiting.number] = (strait, flow)
+        if flow.is_held:
+            self.effects.held.append(waiting.number)
+        waiting.timer = self._at(waiting.until, flow.sender, lambda: self._time_out(strait, flow))
+
+    def _postpone(self, strait: Strait, action: Postpone) -> None:
+        flow, postponed = action.flow, action.postponed
+
+        def send() -> None:
+            self._do(strait, strait.send_postponed(flow, [postponed]))
+
+        postponed.timer = self._at(self.now + MAX_POSTPONED, flow.sender, send)
+
+    def _drop(self, strait: Strait, action: Drop) -> None:
+        flow = action.flow
+        if flow.waiting is not None:
+            del self.waiting[flow.waiting.number]
+        self.resuming.pop(flow, None)
+        flow.clear()
+
+    def _insert(self, strait: Strait, action: Insert) -> None:
+        if action.insertion.after > 0:
+            self._insert_later(action.insertion)
+        else:
+            self._insert_now(action.insertion, action.tag, action.note)
+
     # --- commands of our own
 
-    def insert(self, insertion: Insertion, tag: int | None = None) -> None:
+    def _insert_now(self, insertion: Insertion, tag: int | None = None, note: Note = NOTHING) -> None:
         """Send a command of our own, or one that others have overtaken, to which the broker gave `tag`."""
-        if insertion.after > 0:
-            self._insert_later(insertion)
-            return
         command, to = insertion.command, insertion.to
         number = command.channel
         if number == 0 and self.connections[to].state is not ConnectionState.OPEN:
             return
-        if number and not (self.has_channel(to, number) and self.connections[to].channels[number].takes_frames):
+        if number and not (self._has_channel(to, number) and self.connections[to].channels[number].takes_frames):
             return  # the channel that it is for is no more
         strait = self.straits.get(number) or self._strait(number)
-        if strait.closing is not None:
-            return
-        flow = strait.flows[to.other]
-        if strait.is_mid(flow):
-            strait.watch()
-            flow.put_off(command, tag)
-        else:
-            strait.send_own(to, command, tag)
+        self._do(strait, strait.insert(to, command, tag, note))
 
     def _insert_later(self, insertion: Insertion) -> None:
         """Send a command of our own in some time, unless its channel is another by then."""
@@ -746,107 +806,77 @@ class Crossing:
         def insert() -> None:
             load.remove(octets)
             if self.straits.get(number) is strait:
-                self.insert(msgspec.structs.replace(insertion, after=0.0))
+                self._insert_now(insertion)
 
-        self.at(self.now + insertion.after, insertion.to.other, insert)
+        self._at(self.now + insertion.after, insertion.to.other, insert)
         load.add(octets)
 
     # --- what goes out
 
-    def put(self, sender: Peer, frame: Frame, is_shown: bool = True) -> None:
-        """Send a frame to the peer that `sender` talks to, unless what it belongs to is closing there, or is closed."""
+    def _send(self, strait: Strait, action: Send) -> None:
+        """Send frames to the peer that `sender` talks to, but for what belongs to what is closing there, or closed."""
+        sender = action.sender
         to = sender.other
-        connection = self.connections[to]
-        if connection.state in CONNECTION_CLOSING and (frame.channel or connection.state is ConnectionState.CLOSED):
-            return
-        if not self.show(sender, frame):
-            return
+        connection, output, stateful = self.connections[to], self.outputs[to], STATEFUL[sender]
         frame_max = connection.frame_max
-        if frame.kind == BODY and frame_max and len(frame.raw) > frame_max + OVERHEAD:
-            payload, step = frame.payload, frame_max - OVERHEAD
-            for start in range(0, len(payload), step):
-                self.output[to].append(encode_frame(BODY, frame.channel, payload[start : start + step]))
-        else:
-            self.output[to].append(frame.raw)
-        if is_shown and self.is_tapped:
-            self.see(sender, frame)
+        for frame in action.frames:
+            if (
+                connection.state is not ConnectionState.OPEN
+                and connection.state in CONNECTION_CLOSING
+                and (frame.channel or connection.state is ConnectionState.CLOSED)
+            ):
+                continue
+            is_method = frame.kind == METHOD
+            if (self._shows_all or not frame.is_in_order or (is_method and stateful[frame.index])) and not self.show(
+                sender, frame
+            ):
+                continue
+            if frame.kind == BODY and frame_max and frame.length() > frame_max + OVERHEAD:
+                payload, step = frame.payload, frame_max - OVERHEAD
+                for start in range(0, len(payload), step):
+                    output.append(encode_frame(BODY, frame.channel, payload[start : start + step]))
+            else:
+                output.send(frame)
+            if action.is_shown and self.is_tapped:
+                self._see(sender, frame, action.note)
 
-    def put_more(self, flow: Flow, frame: Frame) -> None:
-        """Send on a header or body of a content whose method has gone on."""
-        self.note = flow.note
-        self.put(flow.sender, frame)
-        self.note = NOTHING
+    def _send_damaged(self, strait: Strait, action: SendDamaged) -> None:
+        self.outputs[action.sender.other].append(action.octets)
+
+    def _reply(self, strait: Strait, action: Reply) -> None:
+        to, frame = action.to, method_frame(strait.number, action.method)
+        self.connections[to].receive(to.other, frame)
+        self.outputs[to].append(frame.raw)
+        if self.is_tapped:
+            self._see(to.other, frame, action.note._replace(leg=LEGS[to]))
 
     # --- what taps see
 
-    def see(self, sender: Peer, frame: Frame) -> None:
+    def _see(self, sender: Peer, frame: Frame, note: Note) -> None:
         """Let taps see a frame of `sender`, as one of the command that is under way."""
         passed = self.passed[sender]
-        if passed and passed[-1][0] is self.note:
+        if passed and passed[-1][0] is note:
             passed[-1][1].append(frame)
         else:
-            passed.append((self.note, [frame]))
+            passed.append((note, [frame]))
 
-    def show_instead(self, sender: Peer, shown: Command) -> None:
-        """Let taps see a command as redactions leave it. One that cannot be encoded is not shown, and no more."""
+    def _show_to_taps(self, strait: Strait, action: Show) -> None:
         if self.is_tapped:
-            with suppress(Exception):
-                for frame in every_frame(shown.encode(0), 0):
-                    self.see(sender, frame)
-
-    @contextmanager
-    def noting(self, flow: Flow, command: Command, verdict: Verdict) -> Iterator[None]:
-        """Let taps know what becomes of a command, as it does; and see what was said, where something else goes on."""
-        if not verdict.marks and not verdict.tags:
-            yield
-            return
-        sender = flow.sender
-        is_shadow = all(mark.endswith("(shadow)") for mark in verdict.marks)
-        what = Outcome.SHADOW if verdict.marks and is_shadow else outcome(verdict, command)
-        flow.note = self.note = Note(verdict.marks, verdict.tags, what)
-        try:
-            if verdict.command is not command or verdict.damage:
-                self.note = flow.note._replace(leg=LEGS[sender])
-                covered = self.judge.covered(sender, command, self._body_limit)
-                if covered is command:
-                    for frame in command.frames:
-                        self.see(sender, frame)
-                elif covered is not None:
-                    self.show_instead(sender, covered)
-                self.note = flow.note._replace(leg=LEGS[sender.other])
-            yield
-        finally:
-            self.note = NOTHING
-
-    @contextmanager
-    def noting_own(self, to: Peer) -> Iterator[None]:
-        """Let taps know that what is sent to a peer now is ours, and so seen on its leg only."""
-        before, self.note = self.note, self.note._replace(leg=LEGS[to])
-        try:
-            yield
-        finally:
-            self.note = before
+            for frame in action.frames:
+                self._see(action.sender, frame, action.note)
 
     # --- a channel, or the connection, that we close
 
-    def say(self, to: Peer, number: int, method: Method) -> None:
-        frame = method_frame(number, method)
-        self.connections[to].receive(to.other, frame)
-        self.output[to].append(frame.raw)
-        if self.is_tapped:
-            with self.noting_own(to):
-                self.see(to.other, frame)
-
     def forget_if_closed(self, number: int) -> None:
         """Let a channel's number be used again once neither leg has the channel."""
-        if self.has_channel(CLIENT, number) and not (number in self.straits and self.straits[number].reopening):
+        if self._has_channel(CLIENT, number) and not (number in self.straits and self.straits[number].reopening):
             return
         strait = self.straits.get(number)
-        if self.has_channel(SERVER, number):
+        if self._has_channel(SERVER, number):
             return
         if strait is not None:
             for flow in strait.flows.values():
-                strait.drop(flow)
+                self._drop(strait, Drop(flow))
             del self.straits[number]
         self.judge.channel_closed(number)
         if strait is not None and strait.reopening:
@@ -854,10 +884,27 @@ class Crossing:
             new.is_watched = True
             flow = new.flows[CLIENT]
             flow.queue.extend([(frame, None) for frame in strait.reopening])  # its load is counted already
-            new.go_on(flow)
-            new.watch_lanes()
+            self._go_on(new, flow)
+            self._watch_lanes(new)
 
-    def refuse(self, close: Close, class_and_method: tuple[int, int]) -> None:
-        """Let the connection end."""
-        self.refusal = Refusal(close)
-        self.refusal.class_id, self.refusal.method_id = class_and_method
+    def _close_connection(self, strait: Strait, action: CloseConnection) -> None:
+        self.refusal = Refusal(action.close)
+        self.refusal.class_id, self.refusal.method_id = action.class_and_method
+
+
+_DO: dict[type[Action], Callable[[Crossing, Strait, Any], None]] = {
+    Send: Crossing._send,
+    Decide: Crossing._decide,
+    Gather: Crossing._gather,
+    Insert: Crossing._insert,
+    Reply: Crossing._reply,
+    Wait: Crossing._wait,
+    Postpone: Crossing._postpone,
+    Drop: Crossing._drop,
+    Show: Crossing._show_to_taps,
+    SendDamaged: Crossing._send_damaged,
+    CloseConnection: Crossing._close_connection,
+    Watch: lambda crossing, strait, action: crossing._watch(strait),
+    Forget: lambda crossing, strait, action: crossing.forget_if_closed(strait.number),
+    Log: lambda crossing, strait, action: crossing.effects.logged.append((action.level, action.text)),
+}

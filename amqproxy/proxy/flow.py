@@ -5,11 +5,12 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, auto
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import HEADER, METHOD, Frame, Lane
+from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.memory import Share
 from amqproxy.proxy.timers import Timer
@@ -70,19 +71,26 @@ def _cost_of_changes(original: Command, verdict: Verdict) -> int:
 
 
 class Waiting:
-    """A command that waits with its verdict, from `since` until `until` (seconds) or for somebody's word."""
+    """A command that waits with its verdict: by its `number`, from `since` until `until` (seconds) or for somebody's
+    word.
+    """
 
     __slots__ = ("cost", "hold", "number", "original", "since", "timer", "until", "verdict")
 
-    def __init__(self, original: Command, verdict: Verdict, since: float, until: float, number: int) -> None:
+    def __init__(self, original: Command, verdict: Verdict) -> None:
         self.original = original
         self.verdict = verdict
-        self.since = since
-        self.until = until
         self.hold: HoldAction | None = verdict.hold
-        self.number = number
+        self.number = 0
+        self.since = self.until = 0.0
         self.timer: Timer | None = None
         self.cost = cost(original.frames) + _cost_of_changes(original, verdict)
+
+    def begin(self, number: int, now: float) -> None:
+        """It begins to wait."""
+        self.number = number
+        self.since = now
+        self.until = now + (self.hold.timeout if self.hold is not None else self.verdict.delay)
 
 
 class Postponed:
@@ -236,7 +244,7 @@ class Flow:
     def gather_more(self, frame: Frame) -> bool:
         """Keep one more frame; True when the command is complete."""
         self.gathered.append(frame)
-        octets = cost([frame])
+        octets = frame.size + FRAME_COST
         self._gathered_cost += octets
         self._gathering.add(octets)
         return self.advance(frame)
@@ -285,11 +293,13 @@ class Flow:
         self._has_header = False
         self._remaining = 0
 
-    def pass_by(self, method: Frame) -> None:
-        """A method that has a content goes on, and its content will."""
-        self.ordinal = self.settled = method.ordinal
-        self.first, self.is_acked = method, None
-        self.begin(Rest.PASSES)
+    def start(self, first: Frame, is_acked: bool | None) -> None:
+        """A command begins."""
+        if first.kind == METHOD and BY_INDEX[first.index].carries_content:
+            self.ordinal = first.ordinal or self.ordinal + 1
+        elif first.ordinal:
+            self.ordinal = self.settled = first.ordinal
+        self.first, self.is_acked, self.note = first, is_acked, NOTHING
 
     def advance(self, frame: Frame) -> bool:
         """Count a header or body of the content under way; True when that completes it."""
@@ -300,7 +310,7 @@ class Flow:
             self._remaining -= frame.size
         return self._has_header and self._remaining <= 0
 
-    def skip(self, frames: list[Frame]) -> bool:
+    def skip(self, frames: Sequence[Frame]) -> bool:
         """Count frames that were gathered, after their method; True when the content is complete."""
         is_complete = False
         for frame in frames:

@@ -9,10 +9,13 @@ from amqproxy.amqp091.frames import HEADER, METHOD, Frame, encode_frame, encode_
 from amqproxy.amqp091.methods import BasicReject, Method
 from amqproxy.proxy.renumbering import Settled
 
+UNPLACED = -(1 << 60)
+"""The offset of frames that were made, and lie in nothing that was received."""
+
 
 def method_frame(channel: int, method: Method) -> Frame:
     """The frame that holds `method`."""
-    (frame,) = every_frame(encode_method(channel, method), 0)
+    (frame,) = every_frame(encode_method(channel, method), UNPLACED)
     return frame
 
 
@@ -30,7 +33,7 @@ def altered(command: Command) -> list[Frame]:
     if command.method is not frames[0].method:
         frames[0] = method_frame(command.channel, command.method)
     if len(frames) > 1 and command.header is not None and command.header is not frames[1].header:
-        frames[1:2] = every_frame(encode_frame(HEADER, command.channel, command.header.encode()), 0)
+        frames[1:2] = every_frame(encode_frame(HEADER, command.channel, command.header.encode()), UNPLACED)
     return frames
 
 

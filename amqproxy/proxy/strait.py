@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Protocol
 
 import msgspec
 
 from amqproxy.amqp091.channel import Channel, ChannelMode
 from amqproxy.amqp091.commands import MAX_BODY, MAX_FRAMES, Command
+from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import (
     BY_CODE,
     ContentTooLarge,
@@ -19,7 +20,6 @@ from amqproxy.amqp091.errors import (
     ProtocolError,
     ResourceError,
     Scope,
-    cut_reply_text,
 )
 from amqproxy.amqp091.frames import (
     BODY,
@@ -27,6 +27,7 @@ from amqproxy.amqp091.frames import (
     HEARTBEAT,
     METHOD,
     Frame,
+    FrameReader,
     every_frame,
 )
 from amqproxy.amqp091.methods import (
@@ -50,14 +51,31 @@ from amqproxy.amqp091.methods import (
     TxRollback,
 )
 from amqproxy.amqp091.transitions import ANSWERS, CLIENT, REPLIES, SERVER, ChannelState, Peer
-from amqproxy.proxy.flow import Flow, Postponed, Rest, Waiting
-from amqproxy.proxy.reframing import altered, check, damaged, method_frame, settling
+from amqproxy.proxy.actions import (
+    Action,
+    CloseConnection,
+    Decide,
+    Drop,
+    Forget,
+    Gather,
+    Insert,
+    Log,
+    Postpone,
+    Reply,
+    Send,
+    SendDamaged,
+    Show,
+    Wait,
+    Watch,
+)
+from amqproxy.proxy.flow import Flow, Load, Postponed, Rest, Waiting, cost
+from amqproxy.proxy.memory import Share
+from amqproxy.proxy.reframing import UNPLACED, altered, check, damaged, method_frame, settling
 from amqproxy.proxy.renumbering import MAX_OPEN, ConfirmNumbers, DeliveryNumbers, UnknownTag, within_bounds
+from amqproxy.rules.engine.decision_cache import changes_traffic
+from amqproxy.rules.engine.outcome import Outcome, outcome
 from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict
-from amqproxy.taps.note import NOTHING
-
-if TYPE_CHECKING:
-    from amqproxy.proxy.crossing import Crossing
+from amqproxy.taps.note import NOTHING, Note
 
 DELIVERIES = frozenset({BasicDeliver.index, BasicGetOk.index})
 """What a client may have to acknowledge."""
@@ -65,15 +83,59 @@ DELIVERIES = frozenset({BasicDeliver.index, BasicGetOk.index})
 CONSUMER_ENDS = frozenset({BasicCancel.index, BasicCancelOk.index})
 """After these of the server's, nothing more may come for a consumer."""
 
-MAX_POSTPONED = 1.0
-"""Seconds after which a command that others were to overtake goes on, though they did not come."""
-
 CLOSED_BY_RULE = "closed by a rule of the proxy"
 """What the other one is told when we close a channel that it knows."""
 
+LEGS = {CLIENT: "client", SERVER: "upstream"}
+"""What taps call the leg to each peer."""
+
+Actions = Iterable[Action]
+
+
+class Surroundings(Protocol):
+    """What a channel may ask of its connection; nothing changes by being asked."""
+
+    @property
+    def connections(self) -> Mapping[Peer, Connection]:
+        """The legs', by the peer at their other end."""
+
+    @property
+    def readers(self) -> Mapping[Peer, FrameReader]:
+        """Where the frames of each sender come from."""
+
+    @property
+    def loads(self) -> Mapping[Peer, Load]: ...
+
+    @property
+    def gathering(self) -> Load: ...
+
+    @property
+    def share(self) -> Share: ...
+
+    @property
+    def is_tapped(self) -> bool:
+        """Does anybody see what passes?"""
+
+    @property
+    def counts_unacked(self) -> bool:
+        """Do rules ask how many deliveries are not acknowledged?"""
+
+    @property
+    def current(self) -> tuple[Peer, int] | None:
+        """Whose frame is under way, and on which channel; its reader may be further."""
+
+    def stage(self, sender: Peer, frame: Frame) -> Stage:
+        """How much of the command that a method begins must come before it can be judged."""
+
+    def covered(self, sender: Peer, command: Command) -> Command | None:
+        """A command as taps may see it; None: not at all."""
+
+    def holds_up(self, sender: Peer) -> bool:
+        """Does anything of the sender's wait, on any channel?"""
+
 
 class Strait:
-    """What a channel needs whose legs may differ.
+    """What a channel needs whose legs may differ. It takes frames and verdicts, and says what is to be done.
 
     `confirms` and `deliveries` are there from the first difference on. `closing` is why we close it; `is_closed` holds
     once both peers have been told. `reopening` is what the client says on the number's next channel before the broker
@@ -82,7 +144,7 @@ class Strait:
     """
 
     __slots__ = (
-        "_crossing",
+        "_around",
         "class_and_method",
         "closing",
         "confirms",
@@ -96,10 +158,10 @@ class Strait:
         "reopening",
     )
 
-    def __init__(self, number: int, crossing: Crossing) -> None:
+    def __init__(self, number: int, around: Surroundings) -> None:
         self.number = number
-        self._crossing = crossing
-        self.flows = {peer: Flow(peer, crossing.loads, crossing.gathering) for peer in (CLIENT, SERVER)}
+        self._around = around
+        self.flows = {peer: Flow(peer, around.loads, around.gathering) for peer in (CLIENT, SERVER)}
         self.is_watched = False
         self.confirms: ConfirmNumbers | None = None
         self.deliveries: DeliveryNumbers | None = None
@@ -113,90 +175,156 @@ class Strait:
     @property
     def confirms_from(self) -> int | None:
         """How many publishes came before confirm.select; None without one."""
-        channel = self._crossing.connections[CLIENT].channels.get(self.number)
+        channel = self._around.connections[CLIENT].channels.get(self.number)
         return None if channel is None else channel.confirms_from
 
     def lets_pass(self, flow: Flow) -> bool:
-        """May frames that nobody wants pass by, since the legs do not differ and nothing is before them?"""
-        if self.is_watched or self.closing is not None or self.reopening:
-            return False
-        return not (flow.gathered or flow.insertions or flow.is_held_up) and flow.rest is Rest.PASSES
-
-    def is_idle(self, flow: Flow) -> bool:
-        """And is no content under way?"""
-        return self.lets_pass(flow) and not flow.is_mid
+        """Does what is still to come of the content under way go on, and nothing else before its end?"""
+        return (
+            flow.rest is Rest.PASSES
+            and self.closing is None
+            and not (flow.gathered or flow.insertions or flow.queue or flow.waiting is not None)
+        )
 
     def is_reopening(self) -> bool:
         """Is what the client says said on the number's next channel, which has to wait for the broker's close-ok?"""
-        return bool(self.reopening) or (self.is_closed and not self._crossing.has_channel(CLIENT, self.number))
+        return bool(self.reopening) or (self.is_closed and self.number not in self._around.connections[CLIENT].channels)
 
-    def admit(self, flow: Flow, frame: Frame) -> None:
+    # --- frames
+
+    def take(self, sender: Peer, frame: Frame, *, is_live: bool) -> Actions:
+        """Take a frame that has come just now; it is live unless what it belongs to is closing on its leg."""
+        flow = self.flows[sender]
+        if self.closing is not None:
+            return self._take_while_closing(flow, frame, is_live)
+        if not is_live:
+            return ()
+        if frame.kind != METHOD and flow.is_mid and not (flow.queue or flow.waiting is not None or flow.gathered):
+            return self._pass_content(flow, frame)
+        if sender is SERVER and frame.kind == METHOD and frame.index == ChannelClose.index:
+            return self._take_close(flow, frame)
+        return self._admit(flow, frame)
+
+    def keep_for_next(self, frame: Frame) -> Actions:
+        """Take a frame that the client sends on the number's next channel, before the broker has let go of this one."""
+        check(frame)
+        self.reopening.append(frame)
+        self._around.loads[CLIENT].add(cost([frame]))
+        yield Watch()
+
+    def _take_close(self, flow: Flow, frame: Frame) -> Actions:
+        yield Drop(self.flows[CLIENT])  # the broker would not take it any more
+        if self.is_unheard(CLIENT):
+            yield from self._close_for_both()
+        else:
+            yield from self._admit(flow, frame)
+
+    def _admit(self, flow: Flow, frame: Frame) -> Actions:
         if flow.is_held_up:
             check(frame)
             is_acked = self._needs_ack(frame.method) if frame.index in DELIVERIES else None
             flow.enqueue(frame, is_acked)
-        elif frame.index == ConnectionClose.index and self._crossing.holds_up(flow.sender):
+        elif frame.index == ConnectionClose.index and self._around.holds_up(flow.sender):
             flow.enqueue(frame, None)  # what was said before must be heard before
         else:
-            self._process(flow, frame)
+            return self._process(flow, frame, None)
+        return ()
 
-    def _process(self, flow: Flow, frame: Frame, is_acked: bool | None = None) -> None:
+    def next_held_up(self, flow: Flow) -> Actions:
+        """Go on with the first that waited behind something else, which does so no longer."""
+        return self._process(flow, *flow.dequeue())
+
+    def _process(self, flow: Flow, frame: Frame, is_acked: bool | None) -> Actions:
         """Do with the next frame of a flow what is to be done with it."""
         if frame.kind in (METHOD, HEARTBEAT):
-            self._begin(flow, frame, is_acked)
-        elif flow.gathered:
-            self._gather(flow, frame)
-        else:
-            is_complete = flow.advance(frame)
-            if flow.rest is Rest.PASSES:
-                self._crossing.put_more(flow, frame)
-            if is_complete:
-                self.complete(flow)
+            return self._begin(flow, frame, is_acked)
+        if flow.gathered:
+            return self._gather(flow, frame)
+        return self._pass_content(flow, frame)
 
-    def _begin(self, flow: Flow, frame: Frame, is_acked: bool | None) -> None:
+    def _pass_content(self, flow: Flow, frame: Frame) -> Actions:
+        """Send a header or body on, or not, as its content does."""
+        is_complete = flow.advance(frame)
+        if flow.rest is not Rest.PASSES:
+            return self._complete(flow) if is_complete else ()
+        passes = Send(flow.sender, (frame,), flow.note)
+        if is_complete:
+            if flow.insertions or self.closing is not None:
+                return self._end_with(flow, passes)
+            flow.end()
+        return (passes,)
+
+    def _end_with(self, flow: Flow, last: Send) -> Actions:
+        """Send the end of a content on."""
+        yield last
+        yield from self._complete(flow)
+
+    def _begin(self, flow: Flow, frame: Frame, is_acked: bool | None) -> Actions:
         if flow.gathered:
             flow.take_gathered()  # a method cuts a content short
             flow.decided = None
+        if flow.is_mid or flow.insertions or self.own_requests or self._around.counts_unacked:
+            return self._begin_behind(flow, frame, is_acked)
+        flow.start(frame, is_acked)
+        return self._stage(flow, frame)
+
+    def _begin_behind(self, flow: Flow, frame: Frame, is_acked: bool | None) -> Actions:
+        """The same, where something is to be done before."""
         if flow.is_mid:
-            self.complete(flow)
-        carries_content = frame.kind == METHOD and BY_INDEX[frame.index].carries_content
-        if carries_content:
-            flow.ordinal = frame.ordinal or flow.ordinal + 1
-        elif frame.ordinal:
-            flow.ordinal = flow.settled = frame.ordinal
-        flow.first, flow.is_acked, flow.note = frame, is_acked, NOTHING
-        self._insert_waiting(flow)
+            yield from self._complete(flow)
+        flow.start(frame, is_acked)
+        yield from self._insert_waiting(flow)
         if self.own_requests and flow.sender is SERVER and frame.kind == METHOD:
             owners = self.own_requests.get(ANSWERS.get(BY_INDEX[frame.index].name, ""))
             if owners and owners.popleft():
                 return
-        if self._crossing.counts_unacked and frame.index in (BasicDeliver.index, BasicGetOk.index):
-            self._number_deliveries(frame.method.delivery_tag - 1)
-        stage = self._crossing.stage(flow.sender, frame)
+        if self._around.counts_unacked and frame.index in DELIVERIES:
+            yield from self._number_deliveries(frame.method.delivery_tag - 1)
+        yield from self._stage(flow, frame)
+
+    def _stage(self, flow: Flow, frame: Frame) -> Actions:
+        """Judge a command of which the first frame is there, or gather more of it; or let it pass."""
+        stage = self._around.stage(flow.sender, frame)
+        carries_content = frame.kind == METHOD and BY_INDEX[frame.index].carries_content
         if stage is Stage.NOTHING:
-            flow.settled = flow.ordinal
-            self._emit(flow.sender, [frame])
+            return self._let_pass(flow, frame, carries_content)
+        if stage is Stage.METHOD or not carries_content:
+            return (Decide(flow, Command.received([frame])),)
+        return (Gather(flow, frame, stage),)
+
+    def _let_pass(self, flow: Flow, frame: Frame, carries_content: bool) -> Actions:
+        flow.settled = flow.ordinal
+        if self._is_plain(flow):
             if carries_content and not self.closing:
                 flow.begin(Rest.PASSES)
-        elif stage is Stage.METHOD or not carries_content:
-            self._decide(flow, [frame])
-        else:
-            flow.gather([frame], stage)
+            return (Send(flow.sender, (frame,)),)
+        return self._let_pass_translated(flow, frame, carries_content)
 
-    def _gather(self, flow: Flow, frame: Frame) -> None:
+    def _let_pass_translated(self, flow: Flow, frame: Frame, carries_content: bool) -> Actions:
+        yield from self._emit(flow.sender, [frame])
+        if carries_content and not self.closing:
+            flow.begin(Rest.PASSES)
+
+    def _gather(self, flow: Flow, frame: Frame) -> Actions:
         is_complete = flow.gather_more(frame)
         excess = self._excess(flow, frame)
         if excess is not None:
+            return self._refuse_excess(flow, excess)
+        if is_complete or (frame.kind == HEADER and flow.stage is Stage.HEADER):
             command = Command.received(flow.take_gathered())
-            flow.decided = None
-            self._close(command, Close(Scope.CHANNEL, excess.code, excess.reply_text))
-            self._begin_rest(flow, command.frames, Rest.IS_SWALLOWED)
-        elif is_complete or (frame.kind == HEADER and flow.stage is Stage.HEADER):
-            self._go_on_with_gathered(flow)
+            decided, flow.decided = flow.decided, None
+            return (Decide(flow, command),) if decided is None else self._settle(flow, command, decided)
+        return ()
+
+    def _refuse_excess(self, flow: Flow, excess: ProtocolError) -> Actions:
+        command = Command.received(flow.take_gathered())
+        flow.decided = None
+        yield from self._close(command, Close(Scope.CHANNEL, excess.code, excess.reply_text))
+        yield from self._begin_rest(flow, command.frames, Rest.IS_SWALLOWED)
 
     def _excess(self, flow: Flow, frame: Frame) -> ProtocolError | None:
         """What is too much about a command that is gathered: 406 where it is, 311 where it may fit another time."""
-        share = self._crossing.share
+        share = self._around.share
         limit = min(share.memory.share_limit, MAX_BODY)
         if frame.kind == HEADER and frame.body_size > limit and flow.stage is Stage.BODY:
             text = f"message size {frame.body_size} is larger than the {limit} bytes that rules can look at"
@@ -207,227 +335,200 @@ class Strait:
             return ContentTooLarge("there is no memory now for all messages that rules are to look at")
         return None
 
-    def _go_on_with_gathered(self, flow: Flow) -> None:
-        frames = flow.take_gathered()
-        decided, flow.decided = flow.decided, None
-        if decided is not None:
-            self._settle(flow, Command.received(frames), decided)
-        else:
-            self._decide(flow, frames)
-
     def stage_again(self, flow: Flow) -> None:
         """Wait for as much of what is gathered as the rules that there are now must see."""
         if flow.gathered and flow.decided is None:
-            flow.stage = max(flow.stage, self._crossing.stage(flow.sender, flow.gathered[0]))
+            flow.stage = max(flow.stage, self._around.stage(flow.sender, flow.gathered[0]))
 
-    def _decide(self, flow: Flow, frames: list[Frame]) -> None:
-        command = Command.received(frames)
-        self._carry_out(flow, command, self._crossing.judged(flow.sender, command))
+    # --- verdicts
 
-    def carry_out(self, flow: Flow, command: Command, verdict: Verdict) -> None:
-        """Do what a verdict says on a command that has just come, while nothing is under way in its flow."""
-        first = command.frames[0]
-        flow.ordinal = first.ordinal
-        flow.first, flow.is_acked = first, None
-        self._carry_out(flow, command, verdict)
+    def decided(self, flow: Flow, command: Command, verdict: Verdict) -> Actions:
+        """Do what a verdict says on a command."""
+        if not changes_traffic(verdict, command) and not self._is_noted(verdict):
+            return self._pass_unchanged(flow, command)
+        return self._carry_out(flow, command, verdict)
 
-    def _carry_out(self, flow: Flow, command: Command, verdict: Verdict) -> None:
-        self._crossing.effects.impairments += verdict.impairments
-        self._crossing.effects.mirrored += verdict.mirrored
-        self._crossing.effects.logged += verdict.logged
-        self._crossing.effects.failed += [rule for rule, _ in verdict.failures]
-        if verdict.command is None and verdict.marks:
-            self._crossing.effects.refused.append((flow.sender, command, verdict))
-        self._anticipate(command, verdict)
+    def _pass_unchanged(self, flow: Flow, command: Command) -> Actions:
+        flow.settled = flow.ordinal
+        if self._is_plain(flow) and not flow.insertions and self.closing is None:
+            for _ in self._begin_rest(flow, command.frames, Rest.PASSES):
+                raise AssertionError("nothing waits for the end of this content")
+            return (Send(flow.sender, command.frames),)
+        return self._pass_translated(flow, command)
+
+    def _is_plain(self, flow: Flow) -> bool:
+        """Does what a flow sends on need no other numbers, and is nothing to overtake or follow it?"""
+        return self.confirms is None and self.deliveries is None and not self.own_requests and not flow.postponed
+
+    def _pass_translated(self, flow: Flow, command: Command) -> Actions:
+        yield from self._emit(flow.sender, command.frames)
+        yield from self._begin_rest(flow, command.frames, Rest.PASSES)
+        if flow.postponed:
+            yield from self._overtake(flow, command)
+
+    def _carry_out(self, flow: Flow, command: Command, verdict: Verdict) -> Actions:
+        yield from self._anticipate(command, verdict)
         for insertion in verdict.insertions:
             if insertion.is_ahead or insertion.after > 0:
-                self._crossing.insert(insertion)
+                yield Insert(insertion)
         if verdict.delay > 0 or verdict.hold is not None:
-            self._wait(flow, command, verdict)
+            yield from self._wait(flow, command, verdict)
         else:
-            self._settle(flow, command, verdict)
+            yield from self._settle(flow, command, verdict)
 
-    def _wait(self, flow: Flow, command: Command, verdict: Verdict) -> None:
+    def _wait(self, flow: Flow, command: Command, verdict: Verdict) -> Actions:
         for frame in command.frames:
             check(frame)
-        seconds = verdict.hold.timeout if verdict.hold is not None else verdict.delay
-        number = next(self._crossing.numbers)
         if flow.is_acked is None and command.index in DELIVERIES:
             flow.is_acked = self._is_acked()
-        waiting = Waiting(command, verdict, self._crossing.now, self._crossing.now + seconds, number)
-        flow.wait(waiting)
-        self._crossing.waiting[number] = (self, flow)
-        if flow.is_held:
-            self._crossing.effects.held.append(number)
-        self.watch()
-        waiting.timer = self._crossing.at(waiting.until, flow.sender, lambda: self.time_out(flow))
+        yield Wait(flow, Waiting(command, verdict))
+        yield Watch()
 
-    def time_out(self, flow: Flow) -> None:
-        """Let what waits in a flow go on without anybody's word, if that is what is to become of it then."""
-        waiting = flow.waiting
-        assert waiting is not None
-        if waiting.hold is not None and not waiting.hold.passes_at_timeout:
-            text = cut_reply_text(f"{BY_CODE[403].name} - held by rule '{waiting.hold.name}', and nobody let it go")
-            close = Close(Scope.CHANNEL, 403, text)
-            waiting.verdict = Verdict(command=None, close=close, marks=(waiting.hold.name,), tags=waiting.verdict.tags)
-            self._crossing.effects.refused.append((flow.sender, waiting.original, waiting.verdict))
-        self.resume(flow)
+    def resume(self, flow: Flow, waiting: Waiting) -> Actions:
+        """Go on with a command that has waited."""
+        return self._settle(flow, waiting.original, waiting.verdict)
 
-    def resume(self, flow: Flow) -> None:
-        """Let what waits in a flow go on, and what came behind it."""
-        waiting = flow.wake()
-        assert waiting is not None
-        if waiting.timer is not None:
-            waiting.timer.cancel()
-        del self._crossing.waiting[waiting.number]
-        with self._crossing.blaming(flow.sender):
-            self._settle(flow, waiting.original, waiting.verdict)
-        self.go_on(flow)
-
-    def go_on(self, flow: Flow) -> None:
-        """Do with what waited behind something what is to be done with it, up to the next that waits.
-
-        What is too much for this turn goes on in the next.
-        """
-        if not flow.queue:
-            return
-        with self._crossing.blaming(flow.sender):
-            while flow.queue and not flow.is_waiting and not self._crossing.is_over:
-                if flow.queue[0][0].index == ConnectionClose.index and self._crossing.holds_up(flow.sender):
-                    return
-                if not self._crossing.may_go_on():
-                    self._crossing.resuming[flow] = self
-                    return
-                self._process(flow, *flow.dequeue())
-
-    def _settle(self, flow: Flow, command: Command, verdict: Verdict) -> None:
+    def _settle(self, flow: Flow, command: Command, verdict: Verdict) -> Actions:
         """Carry out a verdict whose time has come."""
         if verdict.close is None and (verdict.answer is Answer.RETURN or verdict.behind) and not command.is_complete:
             flow.gather(command.frames, Stage.BODY)
             flow.decided = verdict
             return
-        if not self._crossing.is_tapped:
-            self._carry_out_now(flow, command, verdict)
-            return
-        with self._crossing.noting(flow, command, verdict):
-            self._carry_out_now(flow, command, verdict)
-
-    def _carry_out_now(self, flow: Flow, command: Command, verdict: Verdict) -> None:
+        note = NOTHING
+        if self._is_noted(verdict):
+            sender = flow.sender
+            flow.note = note = _note(verdict, command)
+            if verdict.command is not command or verdict.damage:
+                covered = self._around.covered(sender, command)
+                yield Show(sender, _shown(command, covered), note._replace(leg=LEGS[sender]))
+                note = note._replace(leg=LEGS[sender.other])
         if verdict.close is not None:
-            self._close(command, verdict.close)
-            self._begin_rest(flow, command.frames, Rest.IS_SWALLOWED)
+            yield from self._close(command, verdict.close, note)
+            yield from self._begin_rest(flow, command.frames, Rest.IS_SWALLOWED, note)
             return
         flow.settled = flow.ordinal
         rest, overtakes = Rest.IS_SWALLOWED, False
         if verdict.command is None:
             if command.index >= 0:
-                self._answer(flow, command, verdict)
+                yield from self._answer(flow, command, verdict, note)
         elif verdict.behind and isinstance(command.method, BasicDeliver):
-            self._postpone(flow, verdict.command, command.method.delivery_tag, verdict.behind)
+            yield from self._postpone(flow, verdict.command, command.method.delivery_tag, verdict.behind)
         else:
-            rest, overtakes = self._pass_on(flow, command, verdict.command, verdict), True
-        self._begin_rest(flow, command.frames, rest)
+            rest = yield from self._pass_on(flow, command, verdict.command, verdict, note)
+            overtakes = True
+        yield from self._begin_rest(flow, command.frames, rest, note)
         if overtakes:
-            self._overtake(flow, command)
+            yield from self._overtake(flow, command, note)
         for insertion in verdict.insertions:
             if not insertion.is_ahead and insertion.after <= 0:
-                self._crossing.insert(insertion)
+                yield Insert(insertion, None, note)
 
-    def _begin_rest(self, flow: Flow, frames: list[Frame], rest: Rest) -> None:
+    def _is_noted(self, verdict: Verdict) -> bool:
+        """Are taps to know what becomes of a command?"""
+        return self._around.is_tapped and bool(verdict.marks or verdict.tags)
+
+    def _begin_rest(self, flow: Flow, frames: Sequence[Frame], rest: Rest, note: Note = NOTHING) -> Actions:
         """Note what becomes of the frames that are still to come of a content that was judged."""
         if frames[0].kind != METHOD or not BY_INDEX[frames[0].index].carries_content:
-            return
+            return ()
         flow.begin(rest)
-        if flow.skip(frames[1:]):
-            self.complete(flow)
+        if not flow.skip(frames[1:]):
+            return ()
+        if not flow.insertions and self.closing is None:
+            flow.end()
+            return ()
+        return self._complete(flow, note)
 
-    def complete(self, flow: Flow) -> None:
+    def _complete(self, flow: Flow, note: Note = NOTHING) -> Actions:
         """A content has come to its end."""
         flow.end()
-        self._insert_waiting(flow)
+        yield from self._insert_waiting(flow, note)
         if self.closing is not None:
-            self._try_to_close()
+            yield from self._try_to_close(note)
 
-    def _pass_on(self, flow: Flow, original: Command, command: Command, verdict: Verdict) -> Rest:
+    def complete(self, flow: Flow) -> Actions:
+        """A content has come to its end, as its lane says."""
+        return self._complete(flow)
+
+    def _pass_on(
+        self, flow: Flow, original: Command, command: Command, verdict: Verdict, note: Note
+    ) -> Generator[Action, None, Rest]:
         """Send a command on, as it came or changed; what becomes of what is still to come of it."""
         sender = flow.sender
-        frame_max = self._crossing.connections[sender.other].frame_max
+        frame_max = self._around.connections[sender.other].frame_max
         try:
             if command is original:
                 frames, rest = original.frames, Rest.PASSES
             elif command.frames:
                 frames, rest = altered(command), Rest.PASSES
             else:
-                frames, rest = every_frame(command.encode(frame_max), 0), Rest.IS_SWALLOWED
+                frames, rest = every_frame(command.encode(frame_max), UNPLACED), Rest.IS_SWALLOWED
         except Exception as error:  # noqa: BLE001 - whatever a rule may have put there
-            self._refuse_made(original, f"what cannot be encoded ({type(error).__name__})", verdict.marks)
+            what = f"what cannot be encoded ({type(error).__name__})"
+            yield from self._refuse_made(original, what, verdict.marks, note)
             return Rest.IS_SWALLOWED
-        if command is not original and self._refuses(command, frames, frame_max, verdict.marks):
+        if command is not original and (size := _excess_size(frames, frame_max)):
+            yield from self._refuse_large(command, size, frame_max, verdict.marks, note)
             return Rest.IS_SWALLOWED
         if verdict.damage:
-            self._crossing.output[sender.other].append(damaged(frames[0].raw, verdict.damage))
+            yield SendDamaged(sender, damaged(frames[0].raw, verdict.damage))
             frames = frames[1:]
-        self._emit(sender, frames, verdict.shown)
+        yield from self._emit(sender, frames, note, verdict.shown)
         return rest
 
-    def _refuses(self, command: Command, frames: list[Frame], frame_max: int, rules: Sequence[str] = ()) -> bool:
+    def _refuse_large(
+        self, command: Command, size: int, frame_max: int, rules: Sequence[str] = (), note: Note = NOTHING
+    ) -> Actions:
         """Refuse a command that rules have made larger than its receiver's frames: only a body can be split."""
-        size = max([frame.length() for frame in frames[:2] if frame.kind != BODY], default=0)
-        if not frame_max or size <= frame_max:
-            return False
-        self._refuse_made(command, f"a frame of {size} bytes, where {frame_max} is the most", rules)
-        return True
+        return self._refuse_made(command, f"a frame of {size} bytes, where {frame_max} is the most", rules, note)
 
-    def _refuse_made(self, command: Command, made: str, rules: Sequence[str]) -> None:
+    def _refuse_made(self, command: Command, made: str, rules: Sequence[str], note: Note) -> Actions:
         by = f" by rule '{rules[-1]}'" if rules else ""
-        self._crossing.effects.logged.append(("error", f"refused what was made{by}: {made}"))
-        self._close(command, Close(Scope.CHANNEL, InternalError.code, InternalError(f"rules made {made}").reply_text))
+        yield Log("error", f"refused what was made{by}: {made}")
+        text = InternalError(f"rules made {made}").reply_text
+        yield from self._close(command, Close(Scope.CHANNEL, InternalError.code, text), note)
 
-    def _answer(self, flow: Flow, command: Command, verdict: Verdict) -> None:
+    def _answer(self, flow: Flow, command: Command, verdict: Verdict, note: Note) -> Actions:
         """Tell the sender of a command what became of it, where it has to hear something."""
         method = command.method
         if isinstance(method, BasicPublish):
-            self._answer_publish(flow, command, verdict)
+            yield from self._answer_publish(flow, command, verdict, note)
         elif isinstance(method, (BasicDeliver, BasicGetOk)):
-            self._answer_delivery(method, verdict.answer)
+            yield from self._answer_delivery(method, verdict.answer, note)
         elif isinstance(method, (BasicAck, BasicNack)) and flow.sender is SERVER:
             if self.confirms is None:
-                self.watch()
+                yield Watch()
                 self.confirms = ConfirmNumbers(min(method.delivery_tag - 1, self._published()))
             within_bounds(self.confirms.lose, method.delivery_tag, method.multiple, self._published())
 
-    def _answer_publish(self, flow: Flow, command: Command, verdict: Verdict) -> None:
+    def _answer_publish(self, flow: Flow, command: Command, verdict: Verdict, note: Note) -> Actions:
         method, answer = command.method, verdict.answer
         confirms_from = self.confirms_from
         is_confirming = confirms_from is not None and flow.ordinal > confirms_from
         if answer is Answer.NACK and not is_confirming:
             text = f"{BY_CODE[403].name} - refused by a rule of the proxy"
-            self._close(command, Close(Scope.CHANNEL, 403, text))
+            yield from self._close(command, Close(Scope.CHANNEL, 403, text), note)
             return
         if answer is Answer.RETURN:
             code, text = verdict.returned
             returned = BasicReturn(code, text, method.exchange, method.routing_key)
-            self._crossing.insert(Insertion(CLIENT, Command(self.number, returned, command.properties, command.body)))
+            returning = Command(self.number, returned, command.properties, command.body)
+            yield Insert(Insertion(CLIENT, returning), None, note)
         if not is_confirming:
             return
         assert confirms_from is not None
         number = flow.ordinal - confirms_from
         if self.confirms is None:
             self.confirms = ConfirmNumbers(number - 1)
-            self.watch()
+            yield Watch()
         within_bounds(self.confirms.withhold, number, is_answered=answer is not Answer.NOTHING)
-        if answer is Answer.NACK:
-            self._confirm(BasicNack(number))
-        elif answer is not Answer.NOTHING:
-            self._confirm(BasicAck(number, False))
+        if answer is not Answer.NOTHING:  # behind what is to be said to the client before
+            confirm: Method = BasicNack(number) if answer is Answer.NACK else BasicAck(number, False)
+            yield Insert(Insertion(CLIENT, Command(self.number, confirm)), None, note)
 
-    def _confirm(self, method: Method) -> None:
-        """Confirm a publish ourselves, behind what is to be said to the client before."""
-        self._crossing.insert(Insertion(CLIENT, Command(self.number, method)))
-
-    def _answer_delivery(self, method: BasicDeliver | BasicGetOk, answer: Answer) -> None:
+    def _answer_delivery(self, method: BasicDeliver | BasicGetOk, answer: Answer, note: Note) -> Actions:
         is_acked = self._is_acked()
-        self._number_deliveries(method.delivery_tag - 1)
+        yield from self._number_deliveries(method.delivery_tag - 1)
         assert self.deliveries is not None
         within_bounds(self.deliveries.receive, method.delivery_tag, is_acked=is_acked)
         if is_acked and answer is not Answer.NOTHING:
@@ -437,8 +538,8 @@ class Strait:
             settling: Method = BasicAck(method.delivery_tag, False)
             if answer is not Answer.ACK:
                 settling = BasicReject(method.delivery_tag, answer is Answer.REQUEUE)
-            self._crossing.insert(Insertion(SERVER, Command(self.number, settling)))
-            channel = self._crossing.connections[SERVER].channels.get(self.number)
+            yield Insert(Insertion(SERVER, Command(self.number, settling)), None, note)
+            channel = self._around.connections[SERVER].channels.get(self.number)
             if channel is not None and channel.mode is ChannelMode.TX:
                 self.own_settlings.append(settling)
                 if len(self.own_settlings) > MAX_OPEN:
@@ -452,34 +553,33 @@ class Strait:
 
     def _needs_ack(self, method: BasicDeliver | BasicGetOk) -> bool:
         """Does anybody have to acknowledge this delivery, which came just now?"""
-        channel = self._crossing.connections[SERVER].channels.get(self.number)
+        channel = self._around.connections[SERVER].channels.get(self.number)
         if channel is None:
             return False
         if isinstance(method, BasicDeliver):
             return not channel.consumers.get(method.consumer_tag, channel.consumers.get("", False))
         return not channel.got_without_ack
 
-    def _number_deliveries(self, start: int) -> None:
+    def _number_deliveries(self, start: int) -> Actions:
         if self.deliveries is None:
             self.deliveries = DeliveryNumbers(start)
-            self.watch()
+            yield Watch()
 
-    def _anticipate(self, command: Command, verdict: Verdict) -> None:
+    def _anticipate(self, command: Command, verdict: Verdict) -> Actions:
         """Begin to number what will differ once the verdict is carried out."""
         method = command.method if command.index >= 0 else None
         inserted = [insertion.command.method for insertion in verdict.insertions]
         copies = any(isinstance(each, BasicDeliver) for each in inserted)
         if isinstance(method, (BasicDeliver, BasicGetOk)) and (verdict.behind or copies):
-            self._number_deliveries(method.delivery_tag - 1)
-        publishes = any(isinstance(each, BasicPublish) for each in inserted)
-        if publishes:
-            self._number_confirms()
+            yield from self._number_deliveries(method.delivery_tag - 1)
+        if any(isinstance(each, BasicPublish) for each in inserted):
+            yield from self._number_confirms()
 
-    def _number_confirms(self) -> None:
+    def _number_confirms(self) -> Actions:
         """Begin to number the confirms, if the broker was asked for them; all that went on by now is common."""
         before = self._before_confirms()
         if self.confirms is None and before is not None:
-            self.watch()
+            yield Watch()
             self.confirms = ConfirmNumbers(self.flows[CLIENT].settled - before)
 
     def _before_confirms(self) -> int | None:
@@ -487,7 +587,7 @@ class Strait:
 
         What the client's own leg has counted goes first: the broker's knows only of what was let pass, where it counts.
         """
-        channel = self._crossing.connections[SERVER].channels.get(self.number)
+        channel = self._around.connections[SERVER].channels.get(self.number)
         if channel is None or channel.confirms_from is None:
             return None
         return channel.confirms_from if self.confirms_from is None else self.confirms_from
@@ -497,84 +597,91 @@ class Strait:
         before = self._before_confirms()
         return 0 if before is None else self.flows[CLIENT].settled - before
 
-    def _postpone(self, flow: Flow, command: Command, tag: int, behind: int) -> None:
+    def _postpone(self, flow: Flow, command: Command, tag: int, behind: int) -> Actions:
         assert self.deliveries is not None
         within_bounds(self.deliveries.receive, tag, is_acked=self._is_acked())
         postponed = Postponed(command, tag, behind)
         flow.postpone(postponed)
-        until = self._crossing.now + MAX_POSTPONED
-        postponed.timer = self._crossing.at(until, flow.sender, lambda: self._send_postponed(flow, [postponed]))
+        yield Postpone(flow, postponed)
 
-    def _send_postponed(self, flow: Flow, those: list[Postponed]) -> None:
+    def send_postponed(self, flow: Flow, those: Iterable[Postponed]) -> Actions:
         """Send what others were to overtake, whether they came or not."""
         flow.no_longer_postponed(those)
         for each in those:
-            self._crossing.insert(Insertion(CLIENT, each.command), each.tag)
+            yield Insert(Insertion(CLIENT, each.command), each.tag)
 
-    def _overtake(self, flow: Flow, command: Command) -> None:
+    def _overtake(self, flow: Flow, command: Command, note: Note = NOTHING) -> Actions:
         """Count a command for those that others are to overtake, and send those that were overtaken enough."""
         for each in flow.overtaken_by(command.index) if flow.postponed else ():
-            self._crossing.insert(Insertion(CLIENT, each.command), each.tag)
+            yield Insert(Insertion(CLIENT, each.command), each.tag, note)
 
     def is_mid(self, flow: Flow) -> bool:
         """Has the flow's target had a part of a content, and not all of it?"""
         if self.number == 0:
             return False
-        lane = self._crossing.readers[flow.sender].lanes.get(self.number)
-        if self.is_watched or lane is None or self._crossing.current == (flow.sender, self.number):
+        lane = self._around.readers[flow.sender].lanes.get(self.number)
+        if self.is_watched or lane is None or self._around.current == (flow.sender, self.number):
             return flow.is_mid
         if lane.expects == METHOD:
             return False
         return flow.is_mid if lane.is_shown else True
 
-    def _insert_waiting(self, flow: Flow) -> None:
+    def insert(self, to: Peer, command: Command, tag: int | None, note: Note) -> Actions:
+        """Send a command of our own as soon as no content is under way; of one that came, `tag` is the broker's."""
+        if self.closing is not None:
+            return
+        flow = self.flows[to.other]
+        if self.is_mid(flow):
+            yield Watch()
+            flow.put_off(command, tag)
+        else:
+            yield from self._send_own(to, command, tag, note)
+
+    def _insert_waiting(self, flow: Flow, note: Note = NOTHING) -> Actions:
         while flow.insertions and not flow.is_mid:
             command, tag = flow.next_own()
-            self.send_own(flow.sender.other, command, tag)
+            yield from self._send_own(flow.sender.other, command, tag, note)
 
-    def send_own(self, to: Peer, command: Command, tag: int | None) -> None:
+    def _send_own(self, to: Peer, command: Command, tag: int | None, note: Note) -> Actions:
         """Send a command that nobody sent us just now. Its number, if it has one, is the next."""
         method = command.method
         if isinstance(method, BasicPublish):
-            self._number_own_publish()
+            yield from self._number_own_publish()
         elif isinstance(method, BasicDeliver) and self.deliveries is not None:
-            consumers = self._crossing.connections[CLIENT].channels[self.number].consumers
+            consumers = self._around.connections[CLIENT].channels[self.number].consumers
             no_ack = consumers.get(method.consumer_tag, consumers.get("", False))
             new = within_bounds(self.deliveries.hand_out, tag, is_acked=not no_ack)
-            command = Command(
-                command.channel,
-                msgspec.structs.replace(method, delivery_tag=new),
-                command.properties,
-                command.body,
-            )
+            method = msgspec.structs.replace(method, delivery_tag=new)
+            command = Command(command.channel, method, command.properties, command.body)
         elif method.name in REPLIES and not getattr(method, "no_wait", False):
             if method.name not in self.own_requests:
                 self.own_requests[method.name] = deque([False] * self._unanswered(to, method.name))
             self.own_requests[method.name].append(True)
-            self.watch()
-        frame_max = self._crossing.connections[to].frame_max
-        frames = every_frame(command.encode(frame_max), 0)
-        if self._refuses(command, frames, frame_max):
-            return
-        with self._crossing.noting_own(to) if self._crossing.is_tapped else nullcontext():
-            for frame in frames:
-                self._crossing.put(to.other, frame)
+            yield Watch()
+        frame_max = self._around.connections[to].frame_max
+        frames = every_frame(command.encode(frame_max), UNPLACED)
+        if size := _excess_size(frames, frame_max):
+            yield from self._refuse_large(command, size, frame_max, note=note)
+        else:
+            yield Send(to.other, frames, note._replace(leg=LEGS[to]))
 
-    def _number_own_publish(self) -> None:
+    def _number_own_publish(self) -> Actions:
         before = self._before_confirms()
         if before is None:
             return
-        self._number_confirms()
+        yield from self._number_confirms()
         assert self.confirms is not None
         within_bounds(self.confirms.insert, self.flows[CLIENT].settled - before + 1)
 
     def _unanswered(self, by: Peer, request: str) -> int:
         """How many answers to such requests are still to come, or wait here."""
         waiting = sum(ANSWERS.get(BY_INDEX[frame.index].name) == request for frame, _ in self.flows[by].queue)
-        channel = self._crossing.connections[by].channels.get(self.number)
+        channel = self._around.connections[by].channels.get(self.number)
         return waiting if channel is None else waiting + len(channel.awaited[by.other].get(request, ()))
 
-    def _emit(self, sender: Peer, frames: list[Frame], shown: Command | None = None) -> None:
+    def _emit(
+        self, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING, shown: Command | None = None
+    ) -> Actions:
         """Send frames of a command on, the method's first, under the numbers that their receiver knows."""
         if not frames:
             return
@@ -583,18 +690,16 @@ class Strait:
             if sender is SERVER and first.index in CONSUMER_ENDS and self.flows[SERVER].postponed:
                 tag = first.method.consumer_tag
                 flow = self.flows[SERVER]
-                self._send_postponed(flow, [each for each in flow.postponed if _consumer_of(each) == tag])
-            translated = self._translated(sender, first)
+                yield from self.send_postponed(flow, [each for each in flow.postponed if _consumer_of(each) == tag])
+            translated = yield from self._translated(sender, first)
             if translated != [first]:
-                for each in translated:
-                    self._crossing.put(sender, each, shown is None)
+                yield Send(sender, translated, note, shown is None)
                 frames = frames[1:]
-        for frame in frames:
-            self._crossing.put(sender, frame, shown is None)
+        yield Send(sender, frames, note, shown is None)
         if shown is not None:
-            self._crossing.show_instead(sender, shown)
+            yield Show(sender, _shown(None, shown), note)
 
-    def _translated(self, sender: Peer, frame: Frame) -> list[Frame]:
+    def _translated(self, sender: Peer, frame: Frame) -> Generator[Action, None, list[Frame]]:
         """The method as its receiver is to see it: with other numbers, as several, or not at all."""
         name = BY_INDEX[frame.index].name
         if name in REPLIES and name in self.own_requests and not getattr(frame.method, "no_wait", False):
@@ -605,10 +710,12 @@ class Strait:
             )
             return settling(self.number, frame.method, settled)
         if self.deliveries is not None:
-            return self._translated_delivery(self.deliveries, sender, frame)
+            return (yield from self._translated_delivery(self.deliveries, sender, frame))
         return [frame]
 
-    def _translated_delivery(self, numbers: DeliveryNumbers, sender: Peer, frame: Frame) -> list[Frame]:
+    def _translated_delivery(
+        self, numbers: DeliveryNumbers, sender: Peer, frame: Frame
+    ) -> Generator[Action, None, list[Frame]]:
         method = frame.method
         match method:
             case BasicDeliver() | BasicGetOk():
@@ -616,7 +723,7 @@ class Strait:
                 tag = within_bounds(numbers.hand_out, method.delivery_tag)
                 return [method_frame(self.number, msgspec.structs.replace(method, delivery_tag=tag))]
             case BasicAck() | BasicNack() | BasicReject() if sender is CLIENT:
-                channel = self._crossing.connections[CLIENT].channels.get(self.number)
+                channel = self._around.connections[CLIENT].channels.get(self.number)
                 is_transactional = channel is not None and channel.mode is ChannelMode.TX
                 multiple = getattr(method, "multiple", False)
                 try:
@@ -625,7 +732,7 @@ class Strait:
                     )
                 except UnknownTag:
                     text = f"{PreconditionFailed.name} - unknown delivery tag {method.delivery_tag}"
-                    self._close(Command.received([frame]), Close(Scope.CHANNEL, 406, text))
+                    yield from self._close(Command.received([frame]), Close(Scope.CHANNEL, 406, text))
                     return []
                 return settling(self.number, method, settled)
             case BasicRecoverOk() | BasicRecoverAsync():
@@ -650,107 +757,97 @@ class Strait:
             if tag is None:
                 flow.put_off(command, tag)
 
-    def _close(self, command: Command, close: Close) -> None:
+    # --- the end
+
+    def _close(self, command: Command, close: Close, note: Note = NOTHING) -> Actions:
         """Close a channel on both legs, as soon as neither peer is in the middle of a content on it."""
         cls = BY_INDEX[command.index] if command.index >= 0 else None
         place = (cls.class_id, cls.method_id) if cls is not None else (0, 0)
         if self.number == 0 or close.scope is Scope.CONNECTION:
-            self._crossing.refuse(close, place)
+            yield CloseConnection(close, place)
             return
         if self.closing is not None or not self._takes_close():
             return
         self.closing = close
         self.class_and_method = place
-        self.watch()
+        yield Watch()
         for flow in self.flows.values():
-            self.drop(flow)
-        self._try_to_close()
+            yield Drop(flow)
+        yield from self._try_to_close(note)
 
     def _takes_close(self) -> bool:
         """Is there anything left to be closed? Not where a peer has closed, and the other has heard of it."""
-        channels = [connection.channels.get(self.number) for connection in self._crossing.connections.values()]
+        channels = [connection.channels.get(self.number) for connection in self._around.connections.values()]
         is_open = any(channel is not None and channel.takes_frames for channel in channels)
         return is_open or self.is_unheard(CLIENT) or self.is_unheard(SERVER)
 
     def is_unheard(self, peer: Peer) -> bool:
         """Has the peer closed the channel, and waits for an answer that the other does not know to give?"""
-        own = self._crossing.connections[peer].channels.get(self.number)
-        other = self._crossing.connections[peer.other].channels.get(self.number)
+        own = self._around.connections[peer].channels.get(self.number)
+        other = self._around.connections[peer.other].channels.get(self.number)
         return _has_closed(peer, own) and not _has_closed(peer, other)
 
-    def close_for_both(self) -> None:
+    def _close_for_both(self) -> Actions:
         """Answer both peers, who have closed the channel without having heard of each other's close."""
         for flow in self.flows.values():
-            self.drop(flow)
+            yield Drop(flow)
         for peer in (CLIENT, SERVER):
-            self._crossing.say(peer, self.number, ChannelCloseOk())
-        self._crossing.forget_if_closed(self.number)
+            yield Reply(peer, ChannelCloseOk())
+        yield Forget()
 
-    def drop(self, flow: Flow) -> None:
-        """Forget what has not gone on."""
-        if flow.waiting is not None:
-            del self._crossing.waiting[flow.waiting.number]
-        self._crossing.resuming.pop(flow, None)
-        flow.clear()
-
-    def _try_to_close(self) -> None:
+    def _try_to_close(self, note: Note = NOTHING) -> Actions:
         if self.is_closed or any(self.is_mid(flow) for flow in self.flows.values()):
             return
         assert self.closing is not None
         self.is_closed = True
-        number = self.number
         told = self.closing.told or CLIENT
         close = ChannelClose(self.closing.code, self.closing.text, *self.class_and_method)
         farewell = ChannelClose(200, CLOSED_BY_RULE, 0, 0)
         for peer in (CLIENT, SERVER):
-            channel = self._crossing.connections[peer].channels.get(number)
+            channel = self._around.connections[peer].channels.get(self.number)
             if _has_closed(peer, channel):
-                self._crossing.say(peer, number, ChannelCloseOk())
+                yield Reply(peer, ChannelCloseOk(), note)
             elif channel is not None and channel.takes_frames:
-                self._crossing.say(peer, number, close if peer is told else farewell)
-        self._crossing.forget_if_closed(number)
+                yield Reply(peer, close if peer is told else farewell, note)
+        yield Forget()
 
-    def take_while_closing(self, sender: Peer, frame: Frame, is_live: bool) -> None:
+    def _take_while_closing(self, flow: Flow, frame: Frame, is_live: bool) -> Actions:
         """Take a frame on a channel that we are closing: nothing of it goes on."""
-        flow = self.flows[sender]
+        sender = flow.sender
         if not self.is_closed:
             if frame.kind == METHOD and frame.index in (ChannelClose.index, ChannelCloseOk.index) and is_live:
                 self.closing = None  # a peer was quicker: it closes for both
                 if self.is_unheard(sender.other):
-                    self.close_for_both()
+                    yield from self._close_for_both()
                 else:
-                    self.admit(flow, frame)
+                    yield from self._admit(flow, frame)
             elif frame.kind != METHOD and flow.is_mid:
-                self._process(flow, frame)
+                yield from self._process(flow, frame, None)
             return
         if is_live and frame.kind == METHOD and frame.index == ChannelClose.index:
-            self._crossing.say(sender, self.number, ChannelCloseOk())
-        self._crossing.forget_if_closed(self.number)
+            yield Reply(sender, ChannelCloseOk())
+        yield Forget()
 
-    def watch(self) -> None:
-        """See all that is said on a channel from here on."""
-        if self.is_watched or self.number == 0:
-            return
-        self.is_watched = True
-        for peer, reader in self._crossing.readers.items():
-            lane = reader.lanes.get(self.number)
-            if self._crossing.current != (peer, self.number) and (lane is None or not lane.is_shown):
-                self.flows[peer].join(lane)
-        self.watch_lanes()
 
-    def watch_new_lanes(self) -> None:
-        """The broker's side of the channel has been opened only now: see that too, if all is to be seen."""
-        if self.is_watched:
-            self.watch_lanes()
+def _note(verdict: Verdict, command: Command) -> Note:
+    is_shadow = all(mark.endswith("(shadow)") for mark in verdict.marks)
+    what = Outcome.SHADOW if verdict.marks and is_shadow else outcome(verdict, command)
+    return Note(verdict.marks, verdict.tags, what)
 
-    def watch_lanes(self) -> None:
-        """Have all frames of a channel handed over, from those on that come behind the present one."""
-        for peer, reader in self._crossing.readers.items():
-            lane = reader.lanes.get(self.number)
-            if lane is not None and not lane.is_watched:
-                lane.is_watched = True
-                if self._crossing.current == (peer, self.number):
-                    self._crossing.note_newly_watched(self.number)
+
+def _shown(command: Command | None, covered: Command | None) -> Sequence[Frame]:
+    """The frames of a command as taps are to see it; none of one that cannot be encoded."""
+    if covered is None or covered is command:
+        return covered.frames if covered is not None else ()
+    with suppress(Exception):
+        return every_frame(covered.encode(0), UNPLACED)
+    return ()
+
+
+def _excess_size(frames: Sequence[Frame], frame_max: int) -> int:
+    """The size of the largest frame of a command which the receiver does not take and which cannot be split; else 0."""
+    size = max([frame.length() for frame in frames[:2] if frame.kind != BODY], default=0)
+    return size if frame_max and size > frame_max else 0
 
 
 def _has_closed(peer: Peer, channel: Channel | None) -> bool:

@@ -16,7 +16,8 @@ PUBLISH = Command(3, BasicPublish(exchange="orders", routing_key="new"), Propert
 
 def shown(original, **verdict):
     verdict = Verdict(**{"command": original, "hold": HoldAction("look", 60.0, passes_at_timeout=False)} | verdict)
-    waiting = Waiting(original, verdict, 10.0, 70.0, 5)
+    waiting = Waiting(original, verdict)
+    waiting.begin(5, 10.0)
     held = held_command(waiting, CLIENT, session=2, connection="c-p", ahead=1000.0, excerpt=4)
     return msgspec.json.decode(msgspec.json.encode(held))
 

@@ -93,14 +93,14 @@ def test_what_waits_holds_up_what_comes(bank: Bank) -> None:
     flow = bank.flow
     assert not flow.is_held_up
     command = Command.received([METHOD_FRAME, header(5), body(5)])
-    flow.wait(Waiting(command, Verdict(command=command), since=1.0, until=2.0, number=7))
+    flow.wait(Waiting(command, Verdict(command=command)))
     assert (flow.is_waiting, flow.is_held, flow.is_held_up) == (True, False, True)
     flow.enqueue(METHOD_FRAME, True)
     flow.enqueue(header(0), None)
     assert bank.octets == (cost(command.frames) + cost([METHOD_FRAME, header(0)]), 0, 0)
     waiting = flow.wake()
     assert waiting is not None
-    assert waiting.number == 7
+    assert waiting.original is command
     assert flow.wake() is None
     assert flow.is_held_up  # by what waits behind
     assert flow.dequeue() == (METHOD_FRAME, True)
@@ -111,7 +111,7 @@ def test_what_waits_holds_up_what_comes(bank: Bank) -> None:
 def test_held_is_what_waits_for_somebodys_word(bank: Bank) -> None:
     command = Command.received([METHOD_FRAME])
     verdict = Verdict(command=command, hold=HoldAction("look", 60.0))
-    bank.flow.wait(Waiting(command, verdict, since=1.0, until=61.0, number=1))
+    bank.flow.wait(Waiting(command, verdict))
     assert bank.flow.is_held
 
 
@@ -164,7 +164,7 @@ def test_once_cleared_nothing_counts_any_more(steps: list[str]) -> None:
         if step == "gather" and not flow.gathered:
             flow.gather([METHOD_FRAME], Stage.BODY)
         elif step == "wait" and not flow.is_waiting:
-            flow.wait(Waiting(command, Verdict(command=command), since=1.0, until=2.0, number=7))
+            flow.wait(Waiting(command, Verdict(command=command)))
         elif step == "enqueue":
             flow.enqueue(body(9), None)
         elif step == "put off":

@@ -1,0 +1,119 @@
+"""What a channel wants done: a `Strait` says so, one action after the other, and the `Crossing` that owns it does it.
+
+Each is carried out before the channel goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.frames import Frame
+from amqproxy.amqp091.methods import Method
+from amqproxy.amqp091.transitions import Peer
+from amqproxy.proxy.flow import Flow, Postponed, Waiting
+from amqproxy.rules.verdict import Close, Insertion, Stage
+from amqproxy.taps.note import NOTHING, Note
+
+
+class Action(msgspec.Struct, frozen=True, gc=False):
+    """Something to be done by the owner of a channel."""
+
+
+class Decide(Action, frozen=True, gc=False):
+    """Have a command judged, as much of which has come as must have; the verdict is for `Strait.decided`."""
+
+    flow: Flow
+    command: Command
+
+
+class Gather(Action, frozen=True, gc=False):
+    """Gather as much of a command as `stage` asks for, and have it judged: at once if that is at hand."""
+
+    flow: Flow
+    frame: Frame
+    stage: Stage
+
+
+class Send(Action, frozen=True, gc=False):
+    """Send frames on to the peer that `sender` talks to; taps see them with the note, if they are to be shown."""
+
+    sender: Peer
+    frames: Sequence[Frame]
+    note: Note = NOTHING
+    is_shown: bool = True
+
+
+class SendDamaged(Action, frozen=True, gc=False):
+    """Send bytes on that are not a frame any more."""
+
+    sender: Peer
+    octets: bytes
+
+
+class Show(Action, frozen=True, gc=False):
+    """Let taps see frames of `sender` that go no further as they are."""
+
+    sender: Peer
+    frames: Sequence[Frame]
+    note: Note
+
+
+class Reply(Action, frozen=True, gc=False):
+    """Send a method of our own to a peer, on this channel, at once."""
+
+    to: Peer
+    method: Method
+    note: Note = NOTHING
+
+
+class Insert(Action, frozen=True, gc=False):
+    """Send a command of our own as soon as it may come, or one that was overtaken, to which the broker gave `tag`."""
+
+    insertion: Insertion
+    tag: int | None = None
+    note: Note = NOTHING
+
+
+class Wait(Action, frozen=True, gc=False):
+    """Have a command wait, and all behind it in the flow, until its time has come or somebody releases it."""
+
+    flow: Flow
+    waiting: Waiting
+
+
+class Postpone(Action, frozen=True, gc=False):
+    """Have `Strait.send_postponed` asked when a command has not been overtaken in time."""
+
+    flow: Flow
+    postponed: Postponed
+
+
+class Drop(Action, frozen=True, gc=False):
+    """Forget what has not gone on in a flow."""
+
+    flow: Flow
+
+
+class Watch(Action, frozen=True, gc=False):
+    """Hand over all that is said on the channel from here on."""
+
+
+class Forget(Action, frozen=True, gc=False):
+    """Let the channel's number be used again, if neither leg has the channel any more."""
+
+
+class CloseConnection(Action, frozen=True, gc=False):
+    """Let the connection end, because of a command of this class and method."""
+
+    close: Close
+    class_and_method: tuple[int, int]
+
+
+class Log(Action, frozen=True, gc=False):
+    """Write a line to the log, at this level."""
+
+    level: str
+    text: str
