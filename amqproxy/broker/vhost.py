@@ -138,9 +138,11 @@ class VirtualHost:
     def clearing(self) -> Iterator[None]:
         """Delete all there is, as its end: one after the other."""
         while self.queues:
-            self.work.quantum.left -= REMOVING
-            self.remove_queue(next(iter(self.queues.values())))
-            yield
+            queues = list(self.queues.values())
+            while queues:
+                self.work.quantum.left -= REMOVING
+                self.remove_queue(queues.pop())
+                yield
         for exchange in [each for name, each in self.exchanges.items() if name not in PREDECLARED]:
             if not exchange.is_deleted:
                 self.work.quantum.left -= REMOVING
@@ -322,7 +324,9 @@ class VirtualHost:
     def _cancelling(self, queue: Queue) -> Job:
         """Tell the consumers of a queue that is gone, but for those that end by themselves meanwhile."""
         quantum = self.work.quantum
-        for consumer in list(queue.consumers):
+        consumers = list(reversed(queue.consumers))
+        while consumers:
+            consumer = consumers.pop()
             if queue.consumers.pop(consumer, self) is self:
                 continue
             with self.events.contained("a consumer was not cancelled", vhost=self.name, queue=queue.name):

@@ -16,8 +16,10 @@ UNBOUNDED = 1 << 62
 STEP = 64
 """Operations between two looks at the clock: well under a millisecond of the usual ones."""
 
-TURN = 0.002
-"""Seconds that a turn may take."""
+TURN = 0.0015
+"""Seconds that a turn may take. A client may have to wait for three: the one that goes on when it speaks, another
+client's, and one of what is left to do.
+"""
 
 SMALL = 256
 """Things that a container may hold to be freed at once."""

@@ -753,3 +753,21 @@ def test_a_virtual_host_made_again_keeps_nothing_of_the_old_one(crowd: Crowd) ->
     crowd.rest()
     assert events.count("vhost.deleted") == 1
     assert "v" in crowd.broker.vhosts
+
+
+def test_what_is_long_is_not_done_in_a_turn_as_long_as_one_for_publishes() -> None:
+    """A turn for what was read at once is a long one, but not for an ack of a million."""
+    crowd = Crowd()
+    crowd.hold()
+    now = 0.0
+
+    def clock() -> float:
+        nonlocal now
+        now += 1.0
+        return now
+
+    crowd.broker.work.quantum.limit(STEP, 3.0, clock)
+    crowd.broker.work.quantum.begin(8)
+    crowd.greedy.link.feed(encode_method(1, BasicNack(0, True, True)), crowd.greedy.now)
+    assert now < 8.0
+    assert crowd.broker.work

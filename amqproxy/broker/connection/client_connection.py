@@ -259,6 +259,7 @@ class ClientConnection:
 
         A `ProtocolError` that ends it is answered as one of the frame that asked for it.
         """
+        self._quantum.hasten()
         steps = Steps(job)
         if not self._is_busy and not steps.go_on(now):
             return
@@ -770,9 +771,11 @@ class ClientConnection:
         for number in list(self.channels):
             with contained("a channel's end failed", client=self.name, channel=number):
                 now = yield from self._losing_channel(number, now)
-        queues, self.exclusive_queues = self.exclusive_queues, {}
+        queues = list(reversed(self.exclusive_queues))
+        self.exclusive_queues = {}
         quantum = self._quantum
-        for queue in queues:
+        while queues:
+            queue = queues.pop()  # and not all of them at the end: to free one takes its time
             assert self.vhost is not None
             with contained("an exclusive queue's end failed", client=self.name, queue=queue.name):
                 self.vhost.remove_queue(queue)

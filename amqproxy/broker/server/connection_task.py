@@ -33,7 +33,7 @@ SLICE = 64 * 1024
 """Octets that a client must take within that time."""
 
 
-READING = 6
+READING = 8
 """Turns in one for what was read at once, where all of it is publishes and acks: there is not much of that, and to
 begin anew costs the fastest publishers most."""
 
