@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from amqproxy.amqp091.errors import (
     AccessRefused,
@@ -27,17 +27,13 @@ from amqproxy.broker.queues import queue_types
 from amqproxy.broker.queues.at_least_once import DeadLetter
 from amqproxy.broker.queues.dead_letters import dead_lettered
 from amqproxy.broker.queues.policies import EffectivePolicy, Policy, effect, effective_arguments
-from amqproxy.broker.queues.queue import Queue
+from amqproxy.broker.queues.queue import ExclusiveOwner, Queue
 from amqproxy.broker.queues.queue_arguments import QueueSettings, check_declare, queue_type
 from amqproxy.broker.queues.queue_arguments import check_same as check_same_queue
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.schedule import Schedule
 from amqproxy.broker.storage.packing import DAMAGED
 from amqproxy.broker.work import Job, WorkQueue
-
-if TYPE_CHECKING:
-    from amqproxy.broker.connection.channel import BrokerChannel
-    from amqproxy.broker.connection.client_connection import ClientConnection
 
 MAX_ROUTES = 65_536
 """Routes remembered; beyond, all are forgotten and found again."""
@@ -65,6 +61,13 @@ PREDECLARED = {
 }
 
 
+class ReplyTarget(Protocol):
+    """A channel whose client has asked by direct reply-to."""
+
+    def deliver_reply(self, name: str, message: Message, /) -> None:
+        """Send it the answer that was published to this name."""
+
+
 class VirtualHost:
     """All that one name space holds. Errors are `ProtocolError`s with RabbitMQ's codes and texts.
 
@@ -87,7 +90,7 @@ class VirtualHost:
         self.limits: dict[str, int] = {}
         self.is_traced = False
         self.generation = 0
-        self.reply_consumers: dict[str, BrokerChannel] = {}
+        self.reply_consumers: dict[str, ReplyTarget] = {}
         self.policies: dict[str, Policy] = {}
         self.operator_policies: dict[str, Policy] = {}
         self.queues: dict[str, Queue] = {}
@@ -157,7 +160,7 @@ class VirtualHost:
             raise NotFound(f"no exchange '{name}' in vhost '{self.name}'")
         return exchange
 
-    def queue(self, name: str, link: ClientConnection | None = None) -> Queue:
+    def queue(self, name: str, link: ExclusiveOwner | None = None) -> Queue:
         """A queue that `link` may use."""
         queue = self.queues.get(name)
         if queue is None:
@@ -246,7 +249,7 @@ class VirtualHost:
     def declare_queue(
         self,
         name: str,
-        link: ClientConnection | None,
+        link: ExclusiveOwner | None,
         *,
         durable: bool,
         exclusive: bool,
@@ -292,7 +295,7 @@ class VirtualHost:
         return queue
 
     def delete_queue(
-        self, name: str, link: ClientConnection | None, *, if_unused: bool = False, if_empty: bool = False
+        self, name: str, link: ExclusiveOwner | None, *, if_unused: bool = False, if_empty: bool = False
     ) -> int:
         """Delete a queue that may be there; how many messages were ready in it."""
         if name not in self.queues:
@@ -378,7 +381,7 @@ class VirtualHost:
         destination: Queue | Exchange,
         routing_key: str,
         arguments: Table,
-        link: ClientConnection | None = None,
+        link: ExclusiveOwner | None = None,
     ) -> None:
         """Remove a binding that may be there; where it is, and is a queue's, `link` must be one that may use that."""
         binding = Binding(destination, routing_key, in_order(arguments))

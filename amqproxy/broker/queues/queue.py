@@ -26,7 +26,6 @@ from amqproxy.broker.queues.round_robin import RoundRobin, SingleActiveConsumer
 from amqproxy.broker.work import WorkQueue
 
 if TYPE_CHECKING:
-    from amqproxy.broker.connection.client_connection import ClientConnection
     from amqproxy.broker.queues.at_least_once import DeadLetter
 
 try:
@@ -46,6 +45,13 @@ _LETTING_GO = LETTING_GO
 _FLAGS = FLAGS
 _HAS_EXPIRATION = HAS_EXPIRATION
 _HAS_PRIORITY = HAS_PRIORITY
+
+
+class ExclusiveOwner(Protocol):
+    """The connection that alone may use its `exclusive_queues`."""
+
+    @property
+    def exclusive_queues(self) -> dict[Queue, None]: ...
 
 
 class QueueObserver(Protocol):
@@ -130,7 +136,7 @@ class Queue:
         *,
         durable: bool = False,
         auto_delete: bool = False,
-        exclusive_to: ClientConnection | None = None,
+        exclusive_to: ExclusiveOwner | None = None,
         arguments: Table,
         now: float = 0.0,
         keeper: QueueStorage | None = None,
