@@ -31,6 +31,7 @@ COMPILED = (
     "amqproxy/broker/queues/consumer.py",
     "amqproxy/broker/queues/queue.py",
     "amqproxy/broker/queues/round_robin.py",
+    "amqproxy/broker/unsent_bytes.py",
     "amqproxy/broker/vhost.py",
     "amqproxy/broker/work.py",
     "amqproxy/capture/frame_resync.py",

@@ -13,7 +13,6 @@ from amqproxy.broker.access.permissions import Permission
 from amqproxy.broker.access.refused_logins import RefusedLogins
 from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.broker.arguments import check_short
-from amqproxy.broker.connection.output import MOST_WAITING, UnsentBytes
 from amqproxy.broker.consumer_timeout import ConsumerTimeout
 from amqproxy.broker.events import EventDispatcher
 from amqproxy.broker.exchanges.topic import TopicExchange
@@ -21,6 +20,7 @@ from amqproxy.broker.message import Message
 from amqproxy.broker.queues.paging import Paging
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.schedule import Schedule
+from amqproxy.broker.unsent_bytes import MOST_WAITING, UnsentBytes
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job, WorkQueue
 

@@ -2,14 +2,9 @@
 
 cimport cython
 
+from amqproxy.broker.unsent_bytes cimport UnsentBytes
 
 cdef Py_ssize_t _SHARE
-
-
-@cython.final
-cdef class UnsentBytes:
-    cdef public long long octets
-    cdef public long long most
 
 
 @cython.final

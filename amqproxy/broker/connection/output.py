@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from amqproxy.amqp091.wire import encode_short_string
+from amqproxy.broker.unsent_bytes import UnsentBytes
 
 try:
     import cython
@@ -24,21 +25,10 @@ _LARGE = cython.declare(cython.Py_ssize_t, LARGE)
 _PIECE = cython.declare(cython.Py_ssize_t, PIECE)
 _HIGH_WATER = cython.declare(cython.Py_ssize_t, HIGH_WATER)
 
-MOST_WAITING = 512 * 1024 * 1024
-"""Octets waiting to be sent to all clients of a broker together, above which each has room for SHARE only."""
-
 SHARE = 64 * 1024
-"""Octets waiting for one client that it may have however many wait for the others."""
+"""Bytes waiting for one client that it may have however many wait for the others (`unsent_bytes`)."""
 
 _SHARE = cython.declare(cython.Py_ssize_t, SHARE)
-
-
-class UnsentBytes:
-    """Octets that wait to be sent to all clients together, of which there are to be no more than `most`."""
-
-    def __init__(self, most: int = MOST_WAITING) -> None:
-        self.octets = 0
-        self.most = most
 
 
 short_strings: dict[str, bytes] = {}

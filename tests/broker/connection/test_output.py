@@ -10,7 +10,8 @@ from amqproxy.amqp091.frames import encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicDeliver
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.broker.connection import output
-from amqproxy.broker.connection.output import HIGH_WATER, LARGE, PIECE, SHARE, OutputBuffer, UnsentBytes, short_string
+from amqproxy.broker.connection.output import HIGH_WATER, LARGE, PIECE, SHARE, OutputBuffer, short_string
+from amqproxy.broker.unsent_bytes import UnsentBytes
 
 HEADER = ContentHeader(5, Properties(message_id="m")).encode()
 

@@ -1,0 +1,9 @@
+# What C sees of `unsent_bytes`.
+
+cimport cython
+
+
+@cython.final
+cdef class UnsentBytes:
+    cdef public long long octets
+    cdef public long long most
