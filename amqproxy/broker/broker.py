@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from amqproxy.amqp091.errors import PreconditionFailed
 from amqproxy.amqp091.properties import Properties
@@ -13,6 +13,7 @@ from amqproxy.broker.access.permissions import Permission
 from amqproxy.broker.access.refused_logins import RefusedLogins
 from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.broker.arguments import check_short
+from amqproxy.broker.clients import ClientChannel, ClientLink, ClientUnacked
 from amqproxy.broker.consumer_timeout import ConsumerTimeout
 from amqproxy.broker.events import EventDispatcher
 from amqproxy.broker.exchanges.topic import TopicExchange
@@ -23,11 +24,6 @@ from amqproxy.broker.schedule import Schedule
 from amqproxy.broker.unsent_bytes import MOST_WAITING, UnsentBytes
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job, WorkQueue
-
-if TYPE_CHECKING:
-    from amqproxy.broker.connection.channel import BrokerChannel
-    from amqproxy.broker.connection.client_connection import ClientConnection
-    from amqproxy.broker.connection.unacked import UnackedDeliveries
 
 MAX_MESSAGE_SIZE = 134_217_728
 CONSUMER_TIMEOUT = 1800.0
@@ -87,8 +83,8 @@ class Broker:
         self.keeper: QueueStorage | None = None
         self.vhosts: dict[str, VirtualHost] = {}
         self.users: dict[str, User] = {}
-        self.links: dict[ClientConnection, None] = {}
-        self.refused: RefusedLogins[ClientConnection] = RefusedLogins(lambda link: link.cut())
+        self.links: dict[ClientLink, None] = {}
+        self.refused: RefusedLogins[ClientLink] = RefusedLogins(lambda link: link.cut())
         self.alarms: set[str] = set()
         self._deletions: dict[str, float] = {}
         """The virtual hosts that are being deleted, and since when."""
@@ -101,8 +97,10 @@ class Broker:
         self.parameters: list[dict[str, Any]] = []
         self.global_parameters: list[dict[str, Any]] = []
         self.sooner: Callable[[float], None] = lambda when: None
-        self.timed_links: Schedule[ClientConnection] = Schedule(self._sooner)
-        self._overdue = None if consumer_timeout is None else ConsumerTimeout(consumer_timeout)
+        self.timed_links: Schedule[ClientLink] = Schedule(self._sooner)
+        self._overdue: ConsumerTimeout[ClientChannel] | None = None
+        if consumer_timeout is not None:
+            self._overdue = ConsumerTimeout(consumer_timeout)
         self.properties = Table(
             {
                 "capabilities": dict.fromkeys(CAPABILITIES, True),
@@ -247,14 +245,12 @@ class Broker:
         self._for_each(links, lambda link, now: link.close(reason, now), now)
         return len(links)
 
-    def _for_each(
-        self, links: list[ClientConnection], act: Callable[[ClientConnection, float], None], now: float
-    ) -> None:
+    def _for_each(self, links: list[ClientLink], act: Callable[[ClientLink, float], None], now: float) -> None:
         """Do something with each of these that is still there, in steps."""
         self.work.do(self._doing(links, act, now), now)
 
     def _doing(
-        self, links: list[ClientConnection], act: Callable[[ClientConnection, float], None], now: float
+        self, links: list[ClientLink], act: Callable[[ClientLink, float], None], now: float
     ) -> Generator[None, float, float]:
         quantum = self.work.quantum
         for link in links:
@@ -265,7 +261,7 @@ class Broker:
                 now = yield
         return now
 
-    def _act(self, link: ClientConnection, act: Callable[[ClientConnection, float], None], now: float) -> None:
+    def _act(self, link: ClientLink, act: Callable[[ClientLink, float], None], now: float) -> None:
         """Do something with a connection; where that fails it is closed with 541, and the others have theirs."""
         try:
             act(link, now)
@@ -347,10 +343,10 @@ class Broker:
         self.events.report("alarm.set" if is_on else "alarm.cleared", "", resource)
         self._for_each(list(self.links), lambda link, now: link.alarms_changed(now), now)
 
-    def _all_unacked(self) -> Iterator[UnackedDeliveries]:
+    def _all_unacked(self) -> Iterator[ClientUnacked]:
         return (channel.deliveries.unacked for channel in self._channels())
 
-    def _channels(self) -> Iterator[BrokerChannel]:
+    def _channels(self) -> Iterator[ClientChannel]:
         """All there are; others may come and go while they are gone through."""
         return (channel for link in list(self.links) for channel in list(link.channels.values()))
 
@@ -397,7 +393,7 @@ class Broker:
             with contained("paging failed"):
                 self.paging.work(now)
 
-    def _ending_overdue(self, overdue: ConsumerTimeout, now: float) -> Job:
+    def _ending_overdue(self, overdue: ConsumerTimeout[ClientChannel], now: float) -> Job:
         quantum = self.work.quantum
         text = (
             "delivery acknowledgement on channel {} timed out. Timeout value used: {:.0f} ms. This timeout value can "
@@ -406,7 +402,7 @@ class Broker:
         for channel, is_overdue in overdue.find(self._channels(), now):
             if is_overdue:
                 error = PreconditionFailed(text.format(channel.number, overdue.timeout * 1000))
-                self._act(channel.link, lambda link, now: link.end_channel(channel, error, now), now)  # noqa: B023
+                self._act(channel.link, lambda link, now: link.end_channel(channel.number, error, now), now)  # noqa: B023
                 quantum.left -= TICKING
             quantum.left -= 1
             if quantum.left <= 0 and quantum.is_over():

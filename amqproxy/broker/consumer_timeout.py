@@ -9,28 +9,53 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from amqproxy.broker.connection.channel import BrokerChannel
+from typing import Generic, Protocol, TypeVar
 
 INTERVAL = 60.0
 """Seconds between two looks, by which a channel may be closed too late."""
 
 
-class ConsumerTimeout:
+class OldestDelivery(Protocol):
+    """What a client has not settled."""
+
+    @property
+    def oldest(self) -> int:
+        """Its lowest delivery tag; 0 where there is none."""
+
+
+class TimedDeliveries(Protocol):
+    """What one channel's client was sent."""
+
+    @property
+    def unacked(self) -> OldestDelivery: ...
+
+    @property
+    def last_tag(self) -> int: ...
+
+
+class TimedChannel(Protocol):
+    """A channel that may hold a message for too long."""
+
+    @property
+    def deliveries(self) -> TimedDeliveries: ...
+
+
+C = TypeVar("C", bound=TimedChannel)
+
+
+class ConsumerTimeout(Generic[C]):
     """`timeout` is in seconds."""
 
     def __init__(self, timeout: float) -> None:
         self.timeout = timeout
         self._next = -math.inf
-        self._marks: dict[BrokerChannel, deque[tuple[float, int]]] = {}
+        self._marks: dict[C, deque[tuple[float, int]]] = {}
 
     def is_due(self, now: float) -> bool:
         """Is it time for a look?"""
         return now >= self._next
 
-    def find(self, channels: Iterable[BrokerChannel], now: float) -> Iterator[tuple[BrokerChannel, bool]]:
+    def find(self, channels: Iterable[C], now: float) -> Iterator[tuple[C, bool]]:
         """Each of the channels, and whether it holds something for longer than it may. To be gone through to its end,
         however long that takes: until then no other look is due.
         """
@@ -42,7 +67,7 @@ class ConsumerTimeout:
         finally:
             self._next = now + min(INTERVAL, self.timeout)
 
-    def _holds_for_too_long(self, channel: BrokerChannel, marks: deque[tuple[float, int]], now: float) -> bool:
+    def _holds_for_too_long(self, channel: C, marks: deque[tuple[float, int]], now: float) -> bool:
         oldest = channel.deliveries.unacked.oldest
         if not oldest:
             return False

@@ -479,7 +479,7 @@ class ClientConnection:
             if allowed is None:
                 return False
             name = self.user.name
-            if sum(len(link.channels) for link in self.broker.links if link._user is self._user) < allowed:
+            if sum(len(link.channels) for link in self.broker.links if link.is_of(self.user)) < allowed:
                 return False
             text = f"number of channels opened for user '{name}' has reached the maximum allowed user limit of"
             text += f" ({allowed})"
@@ -563,10 +563,7 @@ class ClientConnection:
         if most is not None and sum(link.vhost is vhost for link in self.broker.links) >= most:
             raise NotAllowed(f"{refused}: connection limit ({most}) is reached")
         most = limit(user.limits, "max-connections")
-        if (
-            most is not None
-            and sum(link._user is user and link.vhost is not None for link in self.broker.links) >= most
-        ):
+        if most is not None and sum(link.is_of(user) and link.vhost is not None for link in self.broker.links) >= most:
             raise NotAllowed(f"connection refused for user '{user.name}': user connection limit ({most}) is reached")
         if name not in user.permissions:
             raise NotAllowed(refused)
@@ -639,10 +636,10 @@ class ClientConnection:
         self._has_failed = True
         self.broker.timed_links.set(self, 0.0)
 
-    def end_channel(self, channel: BrokerChannel, error: ProtocolError, now: float) -> None:
+    def end_channel(self, number: int, error: ProtocolError, now: float) -> None:
         """Close one channel, with no method at fault."""
-        self._log_channel_error(channel.number, error)
-        self.do(self._closing_channel(channel.number, ChannelClose(error.code, error.reply_text, 0, 0), now), now)
+        self._log_channel_error(number, error)
+        self.do(self._closing_channel(number, ChannelClose(error.code, error.reply_text, 0, 0), now), now)
 
     def close(self, reason: str, now: float) -> None:
         """Close the connection with 320, for a reason that the client is told."""

@@ -9,16 +9,11 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
 from amqproxy.broker.queues.paged_messages import PageStore
 from amqproxy.broker.work import Job, WorkQueue
-
-if TYPE_CHECKING:
-    from amqproxy.broker.connection.unacked import UnackedDeliveries
-    from amqproxy.broker.queues.queue import Queue
-    from amqproxy.broker.vhost import VirtualHost
 
 SHARE = 0.5
 """Of the limit for memory: where paging begins, as with RabbitMQ."""
@@ -28,6 +23,36 @@ SLICE = 1024 * 1024
 
 LEAST = 128 * 1024
 """Octets of a queue in memory that are worth a look: a head may stay anyway."""
+
+
+class Pageable(Protocol):
+    """A queue, or what a channel has not settled: it holds messages in memory, and can let them go to the disk."""
+
+    @property
+    def is_deleted(self) -> bool: ...
+
+    @property
+    def octets_in_memory(self) -> int: ...
+
+    def park(self, place: PageStore, most: int, /) -> int:
+        """Let about so many bytes go; how many that were. `OSError` when the disk does not take them."""
+
+
+class PageableInPassing(Protocol):
+    """What delayed exchanges hold."""
+
+    def parking(self) -> Iterable[tuple[int, int]]:
+        """Let go what is on the disk already: for each step what it cost, and the bytes that it freed."""
+
+
+class PagedVhost(Protocol):
+    """A virtual host, as far as paging goes."""
+
+    @property
+    def held(self) -> PageableInPassing: ...
+
+    @property
+    def queues(self) -> Mapping[str, Pageable]: ...
 
 
 class Paging:
@@ -43,9 +68,9 @@ class Paging:
         self,
         limit: int | None,
         later: WorkQueue,
-        vhosts: Callable[[], Iterable[VirtualHost]],
+        vhosts: Callable[[], Iterable[PagedVhost]],
         failed: Callable[[bool, float], None] = lambda has_failed, now: None,
-        unacked: Callable[[], Iterable[UnackedDeliveries]] = lambda: (),
+        unacked: Callable[[], Iterable[Pageable]] = lambda: (),
     ) -> None:
         self.threshold = math.inf if limit is None else limit * SHARE
         self.place: PageStore | None = None
@@ -56,7 +81,7 @@ class Paging:
         self._unacked = unacked
         self._is_listing = False
         self._surplus = 0
-        self._holders: list[tuple[int, int, Queue | UnackedDeliveries]] = []
+        self._holders: list[tuple[int, int, Pageable]] = []
 
     @property
     def is_due(self) -> bool:
@@ -92,7 +117,7 @@ class Paging:
         finally:
             self._is_listing = False
 
-    def _list(self, holders: Iterable[Queue | UnackedDeliveries]) -> Job:
+    def _list(self, holders: Iterable[Pageable]) -> Job:
         quantum = self._later.quantum
         for each in holders:
             size = each.octets_in_memory

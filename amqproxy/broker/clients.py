@@ -1,0 +1,71 @@
+"""What the broker knows of its clients' connections and their channels, which are floors above it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.broker.access.users import User
+from amqproxy.broker.queues.paging import Pageable
+from amqproxy.broker.vhost import VirtualHost
+
+
+class ClientUnacked(Pageable, Protocol):
+    """What the client has not settled on one channel."""
+
+    @property
+    def oldest(self) -> int: ...
+
+
+class ClientDeliveries(Protocol):
+    """What the client was sent on one channel."""
+
+    @property
+    def unacked(self) -> ClientUnacked: ...
+
+    @property
+    def last_tag(self) -> int: ...
+
+
+class ClientChannel(Protocol):
+    """One channel of a connection."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def link(self) -> ClientLink: ...
+
+    @property
+    def deliveries(self) -> ClientDeliveries: ...
+
+
+class ClientLink(Protocol):
+    """One client's connection; `connection.client_connection` has what its methods do."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def vhost(self) -> VirtualHost | None: ...
+
+    @property
+    def channels(self) -> Mapping[int, ClientChannel]: ...
+
+    @property
+    def is_over(self) -> bool: ...
+
+    def is_of(self, user: User, /) -> bool: ...
+
+    def tick(self, now: float, /) -> None: ...
+
+    def alarms_changed(self, now: float, /) -> None: ...
+
+    def end_channel(self, number: int, error: ProtocolError, now: float, /) -> None: ...
+
+    def close(self, reason: str, now: float, /) -> None: ...
+
+    def give_up(self, now: float, /) -> None: ...
+
+    def cut(self) -> None: ...
