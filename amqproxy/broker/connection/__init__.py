@@ -5,6 +5,7 @@
 - `publisher`: one channel's publishes: content put together, checked, routed and confirmed.
   `publish_checks`: what a publish must be like, and its properties on the way in.
 - `deliveries`: one channel's deliveries and acknowledgements. `unacked`: delivered messages by delivery tag.
+- `owners`: what a channel knows of its connection, and its parts of the channel.
 - `output`: frames waiting to be sent to the client.
 - `direct_reply_to`: the pseudo-queue amq.rabbitmq.reply-to.
 - `closing`: how a connection ends, and how long that may take.

@@ -75,7 +75,7 @@ from amqproxy.broker.storage.journal import Pledge
 from amqproxy.broker.work import Job
 
 if TYPE_CHECKING:
-    from amqproxy.broker.connection.client_connection import ClientConnection
+    from amqproxy.broker.connection.owners import OwningConnection
     from amqproxy.broker.exchanges.exchange import Exchange
     from amqproxy.broker.vhost import VirtualHost
 
@@ -102,7 +102,7 @@ class BrokerChannel:
     consumer of answers (direct reply-to), if it has one, and `reply_name` where they are to be sent.
     """
 
-    def __init__(self, number: int, link: ClientConnection, vhost: VirtualHost) -> None:
+    def __init__(self, number: int, link: OwningConnection, vhost: VirtualHost) -> None:
         self.number = number
         self.link = link
         self.vhost = vhost

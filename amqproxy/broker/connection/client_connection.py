@@ -47,7 +47,6 @@ from amqproxy.broker.broker import Broker, limit
 from amqproxy.broker.connection.channel import BrokerChannel
 from amqproxy.broker.connection.closing import CLOSING_TIME, PENALTY, SocketClosing, closing_time
 from amqproxy.broker.connection.output import OutputBuffer
-from amqproxy.broker.connection.publisher import Publisher
 from amqproxy.broker.work import Job, Steps
 
 try:
@@ -56,6 +55,7 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
 
 if TYPE_CHECKING:
+    from amqproxy.broker.connection.owners import Confirming
     from amqproxy.broker.queues.queue import Queue
     from amqproxy.broker.storage.journal import Journal
     from amqproxy.broker.vhost import VirtualHost
@@ -143,7 +143,7 @@ class ClientConnection:
         self._frame: Frame | None = None
         self._quantum = broker.work.quantum
         self._greeting = b""
-        self._confirming: list[Publisher] = []
+        self._confirming: list[Confirming] = []
         self.is_awaiting = False
         """Does an answer wait until the disk has what it says is done?"""
         self._held_notices: list[tuple[int, str]] | None = None
@@ -402,9 +402,9 @@ class ClientConnection:
             if not self.is_awaiting:
                 self._release_notices()
 
-    def to_confirm(self, publishes: Publisher) -> None:
+    def to_confirm(self, publisher: Confirming) -> None:
         """Confirm these once all that came with them is done."""
-        self._confirming.append(publishes)
+        self._confirming.append(publisher)
 
     def _must_wait(self) -> bool:
         """The broker is short of something, and a publish has come: it waits, and so does all that comes after it."""

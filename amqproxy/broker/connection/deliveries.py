@@ -18,7 +18,7 @@ from amqproxy.broker.queues.backlog import QueueEntry
 from amqproxy.broker.queues.consumer import Consumer
 
 if TYPE_CHECKING:
-    from amqproxy.broker.connection.channel import BrokerChannel, ClosedChannel
+    from amqproxy.broker.connection.owners import OwningChannel
     from amqproxy.broker.queues.queue import Queue
     from amqproxy.broker.vhost import VirtualHost
 
@@ -55,8 +55,8 @@ class Deliveries:
     its connection, is to be closed.
     """
 
-    def __init__(self, channel: BrokerChannel, vhost: VirtualHost, output: OutputBuffer) -> None:
-        self.channel: BrokerChannel | ClosedChannel = channel
+    def __init__(self, channel: OwningChannel, vhost: VirtualHost, output: OutputBuffer) -> None:
+        self.channel = channel
         self.number = channel.number
         self.vhost = vhost
         self.events = vhost.events

@@ -22,7 +22,7 @@ from amqproxy.broker.storage.journal import Pledge
 from amqproxy.broker.vhost import VirtualHost
 
 if TYPE_CHECKING:
-    from amqproxy.broker.connection.channel import BrokerChannel, ClosedChannel
+    from amqproxy.broker.connection.owners import OwningChannel
     from amqproxy.broker.exchanges.exchange import Exchange
 
 try:
@@ -92,8 +92,8 @@ class Publisher:
     known, and so is the way of what it begins.
     """
 
-    def __init__(self, channel: BrokerChannel, vhost: VirtualHost, user: User, output: OutputBuffer) -> None:
-        self.channel: BrokerChannel | ClosedChannel = channel
+    def __init__(self, channel: OwningChannel, vhost: VirtualHost, user: User, output: OutputBuffer) -> None:
+        self.channel = channel
         self.number = channel.number
         self.vhost = vhost
         self.user = user
@@ -376,7 +376,7 @@ class Publisher:
         if vhost.events.observers:
             vhost.events.report("message.published", vhost.name, message, exchange=exchange, queues=queues)
 
-    def end(self, channel: ClosedChannel) -> None:
+    def end(self, channel: OwningChannel) -> None:
         """The channel is gone, and so is what it has not published to the end."""
         self.channel = channel
         self.roll_back()
