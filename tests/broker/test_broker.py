@@ -12,7 +12,8 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.users import User
 from amqproxy.broker.broker import CHANNEL_COST, LINK_COST, Broker
 from amqproxy.broker.connection.client_connection import ClientConnection
-from amqproxy.broker.queues.backlog import NEVER, QueueEntry
+from amqproxy.broker.queues.backlog import NEVER
+from amqproxy.broker.queues.consumer import QueueEntry
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST
 from amqproxy.broker.queues.queue import Queue
 from tests.broker.client import Client, connected, noted

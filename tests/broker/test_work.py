@@ -36,7 +36,8 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.queues.backlog import NEVER, QueueEntry
+from amqproxy.broker.queues.backlog import NEVER
+from amqproxy.broker.queues.consumer import QueueEntry
 from amqproxy.broker.queues.policies import make_policy
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job, Quantum, Steps, WorkQueue

@@ -10,8 +10,7 @@ from amqproxy.broker.connection.deliveries import Deliveries
 from amqproxy.broker.message import Message
 from amqproxy.broker.prefetch import UNLIMITED
 from amqproxy.broker.queues.at_least_once import DeadLetter
-from amqproxy.broker.queues.backlog import QueueEntry
-from amqproxy.broker.queues.consumer import Consumer
+from amqproxy.broker.queues.consumer import Consumer, QueueEntry
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.queues.queue_types import TYPES

@@ -67,8 +67,7 @@ from amqproxy.broker.connection.output import short_string
 from amqproxy.broker.connection.publisher import Publisher
 from amqproxy.broker.message import Message
 from amqproxy.broker.prefetch import UNLIMITED
-from amqproxy.broker.queues.backlog import QueueEntry
-from amqproxy.broker.queues.consumer import Consumer
+from amqproxy.broker.queues.consumer import Consumer, QueueEntry
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.queues.queue_arguments import check_consume
 from amqproxy.broker.storage.journal import Pledge

@@ -1,23 +1,18 @@
 # What C sees of `deliveries`.
 
 from amqproxy.amqp091.frames cimport Frame
-from amqproxy.broker.queues.backlog cimport QueueEntry
 from amqproxy.broker.connection.output cimport OutputBuffer
 from amqproxy.broker.connection.unacked cimport UnackedDeliveries
-from amqproxy.broker.work cimport Quantum
-
-
-cdef class Deliveries  # consumers and queues name it too
-
-from amqproxy.broker.queues.consumer cimport Consumer
 from amqproxy.broker.events cimport EventDispatcher
+from amqproxy.broker.queues.consumer cimport Consumer, QueueEntry, Receiver
 from amqproxy.broker.queues.queue cimport Queue
+from amqproxy.broker.work cimport Quantum
 
 cdef long long _UNLIMITED, _AT_ONCE
 cdef int _ACK, _SETTLEMENT, _MULTIPLE, _REQUEUE
 
 
-cdef class Deliveries:
+cdef class Deliveries(Receiver):
     cdef dict __dict__
     cdef public int number
     cdef public object channel
@@ -26,8 +21,6 @@ cdef class Deliveries:
     cdef public OutputBuffer output
     cdef public dict consumers
     cdef public UnackedDeliveries unacked
-    cdef public long long held
-    cdef public long long global_prefetch
     cdef public bint is_transactional
     cdef unsigned long long _last_tag
     cdef Quantum _quantum

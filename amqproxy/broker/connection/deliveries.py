@@ -14,8 +14,7 @@ from amqproxy.broker.connection.output import OutputBuffer, short_string
 from amqproxy.broker.connection.unacked import UnackedDeliveries
 from amqproxy.broker.outcomes import ACK, GIVE_BACK, REJECT, REQUEUE
 from amqproxy.broker.prefetch import UNLIMITED
-from amqproxy.broker.queues.backlog import QueueEntry
-from amqproxy.broker.queues.consumer import Consumer
+from amqproxy.broker.queues.consumer import ConsumedQueue, Consumer, QueueEntry, Receiver
 
 if TYPE_CHECKING:
     from amqproxy.broker.connection.owners import OwningChannel
@@ -48,14 +47,15 @@ _SETTLEMENT = 21
 _MULTIPLE, _REQUEUE = 1, 2
 
 
-class Deliveries:
+class Deliveries(Receiver):
     """Of one channel: its consumers by their tags, and what they, and basic.get, were handed and have not settled.
 
-    `held` counts what the consumers have, which `global_prefetch` bounds. A `ProtocolError` says how the channel, or
+    A `ProtocolError` says how the channel, or
     its connection, is to be closed.
     """
 
     def __init__(self, channel: OwningChannel, vhost: VirtualHost, output: OutputBuffer) -> None:
+        super().__init__()
         self.channel = channel
         self.number = channel.number
         self.vhost = vhost
@@ -63,8 +63,6 @@ class Deliveries:
         self.output = output
         self.consumers: dict[str, Consumer] = {}
         self.unacked = UnackedDeliveries()
-        self.held = 0
-        self.global_prefetch = UNLIMITED
         self.is_transactional = False
         self._last_tag = 0
         self._quantum = vhost.work.quantum
@@ -233,7 +231,7 @@ class Deliveries:
         """
         comes_back = outcome is REQUEUE or outcome is GIVE_BACK
         quantum = self._quantum
-        queues: dict[Queue, list[QueueEntry]] = {}
+        queues: dict[ConsumedQueue, list[QueueEntry]] = {}
         refusal: ProtocolError | None = None
         try:
             for some in parts:
@@ -266,7 +264,7 @@ class Deliveries:
             self.pump(now)
         return now
 
-    def _contained(self, outcome: str, queue: Queue) -> AbstractContextManager[None]:
+    def _contained(self, outcome: str, queue: ConsumedQueue) -> AbstractContextManager[None]:
         """A queue that fails while a channel ends is not to keep the others from getting back what is theirs."""
         if outcome is GIVE_BACK:
             return self.events.contained("requeueing failed", queue=str(queue))
@@ -278,7 +276,7 @@ class Deliveries:
             details = {"queue": entry.queue, "channel": self.channel, "outcome": outcome}
             self.events.report("message.settled", self.vhost.name, entry.message, **details)
 
-    def _apply_in(self, queue: Queue, entries: list[QueueEntry], outcome: str, now: float) -> None:
+    def _apply_in(self, queue: ConsumedQueue, entries: list[QueueEntry], outcome: str, now: float) -> None:
         if outcome is ACK:
             queue.ack(entries, now)
         elif outcome is REQUEUE:
@@ -295,7 +293,7 @@ class Deliveries:
 
     def pump(self, now: float) -> None:
         """Let the consumers be sent what waits for them, those first that were sent something longest ago."""
-        queues: dict[Queue, None] = {}
+        queues: dict[ConsumedQueue, None] = {}
         for consumer in list(self.consumers.values()):
             if consumer.is_blocked and consumer.queue.rejoin(consumer):
                 queues[consumer.queue] = None
@@ -341,7 +339,7 @@ class Deliveries:
         """
         self.global_prefetch = 0  # its own consumers get nothing more
         now = yield from self.rolling_back(now)
-        ending: dict[Queue, list[Consumer]] = {}
+        ending: dict[ConsumedQueue, list[Consumer]] = {}
         for consumer in self.consumers.values():
             ending.setdefault(consumer.queue, []).append(consumer)
         self.consumers = {}
@@ -364,11 +362,11 @@ class Deliveries:
         return now
 
 
-def by_queue(entries: list[QueueEntry]) -> Iterable[tuple[Queue, list[QueueEntry]]]:
+def by_queue(entries: list[QueueEntry]) -> Iterable[tuple[ConsumedQueue, list[QueueEntry]]]:
     """Entries, each queue's together and in their order."""
     if len(entries) == 1:
         return ((entries[0].queue, entries),)
-    queues: dict[Queue, list[QueueEntry]] = {}
+    queues: dict[ConsumedQueue, list[QueueEntry]] = {}
     for entry in entries:
         queues.setdefault(entry.queue, []).append(entry)
     return queues.items()

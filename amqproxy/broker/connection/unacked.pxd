@@ -2,7 +2,7 @@
 
 cimport cython
 
-from amqproxy.broker.queues.backlog cimport QueueEntry
+from amqproxy.broker.queues.consumer cimport QueueEntry
 
 
 @cython.final

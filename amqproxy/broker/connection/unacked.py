@@ -7,7 +7,7 @@ from heapq import merge
 from itertools import islice, takewhile
 
 from amqproxy.amqp091.errors import PreconditionFailed
-from amqproxy.broker.queues.backlog import QueueEntry
+from amqproxy.broker.queues.consumer import QueueEntry
 from amqproxy.broker.queues.paged_bodies import put_away
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST, PageStore
 

@@ -4,7 +4,8 @@
 - `quorum`: quorum queues. `stream`, `stream_log`: streams, and the messages in one by their offset.
 - `queue_arguments`: the arguments of queue.declare and basic.consume: which are accepted, and what they mean.
 - `policies`: an operator's policies over queues and exchanges.
-- `consumer`: one consumer of a queue. `round_robin`: which consumer is next.
+- `consumer`: consumers, the channels that receive for them, and the entries that they are sent.
+  `round_robin`: which consumer is next.
 - `backlog`: the messages waiting in a queue. `durable_backlog`: the same, with persistent messages in the journal.
 - `queue_storage`: where a durable queue finds its messages after a restart.
 - `dead_letters`: x-death headers, cycles. `at_least_once`: dead letters that a quorum queue keeps until they arrive.

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from amqproxy.broker.queues.backlog import NEVER, QueueEntry
+from amqproxy.broker.queues.backlog import NEVER
+from amqproxy.broker.queues.consumer import QueueEntry
 
 SEND_AGAIN_AFTER = 180.0
 """Seconds between two attempts, as with RabbitMQ."""

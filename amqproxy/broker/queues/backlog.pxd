@@ -1,19 +1,7 @@
 # What C sees of `backlog`: the types of what every message goes through. What is not named here is in `__dict__`.
 
 from amqproxy.broker.message cimport Message
-
-
-cdef class QueueEntry:
-    cdef public object queue
-    cdef public Message message
-    cdef public long long position
-    cdef public double expires_at
-    cdef public bytes header
-    cdef public object consumer
-    cdef public unsigned long long tag
-    cdef public bint is_redelivered
-    cdef public long long delivery_count
-    cdef public object away
+from amqproxy.broker.queues.consumer cimport QueueEntry
 
 
 cpdef QueueEntry taken(object queue, Message message, long long position, double expires_at)

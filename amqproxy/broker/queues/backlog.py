@@ -6,18 +6,14 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
-from typing import TYPE_CHECKING
 
 from amqproxy.amqp091.properties import Properties
 from amqproxy.broker.message import Message
-from amqproxy.broker.queues.paged_bodies import PagedBody, bring_back, put_away, whole
+from amqproxy.broker.queues.consumer import ConsumedQueue, QueueEntry
+from amqproxy.broker.queues.paged_bodies import bring_back, put_away, whole
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST, UNREADABLE, PagedMessages, PageStore
 from amqproxy.broker.storage.packing import PackedMessage
 from amqproxy.broker.work import Container
-
-if TYPE_CHECKING:
-    from amqproxy.broker.queues.consumer import Consumer
-    from amqproxy.broker.queues.queue import Queue
 
 try:
     import cython
@@ -36,41 +32,7 @@ BLOCK_OCTETS = 256 * 1024
 """What is put away at once, until it is so many messages or so much."""
 
 
-class QueueEntry:
-    """A message that a queue has taken out, and will know again when it is settled.
-
-    `position` says where it was, `expires_at` (seconds) when its time there is over, `header` is the content header
-    that goes out with it. `consumer` is who holds it, None for basic.get, and `tag` the delivery tag it is held by.
-    """
-
-    __slots__ = (
-        "away",
-        "consumer",
-        "delivery_count",
-        "expires_at",
-        "header",
-        "is_redelivered",
-        "message",
-        "position",
-        "queue",
-        "tag",
-    )
-
-    def __init__(self, queue: Queue, message: Message, position: int, expires_at: float) -> None:
-        self.queue = queue
-        self.message = message
-        self.position = position
-        self.expires_at = expires_at
-        self.header = message.header
-        self.consumer: Consumer | None = None
-        self.tag = 0
-        self.is_redelivered = False
-        self.delivery_count = 0
-        self.away: PagedBody | None = None
-        """Where the message's body is, if that is not in memory."""
-
-
-def taken(queue: Queue, message: Message, position: cython.longlong, expires_at: float) -> QueueEntry:
+def taken(queue: ConsumedQueue, message: Message, position: cython.longlong, expires_at: float) -> QueueEntry:
     """An entry, made without a call: on the way of every delivery."""
     entry: QueueEntry = QueueEntry.__new__(QueueEntry)
     entry.queue = queue
@@ -127,12 +89,12 @@ class Backlog:
             self._expiries = deque((NEVER,)) * (len(self._fresh) - 1)
             self._expiries.append(expires_at)
 
-    def entry(self, queue: Queue, message: Message, expires_at: float) -> QueueEntry:
+    def entry(self, queue: ConsumedQueue, message: Message, expires_at: float) -> QueueEntry:
         """What `add` and `take` would come to, when nothing waits."""
         self._position += 1
         return taken(queue, message, self._position, expires_at)
 
-    def take(self, queue: Queue) -> QueueEntry | None:
+    def take(self, queue: ConsumedQueue) -> QueueEntry | None:
         """Take the first message out; there must be one. None where what is left cannot be read any more."""
         if self._returned:
             entry: QueueEntry = heapq.heappop(self._returned)[1]
@@ -274,7 +236,7 @@ class Backlog:
         """Some of what was parked cannot be read any more."""
         self.on_lost(messages, octets)
 
-    def _take_parked(self, queue: Queue) -> QueueEntry | None:
+    def _take_parked(self, queue: ConsumedQueue) -> QueueEntry | None:
         assert self._parked is not None
         taken = self._parked.take()
         if not self._parked:

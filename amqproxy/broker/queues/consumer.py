@@ -1,15 +1,105 @@
-"""One consumer of one queue."""
+"""Consumers, the channels that receive for them, and the messages that they are sent. On the way of every delivery."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Iterable, Mapping
+from typing import Protocol
 
 from amqproxy.amqp091.wire import Table
+from amqproxy.broker.message import Message
 from amqproxy.broker.prefetch import UNLIMITED
+from amqproxy.broker.queues.paged_bodies import PagedBody
 
-if TYPE_CHECKING:
-    from amqproxy.broker.connection.deliveries import Deliveries
-    from amqproxy.broker.queues.queue import Queue
+
+class ConsumedQueue(Protocol):
+    """The queue of a consumer and of an entry, as far as they know it; `queue` has what its methods do."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def takes_back(self) -> bool: ...
+
+    @property
+    def auto_delete(self) -> bool: ...
+
+    @property
+    def consumers(self) -> Mapping[Consumer, None]: ...
+
+    def rejoin(self, consumer: Consumer, /) -> bool: ...
+
+    def unsubscribe(self, consumer: Consumer, now: float, /) -> None: ...
+
+    def pump(self, now: float, /) -> None: ...
+
+    def hold_back(self) -> None: ...
+
+    def hold_no_more(self, now: float, /) -> None: ...
+
+    def settling(self, entries: list[QueueEntry], outcome: str, now: float, /) -> Generator[None, float, float]: ...
+
+    def ack(self, entries: list[QueueEntry], now: float, /) -> None: ...
+
+    def reject(self, entries: Iterable[QueueEntry], now: float, /) -> None: ...
+
+    def requeue(self, entries: Iterable[QueueEntry], now: float, /) -> None: ...
+
+
+class QueueEntry:
+    """A message that a queue has taken out, and will know again when it is settled.
+
+    `position` says where it was, `expires_at` (seconds) when its time there is over, `header` is the content header
+    that goes out with it. `consumer` is who holds it, None for basic.get, and `tag` the delivery tag it is held by.
+    """
+
+    __slots__ = (
+        "away",
+        "consumer",
+        "delivery_count",
+        "expires_at",
+        "header",
+        "is_redelivered",
+        "message",
+        "position",
+        "queue",
+        "tag",
+    )
+
+    def __init__(self, queue: ConsumedQueue, message: Message, position: int, expires_at: float) -> None:
+        self.queue = queue
+        self.message = message
+        self.position = position
+        self.expires_at = expires_at
+        self.header = message.header
+        self.consumer: Consumer | None = None
+        self.tag = 0
+        self.is_redelivered = False
+        self.delivery_count = 0
+        self.away: PagedBody | None = None
+        """Where the message's body is, if that is not in memory."""
+
+
+class Receiver:
+    """Who is sent what a channel's consumers are to have: the base class of the channel's deliveries.
+
+    `held` counts what the consumers have and have not settled, which `global_prefetch` bounds.
+    """
+
+    def __init__(self) -> None:
+        self.held = 0
+        self.global_prefetch = UNLIMITED
+
+    def takes(self, consumer: Consumer) -> bool:
+        """May the channel be sent one more message?"""
+        raise NotImplementedError
+
+    def deliver(self, consumer: Consumer, entry: QueueEntry, now: float) -> None:
+        """Send a message to a consumer of the channel."""
+        raise NotImplementedError
+
+    def queue_deleted(self, consumer: Consumer) -> None:
+        """The queue of a consumer is gone: it is told, if it can take it."""
+        raise NotImplementedError
 
 
 class Consumer:
@@ -37,8 +127,8 @@ class Consumer:
     def __init__(
         self,
         tag: str,
-        queue: Queue,
-        deliveries: Deliveries,
+        queue: ConsumedQueue,
+        deliveries: Receiver,
         *,
         no_ack: bool,
         exclusive: bool,

@@ -6,17 +6,14 @@ After a restart they wait on the disk, and are read as they are wanted, so that 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from amqproxy.broker.message import Message
-from amqproxy.broker.queues.backlog import Backlog, QueueEntry
+from amqproxy.broker.queues.backlog import Backlog
+from amqproxy.broker.queues.consumer import ConsumedQueue, QueueEntry
 from amqproxy.broker.queues.paged_messages import Fetch, PagedMessages, PageStore
 from amqproxy.broker.storage.journal import Lane
 from amqproxy.broker.storage.packing import PackedMessage
 from amqproxy.broker.work import Container
-
-if TYPE_CHECKING:
-    from amqproxy.broker.queues.queue import Queue
 
 
 class DurableBacklog(Backlog):
@@ -55,14 +52,14 @@ class DurableBacklog(Backlog):
         else:
             self._transient.add(position)
 
-    def entry(self, queue: Queue, message: Message, expires_at: float) -> QueueEntry:
+    def entry(self, queue: ConsumedQueue, message: Message, expires_at: float) -> QueueEntry:
         entry = super().entry(queue, message, expires_at)
         if self.keeps_all or message.is_persistent:
             self._lane.enqueued(entry.position, message, expires_at)
             self._went_out(entry)
         return entry
 
-    def take(self, queue: Queue) -> QueueEntry | None:
+    def take(self, queue: ConsumedQueue) -> QueueEntry | None:
         entry = super().take(queue)
         if entry is None:
             return None
@@ -105,7 +102,7 @@ class DurableBacklog(Backlog):
             self._lane.settled(position, octets, is_used=False)
         super()._lost(messages, octets, position)
 
-    def _take_parked(self, queue: Queue) -> QueueEntry | None:
+    def _take_parked(self, queue: ConsumedQueue) -> QueueEntry | None:
         assert self._parked is not None
         taken = self._parked.take()
         if not self._parked:

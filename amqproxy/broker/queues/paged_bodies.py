@@ -1,18 +1,17 @@
 """Bodies of unacknowledged or requeued messages that were moved to the page files because memory is short.
 
-The `QueueEntry` of such a message stays in memory, without its body. `bring_back` loads the body again.
+The `EntryWithBody` of such a message stays in memory, without its body. `bring_back` loads the body again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from amqproxy.broker.message import Message
 from amqproxy.broker.storage.packing import PackedMessage
 
 if TYPE_CHECKING:
-    from amqproxy.broker.queues.backlog import QueueEntry
     from amqproxy.broker.queues.paged_messages import PageStore
     from amqproxy.broker.storage.page_file import PageBlock
 
@@ -58,13 +57,31 @@ class PagedBody:
         self.octets = octets
 
 
-def put_away(entries: Iterable[QueueEntry], place: PageStore, most: int) -> int:
+class BodyOwner(Protocol):
+    """The queue of an entry; `takes_back` is whether it may want the entry's message again."""
+
+    @property
+    def takes_back(self) -> bool: ...
+
+
+class EntryWithBody(Protocol):
+    """What is out of a queue, and is to have its body on the disk, or has it there (`away`)."""
+
+    message: Message
+    away: PagedBody | None
+    expires_at: float
+
+    @property
+    def queue(self) -> BodyOwner: ...
+
+
+def put_away(entries: Iterable[EntryWithBody], place: PageStore, most: int) -> int:
     """Let the bodies of some entries wait on the disk, about `most` octets of them; how many that gives back.
 
     `OSError` when the disk does not take them: then the rest stays in memory.
     """
     freed = 0
-    chosen: list[QueueEntry] = []
+    chosen: list[EntryWithBody] = []
     octets = 0
     for entry in entries:
         size = len(entry.message.body)
@@ -84,7 +101,7 @@ def put_away(entries: Iterable[QueueEntry], place: PageStore, most: int) -> int:
     return freed + _put(chosen, place)
 
 
-def _put(entries: list[QueueEntry], place: PageStore) -> int:
+def _put(entries: list[EntryWithBody], place: PageStore) -> int:
     if not entries:
         return 0
     rows = [PackedMessage(number, entry.expires_at, 0, entry.message) for number, entry in enumerate(entries)]
@@ -97,13 +114,13 @@ def _put(entries: list[QueueEntry], place: PageStore) -> int:
     return octets
 
 
-def _strip(entry: QueueEntry, away: PagedBody) -> None:
+def _strip(entry: EntryWithBody, away: PagedBody) -> None:
     whole = entry.message
     entry.away = away
     entry.message = Message(whole.exchange, whole.routing_key, whole.header, b"", None, whole.more_keys)
 
 
-def whole(entry: QueueEntry) -> Message:
+def whole(entry: EntryWithBody) -> Message:
     """An entry's message with its body, wherever that is. An error of `UNREADABLE` where it cannot be read any more."""
     away: PagedBody | None = entry.away
     if away is None or away.bodies is None:
@@ -112,7 +129,7 @@ def whole(entry: QueueEntry) -> Message:
     return Message(stub.exchange, stub.routing_key, stub.header, away.bodies.body(away.number), None, stub.more_keys)
 
 
-def bring_back(entry: QueueEntry) -> None:
+def bring_back(entry: EntryWithBody) -> None:
     """Let an entry have its body again. An error of `UNREADABLE` where it cannot be read any more."""
     if entry.away is not None:
         entry.message = whole(entry)

@@ -1,16 +1,10 @@
 # What C sees of `queue`. Its subclasses are plain Python, and override what they like of this.
 
-from amqproxy.broker.queues.backlog cimport Backlog, QueueEntry
 from amqproxy.broker.message cimport Message
-
-
-from amqproxy.broker.work cimport Quantum
-
-
-cdef class Queue
-
-from amqproxy.broker.queues.consumer cimport Consumer
+from amqproxy.broker.queues.backlog cimport Backlog
+from amqproxy.broker.queues.consumer cimport Consumer, QueueEntry
 from amqproxy.broker.queues.round_robin cimport RoundRobin
+from amqproxy.broker.work cimport Quantum
 
 cdef double _NEVER
 cdef long long _UNLIMITED

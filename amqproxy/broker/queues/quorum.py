@@ -10,7 +10,8 @@ from amqproxy.amqp091.errors import NotImplementedByServer, ResourceLocked
 from amqproxy.amqp091.wire import Field
 from amqproxy.broker.message import Message, header_with
 from amqproxy.broker.queues.at_least_once import DeadLetter, PendingDeadLetters
-from amqproxy.broker.queues.backlog import NEVER, Backlog, QueueEntry
+from amqproxy.broker.queues.backlog import NEVER, Backlog
+from amqproxy.broker.queues.consumer import ConsumedQueue, Consumer, QueueEntry
 from amqproxy.broker.queues.durable_backlog import DurableBacklog
 from amqproxy.broker.queues.paged_bodies import bring_back, put_away, whole
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST, UNREADABLE, Fetch, PageStore
@@ -20,7 +21,6 @@ from amqproxy.broker.storage.journal import Lane
 from amqproxy.broker.work import Container, Job
 
 if TYPE_CHECKING:
-    from amqproxy.broker.queues.consumer import Consumer
     from amqproxy.broker.queues.queue_arguments import QueueSettings
 
 PREFETCH = 2000
@@ -59,7 +59,7 @@ class RequeueFirst(Backlog):
         self.add(entry.message, entry.expires_at)
         self._behind[self._position + len(self._fresh)] = entry
 
-    def take(self, queue: Queue) -> QueueEntry | None:
+    def take(self, queue: ConsumedQueue) -> QueueEntry | None:
         if self._again:
             again = self._again.popleft()
             return again if again.away is None or self._restore(again) else None
@@ -105,7 +105,7 @@ class DurableRequeueFirst(DurableBacklog):
             yield whole(entry)
         yield from super().__iter__()
 
-    def recover(self, queue: Queue) -> list[QueueEntry]:
+    def recover(self, queue: ConsumedQueue) -> list[QueueEntry]:
         """Take out what was out when an earlier broker ended, or had come back: those that had, in their order, first.
 
         Each has its count as if it were back now; it is yet to be put back.
@@ -143,7 +143,7 @@ class DurableRequeueFirst(DurableBacklog):
         self._behind[entry.position] = entry
         self._lane.returned(entry.position, entry.delivery_count)
 
-    def take(self, queue: Queue) -> QueueEntry | None:
+    def take(self, queue: ConsumedQueue) -> QueueEntry | None:
         if self._again:
             again = self._again.popleft()
             if again.away is not None and not self._restore(again):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from amqproxy.broker.queues.consumer import Consumer
+from amqproxy.broker.queues.consumer import Consumer
 
 
 class RoundRobin:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from amqproxy.broker.connection.deliveries import by_queue
-from amqproxy.broker.queues.backlog import NEVER, QueueEntry
+from amqproxy.broker.queues.backlog import NEVER
+from amqproxy.broker.queues.consumer import QueueEntry
 from tests.broker.yard import Yard, message
 
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from amqproxy.amqp091.errors import PreconditionFailed
 from amqproxy.broker.connection.unacked import UnackedDeliveries
-from amqproxy.broker.queues.backlog import NEVER, QueueEntry
+from amqproxy.broker.queues.backlog import NEVER
+from amqproxy.broker.queues.consumer import QueueEntry
 from tests.broker.yard import Yard, message
 
 QUEUE = Yard().queue()

@@ -7,7 +7,8 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.broker.queues.backlog import NEVER, Backlog, QueueEntry
+from amqproxy.broker.queues.backlog import NEVER, Backlog
+from amqproxy.broker.queues.consumer import QueueEntry
 from tests.broker.yard import Yard, message
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from amqproxy.amqp091.properties import Properties
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues import backlog as backlog_module
-from amqproxy.broker.queues.backlog import QueueEntry
+from amqproxy.broker.queues.consumer import QueueEntry
 from amqproxy.broker.queues.durable_backlog import DurableBacklog
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.storage.packing import DAMAGED, PackedMessage

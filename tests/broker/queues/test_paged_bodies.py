@@ -20,7 +20,8 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.queues.backlog import NEVER, QueueEntry
+from amqproxy.broker.queues.backlog import NEVER
+from amqproxy.broker.queues.consumer import QueueEntry
 from amqproxy.broker.queues.paged_bodies import BLOCK_OCTETS, LEAST_BODY, PagedBodies, bring_back, put_away, whole
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.storage.journal import Journal

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.errors import AccessRefused, PreconditionFailed
-from amqproxy.broker.queues.backlog import NEVER, QueueEntry
+from amqproxy.broker.queues.backlog import NEVER
+from amqproxy.broker.queues.consumer import QueueEntry
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.queues.queue_arguments import QueueSettings
 from tests.broker.yard import Taker, Yard, message

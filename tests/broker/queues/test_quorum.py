@@ -8,7 +8,8 @@ import pytest
 
 from amqproxy.amqp091.errors import NotImplementedByServer, ResourceLocked
 from amqproxy.broker.message import Message
-from amqproxy.broker.queues.backlog import NEVER, QueueEntry
+from amqproxy.broker.queues.backlog import NEVER
+from amqproxy.broker.queues.consumer import QueueEntry
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.queues.quorum import PREFETCH, RequeueFirst
