@@ -50,8 +50,11 @@ from amqproxy.taps.tap import Tap
 
 HEADER_SIZE = len(HEADER)
 
-OPAQUE = "0-8"
-"""What RabbitMQ speaks too, with its older clients, and we do not read."""
+OPAQUE = frozenset({"0-8", "0-9-1 (Qpid)"})
+"""The protocols, as `recognise` names them, after whose headers RabbitMQ speaks 0-8, which we do not read.
+
+Its frames look the same; but connection.close is another method there, and channel.open-ok has no field, among others.
+"""
 
 QUANTUM = 0.002
 """Seconds of work of one direction after which all other tasks have their turn."""
@@ -201,7 +204,7 @@ class Session:
         if octets is None:
             return
         header, rest = octets[:HEADER_SIZE], octets[HEADER_SIZE:]
-        is_opaque = recognise(header) == OPAQUE
+        protocol = recognise(header)
         try:
             transport = await self._dial()
         except Unreachable as error:
@@ -213,8 +216,8 @@ class Session:
             leg.connection.receive_header(CLIENT, HEADER)
             if self._account.tap is None:
                 leg.reader.want(STATEFUL[leg.peer], content=False)
-        if is_opaque:
-            await self._serve_unread(upstream, octets)
+        if protocol in OPAQUE:
+            await self._serve_unread(upstream, octets, protocol)
             return
         try:
             async with trio.open_nursery() as self._nursery:
@@ -228,11 +231,11 @@ class Session:
         finally:
             self._nursery = None
 
-    async def _serve_unread(self, upstream: Leg, said: bytes) -> None:
+    async def _serve_unread(self, upstream: Leg, said: bytes, protocol: str) -> None:
         """Let a client and the broker talk that speak what we do not read; not where rules would have to."""
         self._scope.deadline = math.inf
         self._tunnel = Tunnel(self.client.transport, upstream.transport, self._limits.close_timeout)
-        self._account.log("info", f"{OPAQUE} passes without being read")
+        self._account.log("info", f"{protocol} passes without being read")
         try:
             async with trio.open_nursery() as self._nursery:
                 await self._tunnel.run(self._nursery, said)
@@ -240,7 +243,7 @@ class Session:
             self._nursery = None
         if self._tunnel.ended_by is not None:
             by, reason = self._tunnel.ended_by
-            self._account.finish(End(by, 0, f"{reason}, after {OPAQUE}", is_abnormal=False))
+            self._account.finish(End(by, 0, f"{reason}, after {protocol}", is_abnormal=False))
 
     async def _receive_protocol_header(self) -> bytes | None:
         """The header, and what came with it; None when the client is not to be served. Section 4.2.2."""
@@ -266,10 +269,11 @@ class Session:
             subject, name = transport.tls_subject, transport.tls_server_name
             self._known = msgspec.structs.replace(self._known, tls_subject=subject, sni=name)
         is_seen = self._account.tap is not None or (self._rules is not None and self._rules.rules)
-        if protocol in LIKE_0_9_1 or (protocol == OPAQUE and not is_seen):
+        if protocol in LIKE_0_9_1 or (protocol in OPAQUE and not is_seen):
             return octets
         self._metrics.refused.labels("protocol").inc()
-        self._account.finish(End("proxy", 0, f"the client speaks {protocol}, not AMQP {NAME}"))
+        why = ", which nobody here reads as rules or records would need" if protocol in OPAQUE else ""
+        self._account.finish(End("proxy", 0, f"the client speaks {protocol}, not AMQP {NAME}{why}"))
         await self.client.turn_away(self._limits.close_timeout)
         return None
 
@@ -483,7 +487,7 @@ class Session:
             if isinstance(leg.transport, Impaired):
                 leg.transport.lift(kept)
         if self._tunnel is not None and rules.rules:
-            self.abort(f"rules cannot read {OPAQUE}")
+            self.abort("rules cannot read 0-8")
         elif self._crossing is not None:
             self._crossing.judge = self._crossing.judge.moved(rules)
             self._crossing.ask_for_frames()

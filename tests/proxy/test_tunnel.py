@@ -13,24 +13,28 @@ from tests.proxy.stage import Stage, staged
 from tests.proxy.test_session import Audience
 
 HEADER = b"AMQP\1\1\x08\0"
+QPID = b"AMQP\1\1\x09\1"
+"""The header that Qpid's clients of old send, to whom RabbitMQ speaks 0-8 too."""
+
 LIMITS = Limits(close_timeout=5.0, handshake_timeout=15.0)
 
 
-async def greet(stage: Stage) -> None:
-    stage.client.say(HEADER + b"\xff start-ok")
+async def greet(stage: Stage, header: bytes = HEADER) -> None:
+    stage.client.say(header + b"\xff start-ok")
     await wait_all_tasks_blocked()
-    assert stage.broker.look() == HEADER + b"\xff start-ok"
+    assert stage.broker.look() == header + b"\xff start-ok"
     stage.broker.say(b"\xfe start")
     await wait_all_tasks_blocked()
     assert stage.client.look() == b"\xfe start"
 
 
+@pytest.mark.parametrize(("header", "name"), [(HEADER, "0-8"), (QPID, "0-9-1 (Qpid)")])
 @pytest.mark.parametrize("ends", ["client", "broker"])
 async def test_what_is_not_read_passes_both_ways_and_ends(
-    ends: str, log: list[structlog.typing.EventDict], autojump_clock: MockClock
+    ends: str, header: bytes, name: str, log: list[structlog.typing.EventDict], autojump_clock: MockClock
 ) -> None:
     async with staged(limits=LIMITS) as stage:
-        await greet(stage)
+        await greet(stage, header)
         await trio.sleep(100)  # nobody knows when such a connection is open
         one, other = (stage.client, stage.broker) if ends == "client" else (stage.broker, stage.client)
         one.perform("EOF")
@@ -41,7 +45,7 @@ async def test_what_is_not_read_passes_both_ways_and_ends(
         other.perform("EOF")
         await stage.is_over.wait()
         assert log[-1]["by"] == ("client" if ends == "client" else "server")
-        assert log[-1]["reason"] == "closed, after 0-8"
+        assert log[-1]["reason"] == f"closed, after {name}"
 
 
 @pytest.mark.parametrize("ends", ["client", "broker"])
@@ -62,10 +66,13 @@ async def test_half_closed_is_not_for_ever(autojump_clock: MockClock) -> None:
         assert trio.current_time() == pytest.approx(5.0)
 
 
-async def test_it_does_not_pass_where_rules_or_a_tap_would_have_to_read_it(autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize("header", [HEADER, QPID])
+async def test_it_does_not_pass_where_rules_or_a_tap_would_have_to_read_it(
+    header: bytes, autojump_clock: MockClock
+) -> None:
     for stage_ in (staged(rules=RuleSet([Allow(name="all")])), staged(tap=Audience())):
         async with stage_ as stage:
-            stage.client.say(HEADER)
+            stage.client.say(header)
             await stage.play("client: header, EOF")
             assert stage.count("connections_refused_total", reason="protocol") == 1
 

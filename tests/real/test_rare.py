@@ -301,3 +301,30 @@ def test_what_rabbitmq_takes_passes_unchanged(case: Case, watched: Watched) -> N
         advance(client, case.after)
         client.send(case.octets)
         leave(client)
+
+
+@pytest.mark.parametrize(
+    ("header", "open_ok", "close", "close_ok"),
+    [
+        (b"AMQP\0\0\x09\1", b"\0\0\0\0", 50, 51),
+        (b"AMQP\1\1\0\x09", b"\0\0\0\0", 50, 51),
+        (b"AMQP\1\1\x08\0", b"", 60, 61),
+        (b"AMQP\1\1\x09\1", b"", 60, 61),
+    ],
+    ids=["0-9-1", "0-9", "0-8", "0-9-1 of Qpid"],
+)
+def test_after_which_headers_rabbitmq_speaks_another_protocol(
+    header: bytes, open_ok: bytes, close: int, close_ok: int, rabbitmq: RabbitMQ
+) -> None:
+    """Why the proxy reads what follows the first two, and lets what follows the others pass only unread."""
+    with Peer.connect(rabbitmq.port) as client:
+        client.send(header)
+        client.expect(10, 10)
+        client.send(raw.start_ok())
+        client.expect(10, 30)
+        client.send(raw.tune_ok(), raw.connection_open())
+        client.expect(10, 41)
+        client.send(raw.channel_open(1))
+        assert client.expect(20, 11).payload[4:] == open_ok
+        client.send(raw.method(0, 10, close, raw.connection_close()[11:-1]))
+        client.expect(10, close_ok)
