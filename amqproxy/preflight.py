@@ -51,6 +51,16 @@ def check(config: Config) -> None:
     check_broker(config.broker)
 
 
+def find_warnings(config: Config) -> Iterator[str]:
+    """What a config says that works, and may not be what is meant."""
+    upstream = config.upstream
+    if isinstance(upstream, UpstreamConfig) and upstream.tls is not None and upstream.tls.certificate:
+        yield (
+            "upstream.tls.certificate: to the broker, every client that logs in with EXTERNAL is whom this certificate "
+            "names; refuse that with a rule where it is not meant"
+        )
+
+
 def check_proxy(config: Config) -> None:
     """Look at all that `amqproxy run` needs. `PreflightError` says what would end it."""
     _check_listeners(config.listen, "listen")

@@ -18,6 +18,8 @@ app = cyclopts.App(name="config", help="Check, show and describe config files.")
 def check(*files: Path) -> None:
     """Check config files, and say what is wrong with the first that is. The files that they name are looked at too.
 
+    Warns of what works and may not be meant.
+
     Parameters
     ----------
     files
@@ -31,7 +33,10 @@ def check(*files: Path) -> None:
 
     for file in files:
         with told_with_line(file):
-            preflight.check(load(file))
+            config = load(file)
+            preflight.check(config)
+        for each in preflight.find_warnings(config):
+            print(f"{file}: warning: {each}", file=sys.stderr)
         say(f"{file}: fine")
 
 

@@ -233,6 +233,18 @@ def test_whoever_is_told_and_stays_is_cut_too(scene: Scene) -> None:
     assert client.ending() == "reset"
 
 
+@pytest.mark.parametrize("capabilities", [{}, CAPABILITIES], ids=["silent", "that understand"])
+def test_very_many_bad_logins_keep_nobody_out(scene: Scene, capabilities: dict[str, bool]) -> None:
+    """Who shares an address with somebody that guesses, behind a proxy or NAT, gets in as before."""
+    for _ in range(150):
+        client = scene.bare()
+        client.greet()
+        client.start_ok(login("guest", "wrong"), capabilities=capabilities)
+        if capabilities:
+            client.zero.expect_close(REFUSED_LOGIN.format("PLAIN"))
+    _tuned(scene)
+
+
 def test_a_channel_before_open(scene: Scene) -> None:
     client = _tuned(scene)
     client.write(1, ChannelOpen())

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import jsonschema
 import msgspec
+import trustme
 import yaml
 
 from amqproxy.cli.failure import MISUSED
@@ -34,6 +35,23 @@ def test_config_check_looks_at_certificates(amqproxy: Amqproxy, tmp_path: Path) 
         assert code == MISUSED
         assert "bad.pem" in err
         assert "fine" not in err
+
+
+def test_config_check_warns_of_who_clients_are_to_an_upstream_that_is_shown_a_certificate(
+    amqproxy: Amqproxy, tmp_path: Path
+) -> None:
+    authority = trustme.CA()
+    issued = authority.issue_cert("proxy.test")
+    issued.private_key_and_cert_chain_pem.write_to_path(tmp_path / "proxy.pem")
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    for tls, warns in (("{ca: ca.pem}", False), ("{ca: ca.pem, certificate: proxy.pem}", True)):
+        file = tmp_path / "some.yaml"
+        file.write_text(f"upstream: {{tls: {tls}}}")
+        code, out, err = amqproxy("config", "check", str(file))
+        assert (code, out) == (0, "")
+        assert err.endswith(f"{file}: fine\n")
+        assert err.startswith(f"{file}: warning: upstream.tls.certificate: ") == warns
+        assert ("EXTERNAL" in err) == warns
 
 
 def test_config_show_is_a_config_file_that_the_schema_takes(amqproxy: Amqproxy, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 import structlog
 import trio
@@ -13,8 +14,8 @@ from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.amqp091.errors import ProtocolError, Scope
-from amqproxy.amqp091.frames import BODY, EVERY_METHOD, Frame, encode_frame
-from amqproxy.amqp091.methods import ConnectionClose
+from amqproxy.amqp091.frames import BODY, EVERY_METHOD, Frame, encode_frame, encode_method
+from amqproxy.amqp091.methods import ConnectionClose, ConnectionStartOk
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Table
 from amqproxy.config import Limits, ServerTLS
@@ -23,6 +24,7 @@ from amqproxy.proxy.session import QUANTUM_FRAMES
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.access.refuse import Refuse
+from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.observing.hold import Hold
@@ -1258,3 +1260,17 @@ async def test_who_keeps_little_is_not_refused_what_every_peer_must_take() -> No
         stage.client.say(frame[3_000:])
         assert await stage.broker.sees() == "1: body 4000"
         assert not stage.is_over.is_set()
+
+
+@pytest.mark.parametrize(("mechanism", "passes"), [("EXTERNAL", False), ("PLAIN", True)])
+async def test_the_rule_of_the_readme_lets_nobody_log_in_as_the_proxy(mechanism: str, *, passes: bool) -> None:
+    text = (Path(__file__).parents[2] / "README.md").read_text()
+    _, _, found = text.partition('[[rules]]\nname = "no login as the proxy"')
+    keys = msgspec.toml.decode(found.partition("```")[0])
+    refuse = msgspec.convert({"name": "as the proxy", **keys}, AnyRule)
+    start_ok = encode_method(0, ConnectionStartOk(mechanism=mechanism, response=b"\0a\0b"))
+    async with staged(">> header\n<< connection.start", rules=RuleSet([refuse])) as stage:
+        stage.client.say(start_ok)
+        heard = await stage.broker.sees()
+        assert ("connection.start-ok" in heard) == passes
+        assert stage.is_over.is_set() != passes
