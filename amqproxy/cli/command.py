@@ -1,10 +1,11 @@
 """The command with all of its subcommands, in the order in which shells are told of them."""
 
+from typing import Literal
+
 import cyclopts
 
 from amqproxy import __version__
 from amqproxy.cli import broker, config, control, rules
-from amqproxy.cli.completion import completion
 from amqproxy.cli.decode import decode
 from amqproxy.cli.run import run
 from amqproxy.cli.version import version
@@ -20,6 +21,18 @@ app = cyclopts.App(
     exit_on_error=False,
     print_error=True,
 )
+
+
+def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
+    """Print a completion script, e.g. for `source <(amqproxy completion bash)`.
+
+    Parameters
+    ----------
+    shell
+        The shell to complete in.
+    """
+    print(app.generate_completion(shell=shell))
+
 
 for each in (config, rules, control, broker):
     app.command(each.app)
