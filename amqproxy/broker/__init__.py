@@ -3,7 +3,8 @@
 - `server`: the broker in trio: sockets, tasks, timers, persistence.
 - `connection`: one client's connection and its channels: bytes in, bytes out.
 - `definitions`: definitions.json, and the definitions that a restart recovers.
-- `broker`: the broker as a whole. `vhost`: one virtual host, and where a message goes in it.
+- `broker`: the broker as a whole. `clients`: what it knows of connections. `vhost`: one virtual host,
+  and where a message goes in it.
 - `exchanges`: the exchange types, and delayed messages.
 - `queues`: classic queues, quorum queues and streams, their messages and their consumers.
 - `access`: users, permissions, limits, authentication.
@@ -11,7 +12,7 @@
 - The ground, which all of them use: `message` is one message, however many queues hold it; `arguments` reads tables of
   arguments as RabbitMQ does, `name_pattern` an operator's regular expressions; `events` and the `firehose` say what
   happens; `schedule` is what is due when, `work` how much one turn of the loop may do; `consumer_timeout` finds
-  channels that hold a message for too long.
+  channels that hold a message for too long, and `unsent_bytes` counts what waits to be sent.
 
 The model, which is all but `server`, opens no socket and reads no clock: times are passed in, in seconds.
 

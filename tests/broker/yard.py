@@ -8,9 +8,8 @@ from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.connection.deliveries import Deliveries
 from amqproxy.broker.message import Message
-from amqproxy.broker.prefetch import UNLIMITED
 from amqproxy.broker.queues.at_least_once import DeadLetter
-from amqproxy.broker.queues.consumer import Consumer, QueueEntry
+from amqproxy.broker.queues.consumer import UNLIMITED, Consumer, QueueEntry
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.queues.queue_types import TYPES

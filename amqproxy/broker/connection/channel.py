@@ -66,8 +66,7 @@ from amqproxy.broker.connection.deliveries import Deliveries
 from amqproxy.broker.connection.output import short_string
 from amqproxy.broker.connection.publisher import Publisher
 from amqproxy.broker.message import Message
-from amqproxy.broker.prefetch import UNLIMITED
-from amqproxy.broker.queues.consumer import Consumer, QueueEntry
+from amqproxy.broker.queues.consumer import UNLIMITED, Consumer, QueueEntry
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.queues.queue_arguments import check_consume
 from amqproxy.broker.storage.journal import Pledge

@@ -12,9 +12,17 @@ from amqproxy.amqp091.methods import BasicAck, BasicGetOk, BasicNack, BasicRejec
 from amqproxy.broker import firehose
 from amqproxy.broker.connection.output import OutputBuffer, short_string
 from amqproxy.broker.connection.unacked import UnackedDeliveries
-from amqproxy.broker.outcomes import ACK, GIVE_BACK, REJECT, REQUEUE
-from amqproxy.broker.prefetch import UNLIMITED
-from amqproxy.broker.queues.consumer import ConsumedQueue, Consumer, QueueEntry, Receiver
+from amqproxy.broker.queues.consumer import (
+    ACK,
+    GIVE_BACK,
+    REJECT,
+    REQUEUE,
+    UNLIMITED,
+    ConsumedQueue,
+    Consumer,
+    QueueEntry,
+    Receiver,
+)
 
 if TYPE_CHECKING:
     from amqproxy.broker.connection.owners import OwningChannel

@@ -7,8 +7,13 @@ from typing import Protocol
 
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.message import Message
-from amqproxy.broker.prefetch import UNLIMITED
 from amqproxy.broker.queues.paged_bodies import PagedBody
+
+UNLIMITED = 1 << 62
+"""A prefetch without a limit."""
+
+ACK, REQUEUE, REJECT, GIVE_BACK = "ack", "requeue", "reject", "give back"
+"""The outcomes of a delivery: done; back to its place; unwanted; back, since the channel that had it is gone."""
 
 
 class ConsumedQueue(Protocol):

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from amqproxy.amqp091.errors import AccessRefused, PreconditionFailed
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.message import Message
-from amqproxy.broker.outcomes import ACK, GIVE_BACK, REJECT, REQUEUE
-from amqproxy.broker.prefetch import UNLIMITED
 from amqproxy.broker.queues.backlog import FLAGS, HAS_EXPIRATION, HAS_PRIORITY, NEVER, Backlog
-from amqproxy.broker.queues.consumer import Consumer, QueueEntry
+from amqproxy.broker.queues.consumer import ACK, GIVE_BACK, REJECT, REQUEUE, UNLIMITED, Consumer, QueueEntry
 from amqproxy.broker.queues.durable_backlog import DurableBacklog
 from amqproxy.broker.queues.paged_bodies import whole
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST, UNREADABLE, PageStore

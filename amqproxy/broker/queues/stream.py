@@ -10,9 +10,8 @@ from amqproxy.amqp091.errors import NotImplementedByServer, PreconditionFailed
 from amqproxy.amqp091.wire import Field, Table
 from amqproxy.broker.arguments import field
 from amqproxy.broker.message import Message, header_with
-from amqproxy.broker.outcomes import ACK, GIVE_BACK
 from amqproxy.broker.queues.backlog import NEVER
-from amqproxy.broker.queues.consumer import QueueEntry
+from amqproxy.broker.queues.consumer import ACK, GIVE_BACK, QueueEntry
 from amqproxy.broker.queues.paged_messages import PageStore
 from amqproxy.broker.queues.queue import Queue, QueueObserver
 from amqproxy.broker.queues.queue_arguments import QueueSettings, interval

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from amqproxy.broker.prefetch import UNLIMITED
+from amqproxy.broker.queues.consumer import UNLIMITED
 from tests.broker.yard import Taker, Yard
 
 
