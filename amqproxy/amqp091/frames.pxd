@@ -56,6 +56,7 @@ cdef class Allowance:
 cdef class Passes:
     cdef readonly bytes payload
     cdef readonly tuple allowances
+    cdef readonly bint if_plain
     cdef public long long count
     cdef bytes _octets
 

@@ -53,6 +53,8 @@ _CARRIES_CONTENT = cython.declare(cython.int, 1)
 _ENDS_LANE = cython.declare(cython.int, 2)
 _ENDS_LANES = cython.declare(cython.int, 4)
 _SETS_LIMIT = cython.declare(cython.int, 8)
+_HAS_HEADERS = cython.declare(cython.int, 0x20)
+_HAS_REPLY_TO = cython.declare(cython.int, 0x02)
 
 _TURNS = {
     "channel.close": 2,
@@ -472,13 +474,22 @@ class Allowance:
 class Passes:
     """What a reader does with methods whose payload is this, to the octet: it lets them pass unseen, and counts them.
 
-    With `instead`, that payload goes on in their place. With `allowances`, they are handed over where one is used up.
+    With `instead`, that payload goes on in their place. With `allowances`, they are handed over where one is used up;
+    `if_plain`, unless the header that follows is there and plain: it holds no further names, neither CC nor BCC, and
+    no reply-to.
     """
 
-    def __init__(self, payload: bytes, instead: bytes | None = None, allowances: tuple[Allowance, ...] = ()) -> None:
+    def __init__(
+        self,
+        payload: bytes,
+        instead: bytes | None = None,
+        allowances: tuple[Allowance, ...] = (),
+        if_plain: bool = False,
+    ) -> None:
         self.payload = payload
         self.count = 0
         self.allowances = allowances
+        self.if_plain = if_plain
         self._octets = b"" if instead is None else encode_frame(METHOD, 0, instead)
         """Of the frame that goes on, on whichever channel; none, if it is theirs."""
 
@@ -539,6 +550,30 @@ def _slot(p: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssiz
         at += 8
     spread = (spread ^ _eight(p, end - 8)) * _SPREAD
     return spread >> 56
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _is_plain_header(
+    p: cython.p_const_uchar, at: cython.Py_ssize_t, length: cython.Py_ssize_t, method: cython.Py_ssize_t
+) -> cython.bint:
+    """Is the frame at a place a whole content header of the channel of the one at `method`, and plain?
+
+    It is where its flags say that it has no reply-to, and no headers or none whose octets hold "CC" anywhere: a header
+    of the name CC or BCC would. Nothing is decoded; one that is not plain may yet have no such names.
+    """
+    size: cython.longlong
+    i: cython.Py_ssize_t
+    if length - at < 7 + 14 + 1 or p[at] != _HEADER or p[at + 1] != p[method + 1] or p[at + 2] != p[method + 2]:
+        return False
+    size = (cython.cast(cython.longlong, p[at + 3]) << 24) | (p[at + 4] << 16) | (p[at + 5] << 8) | p[at + 6]
+    if size < 14 or length - at < size + 8 or p[at + 19] & _HAS_REPLY_TO:
+        return False
+    if p[at + 19] & _HAS_HEADERS:
+        for i in range(at + 21, at + size + 6):
+            if p[i] == 67 and p[i + 1] == 67:  # CC
+                return False
+    return True
 
 
 @cython.cfunc
@@ -948,8 +983,10 @@ class FrameReader:
                         is_wanted = True
                     elif unseen is not None and is_wanted:
                         passes = unseen._find(p, position + 7, position + whole - 1)
-                        if passes is not None and (
-                            not passes.allowances or passes._may_pass(len(frames), self.spending)
+                        if (
+                            passes is not None
+                            and (not passes.if_plain or _is_plain_header(p, position + whole, length, position))
+                            and (not passes.allowances or passes._may_pass(len(frames), self.spending))
                         ):
                             passes.count += 1
                             is_wanted = False

@@ -498,7 +498,7 @@ class Crossing:
         if len(self._passing) >= MAX_UNSEEN:
             self.forget_unseen()
         instead = None if passing.method is None else passing.method.encode()
-        passes = Passes(payload, instead, passing.allowances)
+        passes = Passes(payload, instead, passing.allowances, passing.if_plain)
         unseen.add(passes)
         self._passing.append((passing, passes))
 

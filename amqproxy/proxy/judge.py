@@ -27,6 +27,10 @@ class Passing(Protocol):
     def allowances(self) -> tuple[Allowance, ...]:
         """Each of them takes one of each."""
 
+    @property
+    def if_plain(self) -> bool:
+        """Is that so only where the header that follows has no further names (CC, BCC, reply-to)?"""
+
     def count(self, times: int = 1) -> None:
         """So many more have passed."""
 

@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from amqproxy.amqp091 import frames as module
 from amqproxy.amqp091.errors import FrameError, ProtocolError, UnexpectedFrame
@@ -42,7 +43,8 @@ from amqproxy.amqp091.methods import (
     ConnectionTuneOk,
     Method,
 )
-from amqproxy.amqp091.properties import ContentHeader
+from amqproxy.amqp091.properties import ContentHeader, Properties
+from amqproxy.amqp091.wire import Table
 from tests.amqp091 import strategies
 
 PUBLISH = encode_method(1, BasicPublish(routing_key="q"))
@@ -462,6 +464,93 @@ def test_all_of_a_lane_that_is_watched_is_handed_over():
     reader.unseen = Unseen()
     reader.unseen.add(Passes(BasicPublish(routing_key="a").encode()))
     assert len(reader.feed(b"".join(_publishes("a", "b")))) == 6
+
+
+PLAIN = BasicPublish(routing_key="plain").encode()
+NAMED = st.one_of(
+    st.none(),
+    st.dictionaries(
+        st.sampled_from(["CC", "BCC", "cc", "C", "XCC", "CCC", "other"]), st.sampled_from(["CC", "x", "C"])
+    ),
+    strategies.tables,
+)
+
+
+def _has_names(properties: Properties) -> bool:
+    return bool(properties.reply_to is not None or {"CC", "BCC"} & set(properties.headers or ()))
+
+
+@given(
+    properties=strategies.properties,
+    headers=NAMED,
+    cuts=st.lists(st.integers(1, 60), max_size=6),
+    spoiled=st.none() | st.tuples(st.integers(0, 400), st.integers(0, 255)),
+    is_elsewhere=st.booleans(),
+)
+def test_no_header_with_further_names_passes_behind_a_method_that_passes_if_it_is_plain(
+    properties: Properties,
+    headers: dict[str, str] | None,
+    cuts: list[int],
+    spoiled: tuple[int, int] | None,
+    is_elsewhere: bool,
+):
+    """However it is cut, whatever is changed in it, and whatever other channels say in between."""
+    if headers is not None:
+        properties = replace(properties, headers=Table(headers))
+    content_header = bytearray(ContentHeader(0, properties).encode())
+    if spoiled is not None:
+        content_header[spoiled[0] % len(content_header)] = spoiled[1]
+    octets = encode_frame(METHOD, 1, PLAIN) + encode_method(2, BasicQos()) * is_elsewhere
+    octets += encode_frame(HEADER, 1, bytes(content_header)) * 1
+    passes = Passes(PLAIN, if_plain=True)
+    reader = _sparing(passes)
+    reader.open_lane(2)
+    frames = []
+    for cut in [*cuts, len(octets)]:
+        frames += reader.feed(octets[:cut])
+        octets = octets[cut:]
+        if reader.error is not None:
+            return
+    if passes.count:
+        assert frames == []
+        try:
+            passed = Frame(encode_frame(HEADER, 1, bytes(content_header))).header.properties
+        except ProtocolError:
+            return  # nobody could take it to mean anything
+        assert not _has_names(passed)
+    else:
+        assert [frame.kind for frame in frames] == [METHOD, HEADER]
+
+
+@pytest.mark.parametrize(
+    ("properties", "passes_by"),
+    [
+        (Properties(), True),
+        (Properties(content_type="CC", app_id="CC"), True),
+        (Properties(headers=Table({"n": 1, "C": "C"})), True),
+        (Properties(headers=Table({"CC": ["a"]})), False),
+        (Properties(headers=Table({"n": 1, "BCC": ["a"]})), False),
+        (Properties(headers=Table({"n": "a CC in a text"})), False),  # in doubt it is looked at
+        (Properties(reply_to="a"), False),
+    ],
+)
+def test_a_method_that_passes_if_it_is_plain(properties: Properties, passes_by: bool):
+    passes = Passes(PLAIN, if_plain=True)
+    octets = encode_frame(METHOD, 1, PLAIN) + encode_frame(HEADER, 1, ContentHeader(0, properties).encode())
+    frames = _sparing(passes).feed(octets * 3)
+    assert passes.count == 3 * passes_by
+    assert len(frames) == 6 * (not passes_by)
+
+
+def test_a_method_is_handed_over_whose_header_is_not_there_yet():
+    passes = Passes(PLAIN, if_plain=True)
+    reader = _sparing(passes)
+    content_header = encode_frame(HEADER, 1, ContentHeader(0).encode())
+    for count in range(len(content_header)):
+        frames = reader.feed(encode_frame(METHOD, 1, PLAIN) + content_header[:count])
+        frames += reader.feed(content_header[count:])
+        assert [frame.kind for frame in frames] == [METHOD, HEADER]
+    assert passes.count == 0
 
 
 def _sparing(*passes: Passes) -> FrameReader:

@@ -74,6 +74,7 @@ class ScriptedJudge:
 
     method = None
     allowances: tuple[Allowance, ...] = ()
+    if_plain: bool = False
 
     def count(self, times: int = 1) -> None:
         self.passed += times

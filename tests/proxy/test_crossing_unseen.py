@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from amqproxy.amqp091.frames import BODY, HEADER, METHOD, Frame, encode_frame, encode_method, every_frame
 from amqproxy.amqp091.methods import BasicPublish, ChannelCloseOk, ChannelOpen, ChannelOpenOk, ConfirmSelect
-from amqproxy.amqp091.properties import ContentHeader
+from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.amqp091.wire import Table
 from amqproxy.proxy.crossing import MAX_UNSEEN
 from amqproxy.rules.context import ChannelInfo, Client
 from amqproxy.rules.engine.decision_cache import CachedPasses
@@ -28,9 +29,14 @@ class Strict(RuleEvaluator):
         return None
 
 
-def publish(channel: int, exchange: str, body: bytes = b"abc", key: str = "k") -> bytes:
+NO_PROPERTIES = Properties()
+
+
+def publish(
+    channel: int, exchange: str, body: bytes = b"abc", key: str = "k", properties: Properties = NO_PROPERTIES
+) -> bytes:
     octets = encode_method(channel, BasicPublish(exchange=exchange, routing_key=key))
-    octets += encode_frame(HEADER, channel, ContentHeader(len(body)).encode())
+    octets += encode_frame(HEADER, channel, ContentHeader(len(body), properties).encode())
     return octets + (encode_frame(BODY, channel, body) if body else b"")
 
 
@@ -102,6 +108,33 @@ def test_so_many_kinds_of_publish_are_remembered_and_no_more():
     assert len(crossed.crossing._passing) <= MAX_UNSEEN
 
 
+KEYED = [
+    rule('action = "refuse"\nname = "keys"\nmatch.routing_key = "bad"'),
+    rule('action = "acl"\nname = "list"\nlines = \'deny anyone to publish routing_key "bad"; otherwise allow\''),
+    rule('action = "acl"\nname = "queues"\nlines = \'deny anyone to publish queue "bad"; otherwise allow\''),
+]
+
+
+@pytest.mark.parametrize("keyed", KEYED)
+def test_publishes_with_no_further_names_pass_unseen_by_rules_about_names(keyed: Rule):
+    crossed = water(RuleSet([keyed]))
+    plain = publish(1, "", properties=Properties(headers=Table({"n": 1})))
+    assert crossed.say(CLIENT, plain)[SERVER] == plain
+    assert crossed.crossing.readers[CLIENT].feed(plain * 3) == []
+
+
+@pytest.mark.parametrize("keyed", KEYED)
+@pytest.mark.parametrize("header", ["CC", "BCC"])
+def test_a_publish_with_further_names_is_judged_though_others_like_it_have_passed(keyed: Rule, header: str):
+    crossed = water(RuleSet([keyed]))
+    assert crossed.say(CLIENT, publish(1, "") * 2)[SERVER] == publish(1, "") * 2
+    named = publish(1, "", properties=Properties(headers=Table({header: ["bad"]})))
+    heard = crossed.say(CLIENT, publish(1, "") + named)
+    assert heard[SERVER].startswith(publish(1, ""))
+    assert named not in heard[SERVER]
+    assert heard[CLIENT], "it is refused"
+
+
 # --- whatever the rules, and whatever is said
 
 RULES = st.lists(
@@ -121,6 +154,10 @@ RULES = st.lists(
             rule('action = "limit"\nname = "nacked"\nof = "messages"\nrate = 4\nper = "user"\nact = "refuse"'),
             rule('action = "limit"\nname = "commands"\nof = "commands"\nrate = 5\nburst = 9'),
             rule('action = "limit"\nname = "lane"\nof = "messages"\nrate = 3\nper = "channel"'),
+            rule('action = "refuse"\nname = "keys"\nwith = "drop"\nmatch.routing_key = "bad"'),
+            rule('action = "limit"\nname = "key"\nof = "messages"\nrate = 2\nmatch.routing_key = "k"'),
+            rule('action = "acl"\nname = "list"\nlines = \'deny anyone to publish routing_key "bad"\''),
+            rule('action = "acl"\nname = "queues"\nlines = \'deny anyone to publish queue "bad"\''),
             rule('action = "limit"\nname = "octets"\nof = "bytes"\nrate = 20\nmatch.exchange = "b"'),
         ]
     ),
@@ -128,12 +165,21 @@ RULES = st.lists(
     max_size=5,
     unique_by=lambda each: each.name,
 )
+NAMED = [
+    Properties(headers=Table({"other": "CC"})),
+    Properties(headers=Table({"CC": ["k"]})),
+    Properties(headers=Table({"x": 1, "CC": ["j", "bad"]})),
+    Properties(headers=Table({"BCC": ["bad"]})),
+    Properties(reply_to="bad"),
+    Properties(reply_to="good", content_type="text/plain"),
+]
 WORDS = st.lists(
     st.tuples(
         st.sampled_from([1, 2]),
-        st.sampled_from(["a", "a", "b", "b", "c", "d", "longer"]),
+        st.sampled_from(["a", "a", "b", "b", "c", "d", "longer", ""]),
         st.sampled_from(["k", "k", "k", "k", "bad"]),
         st.sampled_from([b"", b"abc"]),
+        st.sampled_from([NO_PROPERTIES] * 4 + NAMED),
     ),
     max_size=6,
 )
@@ -184,7 +230,7 @@ class Talk:
 def test_what_is_heard_is_what_would_be_heard_if_all_were_judged(rules, turns, confirms):
     talks = [Talk(rules, kind, confirms=confirms) for kind in (RuleEvaluator, Strict)]
     for number, words, pause, cut in turns:
-        said = b"".join(publish(channel, exchange, body, key) for channel, exchange, key, body in words)
+        said = b"".join(publish(channel, exchange, body, key, named) for channel, exchange, key, body, named in words)
         for talk in talks:
             octets = talk.rest[number] + said
             end = max(0, len(octets) - cut)

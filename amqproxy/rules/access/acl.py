@@ -80,7 +80,9 @@ class AccessList(Rule, frozen=True, tag="acl"):
         source, stage = (
             (AttributeSource.CONTENT, Stage.HEADER) if needs_header else (AttributeSource.METHOD, Stage.METHOD)
         )
-        yield Condition(source, stage, reads, lambda seen: self.deciding(seen) == place)
+        yield Condition(
+            source, stage, reads, lambda seen: self.deciding(seen) == place, reads_header_names=needs_header
+        )
 
     def deciding(self, seen: CommandContext) -> int | None:
         """The place of the line that decides: the first that denies anything that is done, or else the last that allows

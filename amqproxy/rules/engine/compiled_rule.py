@@ -36,9 +36,11 @@ class CompiledRule:
         "is_about_exchange",
         "is_late",
         "is_settled",
+        "is_settled_if_plain",
         "is_shadow",
         "last_place",
         "may_spare",
+        "may_spare_if_plain",
         "methods",
         "place",
         "reads_unacked",
@@ -76,6 +78,10 @@ class CompiledRule:
         """Does the method alone decide, for one client, whatever the moment?"""
         self.may_spare = not self.is_settled and self.stage <= Stage.METHOD and not self.about_the_rest
         """Could it have an allowance for commands that pass?"""
+        reads_names_only = rule.needs <= Stage.METHOD and all(each.reads_header_names for each in self.about_the_rest)
+        self.is_settled_if_plain = rule.is_constant and reads_names_only
+        self.may_spare_if_plain = not rule.is_constant and reads_names_only
+        """Both, if the header of a publish is plain: it has no further names (CC, BCC, reply-to)."""
         self.is_late = any(each.reads & SAID_LATER for each in conditions)
         """Is it about something that a client says only after it has connected?"""
         self.reads_unacked = rule.reads_unacked or any("channel.unacked" in each.reads for each in conditions)
@@ -98,6 +104,7 @@ class CompiledRule:
                 self._doubtful = copy(self)
                 self._doubtful.about_the_rest = self.about_client + self.about_the_rest
                 self._doubtful.is_settled = self._doubtful.may_spare = False
+                self._doubtful.is_settled_if_plain = self._doubtful.may_spare_if_plain = False
             return self._doubtful
 
     @contextmanager

@@ -57,13 +57,17 @@ def changes_traffic(verdict: Verdict, command: Command) -> bool:
 
 
 class CachedPasses:
-    """What becomes of commands that rules need not be asked about, while there is enough left of all `allowances`."""
+    """What becomes of commands that rules need not be asked about, while there is enough left of all `allowances`.
 
-    __slots__ = ("_known", "allowances")
+    That is said of publishes whose header has no further names only, if `if_plain`.
+    """
 
-    def __init__(self, known: CachedDecision, allowances: tuple[Allowance, ...]) -> None:
+    __slots__ = ("_known", "allowances", "if_plain")
+
+    def __init__(self, known: CachedDecision, allowances: tuple[Allowance, ...], if_plain: bool = False) -> None:
         self._known = known
         self.allowances = allowances
+        self.if_plain = if_plain
 
     @property
     def method(self) -> Method | None:

@@ -170,15 +170,15 @@ class RuleEvaluator:
             return CachedPasses(known, ()) if known.goes_on_alike else None
         if not known.may_be_spared:
             return None
-        allowances: list[Allowance] = []
+        terms = _Terms()
         seen = CommandContext(
             sender=sender, command=Command.received([frame]), client=self.client, channel=channel, now=now
         )
-        passing = self._examined(seen, allowances)
+        passing = self._examined(seen, terms)
         if not (passing.is_final and passing.goes_on_alike):
             known.may_be_spared = False
             return None
-        return CachedPasses(passing, tuple(allowances))
+        return CachedPasses(passing, tuple(terms.allowances), terms.if_plain)
 
     def judge(self, seen: CommandContext) -> Verdict:
         """What is to become of a command, of which as much has come as `stage` asked for.
@@ -254,10 +254,10 @@ class RuleEvaluator:
             memory[key] = known
         return known
 
-    def _examined(self, seen: CommandContext, allowances: list[Allowance] | None = None) -> CachedDecision:
+    def _examined(self, seen: CommandContext, terms: _Terms | None = None) -> CachedDecision:
         """Ask the rules in order, as long as each has but one answer to such a method, whenever it is asked.
 
-        With `allowances`, those that have one for such methods are taken to let them pass: it is entered there.
+        With `terms`, those count too that have but one answer on certain terms, which are entered there.
         """
         command = seen.command
         row = self._row(seen)
@@ -283,7 +283,7 @@ class RuleEvaluator:
                 known.stage = max(known.stage, row.restoring_stage)
                 return known
             verdict = restored
-        known, seen, verdict = self._settled(row, seen, verdict, command, allowances)
+        known, seen, verdict = self._settled(row, seen, verdict, command, terms)
         if seen.sender is CLIENT and row.restoring and verdict.command is not None and verdict.close is None:
             restored = self._restored_for_good(row, seen, verdict) if known.is_final else None
             if restored is not None:
@@ -300,12 +300,7 @@ class RuleEvaluator:
         return self._last_queues.concerns(seen.command)
 
     def _settled(
-        self,
-        row: MethodRules,
-        seen: CommandContext,
-        verdict: Verdict,
-        command: Command,
-        allowances: list[Allowance] | None,
+        self, row: MethodRules, seen: CommandContext, verdict: Verdict, command: Command, terms: _Terms | None
     ) -> tuple[CachedDecision, CommandContext, Verdict]:
         """What is known after those rules that need be asked but once, what the next one sees, and their verdict.
 
@@ -323,17 +318,20 @@ class RuleEvaluator:
             if case.place <= place:
                 continue
             try:
-                does_hold = case.holds_of_method(seen)
-                decided = self._decided(case, seen) if does_hold and case.is_settled else None
-                allowance = None
-                if does_hold and allowances is not None and case.may_spare:
-                    allowance = case.rule.allowance(seen, self._memory(case))
+                does_hold, is_settled, may_spare = case.holds_of_method(seen), case.is_settled, False
+                if does_hold and terms is not None:
+                    is_settled, may_spare = case.is_settled_if_plain, case.may_spare_if_plain
+                    if case.about_the_rest and (is_settled or may_spare):
+                        terms.if_plain = True
+                        does_hold = case.holds_of_the_rest(seen)
+                decided = self._decided(case, seen) if does_hold and is_settled else None
+                allowance = case.rule.allowance(seen, self._memory(case)) if does_hold and may_spare else None
             except Exception:  # noqa: BLE001 - then it is asked, and refuses, each time
                 opened = _open(row, seen, CachedDecision(command, verdict, Stage.METHOD), place)
                 break
-            if allowance is not None and allowances is not None:
-                allowances.append(allowance)
-            elif (does_hold and not case.is_settled) or not (decided is None or _is_repeatable(decided, seen.command)):
+            if allowance is not None and terms is not None:
+                terms.allowances.append(allowance)
+            elif (does_hold and not is_settled) or not (decided is None or _is_repeatable(decided, seen.command)):
                 opened = _open(row, seen, CachedDecision(command, verdict, Stage.METHOD), place)
                 break
             place = case.place
@@ -599,6 +597,17 @@ def _open(
     known.is_certain = is_certain
     known.is_final = known.is_passing = False
     return known
+
+
+class _Terms:
+    """On which commands go on without being judged: while enough is left of the `allowances`, and, `if_plain`, as long
+    as the headers that follow have no further names."""
+
+    __slots__ = ("allowances", "if_plain")
+
+    def __init__(self) -> None:
+        self.allowances: list[Allowance] = []
+        self.if_plain = False
 
 
 def _after(seen: CommandContext, verdict: Verdict) -> CommandContext:

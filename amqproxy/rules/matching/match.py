@@ -159,7 +159,7 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             return bool(names(seen.command)) if places is MatchedPlaces.ANY else do_hold(seen)
 
         yield Condition(AttributeSource.METHOD, Stage.METHOD, reads, may_hold)
-        yield Condition(AttributeSource.CONTENT, Stage.HEADER, reads, do_hold)
+        yield Condition(AttributeSource.CONTENT, Stage.HEADER, reads, do_hold, reads_header_names=True)
 
     def _of_entries(self, places: MatchedPlaces) -> Iterable[Condition]:
         for name in self.properties:

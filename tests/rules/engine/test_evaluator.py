@@ -223,6 +223,20 @@ def test_what_always_goes_on_as_another_method_need_not_be_judged_either() -> No
     assert judge.passing(CLIENT, refused, ChannelInfo(), 0.0) is None
 
 
+def test_what_hangs_on_names_in_the_header_need_not_be_judged_where_there_are_none() -> None:
+    deny = Deny(name="deny", match=Match(routing_key="bad"))
+    judge = RuleSet([deny, Draw(name="draw", match=Match(routing_key="k"), tickets=3)]).judge(GUEST)
+    found = {}
+    for key in ("good", "k", "bad"):
+        spared = judge.passing(CLIENT, command(BasicPublish(routing_key=key)).frames[0], ChannelInfo(), 0.0)
+        found[key] = None if spared is None else (spared.if_plain, [each.left for each in spared.allowances])
+    assert found == {"good": (True, []), "k": (True, [3]), "bad": None}
+    judge = RuleSet([Deny(name="deny", match=Match(exchange="bad"))]).judge(GUEST)
+    spared = judge.passing(CLIENT, command(BasicPublish(exchange="good")).frames[0], ChannelInfo(), 0.0)
+    assert spared is not None
+    assert not spared.if_plain
+
+
 class Draw(Rule, frozen=True, tag="draw"):
     """Lets pass what draws a ticket, of which there are few for a whole user, and refuses the rest."""
 
