@@ -49,8 +49,8 @@ BROKER_ADDRESS = "127.0.0.1:5672"
 """Where the broker listens unless it is told."""
 
 COLLECT_AFTER = (5_000, 1, 1_000_000)
-"""When Python is to look for garbage in a broker by itself: often among what is new, which takes a millisecond or two,
-and never among all: messages that wait are so many things, and none of them is garbage."""
+"""When Python is to look for garbage by itself: often among what is new, which takes a millisecond or two, and never
+among all: messages that wait, and open connections, are so many things, and none of them is garbage."""
 
 COLLECT_EVERY = 60.0
 """Seconds between two looks among all, at least."""
@@ -150,8 +150,7 @@ async def run(
                 server.on_hold = service.note_hold
                 nursery.start_soon(service.run, control)
             await nursery.start(mirrors.run)
-            if broker is not None:
-                keep_pauses_short(nursery)
+            keep_pauses_short(nursery)
             if printing:
                 nursery.start_soon(supervised, "printing failed", printing.run, end_printing)
                 nursery.start_soon(supervised, "printing failed", printing.tell)
@@ -198,7 +197,7 @@ async def run_broker(config: BrokerConfig) -> None:
 
 
 def keep_pauses_short(nursery: trio.Nursery) -> None:
-    """Set the interpreter up for a broker in this process, beside a proxy or alone, once all is loaded.
+    """Set the interpreter up for serving many connections, once all is loaded.
 
     Garbage is looked for among what is new; what there is now is never looked at again, and all else in a task of
     `nursery`, seldom.

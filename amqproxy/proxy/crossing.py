@@ -411,10 +411,15 @@ class Crossing:
                 self.fault = Fault(sender, error)
 
     def end(self) -> None:
-        """The session is over."""
+        """The session is over. Nothing that refers to this object is kept, so that it goes at once."""
         self.share.clear()
         self.count_unseen()
         self.judge.session_over()
+        self.waiting.clear()
+        self.resuming.clear()
+        self._to_release.clear()
+        self.straits.clear()
+        self._timers = Timers()
 
     # --- one frame
 

@@ -187,6 +187,7 @@ class Session:
             if self._crossing is not None:
                 with self.contained():
                     self._crossing.end()
+                self._crossing = None
             self._share.clear()
 
     def contained(self) -> AbstractContextManager[None]:

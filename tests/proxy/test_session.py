@@ -1,6 +1,8 @@
 """A session as transcripts; `stage` says how to read them."""
 
+import gc
 import socket
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -1274,3 +1276,22 @@ async def test_the_rule_of_the_readme_lets_nobody_log_in_as_the_proxy(mechanism:
         heard = await stage.broker.sees()
         assert ("connection.start-ok" in heard) == passes
         assert stage.is_over.is_set() != passes
+
+
+async def test_nothing_of_a_session_that_is_over_waits_for_the_garbage_collector() -> None:
+    """With thousands of connections that takes long, and nobody is served meanwhile; so it looks seldom."""
+    rules = RuleSet([Refuse(name="no", match=Match(method="basic.publish")), Hold(name="look", match=Match(queue="q"))])
+    gc.collect()
+    gc.disable()
+    try:
+        async with staged(OPEN, rules=rules) as stage:
+            crossing = weakref.ref(stage.session.crossing)
+            await stage.play(f">> {PUBLISH}\nbroker: 1: channel.close 200\nclient: 1: channel.close 403")
+            stage.client.perform("connection.close, EOF")
+            await stage.broker.sees()
+            stage.broker.perform("connection.close-ok, EOF")
+            await stage.client.sees()
+            await stage.is_over.wait()
+            assert crossing() is None
+    finally:
+        gc.enable()
