@@ -12,7 +12,9 @@ from pathlib import Path
 from zlib import crc32
 
 from amqproxy.broker.message import Message
-from amqproxy.broker.storage.journal import EMBEDDED, Batch, Journal, Owner
+from amqproxy.broker.storage.batch import Batch, Owner
+from amqproxy.broker.storage.journal import Journal
+from amqproxy.broker.storage.message_log import EMBEDDED
 from amqproxy.broker.storage.store import Store
 
 OWNERS = (Owner("queue", "/", "a"), Owner("queue", "/", "b"))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from amqproxy.broker.storage.batch import POSITION_BITS, Owner, State
 from amqproxy.broker.storage.definition_records import DefinitionRecord, DurableSegment
-from amqproxy.broker.storage.journal import POSITION_BITS, Journal, Lane, Owner, State
+from amqproxy.broker.storage.journal import Journal
+from amqproxy.broker.storage.message_log import Lane
 from amqproxy.broker.storage.packing import PackedMessage
 from amqproxy.broker.storage.page_file import PageBlock, PageFile
 

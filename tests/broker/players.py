@@ -31,7 +31,8 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.definitions.recovery import DefinitionRecorder, restore
 from amqproxy.broker.queues.queue_storage import QueueStorage
-from amqproxy.broker.storage.journal import Batch, Journal
+from amqproxy.broker.storage.batch import Batch
+from amqproxy.broker.storage.journal import Journal
 from amqproxy.broker.storage.store import Store
 from tests.behaviours import client as real
 from tests.broker import client as own

@@ -69,7 +69,7 @@ from amqproxy.broker.message import Message
 from amqproxy.broker.queues.consumer import UNLIMITED, Consumer, QueueEntry
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.queues.queue_arguments import check_consume
-from amqproxy.broker.storage.journal import Pledge
+from amqproxy.broker.storage.batch import Pledge
 from amqproxy.broker.work import Job
 
 if TYPE_CHECKING:

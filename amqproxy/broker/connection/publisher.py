@@ -18,7 +18,7 @@ from amqproxy.broker.connection import direct_reply_to, publish_checks
 from amqproxy.broker.connection.output import OutputBuffer
 from amqproxy.broker.message import Message, published
 from amqproxy.broker.queues.queue import Queue
-from amqproxy.broker.storage.journal import Pledge
+from amqproxy.broker.storage.batch import Pledge
 from amqproxy.broker.vhost import VirtualHost
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from amqproxy.broker.message import Message
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.schedule import Schedule
-from amqproxy.broker.storage.journal import Lane, Owner
+from amqproxy.broker.storage.batch import Owner
+from amqproxy.broker.storage.message_log import Lane
 from amqproxy.broker.storage.packing import DAMAGED
 from amqproxy.broker.work import Container
 

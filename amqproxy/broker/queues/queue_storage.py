@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from amqproxy.broker.queues.paged_messages import Fetch
-from amqproxy.broker.storage.journal import Journal, Lane, Owner
+from amqproxy.broker.storage.batch import Owner
+from amqproxy.broker.storage.journal import Journal
+from amqproxy.broker.storage.message_log import Lane
 
 Times = Callable[[int], Iterable[tuple[int, float]]]
 """The positions in a lane, by its number, and when each message expires: all of them, and so without the messages."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST, READ_AHEAD, UNREADABLE, Fetch, PageStore
-from amqproxy.broker.storage.journal import Lane
+from amqproxy.broker.storage.message_log import Lane
 from amqproxy.broker.storage.packing import DAMAGED, PackedMessage
 from amqproxy.broker.storage.page_file import PageBlock
 

@@ -1,6 +1,7 @@
 """What survives a restart, and what leaves memory when there is too little of it.
 
 - `journal`: what is to be made durable, noted by the model as values: definitions, messages and their settlements.
+- `message_log`: the durable messages of one queue in the journal. `batch`: what the store writes at once.
 - `definition_records`: virtual hosts, exchanges, queues, bindings, users and policies, as the records of a journal.
 - `packing`: a message as the disk has it.
 - `store`: one SQLite database, to which a thread writes the journal's batches.

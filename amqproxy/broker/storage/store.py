@@ -23,10 +23,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from amqproxy.broker.storage import definition_records
-from amqproxy.broker.storage.journal import (
+from amqproxy.broker.storage.batch import (
     MAX_LANES,
     MAX_POSITION,
-    NEVER,
     POSITION_BITS,
     Batch,
     Kept,
@@ -35,6 +34,7 @@ from amqproxy.broker.storage.journal import (
     Row,
     State,
 )
+from amqproxy.broker.storage.message_log import NEVER
 from amqproxy.broker.storage.packing import DAMAGED, PackedMessage, decoded, encoded, pack, unpack
 from amqproxy.supervision import contained
 

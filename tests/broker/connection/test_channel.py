@@ -41,7 +41,8 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.definitions.recovery import DefinitionRecorder
 from amqproxy.broker.queues.queue_storage import QueueStorage
-from amqproxy.broker.storage.journal import Journal, Owner
+from amqproxy.broker.storage.batch import Owner
+from amqproxy.broker.storage.journal import Journal
 from tests.broker.client import Client, connected
 from tests.broker.yard import message
 

@@ -16,6 +16,7 @@ from amqproxy.broker.definitions.recovery import DefinitionRecorder, restore
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.policies import make_policy
 from amqproxy.broker.queues.queue_storage import QueueStorage
+from amqproxy.broker.storage.batch import Owner
 from amqproxy.broker.storage.definition_records import (
     AnyDurable,
     DurableBinding,
@@ -24,7 +25,7 @@ from amqproxy.broker.storage.definition_records import (
     decode,
     encode,
 )
-from amqproxy.broker.storage.journal import Journal, Owner
+from amqproxy.broker.storage.journal import Journal
 
 NOW = 1000.0
 

@@ -12,7 +12,7 @@ from amqproxy.broker.exchanges.direct import DirectExchange
 from amqproxy.broker.exchanges.exchange import Exchange
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.queue_storage import QueueStorage
-from amqproxy.broker.storage.journal import Owner
+from amqproxy.broker.storage.batch import Owner
 from amqproxy.broker.storage.packing import DAMAGED, PackedMessage
 from tests.broker.disk import Disk
 

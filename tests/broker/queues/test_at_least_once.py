@@ -22,7 +22,8 @@ from amqproxy.broker.events import BrokerEvent
 from amqproxy.broker.queues.at_least_once import SEND_AGAIN_AFTER
 from amqproxy.broker.queues.policies import make_policy
 from amqproxy.broker.queues.queue_storage import QueueStorage
-from amqproxy.broker.storage.journal import Journal, Owner
+from amqproxy.broker.storage.batch import Owner
+from amqproxy.broker.storage.journal import Journal
 from tests.broker.client import Client, connected
 from tests.broker.disk import Memory
 

@@ -13,7 +13,7 @@ from amqproxy.broker.queues.consumer import QueueEntry
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.queues.quorum import PREFETCH, RequeueFirst
-from amqproxy.broker.storage.journal import Pledge
+from amqproxy.broker.storage.batch import Pledge
 from tests.broker.disk import Disk, Memory
 from tests.broker.yard import Taker, Yard, message
 

@@ -7,22 +7,20 @@ import pytest
 
 from amqproxy.broker.events import EventDispatcher
 from amqproxy.broker.message import Message
-from amqproxy.broker.storage.definition_records import DurableQueue, key
-from amqproxy.broker.storage.journal import (
-    EMBEDDED,
-    ENTRY_COST,
+from amqproxy.broker.storage.batch import (
     MAX_LANES,
     MAX_POSITION,
     POSITION_BITS,
     Batch,
     Cleared,
-    Journal,
     Kept,
-    Lane,
     Owner,
     Pledge,
     State,
 )
+from amqproxy.broker.storage.definition_records import DurableQueue, key
+from amqproxy.broker.storage.journal import Journal
+from amqproxy.broker.storage.message_log import EMBEDDED, ENTRY_COST, Lane
 from amqproxy.broker.work import WorkQueue
 
 HERE = Owner("queue", "/", "q")

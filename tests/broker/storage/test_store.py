@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 
 from amqproxy.broker.message import Message
 from amqproxy.broker.storage import store as store_module
+from amqproxy.broker.storage.batch import MAX_LANES, POSITION_BITS, Batch, Owner, Pledge
 from amqproxy.broker.storage.definition_records import DurableQueue
-from amqproxy.broker.storage.journal import EMBEDDED, MAX_LANES, POSITION_BITS, Batch, Journal, Lane, Owner, Pledge
+from amqproxy.broker.storage.journal import Journal
+from amqproxy.broker.storage.message_log import EMBEDDED, Lane
 from amqproxy.broker.storage.packing import DAMAGED
 from amqproxy.broker.storage.store import (
     FORMAT,

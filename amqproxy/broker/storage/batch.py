@@ -1,0 +1,130 @@
+"""What the journal gives the store: batches of messages, settlements and definitions, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from amqproxy.broker.message import Message
+from amqproxy.broker.storage.definition_records import DefinitionRecord
+
+POSITION_BITS = 43
+MAX_POSITION = (1 << POSITION_BITS) - 1
+"""At 100,000 messages a second, one lane lasts for nearly three years."""
+
+MAX_LANES = (1 << (63 - POSITION_BITS)) - 1
+
+
+class Owner(NamedTuple):
+    """Whose messages a lane holds: those of one priority of a "queue", or what an "exchange" delays."""
+
+    kind: str
+    vhost: str
+    name: str
+    priority: int = 0
+
+
+class Pledge:
+    """Messages that somebody is to be told of when all of them are safe: on the disk, or done with before that.
+
+    `left` counts those that are not; `call` is called when none is. `acks` and `last` are for its owner: how many
+    publishes are then to be acked, and the last one's number.
+    """
+
+    __slots__ = ("acks", "call", "is_refused", "last", "left")
+
+    def __init__(self) -> None:
+        self.left = 0
+        self.acks = 0
+        self.last = 0
+        self.is_refused = False
+        """Can one of them never be safe?"""
+        self.call: Callable[[], None] | None = None
+
+    def used(self) -> None:
+        """One of the messages was wanted, and the disk has never heard of it."""
+        self.left -= 1
+        if not self.left and self.call is not None:
+            self.call()
+
+    def kept(self) -> None:
+        """Whatever was left is on the disk."""
+        if self.left:
+            self.left = 0
+            if self.call is not None:
+                self.call()
+
+
+class Row(NamedTuple):
+    """A message in its place. `expires_at` is in the wall clock's seconds, `shared` the number of its body, or None."""
+
+    id: int
+    size: int
+    expires_at: float | None
+    shared: int | None
+    message: Message
+    pledge: Pledge | None = None
+
+
+class Cleared(NamedTuple):
+    """All rows from `first` to `last` are gone, but for those at the positions in `kept`, `first` being at 0."""
+
+    first: int
+    last: int
+    kept: tuple[int, ...] = ()
+
+
+class State(NamedTuple):
+    """How a lane stands: how many messages it has, and octets of their bodies; the last position it has seen, and the
+    last that was handed out. A restart needs no more than this to open it.
+    """
+
+    number: int
+    messages: int
+    octets: int
+    last: int
+    delivered: int
+
+
+class Returned(NamedTuple):
+    """How often a message has come back, and which of those in its lane that wait again it is, from 1; 0 for none."""
+
+    delivery_count: int
+    turn: int
+
+
+class Batch(NamedTuple):
+    """What the store writes at once, or not at all; in this order."""
+
+    number: int
+    octets: int
+    lanes_deleted: list[int]
+    cleared: list[Cleared]
+    lanes_created: dict[int, Owner]
+    rows: list[Row]
+    bodies: dict[int, Message]
+    settled: list[int]
+    bodies_dropped: list[int]
+    lanes: list[State]
+    delivery_counts: dict[int, Returned]
+    durables: dict[str, DefinitionRecord | None]
+    refused: list[Refusal]
+    """What cannot be written, whatever the disk does: the store's to fill, and empty until then."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(self[2:])
+
+
+class Refusal(NamedTuple):
+    """What of a batch can never be written: a message by its id, or a definition by its key."""
+
+    what: int | str
+    error: Exception
+
+
+class Kept(NamedTuple):
+    """A lane as it is found again."""
+
+    owner: Owner
+    state: State

@@ -1,0 +1,247 @@
+"""The durable messages of one queue, as the journal notes them: what comes, is delivered and is done with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Protocol, TypeVar
+
+from amqproxy.broker.message import Message
+from amqproxy.broker.storage.batch import POSITION_BITS, Batch, Cleared, Owner, Pledge, Returned, Row, State
+from amqproxy.broker.work import Container
+
+T = TypeVar("T")
+
+NEVER = float("inf")
+
+EMBEDDED = 4096
+"""Octets of a body up to which each queue has its own copy on the disk; longer ones are shared."""
+
+ENTRY_COST = 256
+"""Octets that a row without its body is taken to cost, while it waits."""
+
+SETTLEMENT_COST = 40
+
+
+class LaneJournal(Protocol):
+    """The journal of a lane; `journal` has what its methods do."""
+
+    epoch: float
+    octets: int
+    rows: int
+    spared: int
+    number: int
+    last_committed: int
+    is_dirty: bool
+    pledge: Pledge | None
+
+    def note(self, lane: Lane, /) -> None: ...
+
+    def defined(self) -> None: ...
+
+    def share(self, lane: Lane, id_: int, message: Message, /) -> int | None: ...
+
+    def unsee(self, row: Row, /) -> None: ...
+
+    def unshare(self, number: int, /) -> None: ...
+
+    def unshare_all(self, shared: dict[int, int], /) -> None: ...
+
+    def free(self, container: Container, /) -> None: ...
+
+
+class Lane:
+    """One line of messages, first in, first out. Positions only ever rise; `last` is the highest that has been seen.
+
+    The model tells it only of persistent messages, and only where they wait in something durable. `messages` is how
+    many there are, `octets` what their bodies come to, and `delivered_to` the highest position that was handed out.
+    """
+
+    __slots__ = (
+        "_cleared",
+        "_counts",
+        "_first",
+        "_is_noted",
+        "_rows",
+        "_rows_octets",
+        "_settled",
+        "delivered_to",
+        "journal",
+        "last",
+        "messages",
+        "number",
+        "octets",
+        "owner",
+        "refused",
+        "shared",
+    )
+
+    def __init__(self, journal: LaneJournal, owner: Owner, state: State) -> None:
+        self.owner = owner
+        self.number, self.messages, self.octets, self.last, self.delivered_to = state
+        self.journal = journal
+        self._first = self.number << POSITION_BITS
+        self._is_noted = False
+        self._rows: dict[int, Row] = {}
+        self._rows_octets = 0
+        """What `_rows` count as, of what waits for the disk."""
+        self._settled: list[int] = []
+        self._counts: dict[int, Returned] = {}
+        self._cleared: Cleared | None = None
+        self.refused: set[int] = set()
+        """Positions of messages that the store has refused: they are in memory alone."""
+        self.shared: dict[int, int] = {}
+        """The rows that have a body which others may have, and its number."""
+
+    def enqueued(self, position: int, message: Message, expires_at: float = NEVER) -> None:
+        """A message waits at a position above all others; `expires_at` is in the model's seconds."""
+        journal = self.journal
+        pledge = journal.pledge
+        if pledge is not None:
+            pledge.left += 1
+        id_ = self._first + position
+        size = len(message.body)
+        self._rows[id_] = Row(
+            id_,
+            size,
+            None if expires_at == NEVER else expires_at + journal.epoch,
+            None if size <= EMBEDDED else journal.share(self, id_, message),
+            message,
+            pledge,
+        )
+        self.last = position
+        self.messages += 1
+        self.octets += size
+        journal.rows += 1
+        journal.octets += size + ENTRY_COST
+        self._rows_octets += size + ENTRY_COST
+        if not self._is_noted:
+            self._note()
+
+    def delivered(self, position: int) -> None:
+        """A message has been handed out, as have all before it: should it be found again, it is redelivered."""
+        if position > self.delivered_to:
+            self.delivered_to = position
+            if not self._is_noted:
+                self._note()
+
+    def returned(self, position: int, delivery_count: int, turn: int = 0) -> None:
+        """A message has come back so many times; `turn` is its place among those that wait to be handed out again."""
+        self._counts[self._first + position] = Returned(delivery_count, turn)
+        if not self._is_noted:
+            self._note()
+
+    def settled(self, position: int, size: int, *, is_used: bool = True) -> None:
+        """A message is done with, whose body has so many octets.
+
+        Unless it was used for what it was meant, what becomes of it instead is to be on the disk first.
+        """
+        journal = self.journal
+        id_ = self._first + position
+        self.messages -= 1
+        self.octets -= size
+        row = self._rows.pop(id_, None)
+        if row is None:
+            self._settled.append(id_)
+            journal.octets += SETTLEMENT_COST
+        else:
+            journal.octets -= row.size + ENTRY_COST
+            self._rows_octets -= row.size + ENTRY_COST
+            journal.spared += 1
+            if size > EMBEDDED:
+                journal.unsee(row)
+            if is_used and row.pledge is not None:
+                row.pledge.used()
+        if self._counts:
+            self._counts.pop(id_, None)
+        if self.refused:
+            self.refused.discard(position)
+        if self.shared and (number := self.shared.pop(id_, None)) is not None:
+            journal.unshare(number)
+        if not self._is_noted:
+            self._note()
+
+    def purged(self, kept: Mapping[int, int] = MappingProxyType({})) -> None:
+        """All messages so far are done with, but for those which somebody still holds: their sizes by position."""
+        self.journal.defined()
+        self._clear_all(kept)
+        self.messages = len(kept)
+        self.octets = sum(kept.values())
+
+    def trimmed(self, position: int, messages: int, octets: int) -> None:
+        """All messages up to a position are done with, and so many remain: a log loses its tail."""
+        last, rows = self._first + position, self._rows
+        for id_ in [id_ for id_ in rows if id_ <= last]:
+            self._count_rows(-(rows.pop(id_).size + ENTRY_COST))
+        self._counts = {id_: count for id_, count in self._counts.items() if id_ > last}
+        for id_ in [id_ for id_ in self.shared if id_ <= last]:
+            self.journal.unshare(self.shared.pop(id_))
+        self._cleared = Cleared(self._first, last)
+        self.messages = messages
+        self.octets = octets
+        if not self._is_noted:
+            self._note()
+
+    def _clear_all(self, kept: Mapping[int, int]) -> None:
+        """Let go of all but what is at these positions: in a moment, however much it is, and what it was in later."""
+        journal, first = self.journal, self._first
+        self._count_rows(-self._rows_octets)
+        journal.free(self._rows)
+        self._rows = _only(self._rows, first, kept)
+        self._count_rows(sum(row.size + ENTRY_COST for row in self._rows.values()))
+        self._counts = _only(self._counts, first, kept)
+        gone, self.shared = self.shared, _only(self.shared, first, kept)
+        for id_ in self.shared:
+            del gone[id_]
+        journal.unshare_all(gone)
+        # It takes the place of an earlier one: whatever that one kept is kept now, or done with since.
+        self._cleared = Cleared(first, first + self.last, tuple(kept))
+        if not self._is_noted:
+            self._note()
+
+    def _count_rows(self, octets: int) -> None:
+        self._rows_octets += octets
+        self.journal.octets += octets
+
+    def _note(self) -> None:
+        self._is_noted = True
+        self.journal.note(self)
+
+    def row(self, id_: int) -> Row | None:
+        """A row that no batch has taken yet."""
+        return self._rows.get(id_)
+
+    def replace(self, row: Row) -> None:
+        """Put a row in the place of what it was."""
+        self._rows[row.id] = row
+
+    def forget(self) -> None:
+        """The lane is gone, with all that it had to tell."""
+        self._clear_all({})
+        self._cleared = None
+        self._settled = []
+
+    def tell(self, batch: Batch) -> None:
+        """Add what has happened to a batch, and begin anew."""
+        self._is_noted = False
+        if self._cleared is not None:
+            batch.cleared.append(self._cleared)
+            self._cleared = None
+        if self._rows:
+            batch.rows.extend(self._rows.values())
+            self._rows = {}
+            self._rows_octets = 0
+        if self._settled:
+            batch.settled.extend(self._settled)
+            self._settled = []
+        if self._counts:
+            batch.delivery_counts.update(self._counts)
+            self._counts = {}
+        batch.lanes.append(State(self.number, self.messages, self.octets, self.last, self.delivered_to))
+
+
+def _only(table: dict[int, T], first: int, positions: Mapping[int, int]) -> dict[int, T]:
+    """What of a table is at some of these positions; it takes as long as the shorter of both."""
+    if len(positions) < len(table):
+        return {first + each: table[first + each] for each in positions if first + each in table}
+    return {id_: each for id_, each in table.items() if id_ - first in positions}
