@@ -7,12 +7,14 @@ should: a broker that does nothing else for a second is late for all that comes 
 
 from __future__ import annotations
 
+import json
 import socket
 import struct
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Event as Signal
@@ -27,6 +29,8 @@ from amqproxy.amqp091.methods import (
     BasicConsume,
     BasicGet,
     BasicNack,
+    ChannelCloseOk,
+    ChannelOpen,
     ExchangeDeclare,
     ExchangeDelete,
     Method,
@@ -40,9 +44,11 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
+from amqproxy.broker import Broker
+from amqproxy.broker.definitions import definitions_json
 from bench import load, peers, talk
 from bench.peers import Proxy
-from bench.report import Goal, Missing, Row, progress
+from bench.report import SUBJECT, Goal, Missing, Row, progress
 
 MESSAGES = 1_000_000
 QUEUES = 10_000
@@ -54,6 +60,15 @@ INTERVAL = 0.002
 
 AFTERMATH = 0.5
 """Seconds after the answer that belong to an event: what is gone may be cleared away then."""
+
+REFUSALS = 100
+BACKTRACKING = 40 * "a"
+PATTERN = "^(fair.*|(a+)+b)$"
+"""What the user may configure: all that others here need, and what takes a backtracking search for ever."""
+
+DELAYED = 100_000
+DELAY, PUBLISHED = 5.0, 10_000
+"""Seconds until the delayed messages are due, and how many can be published in each more."""
 
 PATIENCE = 300.0
 """Seconds that one event may take."""
@@ -321,6 +336,17 @@ def _keep(stage: Stage, count: int) -> None:
     """All is gone already."""
 
 
+def _ask_in_vain(stage: Stage, count: int) -> None:
+    """Declare what the user's pattern fits only after the longest search, or not at all; and go on in a new channel."""
+    for _ in range(count):
+        with suppress(ValueError):
+            stage.ask(QueueDeclare(queue=BACKTRACKING))
+        stage.say(ChannelCloseOk())
+        stage.ask(ChannelOpen())
+
+
+REFUSAL = Event("refused by a backtracking pattern", _nothing, _ask_in_vain, _keep, REFUSALS)
+
 EVENTS = (
     Event("expire into a DLX", _prepare_expiry, _expire, _end),
     Event("nack all, requeue", _held, _requeue, _end),
@@ -364,6 +390,47 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
             count = int(event.size * min(1.0, scale))
             progress(f"fairness: {event.name}, {count:,}")
             yield from _rows(event.name, count, {broker.name: _feel(broker, event, count) for broker in brokers})
+    with tempfile.TemporaryDirectory() as empty:
+        yield from _measure_refusals(Path(empty), int(REFUSALS * min(1.0, scale)))
+        count = int(DELAYED * min(1.0, scale))
+        progress(f"fairness: delayed messages, {count:,}")
+        felt = {SUBJECT: _feel_delayed(Path(empty) / "data", count)}
+        yield from _rows("delayed, due after a restart (RabbitMQ: by a plugin only)", count, felt)
+
+
+def _measure_refusals(directory: Path, count: int) -> Iterator[Row]:
+    """Brokers of their own, whose one user has such a pattern."""
+    progress(f"fairness: {REFUSAL.name}, {count:,}")
+    found = definitions_json.export(Broker())
+    for permission in found["permissions"]:
+        permission["configure"] = PATTERN
+    file = directory / "definitions.json"
+    file.write_text(json.dumps(found))
+    felt = {}
+    for start in (partial(peers.rabbitmq, file), partial(peers.broker, None, file)):
+        with suppress(Missing), start() as broker:
+            felt[broker.name] = _feel(broker, REFUSAL, count)
+    yield from _rows(REFUSAL.name, count, felt)
+
+
+def _feel_delayed(directory: Path, count: int) -> Felt:
+    """Messages that an exchange holds, on the disk alone, until all are due at once."""
+    due = time.monotonic() + DELAY + count / PUBLISHED
+    with peers.broker(directory) as broker, ExitStack() as stack:
+        stage = Stage(broker, stack)
+        arguments = Table({"x-delayed-type": "fanout"})
+        stage.ask(
+            _queue(is_durable=True),
+            ExchangeDeclare(exchange=EXCHANGE, type="x-delayed-message", durable=True, arguments=arguments),
+            QueueBind(queue=Q, exchange=EXCHANGE),
+        )
+        for start in range(0, count, 1000):
+            headers = Table({"x-delay": int((due - time.monotonic()) / MILLISECOND)})
+            properties = Properties(content_type="application/octet-stream", delivery_mode=2, headers=headers)
+            stage.fill(min(1000, count - start), properties, exchange=EXCHANGE, key="")
+        stage.ask(_queue(is_durable=True))
+    with peers.broker(directory) as broker, ExitStack() as stack:
+        return _felt(Stage(broker, stack), lambda stage: stage.until(Q, count), due)
 
 
 def _rows(name: str, count: int, felt: dict[str, Felt]) -> Iterator[Row]:
@@ -387,14 +454,20 @@ def _feel(broker: Proxy, event: Event, count: int) -> Felt:
     with ExitStack() as stack:
         stage = Stage(broker, stack)
         event.prepare(stage, count)
-        with _pinging(broker.port) as stop:
-            time.sleep(0.3)
-            began = time.monotonic()
-            event.act(stage, count)
-            ended = time.monotonic()
-            time.sleep(AFTERMATH)
-            pings = stop()
+        felt = _felt(stage, lambda stage: event.act(stage, count))
         event.end(stage, count)
+    return felt
+
+
+def _felt(stage: Stage, act: Callable[[Stage], None], when: float = 0.0) -> Felt:
+    """What the second client feels while something is done, which begins at a time."""
+    with _pinging(stage.port) as stop:
+        time.sleep(max(0.3, when - time.monotonic()))
+        began = time.monotonic()
+        act(stage)
+        ended = time.monotonic()
+        time.sleep(AFTERMATH)
+        pings = stop()
     return Felt(ended - began, list(during(pings, began, ended + AFTERMATH)))
 
 

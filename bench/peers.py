@@ -88,9 +88,12 @@ def amqproxy(upstream: int, config: Path | None = None) -> Iterator[Proxy]:
 
 
 @contextmanager
-def broker(data: Path | None = None) -> Iterator[Proxy]:
-    """This checkout's own broker; what is durable goes to `data`."""
-    with _ours("broker", *(() if data is None else ("--data", str(data)))) as broker:
+def broker(data: Path | None = None, definitions: Path | None = None) -> Iterator[Proxy]:
+    """This checkout's own broker; what is durable goes to `data`, and `definitions` are what it begins with."""
+    arguments = [] if data is None else ["--data", str(data)]
+    if definitions is not None:
+        arguments += ["--definitions", str(definitions)]
+    with _ours("broker", *arguments) as broker:
         yield broker
 
 
@@ -115,8 +118,8 @@ def _ours(*arguments: str) -> Iterator[Proxy]:
 
 
 @contextmanager
-def rabbitmq() -> Iterator[Proxy]:
-    """A RabbitMQ node of our own, its data thrown away after."""
+def rabbitmq(definitions: Path | None = None) -> Iterator[Proxy]:
+    """A RabbitMQ node of our own, its data thrown away after; `definitions` are what it begins with."""
     unwrapped = _RABBITMQ_SCRIPTS / "rabbitmq-server"
     server = str(unwrapped) if unwrapped.exists() else program("rabbitmq-server", "rabbitmq-server")
     epmd = program("epmd", "erlang-base")
@@ -125,6 +128,7 @@ def rabbitmq() -> Iterator[Proxy]:
         port, distribution, mapper = _free_port(), _free_port(), _free_port()
         directory.joinpath("rabbitmq.conf").write_text(
             f"listeners.tcp.1 = 127.0.0.1:{port}\ndisk_free_limit.absolute = 1MB\nlog.console = false\n"
+            + ("" if definitions is None else f"load_definitions = {definitions}\n")
         )
         directory.joinpath("rabbitmq-env.conf").write_text("")
         directory.joinpath("enabled_plugins").write_text("[].\n")
