@@ -419,6 +419,18 @@ def delete_what_is_consumed(crowd: Crowd) -> int:
     return COUNT - len(crowd.greedy.link.channels[1].deliveries.consumers)
 
 
+def ack_where_very_many_share_a_prefetch(crowd: Crowd) -> int:
+    """Each ack has all consumers looked at."""
+    crowd.fill()
+    crowd.greedy.ask(BasicQos(prefetch_count=COUNT, global_=True))
+    for number in range(COUNT):
+        crowd.greedy.say(1, BasicConsume(queue="q", consumer_tag=f"c{number}"))
+    crowd.greedy.receive()
+    crowd.limit()
+    crowd.say(*(BasicAck(tag) for tag in range(1, 101)))
+    return 5 * (COUNT - crowd.greedy.link.channels[1].deliveries.held)
+
+
 def hand_out(crowd: Crowd) -> int:
     crowd.fill()
     crowd.limit()
@@ -569,6 +581,7 @@ EVENTS: dict[Callable[[Crowd], int], int] = {
     find_what_to_page: 30,
     find_out_whether_memory_is_short: 30,
     park_what_is_held: 15,
+    ack_where_very_many_share_a_prefetch: 90,
     hand_out: 30,
     read_a_stream: 30,
     apply_a_policy: 30,

@@ -45,6 +45,9 @@ TAKING = 32
 
 EVERY_TAG = 1 << 62
 
+LOOKING = 16
+"""Consumers that are looked at for what one operation costs."""
+
 ENDING = 4
 """What it costs of a turn to end a consumer."""
 
@@ -301,6 +304,7 @@ class Deliveries(Receiver):
 
     def pump(self, now: float) -> None:
         """Let the consumers be sent what waits for them, those first that were sent something longest ago."""
+        self._quantum.left -= len(self.consumers) // LOOKING
         queues: dict[ConsumedQueue, None] = {}
         for consumer in list(self.consumers.values()):
             if consumer.is_blocked and consumer.queue.rejoin(consumer):
