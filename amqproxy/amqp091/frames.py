@@ -1,6 +1,6 @@
-"""Octets ↔ frames (AMQP 0-9-1 section 4.2.3), in the order a channel allows (section 4.2.6).
+"""Bytes ↔ frames (AMQP 0-9-1 section 4.2.3), in the order a channel allows (section 4.2.6).
 
-A `FrameReader` is one direction of one connection. It takes octets as they come and finds the whole
+A `FrameReader` is one direction of one connection. It takes bytes as they come and finds the whole
 frames in them; whoever owns it says which frames are to be handed over as `Frame`s. The others are
 checked and counted where they lie, which is what makes a proxy fast: nothing is made of them.
 """
@@ -25,7 +25,7 @@ except ImportError:  # a plain run does not need Cython
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
 FRAME_END = 0xCE
 OVERHEAD = 8
-"""Octets of a frame that are not payload: seven before it and one after."""
+"""Bytes of a frame that are not payload: seven before it and one after."""
 
 FRAME_MIN_SIZE = 4096
 """The least frame-max that peers may agree on, and all that may be sent before they do."""
@@ -120,12 +120,12 @@ def _number_contents(frames: list[Frame], lanes: Mapping[int, Lane]) -> None:
 
 
 def encode_frame(kind: int, channel: int, payload: bytes) -> bytes:
-    """A frame's octets."""
+    """A frame's bytes."""
     return b"%c%b%b%b\xce" % (kind, channel.to_bytes(2), len(payload).to_bytes(4), payload)
 
 
 def encode_method(channel: int, method: Method) -> bytes:
-    """The octets of the frame that holds `method`."""
+    """The bytes of the frame that holds `method`."""
     return encode_frame(METHOD, channel, method.encode())
 
 
@@ -135,7 +135,7 @@ HEARTBEAT_FRAME = encode_frame(HEARTBEAT, 0, b"")
 @cython.final
 @cython.cclass
 class Tally:
-    """Frames and octets seen, by kind of frame; shared by whatever readers are given it."""
+    """Frames and bytes seen, by kind of frame; shared by whatever readers are given it."""
 
     def __init__(self) -> None:
         self.frames = array("Q", bytes(8 * KINDS))
@@ -144,7 +144,7 @@ class Tally:
         self._octets = self.octets
 
 
-# A publisher's messages tend to begin alike, to the octet, and what is decoded never changes: so each
+# A publisher's messages tend to begin alike, to the byte, and what is decoded never changes: so each
 # basic.publish is decoded once and then known again, and a header is if it is as the one before it.
 _PUBLISH = cython.declare(cython.int, BasicPublish.index)
 _ALIKE = cython.declare(dict, {})
@@ -171,7 +171,7 @@ def _body_size(p: cython.p_const_uchar, position: cython.Py_ssize_t) -> cython.u
 @cython.freelist(1024)
 @cython.cclass
 class Frame:
-    """One whole frame as it was received: `raw` is all its octets, `offset` where they lay.
+    """One whole frame as it was received: `raw` is all its bytes, `offset` where they lay.
 
     `kind` is METHOD, HEADER, BODY or HEARTBEAT; `index` is the method's small number, or -1.
     Nothing is decoded before it is asked for. `is_in_order` says that the reader has checked the
@@ -179,7 +179,7 @@ class Frame:
     of the channel has begun, with this frame.
     """
 
-    # Its octets are those of `_octets` from `_start` to `_end`: all there are, or what a reader that lends was fed.
+    # Its bytes are those of `_octets` from `_start` to `_end`: all there are, or what a reader that lends was fed.
 
     def __init__(self, raw: bytes, offset: int = 0) -> None:
         """`raw` must be one whole frame that a `FrameReader` would pass."""
@@ -234,7 +234,7 @@ class Frame:
         return True
 
     def length(self) -> cython.Py_ssize_t:
-        """How many octets it is, all in all; for callers that are compiled."""
+        """How many bytes it is, all in all; for callers that are compiled."""
         return self._end - self._start
 
     @property
@@ -243,7 +243,7 @@ class Frame:
         return self.long_long_at(11)
 
     def long_long_at(self, place: cython.Py_ssize_t) -> cython.ulonglong:
-        """The unsigned number in the eight octets at `place`, which must be there."""
+        """The unsigned number in the eight bytes at `place`, which must be there."""
         p: cython.p_const_uchar = self._octets
         number: cython.ulonglong = 0
         i: cython.Py_ssize_t
@@ -252,13 +252,13 @@ class Frame:
         return number
 
     def octet_at(self, place: cython.Py_ssize_t) -> cython.int:
-        """The octet at `place`, which must be there."""
+        """The byte at `place`, which must be there."""
         p: cython.p_const_uchar = self._octets
         return p[self._start + place]
 
     @property
     def size(self) -> int:
-        """Octets of payload."""
+        """Bytes of payload."""
         return self._end - self._start - OVERHEAD
 
     @property
@@ -276,7 +276,7 @@ class Frame:
 
     @property
     def value(self) -> Any:
-        """What the frame holds, decoded: a method, a `ContentHeader`, or octets of a body."""
+        """What the frame holds, decoded: a method, a `ContentHeader`, or bytes of a body."""
         if self._decoded is not None:
             return self._decoded
         if self.kind == _METHOD:
@@ -287,7 +287,7 @@ class Frame:
 
     @property
     def body_size(self) -> int:
-        """The octets of body that a HEADER frame announces."""
+        """The bytes of body that a HEADER frame announces."""
         return self.announced()
 
     def announced(self) -> cython.ulonglong:
@@ -472,7 +472,7 @@ class Allowance:
 @cython.final
 @cython.cclass
 class Passes:
-    """What a reader does with methods whose payload is this, to the octet: it lets them pass unseen, and counts them.
+    """What a reader does with methods whose payload is this, to the byte: it lets them pass unseen, and counts them.
 
     With `instead`, that payload goes on in their place. With `allowances`, they are handed over where one is used up;
     `if_plain`, unless the header that follows is there and plain: it holds no further names, neither CC nor BCC, and
@@ -520,7 +520,7 @@ class Passes:
 @cython.inline
 @cython.exceptval(check=False)
 def _eight(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.ulonglong:
-    """Eight octets as a number: compilers make one load of it."""
+    """Eight bytes as a number: compilers make one load of it."""
     return (
         cython.cast(cython.ulonglong, p[at])
         | cython.cast(cython.ulonglong, p[at + 1]) << 8
@@ -541,7 +541,7 @@ _SPREAD = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 @cython.inline
 @cython.exceptval(check=False)
 def _slot(p: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Where among the recent ones to look for a payload of at least twelve octets."""
+    """Where among the recent ones to look for a payload of at least twelve bytes."""
     spread: cython.ulonglong = end - start
     at: cython.Py_ssize_t = start + 4
     while at + 8 <= end:
@@ -559,7 +559,7 @@ def _is_plain_header(
 ) -> cython.bint:
     """Is the frame at a place a whole content header of the channel of the one at `method`, and plain?
 
-    It is where its flags say that it has no reply-to, and no headers or none whose octets hold "CC" anywhere: a header
+    It is where its flags say that it has no reply-to, and no headers or none whose bytes hold "CC" anywhere: a header
     of the name CC or BCC would. Nothing is decoded; one that is not plain may yet have no such names.
     """
     size: cython.longlong
@@ -582,7 +582,7 @@ def _is_plain_header(
 def _are_alike(
     p: cython.p_const_uchar, start: cython.Py_ssize_t, q: cython.p_const_uchar, size: cython.Py_ssize_t
 ) -> cython.bint:
-    """Are the octets from `start` on those of `q`, of which there are eight at least?"""
+    """Are the bytes from `start` on those of `q`, of which there are eight at least?"""
     at: cython.Py_ssize_t = 0
     while at + 8 <= size:
         if _eight(p, start + at) != _eight(q, at):
@@ -646,7 +646,7 @@ class Unseen:
 def _write(
     out: cython.p_uchar, at: cython.Py_ssize_t, octets: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """Write octets from `start` to `end` at a place; the place behind them."""
+    """Write bytes from `start` to `end` at a place; the place behind them."""
     if not cython.compiled:
         out[at : at + end - start] = octets[start:end]
         return at + end - start
@@ -660,9 +660,9 @@ def _write(
 @cython.final
 @cython.cclass
 class FrameReader:
-    """One direction of a connection: octets in, whole frames out, in a channel's legal order.
+    """One direction of a connection: bytes in, whole frames out, in a channel's legal order.
 
-    After `feed`, `taken` is all the octets of the whole frames found by it, in one piece: the very
+    After `feed`, `taken` is all the bytes of the whole frames found by it, in one piece: the very
     object it was given where that is possible. `error` is what ended the reading, once it has; the
     frames before it have been handed over, and feeding more raises it.
 
@@ -672,7 +672,7 @@ class FrameReader:
 
     With a `quantum`, no `feed` hands over many more frames than that: it `is_paused` then, and `resume` goes on.
 
-    Set `lends` where frames are soon let go of: then they share the octets that were fed, which stay for as long as one
+    Set `lends` where frames are soon let go of: then they share the bytes that were fed, which stay for as long as one
     of them does, and only what is asked of them is copied.
     """
 
@@ -701,7 +701,7 @@ class FrameReader:
         self.want(EVERY_METHOD, content=True)
 
     def set_frame_max(self, frame_max: int) -> None:
-        """Bound frames to `frame_max` octets from here on; 0 is no bound. Section 4.2.3.
+        """Bound frames to `frame_max` bytes from here on; 0 is no bound. Section 4.2.3.
 
         As in RabbitMQ, the bound holds for the payload alone: clients exist that count it so. The
         reader takes the limit of a tune-ok that it comes by itself.
@@ -730,7 +730,7 @@ class FrameReader:
         self._recent_channel = -1
 
     def skip(self, octets: int) -> None:
-        """Count octets that were read elsewhere, as a protocol header is, into `offset`."""
+        """Count bytes that were read elsewhere, as a protocol header is, into `offset`."""
         self.offset += octets
 
     @property
@@ -740,7 +740,7 @@ class FrameReader:
 
     @property
     def held(self) -> bytes:
-        """The octets held because the frame that they begin is not whole yet."""
+        """The bytes held because the frame that they begin is not whole yet."""
         return b"" if self._tail is None else bytes(self._tail)
 
     @property
@@ -749,7 +749,7 @@ class FrameReader:
         return 0 if self._tail is None else len(self._tail)
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Take the octets that came next; return the wanted frames that are now whole.
+        """Take the bytes that came next; return the wanted frames that are now whole.
 
         Where it `is_paused` after that, `quantum` of them or a few more have been handed over, up to the end of a
         command where that is near; the next one that is wanted, and all behind it, have not been looked at.
@@ -848,7 +848,7 @@ class FrameReader:
         return self.offset - len(self._head) - (self._end - self._start)
 
     def between(self, start: int, end: int) -> bytes | memoryview:
-        """What goes on of the octets from one offset to another, both of which are bounds of frames in `taken`.
+        """What goes on of the bytes from one offset to another, both of which are bounds of frames in `taken`.
 
         To be asked in order.
         """

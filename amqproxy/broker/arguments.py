@@ -59,7 +59,7 @@ def in_order(table: Table) -> Table:
 
 
 def comparable(value: Any) -> Any:
-    """What a value is compared as: octets and text are one, numbers go by value, and no number is true."""
+    """What a value is compared as: bytes and text are one, numbers go by value, and no number is true."""
     if isinstance(value, bool):
         return ("bool", value)
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value

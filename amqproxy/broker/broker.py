@@ -34,7 +34,7 @@ HELD_SHARE = 0.5
 """Of the limit for memory: what the broker itself must hold for memory to be short."""
 
 LINK_COST, CHANNEL_COST, QUEUE_COST, BINDING_COST = 24 * 1024, 4 * 1024, 4 * 1024, 1024
-"""Octets that each of these is taken to cost in memory, with nothing in it."""
+"""Bytes that each of these is taken to cost in memory, with nothing in it."""
 
 LOG_EXCHANGE = "amq.rabbitmq.log"
 RABBITMQ_VERSION = "3.10.8"
@@ -48,7 +48,7 @@ class Broker:
 
     `channel_max`, `frame_max` and `heartbeat` (seconds) are what tune offers; `max_message_size` bounds one body.
     `consumer_timeout` is how long (seconds) a client may hold a message before its channel is closed. `memory_limit`
-    and `disk_free_limit` (octets) are held against what `measure` is told. `events` reports all that
+    and `disk_free_limit` (bytes) are held against what `measure` is told. `events` reports all that
     happens; `vhosts`, `users` and `links` hold all there is. `paging` frees memory. `log_exchange` makes
     amq.rabbitmq.log. `mechanisms` are those of SASL that are offered. `refused` has the connections that could not
     log in, as long as they are kept. `sooner` is called with a time when `next_deadline` may have become that.
@@ -293,9 +293,9 @@ class Broker:
     def measure(
         self, now: float, *, memory: int | None = None, disk_free: int | None = None, base: int | None = None
     ) -> None:
-        """Hold the octets in use, and those free on the disk, against the limits.
+        """Hold the bytes in use, and those free on the disk, against the limits.
 
-        What is in use may be free, and kept for later by the allocators: with `base`, the octets that were in use
+        What is in use may be free, and kept for later by the allocators: with `base`, the bytes that were in use
         before there was anything, memory is only short where the broker holds a good part of the limit itself.
         """
         if memory is not None and self.memory_limit is not None:

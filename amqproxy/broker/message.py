@@ -11,7 +11,7 @@ PERSISTENT = 2
 
 
 class Message:
-    """One publish. `header` is its content header's payload, `body` all of its octets.
+    """One publish. `header` is its content header's payload, `body` all of its bytes.
 
     `more_keys` are the routing keys that CC and BCC add. The properties are decoded when somebody asks.
     """
@@ -53,7 +53,7 @@ class Message:
         return self._properties
 
     def forget_properties(self) -> None:
-        """Keep nothing but the octets: for a message that may wait for long."""
+        """Keep nothing but the bytes: for a message that may wait for long."""
         self._properties = None
 
     @property

@@ -11,7 +11,7 @@ Where there are rules, what one leg was told comes to the other through the `Cro
 no socket and no clock: `judge` is what it needs of the rules of its session. It has a `Strait` (`strait`) for each
 channel whose legs may differ, with a `Flow` (`flow`) in either direction: what waits there, and what becomes of the
 content under way. Numbers that differ are given anew (`renumbering`), commands that changed become frames again
-(`reframing`), and what has to wait does so in `timers`, which somebody else's clock drives. What rules do to octets on
+(`reframing`), and what has to wait does so in `timers`, which somebody else's clock drives. What rules do to bytes on
 their way is done by an `Impaired` (`impaired`), which then stands in the place of a leg's transport. Copies of
 publishes go to their `Mirrors` (`mirrors`), each through a `Copyist` (`copyist`).
 

@@ -18,7 +18,7 @@ from amqproxy.rules.verdict import HoldAction, Stage, Verdict
 from amqproxy.taps.note import NOTHING, Note
 
 _UNKNOWN = 1 << 62
-"""More octets than any content has."""
+"""More bytes than any content has."""
 
 
 class Rest(Enum):
@@ -32,7 +32,7 @@ _numbers = itertools.count()
 """Keep those in order that are overtaken enough at the same time."""
 
 FRAME_COST = 256
-"""Octets that a frame costs besides its own, about: else empty ones could wait without end."""
+"""Bytes that a frame costs besides its own, about: else empty ones could wait without end."""
 
 
 class Load:
@@ -54,7 +54,7 @@ class Load:
 
 
 def cost(frames: Iterable[Frame]) -> int:
-    """The octets that these frames cost while they are kept."""
+    """The bytes that these frames cost while they are kept."""
     return sum([frame.size + FRAME_COST for frame in frames])
 
 

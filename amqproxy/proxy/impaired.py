@@ -1,4 +1,4 @@
-"""A transport to a peer, with something done to the octets on their way to it: late, slow, in pieces, or cut off."""
+"""A transport to a peer, with something done to the bytes on their way to it: late, slow, in pieces, or cut off."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from amqproxy.rules.verdict import Impairment
 from amqproxy.sockets.transport import Transport, TransportBroken
 
 MOST_HELD = 1024 * 1024
-"""Octets that may be on their way; who sends more waits, and so slows whoever it has them from."""
+"""Bytes that may be on their way; who sends more waits, and so slows whoever it has them from."""
 
 
 class Impaired:
-    """A `Transport` around another, which it is as long as nothing is done to octets.
+    """A `Transport` around another, which it is as long as nothing is done to bytes.
 
     It is put in the other's place when the first impairment comes, and stays. `run` carries what is late: without it,
     `send` and `send_eof` wait themselves for what they have put on its way, and nothing ends the connection in between.
@@ -61,7 +61,7 @@ class Impaired:
         self._stirred.set()
 
     async def run(self) -> None:
-        """Carry octets on, and end the connection if that is what is done, until it is over or this is cancelled."""
+        """Carry bytes on, and end the connection if that is what is done, until it is over or this is cancelled."""
         self._is_running = True
         try:
             while self._failure is None:
@@ -116,7 +116,7 @@ class Impaired:
     # --- what is on its way
 
     async def _wait_while(self, holds: Callable[[], bool]) -> None:
-        """Let octets move on, or move them, as long as something holds. `TransportBroken` if the peer is gone."""
+        """Let bytes move on, or move them, as long as something holds. `TransportBroken` if the peer is gone."""
         while self._failure is None and holds():
             if self._is_running:
                 await self._moved.wait()

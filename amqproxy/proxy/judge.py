@@ -14,7 +14,7 @@ from amqproxy.rules.verdict import Impairment, Stage, Verdict
 
 
 class Passing(Protocol):
-    """What all methods come to that are, to the octet, like one that was judged: they pass, or go on as `method`.
+    """What all methods come to that are, to the byte, like one that was judged: they pass, or go on as `method`.
 
     That is as long as there is something left of each of the `allowances`.
     """
@@ -70,7 +70,7 @@ class Judge(Protocol):
     def start(
         self, *, now: float, time: float, random: Callable[[], float], is_open: bool = False
     ) -> tuple[Impairment, ...]:
-        """What is done to the octets of the session from here on."""
+        """What is done to the bytes of the session from here on."""
 
     def channel_closed(self, number: int) -> None:
         """A channel is no more."""

@@ -72,7 +72,7 @@ class Leg:
                 pass
 
     def close(self, error: ProtocolError) -> bytes:
-        """Close the connection for `error`, if the peer takes that: the octets that are to be sent.
+        """Close the connection for `error`, if the peer takes that: the bytes that are to be sent.
 
         From here on the connection counts as closed by us, whenever they leave.
         """
@@ -101,7 +101,7 @@ class Leg:
     async def linger(self) -> None:
         """Read, and throw away, until the peer has answered a close or is gone (or `TransportBroken`).
 
-        A socket closed with octets unread takes away with it what was said to the peer last.
+        A socket closed with bytes unread takes away with it what was said to the peer last.
         """
         lost = b""
         self.reader.quantum = 0
@@ -113,7 +113,7 @@ class Leg:
                 return
             if self.reader.error is None:
                 await self._listen_for_the_end(self.reader.feed(data))
-            else:  # frames can no longer be told apart; but the answer can be told by its octets
+            else:  # frames can no longer be told apart; but the answer can be told by its bytes
                 lost = lost[-len(_CLOSE_OK) :] + data
                 if _CLOSE_OK in lost:
                     break

@@ -38,7 +38,7 @@ def altered(command: Command) -> list[Frame]:
 
 
 def damaged(octets: bytes, damage: tuple[tuple[int, int], ...]) -> bytes:
-    """The octets with bits of theirs flipped: each by its octet's place and a mask."""
+    """The bytes with bits of theirs flipped: each by its byte's place and a mask."""
     result = bytearray(octets)
     for place, bits in damage:
         result[place % len(result)] ^= bits

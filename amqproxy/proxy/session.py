@@ -1,7 +1,7 @@
 """One client's connection and the one to the broker that serves it, joined frame by frame.
 
 This is where the two legs meet, and the only place that knows both. As long as no rule says
-otherwise, whole frames leave as the very octets that came in; what is seen of them moves both legs'
+otherwise, whole frames leave as the very bytes that came in; what is seen of them moves both legs'
 `Connection`s, and the counters. However a session ends, both peers are told in a way they know.
 """
 
@@ -78,7 +78,7 @@ class Ending(Enum):
 
 
 class Session:
-    """One client's connection, from its first octet to the last one of the broker's.
+    """One client's connection, from its first byte to the last one of the broker's.
 
     `number` counts the sessions of this run; `name` is both ends' addresses as the client sees
     them, its own first. `dial` opens the way to the broker. `client` is what is known of the client so far,
@@ -442,7 +442,7 @@ class Session:
         return frames, b"".join(gathered), error
 
     def _follow(self, source: Leg, target: Leg, frames: list[Frame]) -> tuple[bytes | memoryview, ProtocolError | None]:
-        """Let both legs see the frames: the octets to pass on, and what is wrong after them."""
+        """Let both legs see the frames: the bytes to pass on, and what is wrong after them."""
         reader, sender = source.reader, source.peer
         error = reader.error
         passed: list[Frame] = []
@@ -520,7 +520,7 @@ class Session:
         self._start_rules(self._crossing, is_open=connection.state is ConnectionState.OPEN)
 
     def _start_rules(self, crossing: Crossing, *, is_open: bool) -> None:
-        """Ask the rules that are about connections as such what is to be done to the octets of this one."""
+        """Ask the rules that are about connections as such what is to be done to the bytes of this one."""
         now = trio.current_time()
         self._impair(crossing.judge.start(now=now, time=time.time(), random=random.random, is_open=is_open))
 

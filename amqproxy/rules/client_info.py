@@ -42,7 +42,7 @@ def user_of(start: ConnectionStartOk, tls_subject: str = "") -> str:
 
 
 def text_of_login(value: Any) -> str | None:
-    """An entry of AMQPLAIN's table as text. RabbitMQ takes octets for one, too; None where it is neither."""
+    """An entry of AMQPLAIN's table as text. RabbitMQ takes bytes for one, too; None where it is neither."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "surrogateescape")
     return value if isinstance(value, str) else None

@@ -106,7 +106,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def acts_at_start(self) -> bool:
         """Does it act on a connection as such, and on none of its commands? Then `start` is asked, and `decide` never.
 
-        That is as soon as `match` is known to hold: before the first octet, if it is about nothing that the client says
+        That is as soon as `match` is known to hold: before the first byte, if it is about nothing that the client says
         later (user, vhost, client properties), else with connection.open-ok; once a session.
         """
         return False

@@ -83,7 +83,7 @@ class ImposedImpairment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Impairment(ImposedImpairment, frozen=True, tag=True):
-    """What is done to the octets on their way to `to`, whatever they mean; each kind is a subclass, in `impairments`.
+    """What is done to the bytes on their way to `to`, whatever they mean; each kind is a subclass, in `impairments`.
 
     It lasts for `duration` seconds, or for as long as there is the rule.
     """
@@ -106,7 +106,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     channel behind it, in seconds; `behind` how many later commands of the same method on its channel overtake it.
     `shown` is the command as taps see it, where that differs. `is_final`: no later rule is asked. `marks` are the
     names of the rules that acted, `tags` the words that they gave the command. `damage` are the bits to flip in the
-    octets of its first frame, each by its octet's place and a mask.
+    bytes of its first frame, each by its byte's place and a mask.
     """
 
     command: Command | None

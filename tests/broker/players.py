@@ -1,4 +1,4 @@
-"""Two ways to play a program's connections: to our model, octets in and octets out, and to a broker behind a port."""
+"""Two ways to play a program's connections: to our model, bytes in and bytes out, and to a broker behind a port."""
 
 from __future__ import annotations
 

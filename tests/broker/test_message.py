@@ -54,7 +54,7 @@ def test_made_and_decoded_are_the_same(properties: Properties) -> None:
 
 
 def test_malformed_properties_are_told_when_somebody_asks() -> None:
-    header = BARE[:12] + b"\x80\x00\x05abc"  # a content type of five octets, three of which are there
+    header = BARE[:12] + b"\x80\x00\x05abc"  # a content type of five bytes, three of which are there
     message = Message("x", "k", header, b"body")
     assert message.has_properties
     with pytest.raises(ProtocolError):

@@ -8,7 +8,7 @@
     !! 320 the text                         the connection is to be closed
 
 What is heard is written behind all that was said before; by then, neither peer has heard anything else. The connection
-and channels 1 and 2 are open. Every transcript is played a line at a time, and octet by octet.
+and channels 1 and 2 are open. Every transcript is played a line at a time, and byte by byte.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def read(line: str) -> tuple[Peer, bytes]:
 
 
 def play(transcript: str, decide: Decide, *methods: str, stage: Stage = Stage.BODY) -> Water:
-    """Play it line by line, then octet by octet, and show all to the legs once; the crossing afterwards."""
+    """Play it line by line, then byte by byte, and show all to the legs once; the crossing afterwards."""
     _play(transcript, ScriptedJudge(decide, methods, stage), size=1)
     _play(transcript, ScriptedJudge(decide, methods, stage), shows_all=True)
     return _play(transcript, ScriptedJudge(decide, methods, stage))

@@ -46,7 +46,7 @@ OPEN = f"""
 
 
 CUSHION = 0.01
-"""Seconds in which loopback TCP surely gets octets across; a socketpair needs none."""
+"""Seconds in which loopback TCP surely gets bytes across; a socketpair needs none."""
 
 
 def connected(*, tcp: bool = False) -> tuple[socket.socket, socket.socket]:

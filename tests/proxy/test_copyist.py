@@ -1,4 +1,4 @@
-"""A copyist and its broker, which a test plays: every octet that goes between them."""
+"""A copyist and its broker, which a test plays: every byte that goes between them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def copy(body: bytes) -> Command:
 
 
 def sent(*bodies: bytes) -> bytes:
-    """The octets of these copies."""
+    """The bytes of these copies."""
     commands = [
         Command(1, BasicPublish(exchange="x", routing_key="k"), Properties(priority=1), body) for body in bodies
     ]

@@ -274,7 +274,7 @@ class Party:
         return True
 
     def send(self, size: int | None = None) -> None:
-        """Send so many octets of what was said; None: all."""
+        """Send so many bytes of what was said; None: all."""
         chunk, self.unsent = self.unsent[:size], self.unsent[size:] if size is not None else b""
         if chunk:
             self.sea.carry(self.peer, chunk)

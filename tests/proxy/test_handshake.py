@@ -1,4 +1,4 @@
-"""A client that does not wait for answers in the handshake, however its octets are cut."""
+"""A client that does not wait for answers in the handshake, however its bytes are cut."""
 
 from collections.abc import Iterable
 from itertools import pairwise

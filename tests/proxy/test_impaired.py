@@ -1,4 +1,4 @@
-"""What is done to octets on their way, over a real socket, on a clock that jumps."""
+"""What is done to bytes on their way, over a real socket, on a clock that jumps."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Listener:
                 self._note(f"({error})")
                 self.is_over.set()
                 return
-            self._note(data.decode() if len(data) < 10 else f"{len(data)} octets")
+            self._note(data.decode() if len(data) < 10 else f"{len(data)} bytes")
             if not data:
                 return
 

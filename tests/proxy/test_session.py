@@ -426,7 +426,7 @@ async def test_a_client_that_closes_within_a_frame() -> None:
         await stage.play("""
             broker: nothing
             >> EOF
-            broker: 10 octets of a frame, EOF
+            broker: 10 bytes of a frame, EOF
         """)
 
 

@@ -4,8 +4,8 @@ header                  the protocol header
 connection.start        a method, its arguments the usual ones
 connection.close 320    a close, with its reply code
 1: basic.publish        a method on channel 1
-1: header 5             a content header that announces 5 octets
-1: body 5               a body frame of 5 octets
+1: header 5             a content header that announces 5 bytes
+1: body 5               a body frame of 5 bytes
 heartbeat
 """
 
@@ -35,7 +35,7 @@ USUAL: dict[str, dict[str, Any]] = {
 
 
 def octets(words: str) -> bytes:
-    """The octets of one or more things said, with commas between them."""
+    """The bytes of one or more things said, with commas between them."""
     return b"".join(_octets(word.strip()) for word in words.split(","))
 
 
@@ -62,13 +62,13 @@ def method(name: str, channel: int = 0, **arguments: Any) -> bytes:
 
 
 def words(data: bytes) -> str:
-    """What these octets say; where they end within a frame, how many octets of it there are."""
+    """What these bytes say; where they end within a frame, how many bytes of it there are."""
     said = []
     while data:
         if data.startswith(PROTOCOL_HEADER):
             raw, word = PROTOCOL_HEADER, "header"
         elif len(data) < OVERHEAD or len(data) < (size := int.from_bytes(data[3:7]) + OVERHEAD):
-            raw, word = data, f"{len(data)} octets of a frame"
+            raw, word = data, f"{len(data)} bytes of a frame"
         else:
             raw = data[:size]
             word = _word(Frame(raw))

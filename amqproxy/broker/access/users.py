@@ -24,7 +24,7 @@ ALGORITHMS: dict[str, Callable[[bytes], Any]] = {
 
 USUAL_ALGORITHM = "rabbit_password_hashing_sha256"
 SALT = 4
-"""Octets of salt before a hash."""
+"""Bytes of salt before a hash."""
 
 MAX_VERDICTS = 1024
 

@@ -1,4 +1,4 @@
-"""One client's connection as the broker sees it: octets in, octets out, and the channels between."""
+"""One client's connection as the broker sees it: bytes in, bytes out, and the channels between."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ CHANNEL_OPEN = ChannelOpen.index
 class ClientConnection:
     """Plays SERVER to one client.
 
-    `feed` takes its octets; `take_output` gives what is to be sent, and `sent` is told once it is; `waiting` octets are
+    `feed` takes its bytes; `take_output` gives what is to be sent, and `sent` is told once it is; `waiting` bytes are
     not known to be sent. Once `is_over`, nothing more is taken: `end` says what is to become of the socket when the
     output is sent, and `patience` for how many seconds the client may keep it; `lose` is to be called in any case.
     While it `is_blocked` or `is_behind`, nothing is to be read. `wake` is called whenever any of this has changed.
@@ -170,7 +170,7 @@ class ClientConnection:
         """Has this user logged in?"""
         return self._user is user
 
-    # --- octets
+    # --- bytes
 
     def feed(self, data: bytes, now: float) -> None:
         """Take what the client sent. Whatever is wrong with it is answered; nothing is raised."""
@@ -230,7 +230,7 @@ class ClientConnection:
             except ProtocolError as error:
                 if error.offset is None:
                     self._refuse(frame, error, now)
-                else:  # the frame's own octets are at fault
+                else:  # the frame's own bytes are at fault
                     self._refuse_as(frame, reworded(error, frame, self.connection.state), now)
             number = -1  # what it asked for may have opened or closed the channel
             if self.is_over:
@@ -323,7 +323,7 @@ class ClientConnection:
         return self._greeting[len(HEADER) :]
 
     def write(self, octets: bytes) -> None:
-        """Send octets, in their turn."""
+        """Send bytes, in their turn."""
         self.output.put(octets)
 
     def say(self, channel: int, method: Method) -> None:
@@ -335,7 +335,7 @@ class ClientConnection:
 
     @property
     def waiting(self) -> int:
-        """Octets that are not known to be sent."""
+        """Bytes that are not known to be sent."""
         return self.output.waiting
 
     def take_output(self) -> bytes:

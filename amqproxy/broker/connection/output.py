@@ -13,13 +13,13 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
 
 HIGH_WATER = 4 * 1024 * 1024
-"""Octets waiting to be sent, above which nothing more is to be delivered to the client."""
+"""Bytes waiting to be sent, above which nothing more is to be delivered to the client."""
 
 LARGE = 16 * 1024
-"""Octets from which a body is not copied to the others, but waits beside them."""
+"""Bytes from which a body is not copied to the others, but waits beside them."""
 
 PIECE = 256 * 1024
-"""Octets in one piece, at most, unless something is larger by itself."""
+"""Bytes in one piece, at most, unless something is larger by itself."""
 
 _LARGE = cython.declare(cython.Py_ssize_t, LARGE)
 _PIECE = cython.declare(cython.Py_ssize_t, PIECE)
@@ -55,7 +55,7 @@ def _nobody() -> None:
 @cython.inline
 @cython.exceptval(check=False)
 def _write(out: cython.p_uchar, at: cython.Py_ssize_t, octets: bytes) -> cython.Py_ssize_t:
-    """Write octets at a place; the place behind them."""
+    """Write bytes at a place; the place behind them."""
     size: cython.Py_ssize_t = len(octets)
     if not cython.compiled:
         out[at : at + size] = octets
@@ -85,7 +85,7 @@ def _write_head(
 
 
 class OutputBuffer:
-    """Octets in their order. `waiting` is how many are not known to be sent; for as long as they are too many, there is
+    """Bytes in their order. `waiting` is how many are not known to be sent; for as long as they are too many, there is
     no room (`has_room`).
 
     `frame_max` bounds the frames of a body (0: no limit). `wake` is called when there is something to take again.
@@ -105,7 +105,7 @@ class OutputBuffer:
         self._usual = 256
 
     def put(self, octets: bytes) -> None:
-        """Send octets, in their turn."""
+        """Send bytes, in their turn."""
         before: cython.Py_ssize_t = self.waiting
         size: cython.Py_ssize_t = len(octets)
         if size >= _LARGE:
@@ -151,7 +151,7 @@ class OutputBuffer:
         self._added(before)
 
     def content(self, channel: cython.int, header: bytes, body: bytes) -> None:
-        """Send a content header's payload and a body, in frames none of which is over `frame_max` octets."""
+        """Send a content header's payload and a body, in frames none of which is over `frame_max` bytes."""
         before: cython.Py_ssize_t = self.waiting
         self._lay_content(channel, header, body)
         self._added(before)
@@ -182,7 +182,7 @@ class OutputBuffer:
         return True
 
     def is_over(self, most: cython.longlong) -> bool:
-        """Do more octets than that wait, or more than a share of what all clients may have together?"""
+        """Do more bytes than that wait, or more than a share of what all clients may have together?"""
         return self.waiting > most or (self._all.octets > self._all.most and self.waiting > _SHARE)
 
     def close(self) -> None:
@@ -204,7 +204,7 @@ class OutputBuffer:
             self._wake()
 
     def _room_for(self, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Where the next `size` octets, which count as there, are to be written."""
+        """Where the next `size` bytes, which count as there, are to be written."""
         at: cython.Py_ssize_t = self._used
         room: cython.Py_ssize_t = len(self._octets)
         if at + size > room:

@@ -88,7 +88,7 @@ class CachedRoute:
 class Publisher:
     """Of one channel. A `ProtocolError` says how the channel, or its connection, is to be closed.
 
-    What was published before is not looked at twice: a method or a header that is as one before it, to the octet, is
+    What was published before is not looked at twice: a method or a header that is as one before it, to the byte, is
     known, and so is the way of what it begins.
     """
 

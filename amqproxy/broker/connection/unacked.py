@@ -237,7 +237,7 @@ class UnackedDeliveries:
         return self.octets + len(self) * MESSAGE_COST
 
     def park(self, place: PageStore, most: int) -> int:
-        """Let the bodies of what is out wait on the disk, about `most` octets, the oldest first; how many that gives
+        """Let the bodies of what is out wait on the disk, about `most` bytes, the oldest first; how many that gives
         back. `OSError` when the disk does not take them.
         """
         freed: int = put_away(self._in_memory(), place, most)

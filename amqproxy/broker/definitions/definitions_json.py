@@ -351,7 +351,7 @@ def _typed(value: Any) -> tuple[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """A table's value as JSON has it; octets that are no text, in base64."""
+    """A table's value as JSON has it; bytes that are no text, in base64."""
     if isinstance(value, Mapping):
         return {_text(name): plain(each) for name, each in value.items()}
     if isinstance(value, Array):

@@ -149,7 +149,7 @@ class DelayedMessages:
 
     def parking(self) -> Iterator[tuple[int, int]]:
         """Let what is on the disk for good be there alone, a part at a time: how many were looked at, and how many
-        octets of memory that gives back.
+        bytes of memory that gives back.
         """
         for exchange, here in list(self._exchanges.items()):
             found = list(here.heap)

@@ -30,7 +30,7 @@ class DeadLetter:
 
 
 class PendingDeadLetters:
-    """Those of one queue that have not arrived, or are on their way: how many, and the octets of their bodies.
+    """Those of one queue that have not arrived, or are on their way: how many, and the bytes of their bodies.
 
     `due` is when those that have not arrived are to be sent again.
     """

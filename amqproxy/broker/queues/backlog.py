@@ -52,8 +52,8 @@ class Backlog:
     """First in, first out; what is put back goes to where it was, and what is too much for memory may be parked.
 
     What waits has its position by its place alone, and what was taken out came before all that never was: so nothing
-    is kept beside a waiting message, and a million of them cost little more than their octets. `on_lost` is called with
-    how many messages cannot be read any more, and the octets of their bodies.
+    is kept beside a waiting message, and a million of them cost little more than their bytes. `on_lost` is called with
+    how many messages cannot be read any more, and the bytes of their bodies.
     """
 
     __slots__ = ("_expiries", "_fresh", "_parked", "_position", "_returned", "_returned_away", "on_lost")
@@ -66,7 +66,7 @@ class Backlog:
         self._position = 0
         self._returned: list[tuple[int, QueueEntry]] = []
         self._returned_away = 0
-        """Octets of the bodies of what has come back that are not in memory."""
+        """Bytes of the bodies of what has come back that are not in memory."""
 
     def __len__(self) -> int:
         count = len(self._fresh) + len(self._returned)
@@ -171,7 +171,7 @@ class Backlog:
         return (entry for _, entry in self._returned)
 
     def park(self, spill: PageStore, most: int) -> int:
-        """Let what is fresh wait on the disk, and then what came back, about `most` octets; how many that gives back.
+        """Let what is fresh wait on the disk, and then what came back, about `most` bytes; how many that gives back.
 
         The first few stay in memory. `OSError` when the disk does not take them: then they wait where they were.
         """
@@ -249,6 +249,6 @@ def _flag(name: str) -> int:
 
 
 FLAGS = 12
-"""Where in a content header's payload the first octet of the property flags is."""
+"""Where in a content header's payload the first byte of the property flags is."""
 HAS_EXPIRATION = _flag("expiration")
 HAS_PRIORITY = _flag("priority")

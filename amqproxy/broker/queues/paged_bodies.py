@@ -20,7 +20,7 @@ BLOCK_OCTETS = 256 * 1024
 """What is put away at once, until it is so many messages or so much."""
 
 LEAST_BODY = 512
-"""Octets of a body from which on it is worth its place on the disk: what an entry costs beside it stays in memory."""
+"""Bytes of a body from which on it is worth its place on the disk: what an entry costs beside it stays in memory."""
 
 
 class PagedBodies:
@@ -76,7 +76,7 @@ class EntryWithBody(Protocol):
 
 
 def put_away(entries: Iterable[EntryWithBody], place: PageStore, most: int) -> int:
-    """Let the bodies of some entries wait on the disk, about `most` octets of them; how many that gives back.
+    """Let the bodies of some entries wait on the disk, about `most` bytes of them; how many that gives back.
 
     `OSError` when the disk does not take them: then the rest stays in memory.
     """

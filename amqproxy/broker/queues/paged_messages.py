@@ -27,14 +27,14 @@ READ_AHEAD = 1024
 """Messages that are fetched at once, at most. The first time it is one, and then twice as many each time."""
 
 MESSAGE_COST = 256
-"""Octets of memory that a waiting message is taken to cost beyond its body."""
+"""Bytes of memory that a waiting message is taken to cost beyond its body."""
 
 Fetch = Callable[[int, int, int], Sequence[PackedMessage]]
 """Messages of a lane by its number, from a position on, so many: at least one, if there is one."""
 
 
 Lost = Callable[[int, int, int | None], None]
-"""Called with how many messages are lost, the octets of their bodies, and the position of one, or None."""
+"""Called with how many messages are lost, the bytes of their bodies, and the position of one, or None."""
 
 
 def _ignore(messages: int, octets: int, position: int | None) -> None:
@@ -54,7 +54,7 @@ class PagedMessages:
 
     `lane` is the number of the lane that `fetch` reads, and `messages` and `octets` say what it holds from before.
     `octets_away` is what not being in memory saves. What cannot be read any more is passed over, and `lost` is called:
-    with how many messages, the octets of their bodies, and the position of one that the lane still has.
+    with how many messages, the bytes of their bodies, and the position of one that the lane still has.
     """
 
     __slots__ = (

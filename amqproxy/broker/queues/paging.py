@@ -19,10 +19,10 @@ SHARE = 0.5
 """Of the limit for memory: where paging begins, as with RabbitMQ."""
 
 SLICE = 1024 * 1024
-"""Octets that one `work` parks, about: a few thousandths of a second, in which nobody is served."""
+"""Bytes that one `work` parks, about: a few thousandths of a second, in which nobody is served."""
 
 LEAST = 128 * 1024
-"""Octets of a queue in memory that are worth a look: a head may stay anyway."""
+"""Bytes of a queue in memory that are worth a look: a head may stay anyway."""
 
 
 class Pageable(Protocol):
@@ -56,7 +56,7 @@ class PagedVhost(Protocol):
 
 
 class Paging:
-    """`measured` says how much memory is in use (octets), and `work` then parks a slice of what is too much. To find
+    """`measured` says how much memory is in use (bytes), and `work` then parks a slice of what is too much. To find
     the largest of very many is left to later turns, too.
 
     `vhosts` and `unacked` give all there are. `place` takes what no lane has: until it is set, nothing is done.
@@ -89,7 +89,7 @@ class Paging:
         return self._surplus > 0
 
     def measured(self, memory: int, now: float) -> None:
-        """So many octets of memory are in use now."""
+        """So many bytes of memory are in use now."""
         if self._is_listing:
             return
         self._surplus = 0

@@ -150,7 +150,7 @@ class Queue:
         self.consumers: dict[Consumer, None] = {}
         self.unacked = 0
         self.octets = 0 if keeper is None else keeper.octets(owner.name, name, arguments.get("x-max-priority", 0))
-        """Octets of the ready messages' bodies."""
+        """Bytes of the ready messages' bodies."""
         self.is_deleted = False
         self._owner = owner
         self._quantum = owner.work.quantum
@@ -658,7 +658,7 @@ class Queue:
         return self.octets + self._count * MESSAGE_COST - sum(lane.octets_away for _, lane in self._lanes)
 
     def park(self, spill: PageStore, most: int) -> int:
-        """Let messages wait on the disk, those of the lowest priority first; how many octets, about `most`, that
+        """Let messages wait on the disk, those of the lowest priority first; how many bytes, about `most`, that
         gives back. `OSError` when the disk does not take them.
         """
         freed = 0

@@ -15,7 +15,7 @@ MAX_MILLISECONDS = 315_360_000_000
 
 MAX_SEGMENT_SIZE = 3_000_000_000
 SEGMENT_SIZE = 500_000_000
-"""Octets of a stream's segment, where nothing else is asked for."""
+"""Bytes of a stream's segment, where nothing else is asked for."""
 
 QUEUE_ARGUMENTS = {
     "classic": (

@@ -28,7 +28,7 @@ LEAST_READ = 32
 
 
 class StreamSegment:
-    """A part of the log that goes as a whole: its first offset, and the octets of its bodies."""
+    """A part of the log that goes as a whole: its first offset, and the bytes of its bodies."""
 
     __slots__ = ("first", "last_time", "octets")
 

@@ -103,7 +103,7 @@ class StreamLog:
             run.batch = self._lane.journal.number
 
     def trim(self, first: int, octets: int) -> None:
-        """Drop all before an offset; the bodies of the rest have so many octets."""
+        """Drop all before an offset; the bodies of the rest have so many bytes."""
         self.first = first
         while len(self._tail) > 1 and self._tail[0].end <= first:
             self._tail_octets -= self._tail.popleft().octets
@@ -130,7 +130,7 @@ class StreamLog:
         return self._tail_octets + sum(run.octets for run in self._read)
 
     def park(self, spill: PageStore, most: int) -> int:
-        """Let the older messages be on the disk alone; how many octets of memory, about `most`, that gives back.
+        """Let the older messages be on the disk alone; how many bytes of memory, about `most`, that gives back.
 
         `OSError` when the disk does not take them.
         """
@@ -148,7 +148,7 @@ class StreamLog:
         return before - self.octets_in_memory
 
     def _forget_what_is_kept(self, limit: int) -> None:
-        """Let go of what is on the disk for good, until no more than so many octets are left, or the newest run."""
+        """Let go of what is on the disk for good, until no more than so many bytes are left, or the newest run."""
         assert self._lane is not None
         committed = self._lane.journal.last_committed
         refused = self._lane.refused

@@ -1,4 +1,4 @@
-"""Attends to one client: carries octets between its transport and its `ClientConnection`."""
+"""Attends to one client: carries bytes between its transport and its `ClientConnection`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from amqproxy.sockets.transport import Transport, TransportBroken
 from amqproxy.supervision import supervised
 
 MOST_UNSENT = 32 * 1024 * 1024
-"""Octets waiting to be sent, above which nothing more is read. Deliveries end at a lower mark: these are answers."""
+"""Bytes waiting to be sent, above which nothing more is read. Deliveries end at a lower mark: these are answers."""
 
 
 BLOCKED_LOOK = 1.0
@@ -30,7 +30,7 @@ STALLED_TIME = 30.0
 """The most seconds for that, and those for a client without heartbeats, as with RabbitMQ."""
 
 SLICE = 64 * 1024
-"""Octets that a client must take within that time."""
+"""Bytes that a client must take within that time."""
 
 
 READING = 8
@@ -215,7 +215,7 @@ class ConnectionTask:
             self._wake()
 
     async def _send_all(self, octets: memoryview) -> bool:
-        """Send octets to a client that takes them; False where it has stopped to, and is reset."""
+        """Send bytes to a client that takes them; False where it has stopped to, and is reset."""
         heartbeat = self.link.connection.heartbeat
         patience = min(STALLED_TIME, STALLED_INTERVALS * heartbeat) if heartbeat else STALLED_TIME
         for start in range(0, len(octets), SLICE):

@@ -1,4 +1,4 @@
-"""Who has something to send: what one client's octets bring for others leaves with what they bring for itself."""
+"""Who has something to send: what one client's bytes bring for others leaves with what they bring for itself."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transpo
 from amqproxy.supervision import contained, kept_up, report, supervised
 
 MOST_READ = 512 * 1024
-"""Octets taken from one client before the others have their turn: a few milliseconds of work."""
+"""Bytes taken from one client before the others have their turn: a few milliseconds of work."""
 
 TLS_HANDSHAKE_TIME = 5.0
 """Seconds that a client has for TLS before it can begin to speak AMQP."""
@@ -162,7 +162,7 @@ class BrokerServer:
         return True
 
     async def _welcome(self, stream: trio.SocketStream, context: ssl.SSLContext | None) -> None:
-        """Serve one client from its first octet to its last."""
+        """Serve one client from its first byte to its last."""
         try:
             with contained("connection failed"):
                 await self._serve(stream, context)

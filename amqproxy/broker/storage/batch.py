@@ -75,7 +75,7 @@ class Cleared(NamedTuple):
 
 
 class State(NamedTuple):
-    """How a lane stands: how many messages it has, and octets of their bodies; the last position it has seen, and the
+    """How a lane stands: how many messages it has, and bytes of their bodies; the last position it has seen, and the
     last that was handed out. A restart needs no more than this to open it.
     """
 

@@ -1,7 +1,7 @@
 """What a broker remembers beside its messages, one small value each; a restart finds them again.
 
 Each says by `key` which one it is, and replaces what was remembered under the same key. Arguments are a field table's
-octets, since their types on the wire matter; the rest is as RabbitMQ's definitions.json has it.
+bytes, since their types on the wire matter; the rest is as RabbitMQ's definitions.json has it.
 """
 
 from __future__ import annotations
@@ -163,12 +163,12 @@ AnyDurable = (
 
 
 def encode(durable: DefinitionRecord) -> bytes:
-    """As JSON, in ASCII: names are octets to AMQP, and need not be UTF-8."""
+    """As JSON, in ASCII: names are bytes to AMQP, and need not be UTF-8."""
     return json.dumps(msgspec.to_builtins(durable), separators=(",", ":")).encode()
 
 
 class UnreadableRecord(ValueError):
-    """These octets are nothing that `encode` wrote."""
+    """These bytes are nothing that `encode` wrote."""
 
 
 def decode(octets: bytes) -> AnyDurable:

@@ -10,7 +10,7 @@ PATIENCE = 0.05
 """Seconds that a batch gathers, if it is worth it."""
 
 FEW, SMALL = 32, 128 * 1024
-"""Messages, and octets of them, that are written at once: their publisher may wait for the confirm before the next."""
+"""Messages, and bytes of them, that are written at once: their publisher may wait for the confirm before the next."""
 
 PROBE = 16
 """Where it is not worth it, each one of so many batches is to find out whether it is by now."""
@@ -25,7 +25,7 @@ class GroupCommit:
         self._hurried = 0
 
     def patience(self, rows: int, octets: int) -> float:
-        """Seconds from its first message on that the batch, which has so many octets by now, is to gather."""
+        """Seconds from its first message on that the batch, which has so many bytes by now, is to gather."""
         is_little = rows - self._rows < FEW and octets < SMALL
         return 0.0 if is_little or self._hurried % PROBE else PATIENCE
 

@@ -20,7 +20,7 @@ from amqproxy.broker.storage.message_log import Lane
 from amqproxy.broker.work import Container, Job, WorkQueue
 
 MAX_PENDING = 64 * 1024 * 1024
-"""Octets that may wait for the disk; beyond them, nothing more is to be read from publishers."""
+"""Bytes that may wait for the disk; beyond them, nothing more is to be read from publishers."""
 
 
 def _nothing() -> None:
@@ -225,7 +225,7 @@ class Journal:
 
     @property
     def pending(self) -> int:
-        """Octets that wait for the disk, or are on their way to it."""
+        """Bytes that wait for the disk, or are on their way to it."""
         return self.octets + self._on_the_way
 
     @property

@@ -15,10 +15,10 @@ T = TypeVar("T")
 NEVER = float("inf")
 
 EMBEDDED = 4096
-"""Octets of a body up to which each queue has its own copy on the disk; longer ones are shared."""
+"""Bytes of a body up to which each queue has its own copy on the disk; longer ones are shared."""
 
 ENTRY_COST = 256
-"""Octets that a row without its body is taken to cost, while it waits."""
+"""Bytes that a row without its body is taken to cost, while it waits."""
 
 SETTLEMENT_COST = 40
 
@@ -132,7 +132,7 @@ class Lane:
             self._note()
 
     def settled(self, position: int, size: int, *, is_used: bool = True) -> None:
-        """A message is done with, whose body has so many octets.
+        """A message is done with, whose body has so many bytes.
 
         Unless it was used for what it was meant, what becomes of it instead is to be on the disk first.
         """

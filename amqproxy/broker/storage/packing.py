@@ -48,7 +48,7 @@ def pack(message: Message) -> bytes:
 
 
 def unpack(content: bytes) -> Message:
-    """The message that `pack` was given. `ValueError` or `struct.error` where these are not its octets."""
+    """The message that `pack` was given. `ValueError` or `struct.error` where these are not its bytes."""
     exchange, key, header, more = _LENGTHS.unpack_from(content)
     at = _LENGTHS.size
     if exchange == _WIDE:

@@ -49,7 +49,7 @@ RETRY_AFTER = 1.0
 """Seconds between two attempts to write."""
 
 FETCH_OCTETS = 1024 * 1024
-"""Octets of messages that one `fetch` brings at most, beyond the first."""
+"""Bytes of messages that one `fetch` brings at most, beyond the first."""
 
 CHECKPOINT_PAGES = 1024
 """Pages in the write-ahead log, above which a commit also copies them to the database."""

@@ -1,4 +1,4 @@
-"""What is known already of commands whose method is, to the octet, one that was seen before."""
+"""What is known already of commands whose method is, to the byte, one that was seen before."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TAGGED = _TAG_FIRST | {_TAG_SECOND}
 
 
 def cache_key(frame: Frame) -> bytes:
-    """What methods have in common of which the same is known: all their octets, but for a delivery tag."""
+    """What methods have in common of which the same is known: all their bytes, but for a delivery tag."""
     payload = frame.payload
     index = frame.index
     if index in _TAGGED:
@@ -105,7 +105,7 @@ class CachedDecision:
     )
 
     def __init__(self, command: Command, verdict: Verdict, stage: Stage) -> None:
-        """`verdict` is on `command`, or on one that had the same octets."""
+        """`verdict` is on `command`, or on one that had the same bytes."""
         self.stage = stage
         self.asked: tuple[CompiledRule, ...] = ()
         self.is_certain = True

@@ -56,7 +56,7 @@ def _changes(before: Command, after: Command) -> list[str]:
     if before.header is not None and after.header is not None:
         words += _differences(before.properties, after.properties)
         if after.body_size != before.body_size or (not after.frames and after.body != before.body):
-            words.append(f"body: {before.body_size} octets → {after.body_size}")
+            words.append(f"body: {before.body_size} bytes → {after.body_size}")
     return words or ["written anew"]
 
 
@@ -69,5 +69,5 @@ def _differences(before: Any, after: Any) -> list[str]:
 
 def _shown(value: Any) -> str:
     if isinstance(value, bytes):
-        return f"{len(value)} octets"  # among them are secrets
+        return f"{len(value)} bytes"  # among them are secrets
     return repr(getattr(value, "values_by_name", value))

@@ -45,7 +45,7 @@ MAX_TABLES = 256
 """How many kinds of client, told apart by the rules that can hold of them, are remembered."""
 
 MAX_KNOWN = 512
-"""How many methods of either peer are remembered for a session, to the octet."""
+"""How many methods of either peer are remembered for a session, to the byte."""
 
 
 class RuleSet:
@@ -491,7 +491,7 @@ class RuleEvaluator:
     def start(
         self, *, now: float, time: float, random: Callable[[], float], is_open: bool = False
     ) -> tuple[Impairment, ...]:
-        """What is done to the octets from here on. To be asked before the first octet, and with connection.open-ok."""
+        """What is done to the bytes from here on. To be asked before the first byte, and with connection.open-ok."""
         impairments: list[Impairment] = []
         seen = CommandContext(sender=CLIENT, command=_NOTHING, client=self.client, now=now, time=time, random=random)
         for case in self._cases:

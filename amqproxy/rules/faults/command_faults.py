@@ -182,7 +182,7 @@ class CancelFault(CommandFault, frozen=True, tag="cancel"):
 
 
 class CorruptFault(CommandFault, frozen=True, tag="corrupt"):
-    """The bits of `mask` are flipped in one octet of the method's frame: the one at `place`, or any."""
+    """The bits of `mask` are flipped in one byte of the method's frame: the one at `place`, or any."""
 
     place: Annotated[int, msgspec.Meta(ge=0)] | None = None
     mask: Annotated[int, msgspec.Meta(ge=1, le=255)] = 0xFF

@@ -1,6 +1,6 @@
-"""The octets that are on their way to a peer while something is done to them; order stays, and nothing is lost in it.
+"""The bytes that are on their way to a peer while something is done to them; order stays, and nothing is lost in it.
 
-Octets go in by `put`; `move` tells what is to be done next, or how long to wait for that. There is no clock.
+Bytes go in by `put`; `move` tells what is to be done next, or how long to wait for that. There is no clock.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from amqproxy.rules.faults.impairments import Bandwidth, Cutoff, HalfClose, Late
 from amqproxy.rules.verdict import Impairment
 
 STEP = 0.05
-"""Seconds for which a bandwidth lets octets go at once."""
+"""Seconds for which a bandwidth lets bytes go at once."""
 
 
 class DirectionEnd(Enum):
@@ -29,7 +29,7 @@ class DirectionEnd(Enum):
 
 
 class SendNow(msgspec.Struct, frozen=True):
-    """Send these octets now."""
+    """Send these bytes now."""
 
     octets: memoryview
 
@@ -41,7 +41,7 @@ class WaitUntil(msgspec.Struct, frozen=True):
 
 
 class ActiveImpairment:
-    """An impairment that has begun: until when, and how many octets a cutoff still lets pass."""
+    """An impairment that has begun: until when, and how many bytes a cutoff still lets pass."""
 
     __slots__ = ("impairment", "left", "since", "until")
 
@@ -67,7 +67,7 @@ class ActiveImpairment:
 
 
 class DelayLine:
-    """One direction. `held` counts the octets in it; `random` draws from [0, 1).
+    """One direction. `held` counts the bytes in it; `random` draws from [0, 1).
 
     Once it has told of an end there is nothing more in it, and nothing more goes in.
     """
@@ -83,11 +83,11 @@ class DelayLine:
         self._released = 0.0
         """When what was put in last is let go on; nothing that comes later may be earlier."""
         self._free_at = 0.0
-        """When there is room for the next octets."""
+        """When there is room for the next bytes."""
 
     @property
     def is_idle(self) -> bool:
-        """Is nothing done to octets, so that they can as well go past?"""
+        """Is nothing done to bytes, so that they can as well go past?"""
         return not self._active and not self._queue and self.ended is None
 
     @property
@@ -105,7 +105,7 @@ class DelayLine:
         self._forget_pauses()
 
     def put(self, octets: bytes | bytearray | memoryview, now: float) -> None:
-        """Take octets; they must not change."""
+        """Take bytes; they must not change."""
         self._expire(now)
         if not octets or self.ended is not None:
             return

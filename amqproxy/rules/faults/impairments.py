@@ -1,4 +1,4 @@
-"""What can be done to octets on their way, whatever they mean: each kind is a subclass of `Impairment`.
+"""What can be done to bytes on their way, whatever they mean: each kind is a subclass of `Impairment`.
 
 They are values; the `delay_line` does what they say.
 """
@@ -9,20 +9,20 @@ from amqproxy.rules.verdict import Impairment
 
 
 class Latency(Impairment, frozen=True):
-    """Octets come `delay` seconds later, and up to `jitter` more or less; their order stays."""
+    """Bytes come `delay` seconds later, and up to `jitter` more or less; their order stays."""
 
     delay: float = 0.0
     jitter: float = 0.0
 
 
 class Bandwidth(Impairment, frozen=True):
-    """At most `rate` octets a second."""
+    """At most `rate` bytes a second."""
 
     rate: float = 0.0
 
 
 class Slicing(Impairment, frozen=True):
-    """Octets come in pieces of `size`, and up to `variation` more or fewer, with `pause` seconds after each."""
+    """Bytes come in pieces of `size`, and up to `variation` more or fewer, with `pause` seconds after each."""
 
     size: int = 1
     variation: int = 0

@@ -1,4 +1,4 @@
-"""What can go wrong with the octets of a connection, as toxiproxy has it."""
+"""What can go wrong with the bytes of a connection, as toxiproxy has it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class StreamFault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class LatencyFault(StreamFault, frozen=True, tag="latency"):
-    """Octets come `delay` seconds later, up to `jitter` more or less."""
+    """Bytes come `delay` seconds later, up to `jitter` more or less."""
 
     delay: Seconds
     jitter: Seconds = 0.0
@@ -64,7 +64,7 @@ class BandwidthFault(StreamFault, frozen=True, tag="bandwidth"):
 
 
 class SlicingFault(StreamFault, frozen=True, tag="slicing"):
-    """Octets come in pieces of `size`, up to `variation` more or fewer, `pause` seconds after one another."""
+    """Bytes come in pieces of `size`, up to `variation` more or fewer, `pause` seconds after one another."""
 
     size: Annotated[int, units.size(ge=1)]
     variation: Annotated[int, msgspec.Meta(ge=0)] = 0
@@ -111,7 +111,7 @@ class SlowCloseFault(StreamFault, frozen=True, tag="slow_close"):
 
 
 class LimitDataFault(StreamFault, frozen=True, tag="limit_data"):
-    """The connection is closed when so many octets have passed, as a number or like "64KiB"."""
+    """The connection is closed when so many bytes have passed, as a number or like "64KiB"."""
 
     octets: int | str
 

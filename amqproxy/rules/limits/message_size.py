@@ -10,7 +10,7 @@ from amqproxy.rules.verdict import Stage, Verdict
 
 
 class MessageSizeLimit(LimitKind):
-    """At most so many octets of body. As RabbitMQ does, it closes the channel of who sends more, confirms or not."""
+    """At most so many bytes of body. As RabbitMQ does, it closes the channel of who sends more, confirms or not."""
 
     needs = Stage.HEADER
 

@@ -24,7 +24,7 @@ class AttributeSource(StrEnum):
     CLIENT = "client"
     """The session: the same for all its commands, once known."""
     METHOD = "method"
-    """The octets of the method: the same for all that say the same."""
+    """The bytes of the method: the same for all that say the same."""
     CONTENT = "content"
     """The header and body of the one command."""
     MOMENT = "moment"

@@ -42,7 +42,7 @@ class MatchedPlaces(StrEnum):
 
 
 class Sizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """At least `min` octets and at most `max`, as numbers or like "64KiB"."""
+    """At least `min` bytes and at most `max`, as numbers or like "64KiB"."""
 
     min: int | str = 0
     max: int | str | None = None

@@ -23,7 +23,7 @@ Patterns = str | tuple[str, ...]
 Predicate = Callable[[str], bool]
 
 _MEMORY = 8 << 20
-"""Octets that a regular expression may take while it runs."""
+"""Bytes that a regular expression may take while it runs."""
 
 
 def predicate(patterns: Patterns) -> Predicate:
@@ -122,7 +122,7 @@ def regular_expression(pattern: str, *, dot_takes_all: bool = False) -> Any:
 
 
 def sound(text: str) -> str:
-    """A text of a peer's, as UTF-8 can hold it: octets that are none become U+FFFD."""
+    """A text of a peer's, as UTF-8 can hold it: bytes that are none become U+FFFD."""
     return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

@@ -70,7 +70,7 @@ class BodyEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     function is called with it.
 
     `set` may have places, such as `{user}`. `call` is "module:function" or "file.py:function"; the function is given
-    the body's octets and a `scripting.Context`, and returns octets or text. `otherwise` says what happens to a body
+    the body's bytes and a `scripting.Context`, and returns bytes or text. `otherwise` says what happens to a body
     that is no JSON, or where a patch finds no place: the message is refused with 541, or passes as it is.
     """
 
@@ -143,7 +143,7 @@ class BodyEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         if isinstance(new, str):
             return new.encode("utf-8", "surrogateescape")
         if not isinstance(new, (bytes, bytearray, memoryview)):
-            raise script_loader.ScriptError(f"{self.call} returned a {type(new).__name__}, and not octets or text")
+            raise script_loader.ScriptError(f"{self.call} returned a {type(new).__name__}, and not bytes or text")
         return bytes(new)
 
     @cached_property

@@ -21,7 +21,7 @@ _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 MAX_MASK = 32
-"""Octets of a mask: nothing that is masked becomes too long for its place."""
+"""Bytes of a mask: nothing that is masked becomes too long for its place."""
 
 
 def masked_table(table: Table, is_secret: Predicate, mask: str) -> Table:
@@ -70,7 +70,7 @@ def pointer(text: str) -> tuple[str, ...]:
 def masked_json(body: bytes, pointers: Sequence[tuple[str, ...]], mask: str) -> bytes:
     """The body with the mask in place of what the pointers lead to; all of it masked, where it is no JSON.
 
-    The very same octets, where there is nothing to mask.
+    The very same bytes, where there is nothing to mask.
     """
     try:
         document = _decode(body)

@@ -39,6 +39,6 @@ def is_valid(parent: object) -> bool:
 
 
 def _hexadecimal(octets: int, random: Callable[[], float]) -> str:
-    """Random octets, not all of them zero, which would mean that there is no trace."""
+    """Random bytes, not all of them zero, which would mean that there is no trace."""
     drawn = bytes(int(random() * 256) for _ in range(octets))
     return (drawn if any(drawn) else b"\x01" * octets).hex()

@@ -1,4 +1,4 @@
-"""A connection from its first octet to its last: each answer is RabbitMQ 3.10's."""
+"""A connection from its first byte to its last: each answer is RabbitMQ 3.10's."""
 
 from collections.abc import Callable
 from typing import Any

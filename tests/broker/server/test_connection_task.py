@@ -1,4 +1,4 @@
-"""One client's octets, both ways, over real sockets: what waits, and for whom."""
+"""One client's bytes, both ways, over real sockets: what waits, and for whom."""
 
 import gc
 import socket

@@ -413,7 +413,7 @@ def test_an_error_of_the_disk_is_waited_out_whatever_its_kind(tmp_path: Path, mo
 # --- what can never be written, or read
 
 UNWRITABLE = "\ud800"
-"""A name that no octets stand for."""
+"""A name that no bytes stand for."""
 
 
 def refused(kept: Kept) -> list[Any]:

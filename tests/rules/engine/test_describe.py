@@ -23,7 +23,7 @@ PUBLISH = Command(1, BasicPublish(exchange="a"), Properties(priority=1), b"body"
         (Verdict(command=None, close=Close(Scope.CHANNEL, 403, "no")), ("refused: channel.close 403 no",)),
         (Verdict(command=PUBLISH.altered(method=BasicPublish(exchange="b"))), ("exchange: 'a' → 'b'",)),
         (Verdict(command=PUBLISH.altered(properties=Properties(priority=2))), ("priority: 1 → 2",)),
-        (Verdict(command=PUBLISH.altered(body=b"longer")), ("body: 4 octets → 6",)),
+        (Verdict(command=PUBLISH.altered(body=b"longer")), ("body: 4 bytes → 6",)),
         (Verdict(command=PUBLISH, delay=0.25), ("delayed by 0.25 s",)),
         (Verdict(command=PUBLISH, hold=HoldAction("h", 30.0)), ("held for up to 30 s",)),
         (Verdict(command=PUBLISH, behind=2), ("put behind 2 more",)),
@@ -51,4 +51,4 @@ def test_an_impairment():
 def test_secrets_are_not_told():
     start = Command(0, ConnectionStartOk(response=b"\0me\0secret"))
     changed = start.altered(method=replace(start.method, response=b"\0you\0hidden"))
-    assert describe_verdict(Verdict(command=changed), start) == ("response: 10 octets → 11 octets",)
+    assert describe_verdict(Verdict(command=changed), start) == ("response: 10 bytes → 11 bytes",)

@@ -81,9 +81,9 @@ CASES: list[tuple[str, list[Impairment], list[tuple[float, bytes]], list[Out]]] 
         [(1, b"abc"), (2, b"def"), (3, b"g")],
         [(1, b"abc"), (2, b"de"), (2, DirectionEnd.CLOSE)],
     ),
-    ("cutoff at the first octet", [Cutoff(CLIENT)], [(1, b"abc")], [(0, DirectionEnd.CLOSE)]),
+    ("cutoff at the first byte", [Cutoff(CLIENT)], [(1, b"abc")], [(0, DirectionEnd.CLOSE)]),
     ("cutoff that is over", [Cutoff(CLIENT, 2, octets=5)], [(1, b"abc"), (2, b"def")], [(1, b"abc"), (2, b"def")]),
-    ("a slow close does nothing to octets", [SlowClose(CLIENT, delay=5)], [(1, b"a")], [(1, b"a")]),
+    ("a slow close does nothing to bytes", [SlowClose(CLIENT, delay=5)], [(1, b"a")], [(1, b"a")]),
     (
         "all at once",
         [Latency(CLIENT, delay=1), Slicing(CLIENT, size=1, pause=0.5), Bandwidth(CLIENT, rate=1)],

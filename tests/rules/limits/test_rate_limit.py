@@ -49,7 +49,7 @@ PACED = [
         """,
     ),
     (
-        "octets, of which a message may have more than a burst",
+        "bytes, of which a message may have more than a burst",
         limit(of="bytes", rate="1kB", burst=2000),
         """
         0      a1 basic.publish size=5000    passes
