@@ -23,7 +23,8 @@ from amqproxy.broker.definitions import definitions_json
 from amqproxy.broker.server.from_config import configured
 from amqproxy.broker.server.persistence import kept
 from amqproxy.broker.server.server import BrokerServer as BrokerServer
-from amqproxy.broker.storage.store import NAME, StoreError
+from amqproxy.broker.storage.data_directory import StoreError
+from amqproxy.broker.storage.store import NAME
 from amqproxy.config import BrokerConfig, Config, Limits, ListenerConfig, UpstreamConfig, join_address, split_address
 from amqproxy.control.request_handler import NotReloaded, RequestHandler
 from amqproxy.control.service import ControlService, SocketUnavailable, opened

@@ -26,7 +26,16 @@ PACKAGES = ("amqp091", "broker", "control", "log", "proxy", "rules", "sockets", 
 DOORS = ("Session.contained", "Events.contained", "Events.fail")
 """More of such doors: nobody stands behind them."""
 
-DISK = ("batch.py", "journal.py", "message_log.py", "page_file.py", "store.py", "stream_log.py")
+DISK = (
+    "batch.py",
+    "batch_writer.py",
+    "data_directory.py",
+    "journal.py",
+    "message_log.py",
+    "page_file.py",
+    "store.py",
+    "stream_log.py",
+)
 
 KINDS: tuple[Callable[[], Exception], ...] = (
     lambda: RuntimeError("injected"),

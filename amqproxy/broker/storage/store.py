@@ -8,19 +8,15 @@ A message that cannot be read any more is lost by itself, too.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import queue
 import sqlite3
 import struct
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import msgspec
 
 from amqproxy.broker.storage import definition_records
 from amqproxy.broker.storage.batch import (
@@ -31,11 +27,12 @@ from amqproxy.broker.storage.batch import (
     Kept,
     Owner,
     Refusal,
-    Row,
     State,
 )
+from amqproxy.broker.storage.batch_writer import RUN, All, Each, insert, is_of_the_disk, json_array, runs
+from amqproxy.broker.storage.data_directory import ROOM_AND_RIGHTS, StoreError, lock, sync
 from amqproxy.broker.storage.message_log import NEVER
-from amqproxy.broker.storage.packing import DAMAGED, PackedMessage, decoded, encoded, pack, unpack
+from amqproxy.broker.storage.packing import DAMAGED, PackedMessage, decoded, unpack
 from amqproxy.supervision import contained
 
 FORMAT = 2
@@ -43,7 +40,6 @@ FORMAT = 2
 
 APPLICATION_ID = 0x616D7178
 NAME = "broker.sqlite"
-LOCK_NAME = "lock"
 
 RETRY_AFTER = 1.0
 """Seconds between two attempts to write."""
@@ -59,9 +55,6 @@ SLACK_PAGES = 1024
 
 SHRINK_PAGES = 256
 """Pages that are given back to the disk at once: enough to keep pace, and too few to be felt."""
-
-ROWS_AT_ONCE = (2048, 256, 32, 4, 1)
-"""Rows in one statement. Each statement is one struggle with the interpreter's lock, so the fewer the better."""
 
 _SELECT = (
     "select entry.id - ?1, coalesce(expires_at, 9e999), coalesce(count, 0), "
@@ -84,11 +77,6 @@ create table delivery_count(id integer primary key, count integer not null, turn
 
 
 REMEDY = "it is left as it is: put a copy from a backup in its place, or move it away to begin with nothing"
-ROOM_AND_RIGHTS = "see whether the disk has room, and who may write there, or name another directory"
-
-
-class StoreError(Exception):
-    """The store cannot be opened, or read; the text says where and why, and what to do about it."""
 
 
 class Contents(NamedTuple):
@@ -125,7 +113,7 @@ class Store:
         self._damaged = damaged
         self._retry_after = retry_after
         with ExitStack() as stack:
-            self._lock = _lock(directory)
+            self._lock = lock(directory)
             stack.callback(os.close, self._lock)
             self._writer = stack.enter_context(closing(self._connect()))
             self._check_format()
@@ -180,7 +168,7 @@ class Store:
                 self._writer.executescript(
                     f"begin; {SCHEMA} pragma application_id = {APPLICATION_ID}; pragma user_version = {FORMAT}; commit;"
                 )
-                _sync(self.path.parent)
+                sync(self.path.parent)
             elif found == 1:
                 self._writer.executescript(
                     "begin; alter table delivery_count add column turn integer not null default 0; "
@@ -362,7 +350,7 @@ class Store:
             execute("delete from entry where id between ? and ?", edges)
             execute("delete from delivery_count where id between ? and ?", edges)
         for first, last, kept in batch.cleared:
-            keep = _json([first + position for position in kept])
+            keep = json_array([first + position for position in kept])
             for table in ("entry", "delivery_count"):
                 delete = f"delete from {table} where id between ? and ? and id not in (select value from json_each(?))"
                 execute(delete, (first, last, keep))
@@ -375,13 +363,13 @@ class Store:
         if batch.settled:
             self._delete_settled(batch.settled)
         if batch.bodies_dropped:
-            dropped = _json(batch.bodies_dropped)
+            dropped = json_array(batch.bodies_dropped)
             execute("delete from body where number in (select value from json_each(?))", (dropped,))
         if batch.lanes:
             execute(
                 "update lane set messages = each.value ->> 1, octets = each.value ->> 2, last = each.value ->> 3, "
                 "delivered = each.value ->> 4 from json_each(?) as each where lane.number = each.value ->> 0",
-                (_json(batch.lanes),),
+                (json_array(batch.lanes),),
             )
         if batch.delivery_counts:
             insert(self._writer, "delivery_count", 3, [(id_, *each) for id_, each in batch.delivery_counts.items()])
@@ -398,149 +386,9 @@ class Store:
             else:
                 self._writer.execute("delete from entry where id between ? and ?", (first, last))
         if single:
-            self._writer.execute("delete from entry where id in (select value from json_each(?))", (_json(single),))
+            self._writer.execute(
+                "delete from entry where id in (select value from json_each(?))", (json_array(single),)
+            )
         self._writer.execute(
-            "delete from delivery_count where id in (select value from json_each(?))", (_json(settled),)
+            "delete from delivery_count where id in (select value from json_each(?))", (json_array(settled),)
         )
-
-
-def insert(writer: sqlite3.Connection, table: str, width: int, rows: Sequence[Any]) -> None:
-    """Insert rows, many in a statement."""
-    start = 0
-    marks = "(" + ", ".join("?" * width) + ")"
-    for size in ROWS_AT_ONCE:
-        while len(rows) - start >= size:
-            values = list(chain.from_iterable(rows[start : start + size]))
-            writer.execute(f"insert or replace into {table} values {', '.join([marks] * size)}", values)
-            start += size
-
-
-class All:
-    """The parts of a batch that come from clients, written together: if one cannot be, none is."""
-
-    def __init__(self, writer: sqlite3.Connection, batch: Batch) -> None:
-        self.writer = writer
-        self.batch = batch
-
-    def create_lane(self, number: int, owner: Owner) -> None:
-        values = number, owner.kind, encoded(owner.vhost), encoded(owner.name), owner.priority
-        self.writer.execute("insert or replace into lane values (?, ?, ?, ?, ?, 0, 0, 0, 0)", values)
-
-    def insert_bodies(self) -> None:
-        insert(self.writer, "body", 2, [(number, pack(message)) for number, message in self.batch.bodies.items()])
-
-    def insert_rows(self) -> None:
-        insert(self.writer, "entry", 5, [values_of(row) for row in self.batch.rows])
-
-    def define(self, key: str, value: definition_records.DefinitionRecord | None) -> None:
-        if value is None:
-            self.writer.execute("delete from definition where key = ?", (encoded(key),))
-        else:
-            values = encoded(key), definition_records.encode(value)
-            self.writer.execute("insert or replace into definition values (?, ?)", values)
-
-
-class Each(All):
-    """The same one by one: what cannot be written is refused, and nothing else. Slow, and for when `All` has failed."""
-
-    def create_lane(self, number: int, owner: Owner) -> None:
-        if (error := self._try(lambda: super(Each, self).create_lane(number, owner))) is not None:
-            lost = [row.id for row in self.batch.rows if row.id >> POSITION_BITS == number]
-            self.batch.refused.extend(Refusal(id_, error) for id_ in lost)
-
-    def insert_bodies(self) -> None:
-        self._bodies_refused: dict[int, Exception] = {}
-        for number, message in self.batch.bodies.items():
-            error = self._try(lambda: insert(self.writer, "body", 2, [(number, pack(message))]))  # noqa: B023
-            if error is not None:
-                self._bodies_refused[number] = error
-
-    def insert_rows(self) -> None:
-        lost = {refusal.what for refusal in self.batch.refused}
-        bodies = self._bodies_refused if self.batch.bodies else {}
-        for row in self.batch.rows:
-            if row.id in lost:
-                continue
-            error = bodies.get(row.shared) if row.shared is not None else None
-            error = error or self._try(lambda: insert(self.writer, "entry", 5, [values_of(row)]))  # noqa: B023
-            if error is not None:
-                self.batch.refused.append(Refusal(row.id, error))
-
-    def define(self, key: str, value: definition_records.DefinitionRecord | None) -> None:
-        error = self._try(lambda: super(Each, self).define(key, value))
-        if error is not None:
-            self.batch.refused.append(Refusal(key, error))
-
-    def _try(self, write: Callable[[], None]) -> Exception | None:
-        """Write something, and what keeps it from ever being written. What the disk does is raised."""
-        try:
-            write()
-        except Exception as error:
-            if is_of_the_disk(error):
-                raise
-            return error
-        return None
-
-
-def values_of(row: Row) -> tuple[Any, ...]:
-    """A row as its table has it."""
-    id_, size, expires_at, shared, message, _ = row
-    return id_, size, expires_at, shared, pack(message) if shared is None else None
-
-
-def is_of_the_disk(error: Exception) -> bool:
-    """Is it the disk, or what the system has to spare, that does not take something, and may take it later?"""
-    # What SQLite finds damaged is its plain error, and what is wrong with values one of the others.
-    return isinstance(error, (sqlite3.OperationalError, OSError, MemoryError)) or type(error) is sqlite3.DatabaseError
-
-
-RUN = 256
-"""Ids in a row that are worth a statement of their own."""
-
-
-def runs(ids: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """The first and last of each run of successive numbers, in their order."""
-    first = last = None
-    for id_ in sorted(ids):
-        if first is None or last is None:
-            first = last = id_
-        elif id_ == last + 1:
-            last = id_
-        else:
-            yield first, last
-            first = last = id_
-    if first is not None and last is not None:
-        yield first, last
-
-
-def _json(values: Iterable[Any]) -> str:
-    return msgspec.json.encode(list(values)).decode()
-
-
-def _lock(directory: Path) -> int:
-    """Keep other processes out, as long as this one lives or the descriptor is open."""
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(directory / LOCK_NAME, os.O_CREAT | os.O_RDWR, 0o600)
-    except OSError as error:
-        raise StoreError(f"{directory} cannot be used: {error.strerror}; {ROOM_AND_RIGHTS}") from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        owner = os.pread(descriptor, 20, 0).decode("ascii", "replace")
-        os.close(descriptor)
-        who = f"another process ({owner})" if owner else "another process"
-        raise StoreError(f"{directory} is in use by {who}; stop that one, or name another directory") from None
-    with suppress(OSError):  # a full disk: then nobody is told
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-    return descriptor
-
-
-def _sync(directory: Path) -> None:
-    """Make what was made in a directory outlast a loss of power."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -12,7 +12,7 @@ import trio
 from amqproxy.broker.server.clock import current_time
 from amqproxy.broker.server.from_config import configured
 from amqproxy.broker.server.server import BrokerServer
-from amqproxy.broker.storage.store import StoreError
+from amqproxy.broker.storage.data_directory import StoreError
 from amqproxy.config import BrokerConfig, BrokerLimits, ConfigError
 
 

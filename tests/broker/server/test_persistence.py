@@ -23,7 +23,7 @@ from amqproxy.broker.queues.policies import make_policy
 from amqproxy.broker.server import persistence
 from amqproxy.broker.server.persistence import kept
 from amqproxy.broker.server.server import serve
-from amqproxy.broker.storage import store as store_module
+from amqproxy.broker.storage import batch_writer
 from amqproxy.broker.storage.store import NAME, Store
 
 ROOT = Path(__file__).parents[3]
@@ -279,7 +279,7 @@ async def test_a_message_that_can_never_be_stored_costs_its_publisher_its_connec
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is never confirmed; whoever else publishes is, and what comes later is stored."""
-    pack = store_module.pack
+    pack = batch_writer.pack
 
     def fails(message: Message) -> bytes:
         if message.body == b"bad":
@@ -299,7 +299,7 @@ async def test_a_message_that_can_never_be_stored_costs_its_publisher_its_connec
             for _ in range(3):
                 channel.basic_publish("", "q", b"good", PERSISTENT)
 
-    monkeypatch.setattr(store_module, "pack", fails)
+    monkeypatch.setattr(batch_writer, "pack", fails)
     with capture_logs() as log:
         await with_broker(tmp_path, publish)
     assert [(each["event"], each["of"]) for each in log if each["log_level"] == "error"] == [
@@ -325,7 +325,7 @@ async def test_a_transaction_that_can_never_be_stored_is_not_committed(
             commit(port)
         assert closed.value.reply_code == 541
 
-    monkeypatch.setattr(store_module, "pack", fails)
+    monkeypatch.setattr(batch_writer, "pack", fails)
     await with_broker(tmp_path, commit_it)
 
 

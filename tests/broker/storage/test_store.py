@@ -15,24 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqproxy.broker.message import Message
-from amqproxy.broker.storage import store as store_module
+from amqproxy.broker.storage import batch_writer
 from amqproxy.broker.storage.batch import MAX_LANES, POSITION_BITS, Batch, Owner, Pledge
+from amqproxy.broker.storage.batch_writer import ROWS_AT_ONCE, RUN, runs
+from amqproxy.broker.storage.data_directory import LOCK_NAME, ROOM_AND_RIGHTS, StoreError
 from amqproxy.broker.storage.definition_records import DurableQueue
 from amqproxy.broker.storage.journal import Journal
 from amqproxy.broker.storage.message_log import EMBEDDED, Lane
 from amqproxy.broker.storage.packing import DAMAGED
-from amqproxy.broker.storage.store import (
-    FORMAT,
-    LOCK_NAME,
-    NAME,
-    REMEDY,
-    ROOM_AND_RIGHTS,
-    ROWS_AT_ONCE,
-    RUN,
-    Store,
-    StoreError,
-    runs,
-)
+from amqproxy.broker.storage.store import FORMAT, NAME, REMEDY, Store
 
 HERE = Owner("queue", "/", "q")
 ODD = Owner("queue", "/", "caf\udce9", 3)
@@ -389,7 +380,7 @@ def test_an_error_of_the_disk_is_waited_out_whatever_its_kind(tmp_path: Path, mo
     kept = Kept(tmp_path, retry_after=0.01)
     lane = kept.journal.lane(HERE)
     lane.enqueued(1, message())
-    insert = store_module.insert
+    insert = batch_writer.insert
     errors: list[Exception] = [
         sqlite3.OperationalError("disk I/O error"),
         sqlite3.DatabaseError("database disk image is malformed"),
@@ -402,7 +393,7 @@ def test_an_error_of_the_disk_is_waited_out_whatever_its_kind(tmp_path: Path, mo
             raise errors.pop()
         insert(*arguments)
 
-    monkeypatch.setattr(store_module, "insert", fails)
+    monkeypatch.setattr(batch_writer, "insert", fails)
     kept.commit()
     texts = [str(kept.failures.get(timeout=TIMEOUT)) for _ in range(4)]
     assert texts == ["no room", "[Errno 5] Input/output error", "database disk image is malformed", "disk I/O error"]

@@ -1,0 +1,45 @@
+"""The directory of a store: no other process may use it, and what is made in it outlasts a loss of power."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import suppress
+from pathlib import Path
+
+LOCK_NAME = "lock"
+
+ROOM_AND_RIGHTS = "see whether the disk has room, and who may write there, or name another directory"
+
+
+class StoreError(Exception):
+    """The store cannot be opened, or read; the text says where and why, and what to do about it."""
+
+
+def lock(directory: Path) -> int:
+    """Keep other processes out, as long as this one lives or the descriptor is open."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(directory / LOCK_NAME, os.O_CREAT | os.O_RDWR, 0o600)
+    except OSError as error:
+        raise StoreError(f"{directory} cannot be used: {error.strerror}; {ROOM_AND_RIGHTS}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        owner = os.pread(descriptor, 20, 0).decode("ascii", "replace")
+        os.close(descriptor)
+        who = f"another process ({owner})" if owner else "another process"
+        raise StoreError(f"{directory} is in use by {who}; stop that one, or name another directory") from None
+    with suppress(OSError):  # a full disk: then nobody is told
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+    return descriptor
+
+
+def sync(directory: Path) -> None:
+    """Make what was made in a directory outlast a loss of power."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
