@@ -12,7 +12,8 @@
 - The ground, which all of them use: `message` is one message, however many queues hold it; `arguments` reads tables of
   arguments as RabbitMQ does, `name_pattern` an operator's regular expressions; `events` and the `firehose` say what
   happens; `schedule` is what is due when, `work` how much one turn of the loop may do; `consumer_timeout` finds
-  channels that hold a message for too long, and `unsent_bytes` counts what waits to be sent.
+  channels that hold a message for too long, `unsent_bytes` counts what waits to be sent, and
+  `server_properties` is what connection.start says.
 
 The model, which is all but `server`, opens no socket and reads no clock: times are passed in, in seconds.
 

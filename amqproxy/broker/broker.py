@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 from amqproxy.amqp091.errors import PreconditionFailed
@@ -21,6 +21,7 @@ from amqproxy.broker.message import Message
 from amqproxy.broker.queues.paging import Paging
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.schedule import Schedule
+from amqproxy.broker.server_properties import server_properties
 from amqproxy.broker.unsent_bytes import MOST_WAITING, UnsentBytes
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job, WorkQueue
@@ -37,8 +38,6 @@ LINK_COST, CHANNEL_COST, QUEUE_COST, BINDING_COST = 24 * 1024, 4 * 1024, 4 * 102
 """Bytes that each of these is taken to cost in memory, with nothing in it."""
 
 LOG_EXCHANGE = "amq.rabbitmq.log"
-RABBITMQ_VERSION = "3.10.8"
-"""The version whose behaviour this is: clients decide by it what they may ask for."""
 
 EVERYTHING = Permission(".*", ".*", ".*")
 
@@ -101,17 +100,7 @@ class Broker:
         self._overdue: ConsumerTimeout[ClientChannel] | None = None
         if consumer_timeout is not None:
             self._overdue = ConsumerTimeout(consumer_timeout)
-        self.properties = Table(
-            {
-                "capabilities": dict.fromkeys(CAPABILITIES, True),
-                "cluster_name": node,
-                "copyright": "",
-                "information": f"amqproxy {version}".strip() + ", which answers as RabbitMQ does",
-                "platform": "Python",
-                "product": "RabbitMQ",
-                "version": RABBITMQ_VERSION,
-            }
-        )
+        self.properties = server_properties(version, node)
         self.add_vhost("/").describe("Default virtual host")
         guest = User.with_password("guest", "guest", ["administrator"], only_from_loopback=True)
         guest.permit("/", EVERYTHING)
@@ -193,7 +182,8 @@ class Broker:
         user = self.users.get(name)
         if user is None or not user.accepts(password):
             raise LoginRefused(f"user '{name}' - invalid credentials")
-        return _allowed(user, is_loopback=is_loopback)
+        user.check_origin(is_loopback=is_loopback)
+        return user
 
     def log_in_by_certificate(self, name: str, *, is_loopback: bool) -> User:
         """The user that a TLS client's certificate names; "" names none."""
@@ -202,7 +192,8 @@ class Broker:
         user = self.users.get(name)
         if user is None:
             raise LoginRefused(f"user '{name}' - invalid credentials")
-        return _allowed(user, is_loopback=is_loopback)
+        user.check_origin(is_loopback=is_loopback)
+        return user
 
     # --- parameters, which others than the broker make something of
 
@@ -407,28 +398,3 @@ class Broker:
             quantum.left -= 1
             if quantum.left <= 0 and quantum.is_over():
                 now = yield
-
-
-def _allowed(user: User, *, is_loopback: bool) -> User:
-    if user.only_from_loopback and not is_loopback:
-        raise LoginRefused(f"user '{user.name}' can only connect via localhost")
-    return user
-
-
-def limit(limits: Mapping[str, int], name: str) -> int | None:
-    """A limit of a user's or virtual host's; None where there is none, which a negative one means too."""
-    value = limits.get(name, -1)
-    return value if value >= 0 else None
-
-
-CAPABILITIES = (
-    "publisher_confirms",
-    "exchange_exchange_bindings",
-    "basic.nack",
-    "consumer_cancel_notify",
-    "connection.blocked",
-    "consumer_priorities",
-    "authentication_failure_close",
-    "per_consumer_qos",
-    "direct_reply_to",
-)

@@ -16,3 +16,9 @@ def check_limits(limits: Mapping[str, int], known: tuple[str, ...]) -> None:
     for name, value in limits.items():
         if type(value) is not int:
             raise ValueError(f"{name} should be a number, actually was {value!r}")
+
+
+def limit(limits: Mapping[str, int], name: str) -> int | None:
+    """A limit of a user's or virtual host's; None where there is none, which a negative one means too."""
+    value = limits.get(name, -1)
+    return value if value >= 0 else None

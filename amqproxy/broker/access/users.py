@@ -85,6 +85,11 @@ class User:
         found = ALGORITHMS[self.hashing_algorithm](salt + password.encode("utf-8", "surrogateescape")).digest()
         return bool(expected) and hmac.compare_digest(expected, found)
 
+    def check_origin(self, *, is_loopback: bool) -> None:
+        """`LoginRefused` unless the user may log in from there."""
+        if self.only_from_loopback and not is_loopback:
+            raise LoginRefused(f"user '{self.name}' can only connect via localhost")
+
     def change_password(self, password: str) -> None:
         self.hashing_algorithm = USUAL_ALGORITHM
         self.password_hash = hash_password(password)

@@ -42,8 +42,9 @@ from amqproxy.amqp091.rabbitmq_errors import reworded, reworded_reading
 from amqproxy.amqp091.transitions import CLIENT, CONNECTION_CLOSING, SERVER, ConnectionState
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access import sasl
+from amqproxy.broker.access.limits import limit
 from amqproxy.broker.access.users import LoginRefused, User
-from amqproxy.broker.broker import Broker, limit
+from amqproxy.broker.broker import Broker
 from amqproxy.broker.connection.channel import BrokerChannel
 from amqproxy.broker.connection.closing import CLOSING_TIME, PENALTY, SocketClosing, closing_time
 from amqproxy.broker.connection.output import OutputBuffer

@@ -13,8 +13,9 @@ from amqproxy.amqp091.errors import NotFound, ProtocolError
 from amqproxy.amqp091.wire import Array, Field, Item, Table
 from amqproxy.broker.access.permissions import Permission, TopicPermission
 from amqproxy.broker.access.users import USUAL_ALGORITHM, User, hash_password
-from amqproxy.broker.broker import RABBITMQ_VERSION, Broker
+from amqproxy.broker.broker import Broker
 from amqproxy.broker.queues.policies import Policy, make_policy
+from amqproxy.broker.server_properties import RABBITMQ_VERSION
 
 if TYPE_CHECKING:
     from amqproxy.broker.exchanges.exchange import Exchange
