@@ -17,12 +17,11 @@ class Peer(StrEnum):
     CLIENT = "client"
     SERVER = "server"
 
-    @property
-    def other(self) -> Peer:
-        return Peer.SERVER if self is Peer.CLIENT else Peer.CLIENT
+    other: Peer
 
 
 CLIENT, SERVER = Peer.CLIENT, Peer.SERVER
+CLIENT.other, SERVER.other = SERVER, CLIENT  # as attributes, since they are asked for several times a message
 
 
 class ConnectionState(StrEnum):

@@ -84,6 +84,9 @@ TURN = 64
 MAX_UNSEEN = 1024
 """Methods of one direction that are known to pass; beyond, all are forgotten and judged again."""
 
+MAX_NEVER_PASSING = 256
+"""Publishes that are known to have to be judged each time; beyond, all are asked about again."""
+
 INTRODUCTIONS = (ConnectionStartOk.index, ConnectionOpen.index)
 """What makes a client known: it must be, before such a method itself is judged."""
 
@@ -202,6 +205,8 @@ class Crossing:
         self._staged: tuple[Frame | None, Stage] = (None, Stage.NOTHING)
         self._last_facts: tuple[tuple[int, ChannelMode, int, int] | None, ChannelInfo] = (None, ChannelInfo())
         self._passing: list[tuple[Passing, Passes]] = []
+        self._never_passing: set[bytes] = set()
+        """Publishes that have to be judged each time, for as long as the judge sees them as it does."""
         self.current: tuple[Peer, int] | None = None
         self._under_way: Frame | None = None
         self._coming: deque[Frame] = deque()
@@ -251,7 +256,7 @@ class Crossing:
         handed_over: dict[int, Frame] | None = None
         output.begin(reader)
         try:
-            while coming and not self.is_over:
+            while coming and self.refusal is None and self.fault is None:
                 frame = coming.popleft()
                 if (
                     handed_over is not None
@@ -494,11 +499,16 @@ class Crossing:
         if unseen is None:
             return
         payload = frame.payload
+        if payload in self._never_passing:
+            return
         passes = unseen.get(payload)
         if passes is not None and not any(each.is_over for each in passes.allowances):
             return  # there is not enough left of what it takes
         passing = self.judge.passing(sender, frame, self.facts(frame.channel), self.now)
         if passing is None:
+            if len(self._never_passing) >= MAX_NEVER_PASSING:
+                self._never_passing.clear()
+            self._never_passing.add(payload)
             return
         if len(self._passing) >= MAX_UNSEEN:
             self.forget_unseen()
@@ -524,6 +534,7 @@ class Crossing:
         """Have everything judged again, since the judge may now see it otherwise."""
         self.count_unseen()
         self._passing.clear()
+        self._never_passing.clear()
         for reader in self.readers.values():
             if reader.unseen:
                 reader.unseen.clear()

@@ -11,7 +11,7 @@ from amqproxy.amqp091.methods import BasicPublish, ChannelCloseOk, ChannelOpen, 
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Table
-from amqproxy.proxy.crossing import MAX_UNSEEN
+from amqproxy.proxy.crossing import MAX_NEVER_PASSING, MAX_UNSEEN
 from amqproxy.rules.context import ChannelInfo, Client
 from amqproxy.rules.engine.decision_cache import CachedPasses
 from amqproxy.rules.engine.evaluator import RuleEvaluator, RuleSet
@@ -106,6 +106,30 @@ def test_so_many_kinds_of_publish_are_remembered_and_no_more():
         assert crossed.say(CLIENT, said)[SERVER] == publish(1, "longer", key=f"{number}")
     assert len(crossed.crossing.readers[CLIENT].unseen) <= MAX_UNSEEN
     assert len(crossed.crossing._passing) <= MAX_UNSEEN
+
+
+class Counting(RuleEvaluator):
+    """Counts how often it is asked what may pass unseen."""
+
+    asked = 0
+
+    def passing(self, sender: Peer, frame: Frame, channel: ChannelInfo, now: float) -> CachedPasses | None:
+        self.asked += 1
+        return super().passing(sender, frame, channel, now)
+
+
+def test_what_has_to_be_judged_each_time_is_asked_about_once():
+    crossed = water(RuleSet([rule('action = "tag"\nname = "t"\ntags = ["t"]\nwhen = "size > 5"')]), Counting)
+    judge = crossed.crossing.judge
+    for body in (b"a", b"abcdef", b"a"):
+        assert crossed.say(CLIENT, publish(1, "a", body) * 3)[SERVER] == publish(1, "a", body) * 3
+    assert judge.asked == 1
+    crossed.crossing.ask_for_frames()
+    crossed.say(CLIENT, publish(1, "a"))
+    assert judge.asked == 2, "the judge may see it otherwise by now"
+    for number in range(2 * MAX_NEVER_PASSING):
+        crossed.say(CLIENT, publish(1, "a", key=f"{number}"))
+    assert len(crossed.crossing._never_passing) <= MAX_NEVER_PASSING
 
 
 KEYED = [

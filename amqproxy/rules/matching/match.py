@@ -299,10 +299,15 @@ def _at(check: Callable[[Any], bool], place: str, look_up: Callable[[Any, str], 
 
 def _of_twins(check: Callable[[Any], bool], path: str, places: MatchedPlaces) -> Callable[[Any], bool]:
     """Does a check hold of an entry of a table, which may have several of one name? RabbitMQ goes by the first."""
+    is_name = "/" not in path
 
     def holds(table: Any) -> bool:
         if table is None:
             return False
+        if is_name and isinstance(table, Table):
+            values = table.values_by_name
+            if places is MatchedPlaces.OWN or len(values) == len(table.fields):  # nothing is there twice
+                return check(values.get(path))
         found = every_at_path(table, path) or [None]
         if places is MatchedPlaces.OWN:
             return check(found[0])
