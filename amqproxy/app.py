@@ -30,10 +30,10 @@ from amqproxy.control.request_handler import NotReloaded, RequestHandler
 from amqproxy.control.service import ControlService, SocketUnavailable, opened
 from amqproxy.log import dropped, logger
 from amqproxy.printing import Printing
-from amqproxy.proxy.copy_drops import DropReason
-from amqproxy.proxy.listener import Server, listen
+from amqproxy.proxy.filtered_tap import FilteredTap
+from amqproxy.proxy.listener import ProxyServer, listen
+from amqproxy.proxy.mirror_drops import DropReason
 from amqproxy.proxy.mirrors import Mirrors
-from amqproxy.proxy.selection import Selection
 from amqproxy.proxy.upstream import Dialer
 from amqproxy.reload import Reloader, mirror_upstreams, renew_certificates
 from amqproxy.rules.engine.evaluator import RuleSet
@@ -115,7 +115,7 @@ async def run(
         if config.seed is not None:
             random.seed(config.seed)
         upstream = config.upstream if isinstance(config.upstream, str) else config.upstream.address
-        server = Server(
+        server = ProxyServer(
             dial,
             config.limits,
             metrics,
@@ -144,7 +144,7 @@ async def run(
                 reloader.reload()
 
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_obey, signals, drain, nursery.cancel_scope)
+            nursery.start_soon(_handle_signals, signals, drain, nursery.cancel_scope)
             nursery.start_soon(_at_hangup, hangups, reload)
             if control:
                 service = ControlService(RequestHandler(server, reloader.reload, now=trio.current_time, time=time.time))
@@ -185,7 +185,7 @@ async def run_broker(config: BrokerConfig) -> None:
         async with _broker(config) as (server, listeners), trio.open_nursery() as nursery:
             with trio.open_signal_receiver(*ENDING) as signals:
                 _announce(listeners, data=config.data)
-                nursery.start_soon(_obey, signals, drain, nursery.cancel_scope)
+                nursery.start_soon(_handle_signals, signals, drain, nursery.cancel_scope)
                 keep_pauses_short(nursery)
                 nursery.start_soon(_at_hangup, hangups, lambda: renew_certificates(_contexts(listeners)))
                 await drain.wait()
@@ -309,7 +309,7 @@ def _mirrors(
     return mirrors, dialers
 
 
-async def _obey(signals: AsyncIterator[int], drain: trio.Event, scope: trio.CancelScope) -> None:
+async def _handle_signals(signals: AsyncIterator[int], drain: trio.Event, scope: trio.CancelScope) -> None:
     """Drain at the first signal, and end everything at the second."""
     async for _ in signals:
         if drain.is_set():
@@ -325,7 +325,7 @@ async def _at_hangup(hangups: AsyncIterator[int], reload: Callable[[], None]) ->
             reload()
 
 
-def _rule_counts(server: Server) -> Mapping[str, RuleCounts]:
+def _rule_counts(server: ProxyServer) -> Mapping[str, RuleCounts]:
     """What is counted of rules, for a scrape; nothing where that fails, so that the other metrics are still shown."""
     counts: Mapping[str, RuleCounts] = {}
     with contained("rules not counted"):
@@ -374,4 +374,4 @@ def _tap(printing: Printing | None, wanted: Filter | None, limits: Limits) -> Ta
         return None
     if wanted is None:
         return printing.printer
-    return Selection(printing.printer, wanted, limits.print_memory, limits.rule_body)
+    return FilteredTap(printing.printer, wanted, limits.print_memory, limits.rule_body)

@@ -17,8 +17,8 @@ from amqproxy.amqp091.methods import ConnectionStartOk
 from amqproxy.config import Config, ConfigError
 from amqproxy.control.request_handler import NotReloaded
 from amqproxy.log import logger
-from amqproxy.proxy.copyist import Login
-from amqproxy.proxy.listener import Server
+from amqproxy.proxy.listener import ProxyServer
+from amqproxy.proxy.mirror_publisher import MirrorLogin
 from amqproxy.proxy.mirrors import Mirrors
 from amqproxy.proxy.upstream import Dialer
 from amqproxy.resources import ConfigResources
@@ -40,7 +40,7 @@ class Reloader:
         self,
         config: Config,
         reread: Callable[[], Config] | None,
-        server: Server,
+        server: ProxyServer,
         mirrors: Mirrors,
         upstreams: Mapping[str, Dialer],
         *,
@@ -87,7 +87,7 @@ class Reloader:
         changed = sorted(name for name in names if dialers.get(name) is not self._upstreams.get(name))
         self._mirrors.replace(dialers, logins)
         self._upstreams = dialers
-        self._server.obey(rules)
+        self._server.apply_rules(rules)
         if changed:
             logger().info("upstreams reloaded", upstreams=", ".join(changed))
         return differences(self._config, config)
@@ -118,13 +118,13 @@ def _telling() -> Iterator[None]:
 
 def mirror_upstreams(
     config: Config, before: Mapping[str, Dialer] | None = None
-) -> tuple[dict[str, Dialer], dict[str, Login]]:
+) -> tuple[dict[str, Dialer], dict[str, MirrorLogin]]:
     """The ways to the brokers of `[upstreams.x]`, and how we log in there. `ConfigError` when a file is not right.
 
     One that is as it was is the very one of `before`.
     """
     dialers: dict[str, Dialer] = {}
-    logins: dict[str, Login] = {}
+    logins: dict[str, MirrorLogin] = {}
     resources = ConfigResources(Path())
     for name, each in config.upstreams.items():
         try:
@@ -135,7 +135,7 @@ def mirror_upstreams(
         is_same = old is not None and old.upstream == each
         dialers[name] = old if is_same and old is not None else Dialer(each, config.limits.connect_timeout)
         password = text.rstrip("\r\n")
-        logins[name] = Login(ConnectionStartOk(response=f"\0{each.user}\0{password}".encode()), each.vhost)
+        logins[name] = MirrorLogin(ConnectionStartOk(response=f"\0{each.user}\0{password}".encode()), each.vhost)
     return dialers, logins
 
 

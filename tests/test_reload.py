@@ -24,7 +24,7 @@ from amqproxy.config import (
     NamedUpstream,
 )
 from amqproxy.control.request_handler import NotReloaded
-from amqproxy.proxy.copyist import Login
+from amqproxy.proxy.mirror_publisher import MirrorLogin
 from amqproxy.proxy.upstream import Dialer
 from amqproxy.reload import Reloader, differences, mirror_upstreams
 from amqproxy.rules.access.allow import Allow
@@ -43,9 +43,9 @@ class Mirrors:
 
     def __init__(self) -> None:
         self.dials: Mapping[str, Dialer] = {}
-        self.logins: Mapping[str, Login] = {}
+        self.logins: Mapping[str, MirrorLogin] = {}
 
-    def replace(self, dials: Mapping[str, Dialer], logins: Mapping[str, Login]) -> None:
+    def replace(self, dials: Mapping[str, Dialer], logins: Mapping[str, MirrorLogin]) -> None:
         self.dials, self.logins = dials, logins
 
 
@@ -57,11 +57,11 @@ class Place:
         self.mirrors = Mirrors()
         self.found: Config | Exception = config
         dialers, _ = mirror_upstreams(config)
-        server: Any = SimpleNamespace(rules=self.rules, obey=self.obey)
+        server: Any = SimpleNamespace(rules=self.rules, apply_rules=self.apply_rules)
         self.server = server
         self.reloader = Reloader(config, self.reread, server, self.mirrors, dialers)  # type: ignore[arg-type]
 
-    def obey(self, rules: RuleSet) -> None:
+    def apply_rules(self, rules: RuleSet) -> None:
         self.server.rules = rules
 
     def reread(self) -> Config:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.proxy.flow import Waiting
+from amqproxy.proxy.channel_direction import WaitingCommand
 from amqproxy.taps.record import arguments, plain_mapping
 
 
@@ -37,7 +37,7 @@ class HeldCommand(msgspec.Struct, rename={"sender": "from"}, omit_defaults=True,
 
 
 def held_command(
-    waiting: Waiting, sender: Peer, *, session: int, connection: str, ahead: float, excerpt: int
+    waiting: WaitingCommand, sender: Peer, *, session: int, connection: str, ahead: float, excerpt: int
 ) -> HeldCommand:
     """What waits, with so many bytes of its body. `ahead` is by how much the time of day is ahead of our clock."""
     hold = waiting.hold

@@ -19,10 +19,10 @@ from amqproxy.control.request import (
     RequestError,
     WatchHeld,
 )
-from amqproxy.proxy.crossing import Crossing
-from amqproxy.proxy.flow import Flow, Waiting
+from amqproxy.proxy.channel_direction import ChannelDirection, WaitingCommand
+from amqproxy.proxy.channel_interceptor import ChannelInterceptor
+from amqproxy.proxy.interceptor import Interceptor
 from amqproxy.proxy.session import Session
-from amqproxy.proxy.strait import Strait
 from amqproxy.rules.access.refuse import WAYS, Refuse, Way
 from amqproxy.rules.context import CommandContext
 from amqproxy.rules.engine.evaluator import RuleSet
@@ -47,7 +47,7 @@ class NotReloaded(Exception):
 
 
 class SessionRegistry(Protocol):
-    """What the desk has to know of a proxy's `Server`."""
+    """What the desk has to know of a proxy's `ProxyServer`."""
 
     sessions: dict[int, Session]
     rules: RuleSet
@@ -93,8 +93,8 @@ class RequestHandler:
 
     def held(self, session: Session, number: int, excerpt: int) -> HeldCommand | None:
         """What waits under that number; None when it does no more, or only for its time."""
-        crossing = session.crossing
-        found = crossing.waiting.get(number) if crossing is not None else None
+        interceptor = session.interceptor
+        found = interceptor.waiting.get(number) if interceptor is not None else None
         return None if found is None else self._described(session, *found, excerpt)
 
     # --- what there is
@@ -119,7 +119,7 @@ class RequestHandler:
 
     def _session(self, session: Session) -> Response:
         client, connection = session.shown, session.client.connection
-        crossing = session.crossing
+        interceptor = session.interceptor
         return {
             "session": session.number,
             "connection": session.name,
@@ -129,26 +129,35 @@ class RequestHandler:
             "product": _text(client.properties.get("product", "")),
             "name": _text(client.properties.get("connection_name", "")),
             "channels": len(connection.channels),
-            "held": 0 if crossing is None else sum(flow.is_held for _, flow in crossing.waiting.values()),
+            "held": 0
+            if interceptor is None
+            else sum(direction.is_held for _, direction in interceptor.waiting.values()),
         }
 
     def _held(self, excerpt: int) -> Iterator[HeldCommand]:
         """What waits now, without what is gone by the time that its entry is made."""
         found = [
-            (session, strait, flow)
+            (session, channel_interceptor, direction)
             for session in self._registry.sessions.values()
-            if session.crossing is not None
-            for strait, flow in session.crossing.waiting.values()
+            if session.interceptor is not None
+            for channel_interceptor, direction in session.interceptor.waiting.values()
         ]
         held_command = (self._described(*each, excerpt) for each in found)
         return (each for each in held_command if each is not None)
 
-    def _described(self, session: Session, strait: Strait, flow: Flow, excerpt: int) -> HeldCommand | None:
-        if flow.waiting is None or not flow.is_held:
+    def _described(
+        self, session: Session, channel_interceptor: ChannelInterceptor, direction: ChannelDirection, excerpt: int
+    ) -> HeldCommand | None:
+        if direction.waiting is None or not direction.is_held:
             return None
         ahead = self._time() - self._now()
         return held_command(
-            flow.waiting, flow.sender, session=session.number, connection=session.name, ahead=ahead, excerpt=excerpt
+            direction.waiting,
+            direction.sender,
+            session=session.number,
+            connection=session.name,
+            ahead=ahead,
+            excerpt=excerpt,
         )
 
     # --- what becomes of what waits
@@ -157,32 +166,32 @@ class RequestHandler:
         session = self._registry.sessions.get(request.session)
         if session is None:
             raise RequestError("no-session", f"there is no session {request.session}")
-        crossing = session.crossing
-        found = crossing.waiting.get(request.number) if crossing is not None else None
-        if crossing is None or found is None or found[1].waiting is None or not found[1].is_held:
+        interceptor = session.interceptor
+        found = interceptor.waiting.get(request.number) if interceptor is not None else None
+        if interceptor is None or found is None or found[1].waiting is None or not found[1].is_held:
             raise RequestError(
                 "not-held", f"session {request.session} has nothing held under the number {request.number}"
             )
-        strait, flow = found
+        channel_interceptor, direction = found
         waiting = found[1].waiting
-        seen = _seen(crossing, strait.number, flow.sender, waiting)
+        seen = _seen(interceptor, channel_interceptor.number, direction.sender, waiting)
         verdict = _verdict(request, waiting, seen)
         session.release(request.number, verdict)
 
 
-def _seen(crossing: Crossing, channel: int, sender: Peer, waiting: Waiting) -> CommandContext:
+def _seen(interceptor: Interceptor, channel: int, sender: Peer, waiting: WaitingCommand) -> CommandContext:
     return CommandContext(
         sender=sender,
         command=waiting.verdict.command or waiting.original,
-        client=crossing.client,
-        channel=crossing.facts(channel),
-        now=crossing.now,
-        time=crossing.time(),
-        random=crossing.random,
+        client=interceptor.client,
+        channel=interceptor.facts(channel),
+        now=interceptor.now,
+        time=interceptor.time(),
+        random=interceptor.random,
     )
 
 
-def _verdict(request: Release, waiting: Waiting, seen: CommandContext) -> Verdict | None:
+def _verdict(request: Release, waiting: WaitingCommand, seen: CommandContext) -> Verdict | None:
     """What becomes of it; None: what the rules have said."""
     if request.verdict == "drop":
         return _refused(waiting, seen, "drop")
@@ -205,7 +214,7 @@ def _verdict(request: Release, waiting: Waiting, seen: CommandContext) -> Verdic
 
 
 def _refused(
-    waiting: Waiting, seen: CommandContext, way: Way | None, code: int | None = None, text: str | None = None
+    waiting: WaitingCommand, seen: CommandContext, way: Way | None, code: int | None = None, text: str | None = None
 ) -> Verdict:
     name = seen.command.method.name
     ways = WAYS.get((seen.sender, name))

@@ -1,20 +1,22 @@
-"""The proxy's trio shell, and the crossing in it that carries verdicts out.
+"""The proxy: the trio shell, and the interceptor that carries out the verdicts of rules.
 
-`listener` accepts clients, `upstream` reaches the broker. A `Session` (`session`) joins the two: it holds a `Leg`
-(`leg`) for each, which is a `Transport` of `amqproxy.sockets` and the `Connection` that the leg's two peers have made
-so far. One task a direction receives, feeds, decides and sends; reading waits for the write, and so a slow reader slows
-its own writer only. A `PacedHandshake` (`handshake`) lets a client run ahead of the broker's answers. A `Drain`
-(`drain`) says what still passes while a session is being ended; hanging up on those who say or take nothing
-(`watchdog`) is beside the data path. What nobody here can read goes through a `Tunnel` (`tunnel`).
+`listener` accepts clients, `upstream` connects to the broker. A `Session` (`session`) joins the two: it holds a `Leg`
+(`leg`) for each, which is a `Transport` of `amqproxy.sockets` and the `Connection` state of that leg. One task for each
+direction receives, feeds, decides and sends; reading waits for the write, so a slow reader slows only its own writer. A
+`PacedHandshake` (`handshake`) accepts a client that sends ahead of the broker's replies. A `Drain` (`drain`) decides
+what still passes while a session is being closed; the `watchdog` disconnects peers that are silent or do not read. A
+protocol other than AMQP 0-9-1 is relayed unread by a `Tunnel` (`tunnel`).
 
-Where there are rules, what one leg was told comes to the other through the `Crossing` (`crossing`), which has no trio,
-no socket and no clock: `judge` is what it needs of the rules of its session. It has a `Strait` (`strait`) for each
-channel whose legs may differ, with a `Flow` (`flow`) in either direction: what waits there, and what becomes of the
-content under way. Numbers that differ are given anew (`renumbering`), commands that changed become frames again
-(`reframing`), and what has to wait does so in `timers`, which somebody else's clock drives. What rules do to bytes on
-their way is done by an `Impaired` (`impaired`), which then stands in the place of a leg's transport. Copies of
-publishes go to their `Mirrors` (`mirrors`), each through a `Copyist` (`copyist`).
+With rules, frames pass from one leg to the other through the `Interceptor` (`interceptor`), without trio, sockets or
+clock; `session_rules` is its interface to the rules. It has a `ChannelInterceptor` (`channel_interceptor`) for
+each channel whose legs may differ, with a `ChannelDirection` (`channel_direction`) for each direction: queued commands
+and the state of the content in progress. A channel interceptor yields `actions`, which its owner carries out. Delivery
+tags and confirms that differ between the legs are translated by `tag_translation`, changed commands are encoded by
+`encoding`, delays are kept in `timers`, and what each peer is to be sent is collected in `leg_output`. A
+`FaultyTransport` (`faulty_transport`) applies stream faults; it wraps a leg's transport. Copies of publishes go to the
+`Mirrors` (`mirrors`), each through a `MirrorPublisher` (`mirror_publisher`).
 
-Taps are told through an `Account` (`account`); a `Selection` (`selection`) before a tap lets by what a filter does.
+Taps are notified by a `SessionReport` (`session_report`); a `FilteredTap` (`filtered_tap`) passes on only what a filter
+matches.
 Imports: `amqproxy.amqp091`, `amqproxy.rules`, `amqproxy.taps`, `amqproxy.sockets`, `amqproxy.config`, trio, structlog.
 """

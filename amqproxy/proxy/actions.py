@@ -1,6 +1,6 @@
-"""What a channel wants done: a `Strait` says so, one action after the other, and the `Crossing` that owns it does it.
+"""Actions that a `ChannelInterceptor` yields, and that the `Interceptor` that owns it carries out.
 
-Each is carried out before the channel goes on.
+Each is carried out before the channel interceptor continues.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import Frame
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.proxy.flow import Flow, Postponed, Waiting
+from amqproxy.proxy.channel_direction import ChannelDirection, PostponedDelivery, WaitingCommand
 from amqproxy.rules.verdict import Close, Insertion, Stage
 from amqproxy.taps.note import NOTHING, Note
 
@@ -23,16 +23,16 @@ class Action(msgspec.Struct, frozen=True, gc=False):
 
 
 class Decide(Action, frozen=True, gc=False):
-    """Have a command judged, as much of which has come as must have; the verdict is for `Strait.decided`."""
+    """Evaluate the rules for a command of which enough has come; `ChannelInterceptor.decided` takes the verdict."""
 
-    flow: Flow
+    direction: ChannelDirection
     command: Command
 
 
 class Gather(Action, frozen=True, gc=False):
     """Gather as much of a command as `stage` asks for, and have it judged: at once if that is at hand."""
 
-    flow: Flow
+    direction: ChannelDirection
     frame: Frame
     stage: Stage
 
@@ -53,7 +53,7 @@ class SendDamaged(Action, frozen=True, gc=False):
     octets: bytes
 
 
-class Show(Action, frozen=True, gc=False):
+class ShowToTaps(Action, frozen=True, gc=False):
     """Let taps see frames of `sender` that go no further as they are."""
 
     sender: Peer
@@ -80,21 +80,21 @@ class Insert(Action, frozen=True, gc=False):
 class Wait(Action, frozen=True, gc=False):
     """Have a command wait, and all behind it in the flow, until its time has come or somebody releases it."""
 
-    flow: Flow
-    waiting: Waiting
+    direction: ChannelDirection
+    waiting: WaitingCommand
 
 
 class Postpone(Action, frozen=True, gc=False):
-    """Have `Strait.send_postponed` asked when a command has not been overtaken in time."""
+    """Have `ChannelInterceptor.send_postponed` asked when a command has not been overtaken in time."""
 
-    flow: Flow
-    postponed: Postponed
+    direction: ChannelDirection
+    postponed: PostponedDelivery
 
 
 class Drop(Action, frozen=True, gc=False):
     """Forget what has not gone on in a flow."""
 
-    flow: Flow
+    direction: ChannelDirection
 
 
 class Watch(Action, frozen=True, gc=False):
@@ -112,7 +112,7 @@ class CloseConnection(Action, frozen=True, gc=False):
     class_and_method: tuple[int, int]
 
 
-class Log(Action, frozen=True, gc=False):
+class LogVerdict(Action, frozen=True, gc=False):
     """Write a line to the log, at this level."""
 
     level: str

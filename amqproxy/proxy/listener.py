@@ -13,7 +13,7 @@ import trio
 
 from amqproxy.config import Limits, join_address, split_address
 from amqproxy.proxy import watchdog
-from amqproxy.proxy.memory import Memory
+from amqproxy.proxy.memory_budget import MemoryBudget
 from amqproxy.proxy.mirrors import Mirrors
 from amqproxy.proxy.rule_log import RuleLog
 from amqproxy.proxy.session import Session
@@ -42,7 +42,7 @@ LAST_WORDS = 1.0
 """Seconds of the drain's timeout that are kept for those whom it has to cut off, to tell them."""
 
 
-class Server:
+class ProxyServer:
     """All sessions of one proxy, and the listeners that begin them.
 
     `on_hold` is told of each command that begins to wait for somebody's word: its session, and its number there.
@@ -65,7 +65,7 @@ class Server:
         self.on_hold: Callable[[Session, int], None] = lambda session, number: None
         self._upstream = upstream
         self._mirrors = mirrors
-        self._memory = Memory(limits.memory, limits.session_memory)
+        self._memory = MemoryBudget(limits.memory, limits.session_memory)
         self._dial = dial
         self._limits = limits
         self._metrics = metrics
@@ -77,7 +77,7 @@ class Server:
         self._to_move: deque[Session] = deque()
         self._rules_replaced = trio.Event()
 
-    def obey(self, rules: RuleSet) -> None:
+    def apply_rules(self, rules: RuleSet) -> None:
         """Apply other rules: to sessions to come and to the first of those there are at once, to the rest in turns.
 
         A session that is still to be moved when rules are replaced again goes by the newest only.
@@ -93,10 +93,10 @@ class Server:
             session = self._to_move.popleft()
             if session.number in self.sessions:
                 with session.contained():
-                    session.obey(self.rules)
+                    session.apply_rules(self.rules)
 
     async def _keep_moving(self) -> None:
-        """Apply replaced rules to the sessions that `obey` has left."""
+        """Apply replaced rules to the sessions that `apply_rules` has left."""
         while True:
             while self._to_move:
                 await trio.lowlevel.checkpoint()

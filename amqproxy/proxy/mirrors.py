@@ -1,4 +1,4 @@
-"""Where copies of publishes go: a `Copyist` for each broker and login that they are sent with."""
+"""Where copies of publishes go: a `MirrorPublisher` for each broker and login that they are sent with."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import trio
 
-from amqproxy.proxy.copy_drops import CopyDrops, DropReason
-from amqproxy.proxy.copyist import Copyist, Login
-from amqproxy.proxy.memory import Memory
+from amqproxy.proxy.memory_budget import MemoryBudget
+from amqproxy.proxy.mirror_drops import DropReason, MirrorDrops
+from amqproxy.proxy.mirror_publisher import MirrorLogin, MirrorPublisher
 from amqproxy.rules.verdict import MirroredCopy
 from amqproxy.sockets.transport import Transport
 from amqproxy.supervision import contained, supervised
 
 Dial = Callable[[], Awaitable[Transport]]
 
-MAX_COPYISTS = 64
+MAX_MIRROR_PUBLISHERS = 64
 """Brokers and logins at a time; for one more, the one that has had nothing to send for the longest time is retired."""
 
 Key = tuple[str | None, bytes, str]
@@ -33,7 +33,7 @@ class Mirrors:
     def __init__(
         self,
         dials: Mapping[str | None, Dial],
-        logins: Mapping[str, Login],
+        logins: Mapping[str, MirrorLogin],
         backlog: int,
         memory: int,
         dropped: Callable[[DropReason, int], None],
@@ -41,9 +41,9 @@ class Mirrors:
         self._dials = dict(dials)
         self._logins = logins
         self._backlog = backlog
-        self._memory = Memory(memory)
-        self._drops = CopyDrops(dropped)
-        self._copyists: dict[Key, Copyist] = {}
+        self._memory = MemoryBudget(memory)
+        self._drops = MirrorDrops(dropped)
+        self._publishers: dict[Key, MirrorPublisher] = {}
         self._nursery: trio.Nursery | None = None
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -53,19 +53,19 @@ class Mirrors:
             task_status.started()
             await trio.sleep_forever()
 
-    def replace(self, dials: Mapping[str, Dial], logins: Mapping[str, Login]) -> None:
+    def replace(self, dials: Mapping[str, Dial], logins: Mapping[str, MirrorLogin]) -> None:
         """Go by other upstreams of those names from here on; what waits for one that is another now is dropped."""
         changed = {name for name in self._dials if name is not None and self._dials[name] is not dials.get(name)}
         own = {name: dial for name, dial in self._dials.items() if name is None}
         self._dials = own | dict(dials.items())
         self._logins = logins
-        for key, copyist in list(self._copyists.items()):
+        for key, publisher in list(self._publishers.items()):
             if key[0] in changed:
-                del self._copyists[key]
-                self._drops.add(key[0], DropReason.UPSTREAM, "the upstream has changed", copyist.waiting)
-                copyist.retire()
+                del self._publishers[key]
+                self._drops.add(key[0], DropReason.UPSTREAM, "the upstream has changed", publisher.waiting)
+                publisher.retire()
 
-    def put(self, copy: MirroredCopy, client: Login) -> None:
+    def put(self, copy: MirroredCopy, client: MirrorLogin) -> None:
         """Send a copy of what `client` has published; nobody waits for it."""
         name = copy.upstream
         dial = self._dials.get(name)
@@ -77,30 +77,32 @@ class Mirrors:
             login = self._logins[name]
             login = login if login.vhost else login._replace(vhost=client.vhost)
         key = (name, login.start.response, login.vhost)
-        copyist = self._copyists.get(key)
-        if copyist is None or copyist.is_retired:
+        publisher = self._publishers.get(key)
+        if publisher is None or publisher.is_retired:
             if not self._make_room():
-                self._drops.add(name, DropReason.LOGINS, f"copies are waiting for {MAX_COPYISTS} logins already")
+                self._drops.add(
+                    name, DropReason.LOGINS, f"copies are waiting for {MAX_MIRROR_PUBLISHERS} logins already"
+                )
                 return
-            copyist = Copyist(dial, login, self._backlog, self._memory, self._drops, name)
-            self._copyists[key] = copyist
-            self._nursery.start_soon(supervised, "mirror failed", self._serve, key, copyist)
-        copyist.put(copy.command)
+            publisher = MirrorPublisher(dial, login, self._backlog, self._memory, self._drops, name)
+            self._publishers[key] = publisher
+            self._nursery.start_soon(supervised, "mirror failed", self._serve, key, publisher)
+        publisher.put(copy.command)
 
     def _make_room(self) -> bool:
         """Make room for one more login; False when all of those that there are have something to send."""
-        if len(self._copyists) < MAX_COPYISTS:
+        if len(self._publishers) < MAX_MIRROR_PUBLISHERS:
             return True
-        idle = [(copyist.used_at, key) for key, copyist in self._copyists.items() if copyist.is_idle]
+        idle = [(publisher.used_at, key) for key, publisher in self._publishers.items() if publisher.is_idle]
         if not idle:
             return False
         _, key = min(idle, key=lambda each: each[0])
-        self._copyists.pop(key).retire()
+        self._publishers.pop(key).retire()
         return True
 
-    async def _serve(self, key: Key, copyist: Copyist) -> None:
+    async def _serve(self, key: Key, publisher: MirrorPublisher) -> None:
         """Have a copyist send until it is retired."""
         with contained("mirror failed", upstream=key[0]):
-            await copyist.run()
-        if self._copyists.get(key) is copyist:
-            del self._copyists[key]
+            await publisher.run()
+        if self._publishers.get(key) is publisher:
+            del self._publishers[key]

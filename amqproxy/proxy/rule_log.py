@@ -23,7 +23,7 @@ _NAMES = ("exchange", "source", "destination", "queue", "routing_key", "consumer
 """The fields of a refused method that are logged."""
 
 
-class Failures(Protocol):
+class RuleFailures(Protocol):
     """How often a rule has failed, and how it did last."""
 
     @property
@@ -38,7 +38,7 @@ class RuleLog:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._log = structlog.get_logger()
-        self._windows: dict[str, _Window] = {}
+        self._windows: dict[str, _RefusalWindow] = {}
         self._failed: dict[str, tuple[int, float]] = {}
 
     def note_refusal(
@@ -60,7 +60,7 @@ class RuleLog:
         window = self._windows.get(rule)
         if window is None or self._now() >= window.until:
             self._end(rule, window)
-            window = self._windows[rule] = _Window(self._now() + INTERVAL)
+            window = self._windows[rule] = _RefusalWindow(self._now() + INTERVAL)
         window.count += 1
         if window.count > MOST_LINES:
             return
@@ -77,20 +77,20 @@ class RuleLog:
                 fields["text"] = verdict.close.text
         log.warning("refused", **fields)
 
-    def note_failures(self, rules: Iterable[str], counts: Mapping[str, Failures]) -> None:
+    def note_failures(self, rules: Iterable[str], counts: Mapping[str, RuleFailures]) -> None:
         """Log that rules have failed, where that was not logged lately."""
         for rule in rules:
             if rule in counts:
                 self._report(rule, counts[rule], self._now())
 
-    def _report(self, rule: str, failures: Failures, now: float) -> None:
+    def _report(self, rule: str, failures: RuleFailures, now: float) -> None:
         logged, again = self._failed.get(rule, (0, now))
         logged = logged if logged <= failures.errors else 0  # another rule of that name, since a reload
         if failures.errors > logged and now >= again:
             self._failed[rule] = failures.errors, now + INTERVAL
             self._log.error("rule failed", rule=rule, times=failures.errors - logged, reason=failures.last_failure)
 
-    def flush(self, counts: Mapping[str, Failures]) -> None:
+    def flush(self, counts: Mapping[str, RuleFailures]) -> None:
         """Log what was left out, once its interval is over, and which rules have failed. To be called every second."""
         now = self._now()
         for rule, window in list(self._windows.items()):
@@ -102,12 +102,12 @@ class RuleLog:
         if len(self._failed) > len(counts):  # rules that are no more
             self._failed = {rule: noted for rule, noted in self._failed.items() if rule in counts}
 
-    def _end(self, rule: str, window: _Window | None) -> None:
+    def _end(self, rule: str, window: _RefusalWindow | None) -> None:
         if window is not None and window.count > MOST_LINES:
             self._log.warning("more refused", rule=rule, count=window.count - MOST_LINES)
 
 
-class _Window:
+class _RefusalWindow:
     """The refusals of one rule until a time."""
 
     __slots__ = ("count", "until")

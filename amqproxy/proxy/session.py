@@ -27,17 +27,17 @@ from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, NAME, recognise
 from amqproxy.amqp091.rabbitmq_errors import reworded, reworded_reading
 from amqproxy.amqp091.transitions import CLIENT, CONNECTION_CLOSING, SERVER, ConnectionState, Peer
 from amqproxy.config import Limits
-from amqproxy.proxy.account import Account, End
-from amqproxy.proxy.copy_drops import DropReason
-from amqproxy.proxy.copyist import Login
-from amqproxy.proxy.crossing import STATEFUL, Crossing, Fault, Refusal
 from amqproxy.proxy.drain import Drain
+from amqproxy.proxy.faulty_transport import FaultyTransport
 from amqproxy.proxy.handshake import PacedHandshake
-from amqproxy.proxy.impaired import Impaired
+from amqproxy.proxy.interceptor import STATEFUL, ConnectionRefusal, Interceptor, InterceptorFault
 from amqproxy.proxy.leg import HEARTBEAT_LEEWAY, TAKES_CLOSE, Leg
-from amqproxy.proxy.memory import SESSION_MEMORY, Memory, Share
+from amqproxy.proxy.memory_budget import SESSION_MEMORY, MemoryBudget, MemoryShare
+from amqproxy.proxy.mirror_drops import DropReason
+from amqproxy.proxy.mirror_publisher import MirrorLogin
 from amqproxy.proxy.mirrors import Mirrors
 from amqproxy.proxy.rule_log import RuleLog
+from amqproxy.proxy.session_report import SessionEnd, SessionReport
 from amqproxy.proxy.tunnel import Tunnel
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rules.client_info import updated_client
@@ -66,7 +66,7 @@ HAS_BEGUN = TAKES_CLOSE | frozenset(CONNECTION_CLOSING)
 """The states of a connection that is not just dropped when a drain begins."""
 
 
-class Ending(Enum):
+class DirectionEnding(Enum):
     """How one direction came to its end."""
 
     EOF = auto()
@@ -99,7 +99,7 @@ class Session:
         rules: RuleSet | None = None,
         client: Client | None = None,
         mirrors: Mirrors | None = None,
-        memory: Memory | None = None,
+        memory: MemoryBudget | None = None,
         on_hold: Callable[[Session, int], None] = lambda session, number: None,
         rule_log: RuleLog | None = None,
     ) -> None:
@@ -109,7 +109,7 @@ class Session:
         self._dial = dial
         self._limits = limits
         self._metrics = metrics
-        self._account = Account(number, name, metrics, tap, rule_log)
+        self._report = SessionReport(number, name, metrics, tap, rule_log)
         self._scope = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
         self._drain: Drain | None = None
@@ -121,10 +121,10 @@ class Session:
         self._culprit: Frame | None = None
         self._rules = rules
         self._mirrors = mirrors
-        self._share = Share(memory or Memory(share_limit=SESSION_MEMORY))
+        self._share = MemoryShare(memory or MemoryBudget(share_limit=SESSION_MEMORY))
         self._on_hold = on_hold
         self._known = client or Client(session=number)
-        self._crossing: Crossing | None = None
+        self._interceptor: Interceptor | None = None
         self._handshake: PacedHandshake | None = None
         self._timer: trio.CancelScope | None = None
         self._room: dict[Peer, trio.Event] = {}
@@ -136,15 +136,15 @@ class Session:
         return self.legs[CLIENT]
 
     @property
-    def crossing(self) -> Crossing | None:
+    def interceptor(self) -> Interceptor | None:
         """What there is between the legs, if there are rules."""
-        return self._crossing
+        return self._interceptor
 
     @property
     def known(self) -> Client:
         """What is known of the client so far."""
-        if self._crossing is not None:
-            return self._crossing.client
+        if self._interceptor is not None:
+            return self._interceptor.client
         connection = self.client.connection
         known = updated_client(self._known, connection.client) if connection.client is not None else self._known
         return msgspec.structs.replace(known, vhost=connection.virtual_host)
@@ -152,7 +152,7 @@ class Session:
     @property
     def shown(self) -> Client:
         """The same, as redactions leave it: for people to see."""
-        return self.known if self._crossing is None else self._crossing.judge.shown_client
+        return self.known if self._interceptor is None else self._interceptor.judge.shown_client
 
     @property
     def state(self) -> ConnectionState:
@@ -168,8 +168,8 @@ class Session:
             with self.contained(), self._scope:
                 await self._serve()
             if self._scope.cancelled_caught:
-                self._account.finish(
-                    End("proxy", 0, f"no connection.open-ok within {self._limits.handshake_timeout:g} s")
+                self._report.finish(
+                    SessionEnd("proxy", 0, f"no connection.open-ok within {self._limits.handshake_timeout:g} s")
                 )
             with self.contained():
                 for peer in self._lost:
@@ -183,20 +183,20 @@ class Session:
                     with self.contained():
                         await leg.transport.aclose()
             with self.contained():
-                self._account.close()
-            if self._crossing is not None:
+                self._report.close()
+            if self._interceptor is not None:
                 with self.contained():
-                    self._crossing.end()
-                self._crossing = None
+                    self._interceptor.end()
+                self._interceptor = None
             self._share.clear()
 
     def contained(self) -> AbstractContextManager[None]:
         """What goes wrong inside ends this session with 541, and is no other client's trouble."""
-        return self._account.contained("session failed", self._fail)
+        return self._report.contained("session failed", self._fail)
 
     def _fail(self, failure: Exception) -> None:
         self._has_failed = True
-        self._account.note_failure(_FAILURE.code)
+        self._report.note_failure(_FAILURE.code)
         self._farewells = {CLIENT: _FAILURE, SERVER: _FAILURE}
         self._scope.cancel()
 
@@ -210,12 +210,12 @@ class Session:
             transport = await self._dial()
         except Unreachable as error:
             self._metrics.upstream_failures.labels(error.kind).inc()
-            self._account.finish(End("proxy", 0, f"upstream {error}"))
+            self._report.finish(SessionEnd("proxy", 0, f"upstream {error}"))
             return
         self.legs[SERVER] = upstream = _leg(SERVER, transport, self._limits, self._metrics)
         for leg in self.legs.values():
             leg.connection.receive_header(CLIENT, HEADER)
-            if self._account.tap is None:
+            if self._report.tap is None:
                 leg.reader.want(STATEFUL[leg.peer], content=False)
         if protocol in OPAQUE:
             await self._serve_unread(upstream, octets, protocol)
@@ -236,7 +236,7 @@ class Session:
         """Let a client and the broker talk that speak what we do not read; not where rules would have to."""
         self._scope.deadline = math.inf
         self._tunnel = Tunnel(self.client.transport, upstream.transport, self._limits.close_timeout)
-        self._account.log("info", f"{protocol} passes without being read")
+        self._report.log("info", f"{protocol} passes without being read")
         try:
             async with trio.open_nursery() as self._nursery:
                 await self._tunnel.run(self._nursery, said)
@@ -244,7 +244,7 @@ class Session:
             self._nursery = None
         if self._tunnel.ended_by is not None:
             by, reason = self._tunnel.ended_by
-            self._account.finish(End(by, 0, f"{reason}, after {protocol}", is_abnormal=False))
+            self._report.finish(SessionEnd(by, 0, f"{reason}, after {protocol}", is_abnormal=False))
 
     async def _receive_protocol_header(self) -> bytes | None:
         """The header, and what came with it; None when the client is not to be served. Section 4.2.2."""
@@ -260,21 +260,21 @@ class Session:
                 data, reason = b"", f": {error}"
             if not data:
                 reason = f"closed before a protocol header{reason}"
-                self._account.finish(End("client", 0, reason, is_abnormal=bool(octets), is_probe=not octets))
+                self._report.finish(SessionEnd("client", 0, reason, is_abnormal=bool(octets), is_probe=not octets))
                 return None
             octets += data
             protocol = recognise(octets)
-        self._account.note_protocol_header(octets[:HEADER_SIZE])
+        self._report.note_protocol_header(octets[:HEADER_SIZE])
         transport = self.client.transport
         if isinstance(transport, StreamTransport):
             subject, name = transport.tls_subject, transport.tls_server_name
             self._known = msgspec.structs.replace(self._known, tls_subject=subject, sni=name)
-        is_seen = self._account.tap is not None or (self._rules is not None and self._rules.rules)
+        is_seen = self._report.tap is not None or (self._rules is not None and self._rules.rules)
         if protocol in LIKE_0_9_1 or (protocol in OPAQUE and not is_seen):
             return octets
         self._metrics.refused.labels("protocol").inc()
         why = ", which nobody here reads as rules or records would need" if protocol in OPAQUE else ""
-        self._account.finish(End("proxy", 0, f"the client speaks {protocol}, not AMQP {NAME}{why}"))
+        self._report.finish(SessionEnd("proxy", 0, f"the client speaks {protocol}, not AMQP {NAME}{why}"))
         await self.client.turn_away(self._limits.close_timeout)
         return None
 
@@ -289,11 +289,11 @@ class Session:
                 if await transport.handshake():
                     return True
             reason = "closed before the end of the TLS handshake"
-            self._account.finish(End("client", 0, reason, is_abnormal=False, is_probe=True))
+            self._report.finish(SessionEnd("client", 0, reason, is_abnormal=False, is_probe=True))
         except trio.TooSlowError:
-            self._account.finish(End("proxy", 0, f"no TLS handshake within {timeout:g} s"))
+            self._report.finish(SessionEnd("proxy", 0, f"no TLS handshake within {timeout:g} s"))
         except TransportBroken as error:
-            self._account.finish(End("client", 0, f"TLS handshake failed: {error}"))
+            self._report.finish(SessionEnd("client", 0, f"TLS handshake failed: {error}"))
         return False
 
     async def _carry(self, source: Leg, target: Leg) -> None:
@@ -304,9 +304,9 @@ class Session:
             reason = "closed without connection.close"
             try:
                 ending = await self._relay(source, target)
-                if ending is Ending.DEAF:
+                if ending is DirectionEnding.DEAF:
                     await self._outlast(target, source)
-            except Refusal as refusal:
+            except ConnectionRefusal as refusal:
                 self._refuse_by_rule(refusal)
                 scope.cancel()
                 return
@@ -314,32 +314,32 @@ class Session:
                 self._refuse(source.peer, error)
                 scope.cancel()
                 return
-            except Fault as fault:
+            except InterceptorFault as fault:
                 self._refuse(fault.sender, fault.error)
                 scope.cancel()
                 return
             except TransportBroken as error:
-                ending, reason = Ending.EOF, str(error)
+                ending, reason = DirectionEnding.EOF, str(error)
             if self._handshake is not None and source.peer is SERVER:
                 self._handshake.end()
             if self._asked is not None:
                 if source.peer is CLIENT:
-                    if self._crossing is not None:  # what it had said before is still the broker's to hear
-                        await self._let_all_go_on(self._crossing)
+                    if self._interceptor is not None:  # what it had said before is still the broker's to hear
+                        await self._let_all_go_on(self._interceptor)
                     with suppress(TransportBroken):
                         await self.client.transport.send_eof()
                     scope.cancel()
                 return  # whatever becomes of the upstream, the client has its time to answer
-            if source.peer is SERVER and self.client.takes_close and self._account.end is None:
+            if source.peer is SERVER and self.client.takes_close and self._report.end is None:
                 self._lose_upstream(reason)
                 scope.cancel()
                 return
-            self._account.finish(End(str(source.peer), 0, f"{source.name} {reason}"))
+            self._report.finish(SessionEnd(str(source.peer), 0, f"{source.name} {reason}"))
             self._end_soon()
             with suppress(TransportBroken):
-                if ending is Ending.EOF:
-                    if self._crossing is not None:
-                        await self._let_all_go_on(self._crossing)
+                if ending is DirectionEnding.EOF:
+                    if self._interceptor is not None:
+                        await self._let_all_go_on(self._interceptor)
                     await target.transport.send(source.reader.held)
                 await target.transport.send_eof()
         finally:
@@ -357,12 +357,12 @@ class Session:
         if patience.cancelled_caught:
             if target.peer is SERVER:
                 self._lose_upstream("takes no more")
-            self._account.finish(End(str(target.peer), 0, f"{target.name} takes no more"))
+            self._report.finish(SessionEnd(str(target.peer), 0, f"{target.name} takes no more"))
             self._end_soon(0)
 
     # --- the data path
 
-    async def _relay(self, source: Leg, target: Leg) -> Ending:
+    async def _relay(self, source: Leg, target: Leg) -> DirectionEnding:
         """Pass frames on until there are no more. `TransportBroken` when the source is gone, `ProtocolError`
         when it sent what it may not: what it sent before that has then been passed on.
         """
@@ -385,14 +385,14 @@ class Session:
             try:
                 await target.transport.send(octets)
             except TransportBroken:
-                return Ending.DEAF
-            if self._crossing is not None:
-                await self._answer(self._crossing, source)
+                return DirectionEnding.DEAF
+            if self._interceptor is not None:
+                await self._answer(self._interceptor, source)
             if error is not None:
                 self._culprit = _culprit(frames, error)
                 raise error
             if self._asked is not None and await self._is_answered():
-                return Ending.OVER
+                return DirectionEnding.OVER
             if reader.held_size != held:
                 self._count_held(reader, held)
                 held = reader.held_size
@@ -410,31 +410,31 @@ class Session:
             data = await handshake.receive()
             if handshake.is_over:
                 handshake = self._handshake = None
-        return Ending.EOF
+        return DirectionEnding.EOF
 
     def _pass_on(
         self, source: Leg, target: Leg, frames: list[Frame]
-    ) -> tuple[bytes | memoryview, ProtocolError | Fault | None]:
+    ) -> tuple[bytes | memoryview, ProtocolError | InterceptorFault | None]:
         """What is to be sent on of what was read with these frames, and what is wrong after it."""
-        if self._crossing is not None:
-            return self._cross(self._crossing, source, target, frames)
+        if self._interceptor is not None:
+            return self._cross(self._interceptor, source, target, frames)
         if frames or self._drain is not None:
             return self._follow(source, target, frames)
         return source.reader.taken, source.reader.error
 
     def _pass_on_more(
         self, source: Leg, target: Leg, frames: list[Frame], octets: bytes | memoryview, until: float
-    ) -> tuple[list[Frame], bytes | memoryview, ProtocolError | Fault | None]:
+    ) -> tuple[list[Frame], bytes | memoryview, ProtocolError | InterceptorFault | None]:
         """Go on with a reader that is paused, until a time, so that what it read is sent on in one piece: the frames
         looked at last, all that is to be sent on, and what is wrong after it.
 
         Whatever has to be done about the peers themselves first ends it.
         """
         reader = source.reader
-        error: ProtocolError | Fault | None = None
+        error: ProtocolError | InterceptorFault | None = None
         gathered = [octets]
         while reader.is_paused and error is None and time.perf_counter() < until and self._asked is None:
-            if self._crossing is not None and self._crossing.is_full(source.peer):
+            if self._interceptor is not None and self._interceptor.is_full(source.peer):
                 break
             frames = reader.resume()
             octets, error = self._pass_on(source, target, frames)
@@ -456,11 +456,11 @@ class Session:
                         _show(target.connection, sender, frame)
                     passed.append(frame)
                 if counts and frame.kind == METHOD:
-                    self._heed(sender, frame.method)
+                    self._on_method(sender, frame.method)
         except ProtocolError as found:
             error = found
-        self._account.note_channels(len(self.client.connection.channels))
-        self._account.note_frames(sender, passed)
+        self._report.note_channels(len(self.client.connection.channels))
+        self._report.note_frames(sender, passed)
         if self._drain is not None:
             self._ask_if_drained()
             return b"".join([frame.raw for frame in passed]), error
@@ -479,105 +479,105 @@ class Session:
 
     # --- rules
 
-    def obey(self, rules: RuleSet) -> None:
+    def apply_rules(self, rules: RuleSet) -> None:
         """Go by other rules from here on."""
         before = {rule.name: rule for rule in self._rules.rules} if self._rules is not None else {}
         kept = {rule.name for rule in rules.rules if rule.name in before and rule.continues(before[rule.name])}
         self._rules = rules
         for leg in self.legs.values():
-            if isinstance(leg.transport, Impaired):
+            if isinstance(leg.transport, FaultyTransport):
                 leg.transport.lift(kept)
         if self._tunnel is not None and rules.rules:
             self.abort("rules cannot read 0-8")
-        elif self._crossing is not None:
-            self._crossing.judge = self._crossing.judge.moved(rules)
-            self._crossing.ask_for_frames()
+        elif self._interceptor is not None:
+            self._interceptor.judge = self._interceptor.judge.moved(rules)
+            self._interceptor.ask_for_frames()
             if self._nursery is not None:
-                self._start_rules(self._crossing, is_open=self.state is ConnectionState.OPEN)
+                self._start_rules(self._interceptor, is_open=self.state is ConnectionState.OPEN)
         elif self._nursery is not None and rules.rules and self._drain is None:
             self._begin_crossing(rules)
 
     def count_unseen(self) -> None:
         """Let rules have counted what passed without being looked at."""
-        if self._crossing is not None:
-            self._crossing.count_unseen()
+        if self._interceptor is not None:
+            self._interceptor.count_unseen()
 
     def _begin_crossing(self, rules: RuleSet) -> None:
         connection = self.client.connection
         known = updated_client(self._known, connection.client) if connection.client is not None else self._known
         known = msgspec.structs.replace(known, vhost=connection.virtual_host)
-        self._crossing = Crossing(
+        self._interceptor = Interceptor(
             {peer: leg.connection for peer, leg in self.legs.items()},
             rules.judge(known),
             known,
             random=random.random,
             time=time.time,
-            met=self._heed,
-            is_tapped=self._account.tap is not None,
+            met=self._on_method,
+            is_tapped=self._report.tap is not None,
             share=self._share,
             body_limit=self._limits.rule_body,
         )
-        self._start_rules(self._crossing, is_open=connection.state is ConnectionState.OPEN)
+        self._start_rules(self._interceptor, is_open=connection.state is ConnectionState.OPEN)
 
-    def _start_rules(self, crossing: Crossing, *, is_open: bool) -> None:
+    def _start_rules(self, interceptor: Interceptor, *, is_open: bool) -> None:
         """Ask the rules that are about connections as such what is to be done to the bytes of this one."""
         now = trio.current_time()
-        self._impair(crossing.judge.start(now=now, time=time.time(), random=random.random, is_open=is_open))
+        self._impair(interceptor.judge.start(now=now, time=time.time(), random=random.random, is_open=is_open))
 
     def _impair(self, impairments: Iterable[Impairment]) -> None:
         if self._nursery is None:
             return  # nothing is left that they could be about
         for impairment in impairments:
             leg = self.legs[impairment.to]
-            if not isinstance(leg.transport, Impaired):
-                leg.transport = Impaired(leg.transport, random.random)
+            if not isinstance(leg.transport, FaultyTransport):
+                leg.transport = FaultyTransport(leg.transport, random.random)
                 self._nursery.start_soon(leg.transport.run)
             leg.transport.impair(impairment)
 
     def _cross(
-        self, crossing: Crossing, source: Leg, target: Leg, frames: list[Frame]
-    ) -> tuple[bytes | memoryview, ProtocolError | Fault | None]:
+        self, interceptor: Interceptor, source: Leg, target: Leg, frames: list[Frame]
+    ) -> tuple[bytes | memoryview, ProtocolError | InterceptorFault | None]:
         """Let the rules have their say about the frames: what is to be sent on, and what is wrong after it."""
         reader, sender = source.reader, source.peer
-        error: ProtocolError | Fault | None = reader.error
+        error: ProtocolError | InterceptorFault | None = reader.error
         try:
-            crossing.take(sender, frames, trio.current_time())
+            interceptor.take(sender, frames, trio.current_time())
         except ProtocolError as found:
             error = found
-        self._note_crossing(crossing)
-        error = crossing.refusal or error
-        if crossing.fault is not None and error is None:
-            error = crossing.fault
+        self._note_crossing(interceptor)
+        error = interceptor.refusal or error
+        if interceptor.fault is not None and error is None:
+            error = interceptor.fault
         if self._drain is not None:
             self._ask_if_drained()
-        return crossing.take_output(target.peer), error
+        return interceptor.take_output(target.peer), error
 
-    def _note_crossing(self, crossing: Crossing) -> None:
+    def _note_crossing(self, interceptor: Interceptor) -> None:
         """Do what follows from what has crossed, but for sending it."""
-        self._account.note_channels(len(self.client.connection.channels))
+        self._report.note_channels(len(self.client.connection.channels))
         for peer in Peer:
-            for note, frames in crossing.take_passed(peer):
-                self._account.note_frames(peer, frames, note)
-        effects = crossing.take_effects()
+            for note, frames in interceptor.take_passed(peer):
+                self._report.note_frames(peer, frames, note)
+        effects = interceptor.take_effects()
         self._impair(effects.impairments)
         for level, text in effects.logged:
-            self._account.log(level, text)
+            self._report.log(level, text)
         if effects.failed and self._rules is not None:
-            self._account.note_failed_rules(effects.failed, self._rules.counts())
+            self._report.note_failed_rules(effects.failed, self._rules.counts())
         for sender, command, verdict in effects.refused:
-            self._account.note_refusal(crossing.judge, sender, command, verdict)
+            self._report.note_refusal(interceptor.judge, sender, command, verdict)
         for mirrored in effects.mirrored:
             self._mirror(mirrored)
         for number in effects.held:
-            with self._account.contained("hold not announced"):
+            with self._report.contained("hold not announced"):
                 self._on_hold(self, number)
-        for peer in [peer for peer in self._room if not crossing.is_full(peer)]:
+        for peer in [peer for peer in self._room if not interceptor.is_full(peer)]:
             self._room.pop(peer).set()
         if self._timer is not None:
-            self._timer.deadline = crossing.next_deadline
-        elif crossing.next_deadline < math.inf and self._nursery is not None:
+            self._timer.deadline = interceptor.next_deadline
+        elif interceptor.next_deadline < math.inf and self._nursery is not None:
             self._timer = trio.CancelScope()  # until the task runs, so that there is but one
-            self._nursery.start_soon(self._keep_time, crossing)
+            self._nursery.start_soon(self._keep_time, interceptor)
 
     def _mirror(self, copy: MirroredCopy) -> None:
         """Have a copy sent by somebody who may take his time."""
@@ -585,100 +585,100 @@ class Session:
         if self._mirrors is None or connection.client is None:
             self._drop_copy()
             return
-        with self._account.contained("copy not made", self._drop_copy):
-            self._mirrors.put(copy, Login(connection.client, connection.virtual_host))
+        with self._report.contained("copy not made", self._drop_copy):
+            self._mirrors.put(copy, MirrorLogin(connection.client, connection.virtual_host))
 
     def _drop_copy(self, _: Exception | None = None) -> None:
         self._metrics.copies_dropped.labels(str(DropReason.UPSTREAM)).inc()
 
-    async def _answer(self, crossing: Crossing, source: Leg) -> None:
+    async def _answer(self, interceptor: Interceptor, source: Leg) -> None:
         """Send what is to be said to whom we have just heard; and wait while too much of what it said waits."""
-        octets = crossing.take_output(source.peer)
+        octets = interceptor.take_output(source.peer)
         if octets:
             with suppress(TransportBroken):  # its own direction will say what happened
                 await source.transport.send(octets)
-        while crossing.is_full(source.peer):
+        while interceptor.is_full(source.peer):
             room = self._room[source.peer] = trio.Event()
             await room.wait()
 
-    async def _keep_time(self, crossing: Crossing) -> None:
+    async def _keep_time(self, interceptor: Interceptor) -> None:
         """Let go on what has waited long enough, until nothing waits."""
-        while crossing.next_deadline < math.inf:
-            with trio.CancelScope(deadline=crossing.next_deadline) as self._timer:
+        while interceptor.next_deadline < math.inf:
+            with trio.CancelScope(deadline=interceptor.next_deadline) as self._timer:
                 await trio.sleep_forever()
-            crossing.tick(trio.current_time())
-            self._note_crossing(crossing)
-            await self._let_go_on(crossing)
+            interceptor.tick(trio.current_time())
+            self._note_crossing(interceptor)
+            await self._let_go_on(interceptor)
         self._timer = None
 
     def release(self, number: int, verdict: Verdict | None) -> None:
         """Let go on what is held, with another verdict if one is given. `KeyError` when it is not held."""
-        crossing = self._crossing
-        if crossing is None or self._nursery is None or number not in crossing.waiting:
+        interceptor = self._interceptor
+        if interceptor is None or self._nursery is None or number not in interceptor.waiting:
             raise KeyError(number)
         with self.contained():
-            crossing.release(number, verdict, trio.current_time())
-            self._note_crossing(crossing)
-            self._nursery.start_soon(self._let_go_on, crossing)
+            interceptor.release(number, verdict, trio.current_time())
+            self._note_crossing(interceptor)
+            self._nursery.start_soon(self._let_go_on, interceptor)
 
-    async def _let_all_go_on(self, crossing: Crossing) -> None:
+    async def _let_all_go_on(self, interceptor: Interceptor) -> None:
         """Send all that waits, since there is nothing more to wait for."""
-        crossing.release_all(trio.current_time())
-        await self._go_on_releasing(crossing)
+        interceptor.release_all(trio.current_time())
+        await self._go_on_releasing(interceptor)
 
-    async def _go_on_releasing(self, crossing: Crossing) -> None:
+    async def _go_on_releasing(self, interceptor: Interceptor) -> None:
         """Send what is released, and release the rest of it, with a turn for all others in between."""
         while True:
-            self._note_crossing(crossing)
+            self._note_crossing(interceptor)
             if self._asked is not None:
-                crossing.take_output(CLIENT)  # it has taken its leave
-            await self._let_go_on(crossing)
-            if not crossing.is_releasing:
+                interceptor.take_output(CLIENT)  # it has taken its leave
+            await self._let_go_on(interceptor)
+            if not interceptor.is_releasing:
                 break
             await trio.lowlevel.checkpoint()
-            crossing.go_on_releasing(trio.current_time())
+            interceptor.go_on_releasing(trio.current_time())
         if self._drain is not None:
             self._ask_if_drained()
 
     async def _settle_what_waits(self) -> None:
         """Send what a client has said that is gone by now, and that is not to be refused: as if its time had come."""
-        crossing, upstream = self._crossing, self.legs.get(SERVER)
-        if crossing is None or upstream is None or not crossing.waiting or crossing.is_over:
+        interceptor, upstream = self._interceptor, self.legs.get(SERVER)
+        if interceptor is None or upstream is None or not interceptor.waiting or interceptor.is_over:
             return
         if SERVER in self._lost or upstream.connection.state is not ConnectionState.OPEN or self._has_failed:
             return
-        crossing.release_all(trio.current_time())
-        self._note_crossing(crossing)
+        interceptor.release_all(trio.current_time())
+        self._note_crossing(interceptor)
         with trio.move_on_after(self._limits.close_timeout), suppress(TransportBroken):
-            await upstream.transport.send(crossing.take_output(SERVER))
+            await upstream.transport.send(interceptor.take_output(SERVER))
 
-    async def _let_go_on(self, crossing: Crossing) -> None:
+    async def _let_go_on(self, interceptor: Interceptor) -> None:
         """Send what has waited, and end the session if that is what it comes to."""
-        await self._send_what_crossed(crossing)
-        if crossing.refusal is not None:
-            self._refuse_by_rule(crossing.refusal)
+        await self._send_what_crossed(interceptor)
+        if interceptor.refusal is not None:
+            self._refuse_by_rule(interceptor.refusal)
             self._scope.cancel()
-        elif crossing.fault is not None:
-            self._refuse(crossing.fault.sender, crossing.fault.error)
+        elif interceptor.fault is not None:
+            self._refuse(interceptor.fault.sender, interceptor.fault.error)
             self._scope.cancel()
 
-    async def _send_what_crossed(self, crossing: Crossing) -> None:
+    async def _send_what_crossed(self, interceptor: Interceptor) -> None:
         for peer, leg in self.legs.items():
-            octets = crossing.take_output(peer)
+            octets = interceptor.take_output(peer)
             if octets:
                 with suppress(TransportBroken):  # its own direction will say what happened
                     await leg.transport.send(octets)
 
     def _refuse_by_rule(self, refusal: ProtocolError) -> None:
-        self._account.finish(End("proxy", refusal.code, refusal.reply_text))
+        self._report.finish(SessionEnd("proxy", refusal.code, refusal.reply_text))
         self._farewells = {CLIENT: refusal, SERVER: _REFUSED}
 
-    def _heed(self, sender: Peer, method: Method) -> None:
+    def _on_method(self, sender: Peer, method: Method) -> None:
         """Do what follows from a method for the session itself."""
         if self._handshake is not None and sender is SERVER:
             self._handshake.note_answer()
         if isinstance(method, ConnectionStartOk):
-            self._account.introduce(self.shown)
+            self._report.introduce(self.shown)
         elif isinstance(method, ConnectionTuneOk):
             for leg in self.legs.values():  # none takes a frame above our own limit, whatever they agreed on
                 agreed = leg.connection.frame_max or self._limits.frame_max
@@ -688,11 +688,11 @@ class Session:
             self._scope.cancel()
         elif isinstance(method, ConnectionOpenOk):
             self._scope.deadline = math.inf
-            self._account.note_open(self.client.connection)
-            if self._crossing is not None:
-                self._start_rules(self._crossing, is_open=True)
+            self._report.note_open(self.client.connection)
+            if self._interceptor is not None:
+                self._start_rules(self._interceptor, is_open=True)
         else:
-            self._account.note_method(sender, method)
+            self._report.note_method(sender, method)
 
     def _is_for_silence(self, sender: Peer, close: ConnectionClose) -> bool:
         """Does the upstream close the connection because the client has missed its heartbeats?"""
@@ -733,17 +733,17 @@ class Session:
             for reader in readers.values():
                 reader.want(EVERY_METHOD, content=True)
             self._drain = Drain(readers)
-            if self._crossing is not None:
-                self._crossing.gate = self._passes
-                self._crossing.ask_for_frames()
-                self._crossing.release_all(trio.current_time())
-                self._note_crossing(self._crossing)
-                self._nursery.start_soon(self._go_on_releasing, self._crossing)
+            if self._interceptor is not None:
+                self._interceptor.gate = self._passes
+                self._interceptor.ask_for_frames()
+                self._interceptor.release_all(trio.current_time())
+                self._note_crossing(self._interceptor)
+                self._nursery.start_soon(self._go_on_releasing, self._interceptor)
             self._ask_if_drained()
 
     def abort(self, reason: str) -> None:
         """End the session where it stands."""
-        self._account.finish(End("proxy", _SHUTDOWN.code, reason))
+        self._report.finish(SessionEnd("proxy", _SHUTDOWN.code, reason))
         self._farewells = {CLIENT: _SHUTDOWN, SERVER: _SHUTDOWN} | self._farewells
         self._scope.cancel()
 
@@ -755,16 +755,16 @@ class Session:
         """
         if self._drain is None or self._nursery is None or self._asked is not None:
             return
-        if self._crossing is not None and (self._crossing.is_over or self._crossing.is_releasing):
+        if self._interceptor is not None and (self._interceptor.is_over or self._interceptor.is_releasing):
             return  # it ends for that, or is asked again
         if self.client.takes_close and self._drain.is_complete:
             self._asked = trio.Event()
-            if self._crossing is not None:
-                self._crossing.is_deaf = True
-            self._account.finish(End("proxy", _SHUTDOWN.code, "drained", is_abnormal=False))
+            if self._interceptor is not None:
+                self._interceptor.is_draining = True
+            self._report.finish(SessionEnd("proxy", _SHUTDOWN.code, "drained", is_abnormal=False))
             self._farewells[SERVER] = _SHUTDOWN
             self._end_soon()
-            last_words = b"" if self._crossing is None else bytes(self._crossing.take_output(CLIENT))
+            last_words = b"" if self._interceptor is None else bytes(self._interceptor.take_output(CLIENT))
             self._nursery.start_soon(self._ask_client_to_go, last_words + self.client.close(_SHUTDOWN), self._asked)
 
     async def _ask_client_to_go(self, close: bytes, asked: trio.Event) -> None:
@@ -815,24 +815,24 @@ class Session:
 
     def _lose_client(self, reason: str) -> None:
         self._lost.add(CLIENT)
-        self._account.finish(End("proxy", 0, f"client {reason}"))
+        self._report.finish(SessionEnd("proxy", 0, f"client {reason}"))
         self._farewells[SERVER] = ConnectionForced(f"client {reason}")
 
     def _lose_upstream(self, reason: str) -> None:
         """The upstream is gone: because the client was silent, where it was, and else by its own fault."""
-        if self._account.end is not None:
+        if self._report.end is not None:
             return
         missed = self.client.missed_heartbeats(trio.current_time(), HEARTBEAT_LEEWAY)
         if missed:
             self._lose_client(missed)
         else:
             self._metrics.upstream_failures.labels("lost").inc()
-            self._account.finish(End("server", 0, f"upstream {reason}"))
+            self._report.finish(SessionEnd("server", 0, f"upstream {reason}"))
             self._farewells[CLIENT] = ConnectionForced(f"upstream {reason}")
 
     def _refuse(self, sender: Peer, error: ProtocolError) -> None:
         """End the session because of what `sender` sent; the other side is told that it was not its fault."""
-        self._account.note_violation(sender, error)
+        self._report.note_violation(sender, error)
         self._farewells[sender] = self._reworded(error) if sender is CLIENT else error
         self._farewells[sender.other] = ConnectionForced(f"the {sender} broke the protocol: {error.reply_text}")
 
@@ -856,7 +856,7 @@ class Session:
         """Put off the end of the connections for as long as rules would have it."""
         async with trio.open_nursery() as nursery:
             for leg in self.legs.values():
-                if isinstance(leg.transport, Impaired):
+                if isinstance(leg.transport, FaultyTransport):
                     nursery.start_soon(leg.transport.linger)
 
     async def _say_farewells(self) -> None:
@@ -869,14 +869,14 @@ class Session:
 
     def _is_understood(self, peer: Peer, error: ProtocolError) -> bool:
         """Does a client whose login or limits a rule has refused expect to be told? RabbitMQ goes by the same."""
-        if peer is not CLIENT or not isinstance(error, Refusal):
+        if peer is not CLIENT or not isinstance(error, ConnectionRefusal):
             return False
         if self.state is ConnectionState.ANSWERED:
             return self.known.announced("authentication_failure_close")
         return self.state is ConnectionState.AGREED
 
 
-def _culprit(frames: list[Frame], error: ProtocolError | Fault) -> Frame | None:
+def _culprit(frames: list[Frame], error: ProtocolError | InterceptorFault) -> Frame | None:
     """The frame that an error is about, if it is among these."""
     if not isinstance(error, ProtocolError) or error.offset is None:
         return None

@@ -90,12 +90,14 @@ async def test_rules_and_sessions(autojump_clock: MockClock) -> None:
 async def test_sessions_show_what_redactions_leave() -> None:
     redact = 'name = "redact"\naction = "redact"\narguments = ["product"]\nfields = ["virtual_host"]'
     async with opened(redact) as proxy:
-        crossing = proxy.session.crossing
-        crossing.client = msgspec.structs.replace(crossing.client, properties={"product": "s3cret", "platform": "x"})
-        crossing.judge.know(crossing.client)
+        interceptor = proxy.session.interceptor
+        interceptor.client = msgspec.structs.replace(
+            interceptor.client, properties={"product": "s3cret", "platform": "x"}
+        )
+        interceptor.judge.know(interceptor.client)
         [entry] = listed(proxy, ListSessions())
         assert (entry["product"], entry["vhost"], entry["user"]) == ("***", "***", "guest")
-        assert crossing.client.properties["product"] == "s3cret"
+        assert interceptor.client.properties["product"] == "s3cret"
 
 
 async def test_what_is_delayed_is_not_held() -> None:
@@ -104,7 +106,7 @@ async def test_what_is_delayed_is_not_held() -> None:
         proxy.says()
         proxy.says()
         assert await held(proxy) == []
-        [number] = proxy.session.crossing.waiting
+        [number] = proxy.session.interceptor.waiting
         with pytest.raises(RequestError, match="nothing held") as wrong:
             proxy.handler.answer(Release(session=1, number=number))
         assert wrong.value.name == "not-held"
@@ -137,12 +139,12 @@ async def test_what_is_gone_by_the_time_that_it_is_its_turn_is_left_out(autojump
 async def test_clients_may_call_themselves_what_they_like() -> None:
     """By bytes that are no UTF-8, tables, or texts without end."""
     async with opened() as proxy:
-        crossing = proxy.session.crossing
+        interceptor = proxy.session.interceptor
         properties = {"product": "a\udcff", "connection_name": Table({"x": "\udc80"})}
-        crossing.client = msgspec.structs.replace(
-            crossing.client, user="\udcfe" * 10_000, vhost="v\udcff", properties=properties
+        interceptor.client = msgspec.structs.replace(
+            interceptor.client, user="\udcfe" * 10_000, vhost="v\udcff", properties=properties
         )
-        crossing.judge.know(crossing.client)
+        interceptor.judge.know(interceptor.client)
         [entry] = listed(proxy, ListSessions())
         shown = msgspec.json.decode(msgspec.json.encode(entry))
     assert (shown["product"], shown["vhost"]) == ("a\\udcff", "v\\udcff")

@@ -20,7 +20,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from amqproxy.config import Limits
-from amqproxy.proxy.memory import Memory
+from amqproxy.proxy.memory_budget import MemoryBudget
 from amqproxy.proxy.session import Session
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.sockets.transport import SocketTransport, Transport
@@ -146,7 +146,7 @@ class Stage:
         tcp: bool = False,
         transport: Callable[[socket.socket], Transport] = SocketTransport,
         rules: RuleSet | None = None,
-        memory: Memory | None = None,
+        memory: MemoryBudget | None = None,
     ) -> None:
         self.limits = limits or Limits()
         self.metrics = Metrics()
@@ -229,7 +229,7 @@ async def staged(
     tcp: bool = False,
     transport: Callable[[socket.socket], Transport] = SocketTransport,
     rules: RuleSet | None = None,
-    memory: Memory | None = None,
+    memory: MemoryBudget | None = None,
 ) -> AsyncIterator[Stage]:
     """A session that has come as far as the script; it must be over when the block ends, or it is cancelled.
 

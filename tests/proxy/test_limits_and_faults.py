@@ -14,7 +14,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from amqproxy.amqp091.errors import UnexpectedFrame
 from amqproxy.amqp091.frames import HEADER, METHOD, encode_frame
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.proxy.strait import Strait
+from amqproxy.proxy.channel_interceptor import ChannelInterceptor
 from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.engine.evaluator import RuleSet
 from tests.proxy.stage import HANDSHAKE, OPEN, Stage, staged
@@ -349,19 +349,19 @@ async def test_a_slow_close(autojump_clock: MockClock) -> None:
 async def test_a_reload_begins_and_ends_what_is_done_to_octets(autojump_clock: MockClock) -> None:
     slow = fault("latency", delay=2, to="client")
     async with staged(HANDSHAKE, rules=limit(of="channels", most=9)) as stage:
-        stage.session.obey(slow)
+        stage.session.apply_rules(slow)
         await stage.play("""
             << heartbeat
             client: nothing
         """)
         await hears(stage, "client: heartbeat", 2)
-        stage.session.obey(slow.replaced(slow.rules))
+        stage.session.apply_rules(slow.replaced(slow.rules))
         await stage.play("""
             << heartbeat
             client: nothing
         """)
         await hears(stage, "client: heartbeat", 2)
-        stage.session.obey(RuleSet(()))
+        stage.session.apply_rules(RuleSet(()))
         await stage.play("<< heartbeat")
 
 
@@ -451,7 +451,7 @@ async def test_what_cannot_go_on_costs_its_sender_its_own_session_only(
         stage.client.perform(PUBLISH)
         await stage.play("broker: nothing")
         with monkeypatch.context() as patch:
-            patch.setattr(Strait, "_settle", fails)
+            patch.setattr(ChannelInterceptor, "_settle", fails)
             how(stage)
             with trio.move_on_after(11):
                 await stage.is_over.wait()

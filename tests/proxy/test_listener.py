@@ -14,9 +14,9 @@ from trio.testing import wait_all_tasks_blocked
 
 from amqproxy.config import Limits
 from amqproxy.proxy import listener as listener_module
-from amqproxy.proxy.account import Account
-from amqproxy.proxy.listener import Server, listen
+from amqproxy.proxy.listener import ProxyServer, listen
 from amqproxy.proxy.session import Session
+from amqproxy.proxy.session_report import SessionReport
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.observing.hold import Hold
@@ -34,7 +34,7 @@ class House:
     def __init__(self, limits: Limits) -> None:
         self.metrics = Metrics()
         self.brokers: list[trio.SocketStream] = []
-        self.server = Server(self._dial, limits, self.metrics)
+        self.server = ProxyServer(self._dial, limits, self.metrics)
         self.drain = trio.Event()
         self.clients: list[trio.SocketStream] = []
         self.is_over = trio.Event()
@@ -116,7 +116,7 @@ async def house(limits: Limits = LIMITS, rules: RuleSet | None = None) -> AsyncI
     """A server in a nursery of its own; `rules` replace its own before it serves."""
     built = House(limits)
     if rules is not None:
-        built.server.obey(rules)
+        built.server.apply_rules(rules)
     try:
         async with trio.open_nursery() as nursery:
             await nursery.start(built.serve)
@@ -175,7 +175,7 @@ async def test_no_descriptor_left(monkeypatch: pytest.MonkeyPatch, log: list[str
 async def test_a_client_gone_before_it_was_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     async with house() as built:
         with monkeypatch.context() as patch:
-            patch.setattr(Server, "_admit", lambda *_: None)
+            patch.setattr(ProxyServer, "_admit", lambda *_: None)
             assert await rest(await built.client()) == ""
         await built.opened()
 
@@ -190,7 +190,7 @@ async def test_one_client_s_trouble_is_not_another_s(
         client, broker = await built.opened()
         other, other_broker = await built.opened()
         with monkeypatch.context() as patch:
-            patch.setattr(Session, "_heed", fail)
+            patch.setattr(Session, "_on_method", fail)
             await client.send_all(octets("1: channel.open"))
             assert await receive(client, 14)
         await client.send_all(octets("connection.close-ok"))
@@ -268,7 +268,7 @@ def failures(log: list[structlog.typing.EventDict]) -> list[structlog.typing.Eve
 ROUNDS: dict[str, Callable[[House], object]] = {
     "drain": lambda built: built.drain.set(),
     "abort": lambda built: built.drain.set(),
-    "obey": lambda built: built.server.obey(RuleSet(())),
+    "apply_rules": lambda built: built.server.apply_rules(RuleSet(())),
     "count_unseen": lambda built: None,
 }
 """What is done to all sessions, one after another, and what begins it."""
@@ -309,7 +309,7 @@ async def test_a_client_that_cannot_be_admitted_is_the_only_one(
     monkeypatch.setattr(listener_module, "BREATHER", 0.01)
     async with house() as built:
         with monkeypatch.context() as patch:
-            patch.setattr(Server, "_admit", fail)
+            patch.setattr(ProxyServer, "_admit", fail)
             assert await rest(await built.client()) == ""
         await built.opened()
     assert [each["event"] for each in failures(log)] == ["cannot accept"]
@@ -323,7 +323,7 @@ async def test_what_fails_around_a_session_ends_it_only(
         client, broker = await built.opened()
         _, other = await built.opened()
         with monkeypatch.context() as patch:
-            patch.setattr(Account, "close", fail)
+            patch.setattr(SessionReport, "close", fail)
             patch.setattr(SocketTransport, "aclose", failing_close)
             await client.aclose()
             await broker.aclose()
@@ -341,7 +341,7 @@ async def failing_close(transport: SocketTransport) -> None:
 async def test_who_is_told_of_what_is_held_may_fail(log: list[structlog.typing.EventDict]) -> None:
     hold = RuleSet([Hold(name="look", match=Match(method="queue.declare"))])
     async with house() as built:
-        built.server.obey(hold)
+        built.server.apply_rules(hold)
         built.server.on_hold = fail
         client, broker = await built.opened()
         await client.send_all(octets("1: channel.open, 1: queue.declare, heartbeat"))
@@ -363,7 +363,7 @@ class Guest:
     def contained(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def obey(self, rules: RuleSet) -> None:
+    def apply_rules(self, rules: RuleSet) -> None:
         self.rules.append(rules)
         self._crowd.done += 1
 
@@ -382,7 +382,7 @@ class Crowd:
     """A server of many sessions, three turns and one more."""
 
     def __init__(self) -> None:
-        self.server = Server(unreachable, LIMITS, Metrics())
+        self.server = ProxyServer(unreachable, LIMITS, Metrics())
         self.drain = trio.Event()
         self.guests = [Guest(number, self) for number in range(1, 3 * listener_module.SESSIONS_A_TURN + 2)]
         self.server.sessions.update({guest.number: guest for guest in self.guests})  # type: ignore[misc]
@@ -417,7 +417,7 @@ async def crowd() -> AsyncIterator[Crowd]:
 
 
 MANY_ROUNDS: dict[str, Callable[[Crowd], object]] = {
-    "obey": lambda crowd: crowd.server.obey(RuleSet(())),
+    "apply_rules": lambda crowd: crowd.server.apply_rules(RuleSet(())),
     "count": lambda crowd: None,
     "drain": lambda crowd: crowd.drain.set(),
 }
@@ -439,10 +439,10 @@ async def test_of_many_sessions_a_few_have_their_round_in_a_turn(name: str, monk
 
 
 async def test_a_drain_cuts_off_a_few_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def wait_no_longer_than_a_turn(server: Server, timeout: float) -> None:
+    async def wait_no_longer_than_a_turn(server: ProxyServer, timeout: float) -> None:
         await trio.lowlevel.checkpoint()
 
-    monkeypatch.setattr(Server, "_wait_until_empty", wait_no_longer_than_a_turn)
+    monkeypatch.setattr(ProxyServer, "_wait_until_empty", wait_no_longer_than_a_turn)
     async with crowd() as many, trio.open_nursery() as nursery:
         nursery.start_soon(many.watch)
         many.drain.set()
@@ -457,18 +457,18 @@ async def test_a_drain_cuts_off_a_few_in_a_turn(monkeypatch: pytest.MonkeyPatch)
 async def test_new_rules_come_to_all_sessions_and_those_replaced_meanwhile_to_none() -> None:
     first, second = RuleSet(()), RuleSet(())
     async with crowd() as many:
-        many.server.obey(first)
+        many.server.apply_rules(first)
         await many.turns(1)
         gone = many.guests[-1]
         del many.server.sessions[gone.number]
         comes = Guest(gone.number + 1, many)  # one that was admitted after the first reload, and has its rules
         many.server.sessions[comes.number] = comes  # type: ignore[assignment]
-        many.server.obey(second)
+        many.server.apply_rules(second)
         await many.turns(20)
         assert gone.rules == []
         assert all(guest.rules[-1] is second for guest in [*many.guests[:-1], comes])
         assert sum(guest.rules == [second] for guest in many.guests) >= listener_module.SESSIONS_A_TURN
-        many.server.obey(first)
+        many.server.apply_rules(first)
         await many.turns(20)
         assert all(guest.rules[-1] is first for guest in many.server.sessions.values())  # type: ignore[attr-defined]
 
@@ -478,13 +478,13 @@ async def test_rules_replaced_before_anybody_is_served_hold_from_the_first_sessi
     async with house(rules=rules) as built:
         await built.opened()
         (session,) = built.server.sessions.values()
-        assert session.crossing is not None
+        assert session.interceptor is not None
 
 
 async def test_a_drain_and_new_rules_at_a_time() -> None:
     rules = RuleSet(())
     async with crowd() as many:
-        many.server.obey(rules)
+        many.server.apply_rules(rules)
         many.drain.set()
         await many.turns(20)
         assert all(guest.rules == [rules] for guest in many.guests)

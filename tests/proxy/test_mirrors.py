@@ -13,14 +13,14 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.permissions import Permission
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.server.server import BrokerServer
-from amqproxy.proxy.copy_drops import DropReason
-from amqproxy.proxy.copyist import IDLE_TIMEOUT, Login
-from amqproxy.proxy.mirrors import MAX_COPYISTS, Mirrors
+from amqproxy.proxy.mirror_drops import DropReason
+from amqproxy.proxy.mirror_publisher import IDLE_TIMEOUT, MirrorLogin
+from amqproxy.proxy.mirrors import MAX_MIRROR_PUBLISHERS, Mirrors
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rules.verdict import MirroredCopy
 from amqproxy.sockets.transport import SocketTransport, Transport
 
-GUEST = Login(ConnectionStartOk(response=b"\0guest\0guest"), "/")
+GUEST = MirrorLogin(ConnectionStartOk(response=b"\0guest\0guest"), "/")
 
 
 class Desk:
@@ -151,14 +151,14 @@ async def test_an_upstream_that_nobody_knows() -> None:
         assert desk.dropped == 1
 
 
-def tenant(number: int) -> Login:
+def tenant(number: int) -> MirrorLogin:
     """A login of its own: guest, on another virtual host."""
     return GUEST._replace(vhost=f"v{number}")
 
 
 async def test_one_login_more_retires_the_one_that_has_been_idle_longest() -> None:
     async with mirrors() as (found, desk):
-        for number in range(MAX_COPYISTS + 2):
+        for number in range(MAX_MIRROR_PUBLISHERS + 2):
             desk.broker.add_vhost(f"v{number}")
             desk.broker.users["guest"].permit(f"v{number}", Permission("", ".*", ""))
             desk.broker.vhosts[f"v{number}"].declare_queue(
@@ -169,21 +169,21 @@ async def test_one_login_more_retires_the_one_that_has_been_idle_longest() -> No
             while len(list(desk.broker.vhosts[f"v{number}"].queues["copies"])) < count:  # noqa: ASYNC110
                 await trio.sleep(0.01)
 
-        for number in range(MAX_COPYISTS):
+        for number in range(MAX_MIRROR_PUBLISHERS):
             found.put(copy(b"x"), tenant(number))
-        for number in range(MAX_COPYISTS):
+        for number in range(MAX_MIRROR_PUBLISHERS):
             await has(number, 1)
         found.put(copy(b"x"), tenant(0))
         await has(0, 2)
-        found.put(copy(b"x"), tenant(MAX_COPYISTS))  # instead of 1
-        await has(MAX_COPYISTS, 1)
+        found.put(copy(b"x"), tenant(MAX_MIRROR_PUBLISHERS))  # instead of 1
+        await has(MAX_MIRROR_PUBLISHERS, 1)
         found.put(copy(b"x"), tenant(0))
         await has(0, 3)
-        assert (desk.dropped, desk.dialled) == (0, MAX_COPYISTS + 1)
+        assert (desk.dropped, desk.dialled) == (0, MAX_MIRROR_PUBLISHERS + 1)
         found.put(copy(b"x"), tenant(1))
         await has(1, 2)
-        assert (desk.dropped, desk.dialled) == (0, MAX_COPYISTS + 2)
-        while len(desk.broker.links) > MAX_COPYISTS:  # noqa: ASYNC110
+        assert (desk.dropped, desk.dialled) == (0, MAX_MIRROR_PUBLISHERS + 2)
+        while len(desk.broker.links) > MAX_MIRROR_PUBLISHERS:  # noqa: ASYNC110
             await trio.sleep(0.01)
 
 
@@ -191,7 +191,7 @@ async def test_logins_that_all_have_something_to_send_are_not_retired(
     log: list[structlog.typing.EventDict],
 ) -> None:
     async with mirrors() as (found, desk):
-        for number in range(MAX_COPYISTS + 3):
+        for number in range(MAX_MIRROR_PUBLISHERS + 3):
             found.put(copy(b"x"), tenant(number))
         assert desk.reasons == [DropReason.LOGINS] * 3
         assert [event["event"] for event in log] == ["copies dropped"]

@@ -10,7 +10,7 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import Frame
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.proxy.selection import Selection
+from amqproxy.proxy.filtered_tap import FilteredTap
 from amqproxy.rules.context import CommandContext
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.filters import Filter
@@ -63,7 +63,7 @@ def told(records: list[Record]) -> list[tuple[object, ...]]:
 async def recorded(script: str, *rules: str, filter: str = "") -> list[Record]:
     """The records of what a script plays, under these rules."""
     recorder = Recorder()
-    tap: Tap = Selection(recorder, Filter(filter), 1_000_000) if filter else recorder
+    tap: Tap = FilteredTap(recorder, Filter(filter), 1_000_000) if filter else recorder
     made = RuleSet([rule(f'name = "r{number}"\n{text}') for number, text in enumerate(rules)])
     async with staged(OPEN, tap=tap, rules=made) as stage:
         recorder.records.clear()

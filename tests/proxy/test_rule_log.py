@@ -113,7 +113,7 @@ def test_a_rule_that_was_away_is_told_of_as_a_new_one(log: list[Any]) -> None:
 async def test_a_session_says_what_is_refused(log: list[Any]) -> None:
     rules = RuleSet([rule('name = "no-tx"\naction = "refuse"\nmatch.method = "tx.*"')])
     async with staged(OPEN, rules=rules) as stage:
-        stage.session._account._rule_log = RuleLog(lambda: 0.0)
+        stage.session._report._rule_log = RuleLog(lambda: 0.0)
         await stage.play("""
             >> 1: tx.select
             client: 1: channel.close 403

@@ -21,7 +21,7 @@ from amqproxy.amqp091.methods import ConnectionClose, ConnectionStartOk
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Table
 from amqproxy.config import Limits, ServerTLS
-from amqproxy.proxy.memory import Memory, Share
+from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
 from amqproxy.proxy.session import QUANTUM_FRAMES
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rules.access.allow import Allow
@@ -664,7 +664,7 @@ async def test_a_failure_of_ours_is_told_to_both(
         raise ZeroDivisionError
 
     async with staged(OPEN) as stage, staged(OPEN) as other:
-        monkeypatch.setattr(stage.session._account, "note_channels", fail)
+        monkeypatch.setattr(stage.session._report, "note_channels", fail)
         await stage.play("""
             >> 1: tx.select
             broker: connection.close 541
@@ -1063,8 +1063,8 @@ async def test_what_is_held_is_told_of_and_goes_on_when_it_is_released(autojump_
         stage.client.perform("1: queue.declare, 1: basic.ack")
         await stage.play("broker: nothing")
         [number] = told
-        assert stage.session.crossing is not None
-        assert list(stage.session.crossing.waiting) == [number]
+        assert stage.session.interceptor is not None
+        assert list(stage.session.interceptor.waiting) == [number]
         stage.session.release(number, None)
         await stage.play("broker: 1: queue.declare, 1: basic.ack")
         with pytest.raises(KeyError):
@@ -1077,8 +1077,8 @@ async def test_what_is_released_to_be_refused_closes_what_it_has_to(autojump_clo
         async with staged(OPEN, rules=rules) as stage:
             stage.client.perform("1: queue.declare")
             await stage.play("broker: nothing")
-            assert stage.session.crossing is not None
-            [number] = stage.session.crossing.waiting
+            assert stage.session.interceptor is not None
+            [number] = stage.session.interceptor.waiting
             stage.session.release(number, Verdict(command=None, close=Close(scope, 403, "ACCESS_REFUSED - no")))
             await stage.play(f"client: {heard}")
 
@@ -1216,7 +1216,7 @@ LARGE_MESSAGE = "1: basic.publish, 1: header 100000"
 
 
 async def test_what_has_come_of_a_frame_counts_as_memory() -> None:
-    memory = Memory(1_000_000)
+    memory = MemoryBudget(1_000_000)
     async with staged(OPEN, memory=memory) as stage:
         await stage.play(f">> {LARGE_MESSAGE}")
         for start in range(0, 90_000, 10_000):
@@ -1236,7 +1236,7 @@ async def test_what_has_come_of_a_frame_counts_as_memory() -> None:
 
 
 async def test_who_announces_a_large_frame_and_lets_it_trickle_takes_no_more_than_its_share() -> None:
-    memory = Memory(1_000_000, 50_000)
+    memory = MemoryBudget(1_000_000, 50_000)
     async with staged(OPEN, memory=memory) as stage:
         await stage.play(f">> {LARGE_MESSAGE}")
         stage.client.say(TRICKLED[:40_000])
@@ -1251,8 +1251,8 @@ async def test_who_announces_a_large_frame_and_lets_it_trickle_takes_no_more_tha
 
 
 async def test_who_keeps_little_is_not_refused_what_every_peer_must_take() -> None:
-    memory = Memory(10_000)
-    others = Share(memory)
+    memory = MemoryBudget(10_000)
+    others = MemoryShare(memory)
     others.add(10_000)
     async with staged(OPEN, memory=memory) as stage:
         frame = encode_frame(BODY, 1, bytes(4_000))
@@ -1285,13 +1285,13 @@ async def test_nothing_of_a_session_that_is_over_waits_for_the_garbage_collector
     gc.disable()
     try:
         async with staged(OPEN, rules=rules) as stage:
-            crossing = weakref.ref(stage.session.crossing)
+            interceptor = weakref.ref(stage.session.interceptor)
             await stage.play(f">> {PUBLISH}\nbroker: 1: channel.close 200\nclient: 1: channel.close 403")
             stage.client.perform("connection.close, EOF")
             await stage.broker.sees()
             stage.broker.perform("connection.close-ok, EOF")
             await stage.client.sees()
             await stage.is_over.wait()
-            assert crossing() is None
+            assert interceptor() is None
     finally:
         gc.enable()

@@ -78,10 +78,13 @@ async def test_it_does_not_pass_where_rules_or_a_tap_would_have_to_read_it(
 
 
 async def test_it_ends_when_there_are_rules_or_a_drain() -> None:
-    for end in (lambda stage: stage.session.obey(RuleSet([Allow(name="all")])), lambda stage: stage.session.drain()):
+    for end in (
+        lambda stage: stage.session.apply_rules(RuleSet([Allow(name="all")])),
+        lambda stage: stage.session.drain(),
+    ):
         async with staged(limits=LIMITS) as stage:
             await greet(stage)
-            stage.session.obey(RuleSet(()))
+            stage.session.apply_rules(RuleSet(()))
             await stage.play("client: nothing")
             end(stage)
             await stage.play("""

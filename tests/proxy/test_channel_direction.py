@@ -13,8 +13,16 @@ from amqproxy.amqp091.frames import BODY, HEADER, Frame, encode_frame, encode_me
 from amqproxy.amqp091.methods import BasicDeliver, BasicPublish, BasicQos
 from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.proxy.flow import Flow, Load, Postponed, Rest, Waiting, cost, cost_of_own
-from amqproxy.proxy.memory import Memory, Share
+from amqproxy.proxy.channel_direction import (
+    ChannelDirection,
+    ContentRest,
+    PostponedDelivery,
+    QueuedBytes,
+    WaitingCommand,
+    cost,
+    cost_of_own,
+)
+from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
 from amqproxy.proxy.timers import Timers
 from amqproxy.rules.verdict import HoldAction, Stage, Verdict
 
@@ -33,10 +41,10 @@ class Bank:
     """A flow of the server's, and the accounts that it counts for."""
 
     def __init__(self) -> None:
-        self.share = Share(Memory())
-        self.loads = {peer: Load(self.share) for peer in Peer}
-        self.gathering = Load(self.share)
-        self.flow = Flow(SERVER, self.loads, self.gathering)
+        self.share = MemoryShare(MemoryBudget())
+        self.loads = {peer: QueuedBytes(self.share) for peer in Peer}
+        self.gathering = QueuedBytes(self.share)
+        self.direction = ChannelDirection(SERVER, self.loads, self.gathering)
 
     @property
     def octets(self) -> tuple[int, int, int]:
@@ -63,82 +71,82 @@ def bank() -> Bank:
     ],
 )
 def test_when_a_content_is_complete(frames: list[Frame], is_complete: list[bool], bank: Bank) -> None:
-    bank.flow.begin(Rest.PASSES)
-    assert [bank.flow.advance(frame) for frame in frames] == is_complete
-    bank.flow.begin(Rest.IS_SWALLOWED)
-    assert bank.flow.skip(frames) is is_complete[-1]
+    bank.direction.begin(ContentRest.PASSES)
+    assert [bank.direction.advance(frame) for frame in frames] == is_complete
+    bank.direction.begin(ContentRest.IS_SWALLOWED)
+    assert bank.direction.skip(frames) is is_complete[-1]
 
 
-@pytest.mark.parametrize(("rest", "is_mid"), [(Rest.PASSES, True), (Rest.IS_SWALLOWED, False)])
-def test_only_what_passes_is_seen_in_part(rest: Rest, is_mid: bool, bank: Bank) -> None:
-    bank.flow.begin(rest)
-    assert (bank.flow.is_mid, bank.flow.rest) == (is_mid, rest)
-    bank.flow.end()
-    assert (bank.flow.is_mid, bank.flow.rest) == (False, Rest.PASSES)
+@pytest.mark.parametrize(("rest", "is_mid"), [(ContentRest.PASSES, True), (ContentRest.IS_SWALLOWED, False)])
+def test_only_what_passes_is_seen_in_part(rest: ContentRest, is_mid: bool, bank: Bank) -> None:
+    bank.direction.begin(rest)
+    assert (bank.direction.is_mid, bank.direction.rest) == (is_mid, rest)
+    bank.direction.end()
+    assert (bank.direction.is_mid, bank.direction.rest) == (False, ContentRest.PASSES)
 
 
 def test_gathered_frames_count_until_they_are_taken(bank: Bank) -> None:
     frames = [METHOD_FRAME, header(5)]
-    bank.flow.gather(list(frames), Stage.BODY)
+    bank.direction.gather(list(frames), Stage.BODY)
     assert bank.octets == (0, 0, cost(frames))
-    assert not bank.flow.gather_more(body(2))
-    assert bank.flow.gather_more(body(3))
+    assert not bank.direction.gather_more(body(2))
+    assert bank.direction.gather_more(body(3))
     assert bank.octets == (0, 0, cost([*frames, body(2), body(3)]))
-    taken = bank.flow.take_gathered()
+    taken = bank.direction.take_gathered()
     assert [frame.raw for frame in taken] == [frame.raw for frame in (*frames, body(2), body(3))]
-    assert (bank.octets, bank.flow.gathered) == ((0, 0, 0), [])
+    assert (bank.octets, bank.direction.gathered) == ((0, 0, 0), [])
 
 
 def test_what_waits_holds_up_what_comes(bank: Bank) -> None:
-    flow = bank.flow
-    assert not flow.is_held_up
+    direction = bank.direction
+    assert not direction.is_held_up
     command = Command.received([METHOD_FRAME, header(5), body(5)])
-    flow.wait(Waiting(command, Verdict(command=command)))
-    assert (flow.is_waiting, flow.is_held, flow.is_held_up) == (True, False, True)
-    flow.enqueue(METHOD_FRAME, True)
-    flow.enqueue(header(0), None)
+    direction.wait(WaitingCommand(command, Verdict(command=command)))
+    assert (direction.is_waiting, direction.is_held, direction.is_held_up) == (True, False, True)
+    direction.enqueue(METHOD_FRAME, True)
+    direction.enqueue(header(0), None)
     assert bank.octets == (cost(command.frames) + cost([METHOD_FRAME, header(0)]), 0, 0)
-    waiting = flow.wake()
+    waiting = direction.wake()
     assert waiting is not None
     assert waiting.original is command
-    assert flow.wake() is None
-    assert flow.is_held_up  # by what waits behind
-    assert flow.dequeue() == (METHOD_FRAME, True)
-    assert flow.dequeue()[1] is None
-    assert (bank.octets, flow.is_held_up) == ((0, 0, 0), False)
+    assert direction.wake() is None
+    assert direction.is_held_up  # by what waits behind
+    assert direction.dequeue() == (METHOD_FRAME, True)
+    assert direction.dequeue()[1] is None
+    assert (bank.octets, direction.is_held_up) == ((0, 0, 0), False)
 
 
 def test_held_is_what_waits_for_somebodys_word(bank: Bank) -> None:
     command = Command.received([METHOD_FRAME])
     verdict = Verdict(command=command, hold=HoldAction("look", 60.0))
-    bank.flow.wait(Waiting(command, verdict))
-    assert bank.flow.is_held
+    bank.direction.wait(WaitingCommand(command, verdict))
+    assert bank.direction.is_held
 
 
 def test_what_we_say_ourselves_counts_for_whoever_hears_it_since_it_made_us_say_it(bank: Bank) -> None:
     first = Command(1, BasicDeliver("t", 1), NO_PROPERTIES, b"first")
     second = Command(1, BasicDeliver("t", 2), NO_PROPERTIES, b"the second")
-    bank.flow.put_off(first, None)
-    bank.flow.put_off(second, 2)
+    bank.direction.put_off(first, None)
+    bank.direction.put_off(second, 2)
     assert bank.octets == (0, cost_of_own(first) + cost_of_own(second), 0)
-    assert bank.flow.next_own() == (first, None)
-    assert bank.flow.next_own() == (second, 2)
+    assert bank.direction.next_own() == (first, None)
+    assert bank.direction.next_own() == (second, 2)
     assert bank.octets == (0, 0, 0)
 
 
-def postponed(left: int, tag: int = 1) -> Postponed:
-    return Postponed(Command(1, BasicDeliver("t", tag), NO_PROPERTIES, b"body"), tag, left)
+def postponed(left: int, tag: int = 1) -> PostponedDelivery:
+    return PostponedDelivery(Command(1, BasicDeliver("t", tag), NO_PROPERTIES, b"body"), tag, left)
 
 
 def test_overtaken_often_enough(bank: Bank) -> None:
     soon, later = postponed(1), postponed(2, tag=2)
-    bank.flow.postpone(soon)
-    bank.flow.postpone(later)
+    bank.direction.postpone(soon)
+    bank.direction.postpone(later)
     assert bank.octets == (soon.cost + later.cost, 0, 0)
-    assert bank.flow.overtaken_by(BasicQos.index) == []
-    assert bank.flow.overtaken_by(BasicDeliver.index) == [soon]
-    assert (list(bank.flow.postponed), bank.octets) == ([later], (later.cost, 0, 0))
-    assert bank.flow.overtaken_by(BasicDeliver.index) == [later]
+    assert bank.direction.overtaken_by(BasicQos.index) == []
+    assert bank.direction.overtaken_by(BasicDeliver.index) == [soon]
+    assert (list(bank.direction.postponed), bank.octets) == ([later], (later.cost, 0, 0))
+    assert bank.direction.overtaken_by(BasicDeliver.index) == [later]
     assert bank.octets == (0, 0, 0)
 
 
@@ -147,8 +155,8 @@ def test_whoever_is_sent_has_no_timer_any_more(bank: Bank) -> None:
     done: list[str] = []
     each = postponed(1)
     each.timer = timers.at(5.0, lambda: done.append("late"))
-    bank.flow.postpone(each)
-    assert bank.flow.overtaken_by(BasicDeliver.index) == [each]
+    bank.direction.postpone(each)
+    assert bank.direction.overtaken_by(BasicDeliver.index) == [each]
     assert not each.timer.is_due
 
 
@@ -158,30 +166,35 @@ STEPS = ("gather", "wait", "enqueue", "put off", "postpone")
 @given(st.lists(st.sampled_from(STEPS), max_size=20))
 def test_once_cleared_nothing_counts_any_more(steps: list[str]) -> None:
     bank = Bank()
-    flow = bank.flow
+    direction = bank.direction
     command = Command.received([METHOD_FRAME, header(5), body(5)])
     for step in steps:
-        if step == "gather" and not flow.gathered:
-            flow.gather([METHOD_FRAME], Stage.BODY)
-        elif step == "wait" and not flow.is_waiting:
-            flow.wait(Waiting(command, Verdict(command=command)))
+        if step == "gather" and not direction.gathered:
+            direction.gather([METHOD_FRAME], Stage.BODY)
+        elif step == "wait" and not direction.is_waiting:
+            direction.wait(WaitingCommand(command, Verdict(command=command)))
         elif step == "enqueue":
-            flow.enqueue(body(9), None)
+            direction.enqueue(body(9), None)
         elif step == "put off":
-            flow.put_off(Command(1, BasicDeliver("t", 1), NO_PROPERTIES, b"body"), 1)
+            direction.put_off(Command(1, BasicDeliver("t", 1), NO_PROPERTIES, b"body"), 1)
         elif step == "postpone":
-            flow.postpone(postponed(3))
+            direction.postpone(postponed(3))
     assert any(bank.octets) == bool(set(steps))
-    flow.clear()
+    direction.clear()
     assert bank.octets == (0, 0, 0)
-    assert not flow.is_held_up
-    assert (flow.gathered, flow.stage, list(flow.insertions), list(flow.postponed)) == ([], Stage.NOTHING, [], [])
+    assert not direction.is_held_up
+    assert (direction.gathered, direction.stage, list(direction.insertions), list(direction.postponed)) == (
+        [],
+        Stage.NOTHING,
+        [],
+        [],
+    )
 
 
 def test_those_that_are_to_be_overtaken_are_not_looked_at_for_each_command(bank: Bank) -> None:
     waiting = [postponed(500, tag=number) for number in range(1, 501)]
     for each in waiting:
-        bank.flow.postpone(each)
+        bank.direction.postpone(each)
     looks = 0
 
     def counting(heap: list[object]) -> object:
@@ -190,8 +203,8 @@ def test_those_that_are_to_be_overtaken_are_not_looked_at_for_each_command(bank:
         return heappop(heap)
 
     with pytest.MonkeyPatch.context() as patching:
-        patching.setattr("amqproxy.proxy.flow.heapq.heappop", counting)
-        ready = [each for _ in range(500) for each in bank.flow.overtaken_by(BasicDeliver.index)]
+        patching.setattr("amqproxy.proxy.channel_direction.heapq.heappop", counting)
+        ready = [each for _ in range(500) for each in bank.direction.overtaken_by(BasicDeliver.index)]
     assert ready == waiting
     assert looks == 500
     assert bank.octets == (0, 0, 0)

@@ -11,12 +11,12 @@ from amqproxy.amqp091.methods import BasicPublish, ChannelCloseOk, ChannelOpen, 
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Table
-from amqproxy.proxy.crossing import MAX_NEVER_PASSING, MAX_UNSEEN
+from amqproxy.proxy.interceptor import MAX_NEVER_PASSING, MAX_UNSEEN
 from amqproxy.rules.context import ChannelInfo, Client
 from amqproxy.rules.engine.decision_cache import CachedPasses
 from amqproxy.rules.engine.evaluator import RuleEvaluator, RuleSet
 from amqproxy.rules.rule import Rule
-from tests.proxy.crossing_transcript import PRELUDE, Water, read
+from tests.proxy.interceptor_transcript import PRELUDE, Water, read
 from tests.rules.scene import rule
 
 pytestmark = pytest.mark.slow
@@ -63,8 +63,8 @@ def test_a_publish_that_is_always_changed_alike_goes_on_changed_without_being_ha
         said = publish(1, "a") + publish(2, "c") + publish(2, "a", b"")
         heard = crossed.say(CLIENT, said)[SERVER]
         assert heard == publish(1, "longer") + publish(2, "c") + publish(2, "longer", b"")
-    assert crossed.crossing.readers[CLIENT].feed(said) == []
-    crossed.crossing.count_unseen()
+    assert crossed.interceptor.readers[CLIENT].feed(said) == []
+    crossed.interceptor.count_unseen()
     assert rules.counts()["renamed"].hits == 8
 
 
@@ -73,7 +73,7 @@ def test_a_publish_passes_unseen_as_long_as_its_bucket_allows():
     for _ in range(3):
         crossed.now += 1
         assert crossed.say(CLIENT, publish(1, "b") * 2)[SERVER] == publish(1, "b") * 2
-    assert len(crossed.crossing.readers[CLIENT].unseen) == 1
+    assert len(crossed.interceptor.readers[CLIENT].unseen) == 1
     assert crossed.say(CLIENT, publish(1, "b") + publish(2, "c"))[SERVER] == publish(2, "c"), "it waits"
     assert crossed.wait(0.5)[SERVER] == publish(1, "b")
 
@@ -95,7 +95,7 @@ def test_what_comes_behind_one_that_waits_waits_too_though_it_has_passed_unseen(
     said = publish(1, "h") + publish(1, "a") + publish(2, "a") + publish(1, "b")
     assert crossed.say(CLIENT, said)[SERVER] == publish(2, "longer")
     assert crossed.wait(0.1)[SERVER] == publish(1, "h") + publish(1, "longer") + publish(1, "b")
-    crossed.crossing.count_unseen()
+    crossed.interceptor.count_unseen()
     assert rules.counts()["renamed"].hits == 3
 
 
@@ -104,8 +104,8 @@ def test_so_many_kinds_of_publish_are_remembered_and_no_more():
     for number in range(2 * MAX_UNSEEN):
         said = publish(1, "a", key=f"{number}")
         assert crossed.say(CLIENT, said)[SERVER] == publish(1, "longer", key=f"{number}")
-    assert len(crossed.crossing.readers[CLIENT].unseen) <= MAX_UNSEEN
-    assert len(crossed.crossing._passing) <= MAX_UNSEEN
+    assert len(crossed.interceptor.readers[CLIENT].unseen) <= MAX_UNSEEN
+    assert len(crossed.interceptor._passing) <= MAX_UNSEEN
 
 
 class Counting(RuleEvaluator):
@@ -120,16 +120,16 @@ class Counting(RuleEvaluator):
 
 def test_what_has_to_be_judged_each_time_is_asked_about_once():
     crossed = water(RuleSet([rule('action = "tag"\nname = "t"\ntags = ["t"]\nwhen = "size > 5"')]), Counting)
-    judge = crossed.crossing.judge
+    judge = crossed.interceptor.judge
     for body in (b"a", b"abcdef", b"a"):
         assert crossed.say(CLIENT, publish(1, "a", body) * 3)[SERVER] == publish(1, "a", body) * 3
     assert judge.asked == 1
-    crossed.crossing.ask_for_frames()
+    crossed.interceptor.ask_for_frames()
     crossed.say(CLIENT, publish(1, "a"))
     assert judge.asked == 2, "the judge may see it otherwise by now"
     for number in range(2 * MAX_NEVER_PASSING):
         crossed.say(CLIENT, publish(1, "a", key=f"{number}"))
-    assert len(crossed.crossing._never_passing) <= MAX_NEVER_PASSING
+    assert len(crossed.interceptor._never_passing) <= MAX_NEVER_PASSING
 
 
 KEYED = [
@@ -144,7 +144,7 @@ def test_publishes_with_no_further_names_pass_unseen_by_rules_about_names(keyed:
     crossed = water(RuleSet([keyed]))
     plain = publish(1, "", properties=Properties(headers=Table({"n": 1})))
     assert crossed.say(CLIENT, plain)[SERVER] == plain
-    assert crossed.crossing.readers[CLIENT].feed(plain * 3) == []
+    assert crossed.interceptor.readers[CLIENT].feed(plain * 3) == []
 
 
 @pytest.mark.parametrize("keyed", KEYED)
@@ -226,7 +226,7 @@ class Talk:
 
     def say(self, number: int, octets: bytes) -> None:
         crossed = self.waters[number]
-        if crossed.crossing.refusal is None:
+        if crossed.interceptor.refusal is None:
             self.heard.append((number, crossed.say(CLIENT, octets)))
 
     def wait(self, seconds: float) -> None:
@@ -237,15 +237,18 @@ class Talk:
         """Let channels that were closed be used again."""
         for crossed in self.waters:
             for channel in (1, 2):
-                if channel not in crossed.crossing.straits or not crossed.crossing.straits[channel].is_closed:
+                if (
+                    channel not in crossed.interceptor.channel_interceptors
+                    or not crossed.interceptor.channel_interceptors[channel].is_closed
+                ):
                     continue
                 crossed.say(CLIENT, encode_method(channel, ChannelCloseOk()))
                 crossed.say(SERVER, encode_method(channel, ChannelCloseOk()))
                 crossed.say(CLIENT, encode_method(channel, ChannelOpen()))
                 for _ in range(20):
-                    if channel not in crossed.crossing.connections[SERVER].channels:
+                    if channel not in crossed.interceptor.connections[SERVER].channels:
                         crossed.wait(0.5)  # a limit may hold it up
-                if channel in crossed.crossing.connections[SERVER].channels:
+                if channel in crossed.interceptor.connections[SERVER].channels:
                     crossed.say(SERVER, encode_method(channel, ChannelOpenOk()))
 
 
@@ -267,7 +270,7 @@ def test_what_is_heard_is_what_would_be_heard_if_all_were_judged(rules, turns, c
     for talk in talks:
         for number in range(2):
             talk.say(number, talk.rest[number])
-            talk.waters[number].crossing.count_unseen()
+            talk.waters[number].interceptor.count_unseen()
         talk.wait(60)
     assert talks[0].heard == talks[1].heard
     assert talks[0].rules.counts() == talks[1].rules.counts()

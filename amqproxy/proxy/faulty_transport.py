@@ -14,7 +14,7 @@ MOST_HELD = 1024 * 1024
 """Bytes that may be on their way; who sends more waits, and so slows whoever it has them from."""
 
 
-class Impaired:
+class FaultyTransport:
     """A `Transport` around another, which it is as long as nothing is done to bytes.
 
     It is put in the other's place when the first impairment comes, and stays. `run` carries what is late: without it,

@@ -31,18 +31,18 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.wire import Table
-from amqproxy.proxy.copy_drops import CopyDrops, DropReason
-from amqproxy.proxy.copyist import (
+from amqproxy.proxy.memory_budget import MemoryBudget
+from amqproxy.proxy.mirror_drops import DropReason, MirrorDrops
+from amqproxy.proxy.mirror_publisher import (
     BATCH_SIZE,
     FIRST_PAUSE,
     HANDSHAKE_TIMEOUT,
     IDLE_TIMEOUT,
     LAST_PAUSE,
     SEND_TIMEOUT,
-    Copyist,
-    Login,
+    MirrorLogin,
+    MirrorPublisher,
 )
-from amqproxy.proxy.memory import Memory
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.sockets.transport import Transport, TransportBroken
 
@@ -120,9 +120,9 @@ class Exchange:
         self.is_away = False
         self.failure: Exception | None = None
         self._dialled, self._next = trio.open_memory_channel[Wire](100)
-        self.memory = Memory(memory)
-        drops = CopyDrops(self._note_drop)
-        self.copyist = Copyist(self._dial, Login(START_OK, "shop"), backlog, self.memory, drops)
+        self.memory = MemoryBudget(memory)
+        drops = MirrorDrops(self._note_drop)
+        self.publisher = MirrorPublisher(self._dial, MirrorLogin(START_OK, "shop"), backlog, self.memory, drops)
 
     def _note_drop(self, reason: DropReason, count: int) -> None:
         self.dropped.append(count)
@@ -148,7 +148,7 @@ async def exchange(backlog: int = 100, memory: int = 1 << 30) -> AsyncIterator[E
     found = Exchange(backlog, memory)
     with trio.fail_after(100_000):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(found.copyist.run)
+            nursery.start_soon(found.publisher.run)
             yield found
             nursery.cancel_scope.cancel()
 
@@ -157,12 +157,12 @@ async def test_it_connects_when_there_is_something_to_send(autojump_clock: MockC
     async with exchange() as found:
         await trio.sleep(IDLE_TIMEOUT - 1)
         assert found.dialled == []
-        found.copyist.put(copy(b"one"))
-        found.copyist.put(copy(b"two"))
+        found.publisher.put(copy(b"one"))
+        found.publisher.put(copy(b"two"))
         wire = await found.wire()
         await wire.shakes_hands()
         await wire.hears(sent(b"one", b"two"))
-        found.copyist.put(copy(b"three"))
+        found.publisher.put(copy(b"three"))
         await wire.hears(sent(b"three"))
         await trio.sleep(IDLE_TIMEOUT - 1)
         assert (len(found.dialled), found.dropped, wire.is_closed) == (1, [], False)
@@ -171,7 +171,7 @@ async def test_it_connects_when_there_is_something_to_send(autojump_clock: MockC
 
 async def test_heartbeats_where_there_is_nothing_to_send(autojump_clock: MockClock) -> None:
     async with exchange() as found:
-        found.copyist.put(copy(b"one"))
+        found.publisher.put(copy(b"one"))
         wire = await found.wire()
         await wire.shakes_hands(heartbeat=20)
         await wire.hears(sent(b"one"))
@@ -184,7 +184,7 @@ async def test_heartbeats_where_there_is_nothing_to_send(autojump_clock: MockClo
 async def test_no_more_wait_than_may(autojump_clock: MockClock) -> None:
     async with exchange(backlog=2) as found:
         for body in (b"one", b"two", b"lost", b"lost too"):
-            found.copyist.put(copy(body))
+            found.publisher.put(copy(body))
         assert found.dropped == [1, 1]
         wire = await found.wire()
         await wire.shakes_hands()
@@ -198,7 +198,7 @@ async def test_a_broker_that_is_away_is_tried_less_and_less_often(
         found.is_away = True
         expected = [FIRST_PAUSE * 2**doubled for doubled in range(6)] + [LAST_PAUSE] * 2
         while len(found.dialled) <= len(expected):
-            found.copyist.put(copy(b"lost"))
+            found.publisher.put(copy(b"lost"))
             await trio.sleep(0.1)
         pauses = [later - sooner for sooner, later in zip(found.dialled, found.dialled[1:], strict=False)]
         assert pauses == pytest.approx(expected, abs=0.2)
@@ -210,7 +210,7 @@ async def test_a_broker_that_says_nothing_is_given_up(
     autojump_clock: MockClock, log: list[structlog.typing.EventDict]
 ) -> None:
     async with exchange() as found:
-        found.copyist.put(copy(b"lost"))
+        found.publisher.put(copy(b"lost"))
         wire = await found.wire()
         await wire.hears(HEADER)
         await trio.sleep(HANDSHAKE_TIMEOUT + 0.1)
@@ -219,7 +219,7 @@ async def test_a_broker_that_says_nothing_is_given_up(
 
 async def test_a_login_that_is_refused(autojump_clock: MockClock, log: list[structlog.typing.EventDict]) -> None:
     async with exchange() as found:
-        found.copyist.put(copy(b"lost"))
+        found.publisher.put(copy(b"lost"))
         wire = await found.wire()
         await wire.hears(HEADER)
         await wire.says(ConnectionStart(mechanisms=b"PLAIN", locales=b"en_US"))
@@ -231,7 +231,7 @@ async def test_a_login_that_is_refused(autojump_clock: MockClock, log: list[stru
 
 async def test_a_close_is_answered_and_the_next_copy_goes_another_way(autojump_clock: MockClock) -> None:
     async with exchange() as found:
-        found.copyist.put(copy(b"one"))
+        found.publisher.put(copy(b"one"))
         first = await found.wire()
         await first.shakes_hands()
         await first.hears(sent(b"one"))
@@ -239,7 +239,7 @@ async def test_a_close_is_answered_and_the_next_copy_goes_another_way(autojump_c
         await first.hears(encode_method(0, ConnectionCloseOk()))
         await trio.sleep(FIRST_PAUSE + 0.1)
         assert first.is_closed
-        found.copyist.put(copy(b"two"))
+        found.publisher.put(copy(b"two"))
         second = await found.wire()
         await second.shakes_hands()
         await second.hears(sent(b"two"))
@@ -247,7 +247,7 @@ async def test_a_close_is_answered_and_the_next_copy_goes_another_way(autojump_c
 
 async def test_a_channel_that_is_closed_is_opened_again(autojump_clock: MockClock) -> None:
     async with exchange() as found:
-        found.copyist.put(copy(b"lost"))
+        found.publisher.put(copy(b"lost"))
         wire = await found.wire()
         await wire.shakes_hands()
         await wire.hears(sent(b"lost"))
@@ -255,20 +255,20 @@ async def test_a_channel_that_is_closed_is_opened_again(autojump_clock: MockCloc
         await wire.hears(encode_method(1, ChannelCloseOk()) + encode_method(1, ChannelOpen()))
         await wire.says(ChannelOpenOk(), 1)
         assert found.dropped == [1]
-        found.copyist.put(copy(b"found"))
+        found.publisher.put(copy(b"found"))
         await wire.hears(sent(b"found"))
         assert len(found.dialled) == 1
 
 
 async def test_what_comes_while_the_channel_is_opened_again_is_not_forgotten(autojump_clock: MockClock) -> None:
     async with exchange() as found:
-        found.copyist.put(copy(b"lost"))
+        found.publisher.put(copy(b"lost"))
         wire = await found.wire()
         await wire.shakes_hands()
         await wire.hears(sent(b"lost"))
         await wire.says(NOT_FOUND, 1)
         await trio.sleep(0.1)  # now the close is answered, and nobody has heard the answer yet
-        found.copyist.put(copy(b"found"))
+        found.publisher.put(copy(b"found"))
         await trio.sleep(0.1)
         await wire.hears(encode_method(1, ChannelCloseOk()) + encode_method(1, ChannelOpen()))
         await wire.says(ChannelOpenOk(), 1)
@@ -278,13 +278,13 @@ async def test_what_comes_while_the_channel_is_opened_again_is_not_forgotten(aut
 
 async def test_what_could_not_be_sent_is_counted(autojump_clock: MockClock) -> None:
     async with exchange() as found:
-        found.copyist.put(copy(b"one"))
+        found.publisher.put(copy(b"one"))
         wire = await found.wire()
         await wire.shakes_hands()
         await wire.hears(sent(b"one"))
         wire.is_broken = True
         for _ in range(3):
-            found.copyist.put(copy(b"lost"))
+            found.publisher.put(copy(b"lost"))
         await trio.sleep(0.1)
         assert sum(found.dropped) == 3
 
@@ -293,10 +293,10 @@ async def test_a_broker_that_stops_reading_is_given_up(
     autojump_clock: MockClock, log: list[structlog.typing.EventDict]
 ) -> None:
     async with exchange() as found:
-        found.copyist.put(copy(b"one"))
+        found.publisher.put(copy(b"one"))
         wire = await found.wire()
         await wire.shakes_hands()
-        found.copyist.put(copy(b"two"))
+        found.publisher.put(copy(b"two"))
         await trio.sleep(SEND_TIMEOUT + 0.1)  # and nobody hears anything
         assert (sum(found.dropped), found.reasons, wire.is_closed) == (2, [DropReason.CONNECTION], True)
         assert log[0]["reason"] == "the broker has read nothing for 30 s"
@@ -307,7 +307,7 @@ async def test_a_broker_that_falls_silent_is_given_up(
     autojump_clock: MockClock, log: list[structlog.typing.EventDict]
 ) -> None:
     async with exchange() as found:
-        found.copyist.put(copy(b"one"))
+        found.publisher.put(copy(b"one"))
         wire = await found.wire()
         await wire.shakes_hands(heartbeat=5)
         await wire.hears(sent(b"one"))
@@ -321,18 +321,18 @@ async def test_a_broker_that_falls_silent_is_given_up(
 
 async def test_a_connection_without_copies_is_closed_in_good_order(autojump_clock: MockClock) -> None:
     async with exchange() as found:
-        found.copyist.put(copy(b"one"))
+        found.publisher.put(copy(b"one"))
         wire = await found.wire()
         await wire.shakes_hands()
         await wire.hears(sent(b"one"))
         await trio.sleep(IDLE_TIMEOUT - 1)
-        assert not found.copyist.is_retired
-        found.copyist.put(copy(b"two"))
+        assert not found.publisher.is_retired
+        found.publisher.put(copy(b"two"))
         await wire.hears(sent(b"two"))
         await trio.sleep(IDLE_TIMEOUT - 1)
-        assert not found.copyist.is_retired
+        assert not found.publisher.is_retired
         await trio.sleep(1.1)
-        assert found.copyist.is_retired
+        assert found.publisher.is_retired
         await wire.hears(encode_method(0, ConnectionClose(200, "nothing to send", 0, 0)))
         await wire.says(ConnectionCloseOk())
         await trio.sleep(0.1)
@@ -341,11 +341,11 @@ async def test_a_connection_without_copies_is_closed_in_good_order(autojump_cloc
 
 async def test_a_broker_that_does_not_answer_our_close(autojump_clock: MockClock) -> None:
     async with exchange() as found:
-        found.copyist.put(copy(b"one"))
+        found.publisher.put(copy(b"one"))
         wire = await found.wire()
         await wire.shakes_hands()
         await wire.hears(sent(b"one"))
-        found.copyist.retire()
+        found.publisher.retire()
         await trio.sleep(5)
         assert wire.is_closed
 
@@ -354,11 +354,11 @@ async def test_a_copy_that_cannot_be_encoded_costs_no_other(
     autojump_clock: MockClock, log: list[structlog.typing.EventDict]
 ) -> None:
     async with exchange() as found:
-        found.copyist.put(copy(b"one"))
+        found.publisher.put(copy(b"one"))
         for _ in range(3):
-            found.copyist.put(Command(9, BasicPublish(exchange="x" * 256, routing_key="k"), Properties(), b"lost"))
-            found.copyist.put(Command(9, BasicPublish(), Properties(priority=700), b"lost"))
-        found.copyist.put(copy(b"two"))
+            found.publisher.put(Command(9, BasicPublish(exchange="x" * 256, routing_key="k"), Properties(), b"lost"))
+            found.publisher.put(Command(9, BasicPublish(), Properties(priority=700), b"lost"))
+        found.publisher.put(copy(b"two"))
         wire = await found.wire()
         await wire.shakes_hands()
         await wire.hears(sent(b"one", b"two"))
@@ -369,8 +369,8 @@ async def test_a_copy_that_cannot_be_encoded_costs_no_other(
 async def test_a_header_that_does_not_fit_a_frame_costs_one_copy(autojump_clock: MockClock) -> None:
     async with exchange() as found:
         large = Properties(headers=Table({f"{number}": "x" * 1000 for number in range(132)}))
-        found.copyist.put(Command(9, BasicPublish(), large, b"lost"))
-        found.copyist.put(copy(b"one"))
+        found.publisher.put(Command(9, BasicPublish(), large, b"lost"))
+        found.publisher.put(copy(b"one"))
         wire = await found.wire()
         await wire.shakes_hands()
         await wire.hears(sent(b"one"))
@@ -380,11 +380,13 @@ async def test_a_header_that_does_not_fit_a_frame_costs_one_copy(autojump_clock:
 async def test_bytes_that_wait_are_bounded(autojump_clock: MockClock) -> None:
     async with exchange(memory=100_000) as found:
         other = Exchange(100, 1)
-        other.copyist = Copyist(found._dial, Login(START_OK, "other"), 100, found.memory, CopyDrops(other._note_drop))
+        other.publisher = MirrorPublisher(
+            found._dial, MirrorLogin(START_OK, "other"), 100, found.memory, MirrorDrops(other._note_drop)
+        )
         for _ in range(10):
-            found.copyist.put(copy(bytes(10_000)))
+            found.publisher.put(copy(bytes(10_000)))
         assert found.reasons == [DropReason.MEMORY] * 6
-        other.copyist.put(copy(bytes(10_000)))  # those who come later find room
+        other.publisher.put(copy(bytes(10_000)))  # those who come later find room
         assert found.memory.used < 60_000
         assert other.dropped == []
         wire = await found.wire()
@@ -397,7 +399,7 @@ async def test_bytes_that_wait_are_bounded(autojump_clock: MockClock) -> None:
 async def test_a_large_copy_is_written_in_pieces_and_not_mixed_with_others(autojump_clock: MockClock) -> None:
     async with exchange() as found:
         large = bytes(3 * BATCH_SIZE)
-        found.copyist.put(copy(large))
+        found.publisher.put(copy(large))
         wire = await found.wire()
         await wire.shakes_hands()
         await trio.sleep(0.1)
@@ -412,11 +414,11 @@ async def test_what_nobody_has_foreseen_is_contained(
 ) -> None:
     async with exchange() as found:
         found.failure = RuntimeError("nobody has foreseen this")
-        found.copyist.put(copy(b"lost"))
+        found.publisher.put(copy(b"lost"))
         await trio.sleep(FIRST_PAUSE + 0.1)
         assert (found.dropped, log[0]["event"], log[0]["log_level"]) == ([1], "mirror failed", "error")
         found.failure = None
-        found.copyist.put(copy(b"one"))
+        found.publisher.put(copy(b"one"))
         wire = await found.wire()
         await wire.shakes_hands()
         await wire.hears(sent(b"one"))

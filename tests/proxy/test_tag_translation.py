@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.proxy.renumbering import ConfirmNumbers, DeliveryNumbers, UnknownTag
+from amqproxy.proxy.tag_translation import ConfirmTranslation, DeliveryTagTranslation, UnknownDeliveryTag
 
 # --- confirms
 
 
 def test_a_publish_that_is_withheld_takes_a_number_of_the_clients_alone():
-    numbers = ConfirmNumbers(2)
+    numbers = ConfirmTranslation(2)
     numbers.withhold(3)
     assert numbers.translate(3, False, 1000) == [(4, False)]
     assert numbers.translate(4, False, 1000) == [(5, False)]
@@ -20,20 +20,20 @@ def test_a_publish_that_is_withheld_takes_a_number_of_the_clients_alone():
 
 
 def test_a_publish_of_our_own_takes_a_number_of_the_brokers_alone():
-    numbers = ConfirmNumbers(0)
+    numbers = ConfirmTranslation(0)
     numbers.insert(1)
     assert numbers.translate(1, False, 1000) == []
     assert numbers.translate(2, False, 1000) == [(1, False)]
 
 
 def test_an_own_publish_at_the_end_does_not_hide_those_before_it():
-    numbers = ConfirmNumbers(5)
+    numbers = ConfirmTranslation(5)
     numbers.insert(6)
     assert numbers.translate(6, True, 1000) == [(5, True)]
 
 
 def test_a_confirm_that_is_lost_is_not_made_good_by_a_later_one():
-    numbers = ConfirmNumbers(1)
+    numbers = ConfirmTranslation(1)
     numbers.lose(2, False, 1000)
     assert numbers.translate(4, True, 1000) == [(1, True), (3, False), (4, False)]
 
@@ -41,7 +41,7 @@ def test_a_confirm_that_is_lost_is_not_made_good_by_a_later_one():
 @given(st.data())
 def test_each_publish_is_confirmed_once_to_the_client_and_as_the_broker_did(data):
     start = data.draw(st.integers(0, 3))
-    numbers = ConfirmNumbers(start)
+    numbers = ConfirmTranslation(start)
     mine, theirs = start, start
     client_of = {number: number for number in range(1, start + 1)}  # by the broker's number; None: ours
     open_at_broker = set(client_of)
@@ -90,7 +90,7 @@ def test_each_publish_is_confirmed_once_to_the_client_and_as_the_broker_did(data
 
 
 def test_a_copy_takes_a_tag_of_the_clients_alone():
-    numbers = DeliveryNumbers(0)
+    numbers = DeliveryTagTranslation(0)
     numbers.receive(1, is_acked=True)
     assert numbers.hand_out(1) == 1
     assert numbers.hand_out(None) == 2
@@ -101,7 +101,7 @@ def test_a_copy_takes_a_tag_of_the_clients_alone():
 
 
 def test_what_is_withheld_is_not_acknowledged_with_what_comes_after():
-    numbers = DeliveryNumbers(3)
+    numbers = DeliveryTagTranslation(3)
     numbers.receive(4, is_acked=True)  # and kept back
     numbers.receive(5, is_acked=True)
     assert numbers.hand_out(5) == 4
@@ -109,7 +109,7 @@ def test_what_is_withheld_is_not_acknowledged_with_what_comes_after():
 
 
 def test_tags_from_before_the_difference_are_the_same():
-    numbers = DeliveryNumbers(3)
+    numbers = DeliveryTagTranslation(3)
     numbers.receive(4, is_acked=True)
     numbers.hand_out(None)
     numbers.hand_out(4)
@@ -118,17 +118,17 @@ def test_tags_from_before_the_difference_are_the_same():
 
 
 def test_a_tag_that_the_client_does_not_have():
-    numbers = DeliveryNumbers(0)
-    with pytest.raises(UnknownTag):
+    numbers = DeliveryTagTranslation(0)
+    with pytest.raises(UnknownDeliveryTag):
         numbers.settle(1, False)
     numbers.receive(1, is_acked=False)
     assert numbers.hand_out(1) == 1
-    with pytest.raises(UnknownTag):
+    with pytest.raises(UnknownDeliveryTag):
         numbers.settle(1, False)
 
 
 def test_what_a_transaction_takes_back_is_open_again():
-    numbers = DeliveryNumbers(0)
+    numbers = DeliveryTagTranslation(0)
     numbers.receive(1, is_acked=True)
     numbers.hand_out(1)
     assert numbers.settle(1, False, may_be_taken_back=True) == [(1, False)]
@@ -136,13 +136,13 @@ def test_what_a_transaction_takes_back_is_open_again():
     assert numbers.settle(1, False, may_be_taken_back=True) == [(1, False)]
     numbers.commit()
     numbers.roll_back()
-    with pytest.raises(UnknownTag):
+    with pytest.raises(UnknownDeliveryTag):
         numbers.settle(1, False)
 
 
 @given(st.data())
 def test_the_broker_is_told_of_what_the_client_settled_and_of_nothing_else(data):
-    numbers = DeliveryNumbers(0)
+    numbers = DeliveryTagTranslation(0)
     theirs = 0
     at_broker: set[int] = set()
     kept_back: list[int] = []
@@ -190,8 +190,8 @@ def test_the_broker_is_told_of_what_the_client_settled_and_of_nothing_else(data)
 
 
 def test_confirms_told_one_by_one_are_not_remembered_for_ever(monkeypatch):
-    monkeypatch.setattr("amqproxy.proxy.renumbering.MAX_OPEN", 10)
-    numbers = ConfirmNumbers(2)
+    monkeypatch.setattr("amqproxy.proxy.tag_translation.MAX_OPEN", 10)
+    numbers = ConfirmTranslation(2)
     numbers.withhold(3)
     for number in range(3, 100):
         assert numbers.translate(number, False, 10_000) == [(number + 1, False)]
@@ -199,16 +199,16 @@ def test_confirms_told_one_by_one_are_not_remembered_for_ever(monkeypatch):
 
 
 def test_confirms_that_are_lost_are_not_remembered_for_ever(monkeypatch):
-    monkeypatch.setattr("amqproxy.proxy.renumbering.MAX_OPEN", 10)
-    numbers = ConfirmNumbers(0)
+    monkeypatch.setattr("amqproxy.proxy.tag_translation.MAX_OPEN", 10)
+    numbers = ConfirmTranslation(0)
     for number in range(1, 100):
         numbers.lose(number, False, 10_000)
     assert numbers.translate(101, True, 1000) == [(100, False), (101, False)]
 
 
 def test_a_transaction_cannot_be_as_long_as_one_likes(monkeypatch):
-    monkeypatch.setattr("amqproxy.proxy.renumbering.MAX_OPEN", 10)
-    numbers = DeliveryNumbers(0)
+    monkeypatch.setattr("amqproxy.proxy.tag_translation.MAX_OPEN", 10)
+    numbers = DeliveryTagTranslation(0)
     for tag in range(1, 12):
         numbers.receive(tag, is_acked=True)
         numbers.hand_out(tag)
@@ -222,7 +222,7 @@ def test_what_is_confirmed_one_by_one_moves_the_others_seldom() -> None:
     """Every second publish is withheld, and the broker confirms the rest each alone."""
     moved = []
     for count in (1000, 4000):
-        numbers = ConfirmNumbers(0)
+        numbers = ConfirmTranslation(0)
         for number in range(2, 2 * count, 2):
             numbers.withhold(number)
         numbers._starts = starts = _CountingList(numbers._starts)
@@ -246,7 +246,7 @@ class _CountingList(list[int]):
 @pytest.mark.parametrize("has_lost", [True, False])
 @pytest.mark.parametrize("loses", [True, False])
 def test_a_confirm_of_more_than_there_is_costs_what_there_is(has_lost: bool, loses: bool, tag: int) -> None:
-    numbers = ConfirmNumbers(2)
+    numbers = ConfirmTranslation(2)
     numbers.withhold(4, is_answered=not has_lost)
     if loses:
         numbers.lose(tag, True, 6)
@@ -261,7 +261,7 @@ def test_a_confirm_of_more_than_there_is_costs_what_there_is(has_lost: bool, los
 
 def test_confirms_of_all_before_go_through_each_number_once() -> None:
     """The broker confirms from the last on, each alone, and now and then all up to one from the first on."""
-    numbers = ConfirmNumbers(0)
+    numbers = ConfirmTranslation(0)
     numbers.withhold(1)
     for number in range(2000, 1000, -1):
         numbers.translate(number, False, 2001)
@@ -284,16 +284,16 @@ class _CountingSet(set[int]):
 
 @pytest.mark.parametrize("tag", [2**63, 2**64 - 1])
 def test_a_settlement_of_more_than_there_is_costs_nothing(tag: int) -> None:
-    numbers = DeliveryNumbers(0)
+    numbers = DeliveryTagTranslation(0)
     numbers.receive(1, is_acked=True)
     numbers.hand_out(1)
-    with pytest.raises(UnknownTag):
+    with pytest.raises(UnknownDeliveryTag):
         numbers.settle(tag, True)
     assert numbers.open == 1
 
 
 def test_settlements_of_all_before_go_through_each_delivery_once() -> None:
-    numbers = DeliveryNumbers(0)
+    numbers = DeliveryTagTranslation(0)
     for tag in range(1, 1001):
         numbers.receive(tag, is_acked=True)
         numbers.hand_out(tag)

@@ -1,9 +1,9 @@
-from amqproxy.proxy.memory import Memory, Share
+from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
 
 
 def test_no_owner_keeps_more_than_is_left_for_the_others() -> None:
-    memory = Memory(1000)
-    first, second, third = Share(memory), Share(memory), Share(memory)
+    memory = MemoryBudget(1000)
+    first, second, third = MemoryShare(memory), MemoryShare(memory), MemoryShare(memory)
     assert first.has_room(500)
     assert not first.has_room(501)
     first.add(500)
@@ -15,15 +15,15 @@ def test_no_owner_keeps_more_than_is_left_for_the_others() -> None:
 
 
 def test_an_owner_has_a_bound_of_its_own() -> None:
-    memory = Memory(1000, 100)
-    share = Share(memory)
+    memory = MemoryBudget(1000, 100)
+    share = MemoryShare(memory)
     assert share.has_room(100)
     assert not share.has_room(101)
 
 
 def test_who_keeps_too_much_is_over_until_enough_is_gone() -> None:
-    memory = Memory(1000)
-    share = Share(memory)
+    memory = MemoryBudget(1000)
+    share = MemoryShare(memory)
     share.add(700)
     assert share.is_over
     share.remove(200)
@@ -33,7 +33,7 @@ def test_who_keeps_too_much_is_over_until_enough_is_gone() -> None:
 
 
 def test_who_keeps_nothing_is_never_over() -> None:
-    memory = Memory(1000)
-    Share(memory).add(5000)
+    memory = MemoryBudget(1000)
+    MemoryShare(memory).add(5000)
     assert memory.free == 0
-    assert not Share(memory).is_over
+    assert not MemoryShare(memory).is_over

@@ -7,7 +7,7 @@ import msgspec
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import HEADER, METHOD, Frame, encode_frame, encode_method, every_frame
 from amqproxy.amqp091.methods import BasicReject, Method
-from amqproxy.proxy.renumbering import Settled
+from amqproxy.proxy.tag_translation import Settled
 
 UNPLACED = -(1 << 60)
 """The offset of frames that were made, and lie in nothing that was received."""

@@ -14,8 +14,8 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import Frame
 from amqproxy.amqp091.methods import ChannelClose, ChannelOpenOk, ConnectionClose, Method
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.proxy.judge import Judge
-from amqproxy.proxy.rule_log import Failures, RuleLog
+from amqproxy.proxy.rule_log import RuleFailures, RuleLog
+from amqproxy.proxy.session_rules import SessionRules
 from amqproxy.rules.context import Client
 from amqproxy.rules.verdict import Verdict
 from amqproxy.supervision import contained
@@ -27,7 +27,7 @@ NORMAL = (0, 200)
 """The reply codes of a connection.close that says nothing is wrong: 200, and 0 as py-amqp and Kombu have it."""
 
 
-class End(NamedTuple):
+class SessionEnd(NamedTuple):
     """Who ended a session ("client", "server" or "proxy"), with which reply code (0: none), and why."""
 
     by: str
@@ -38,7 +38,7 @@ class End(NamedTuple):
     """Whether the client has closed before it said anything, as health checks do."""
 
 
-class Account:
+class SessionReport:
     """Keeps the account of a session until it is closed. `end` is how the session ended, once it has.
 
     `number` and `name` are the session's; taps know it by them.
@@ -52,7 +52,7 @@ class Account:
         self.metrics = metrics
         self.tap = tap
         self._rule_log = rule_log
-        self.end: End | None = None
+        self.end: SessionEnd | None = None
         self._log = structlog.get_logger().bind(session=number, client=name.partition("-")[0])
         self._channel_count = 0
 
@@ -62,7 +62,7 @@ class Account:
         found = {"user": client.user, "name": properties.get("connection_name"), "product": properties.get("product")}
         self._log = self._log.try_unbind(*found).bind(**{field: str(value) for field, value in found.items() if value})
 
-    def finish(self, end: End) -> None:
+    def finish(self, end: SessionEnd) -> None:
         """Note how the session ends; the first to say so is right."""
         if self.end is None:
             self.end = end
@@ -70,7 +70,7 @@ class Account:
     def close(self) -> None:
         """Nothing of the session is left: count its end, and say why it came."""
         self.note_channels(0)
-        end = self.end or End("proxy", 0, "cancelled")
+        end = self.end or SessionEnd("proxy", 0, "cancelled")
         self.metrics.closes.labels(end.by, code_label(end.code) if end.code else "none").inc()
         log = self._log.warning if end.is_abnormal else self._log.info
         if self.end is not None and self.end.is_probe:
@@ -81,13 +81,13 @@ class Account:
         """Log what a rule says of this session."""
         getattr(self._log, level)(text)
 
-    def note_failed_rules(self, rules: Iterable[str], counts: Mapping[str, Failures]) -> None:
+    def note_failed_rules(self, rules: Iterable[str], counts: Mapping[str, RuleFailures]) -> None:
         """Log that rules have failed."""
         if self._rule_log is not None:
             with self.contained("rules not reported"):
                 self._rule_log.note_failures(rules, counts)
 
-    def note_refusal(self, judge: Judge, sender: Peer, command: Command, verdict: Verdict) -> None:
+    def note_refusal(self, judge: SessionRules, sender: Peer, command: Command, verdict: Verdict) -> None:
         """Log that a rule has let a command go no further."""
         if self._rule_log is not None:
             with self.contained("refusal not logged"):
@@ -117,7 +117,7 @@ class Account:
         if self.tap is not None:
             with self._shown_to_tap():
                 self.tap.saw_violation(self, sender, error)
-        self.finish(End("proxy", error.code, f"the {sender} broke the protocol: {error}"))
+        self.finish(SessionEnd("proxy", error.code, f"the {sender} broke the protocol: {error}"))
 
     def contained(self, event: str, then: Callable[[Exception], None] | None = None) -> AbstractContextManager[None]:
         """Contain exceptions of our own: one line in the log, with who this session is; `then` is called with it."""
@@ -125,7 +125,7 @@ class Account:
 
     def note_failure(self, code: int) -> None:
         """An exception of our own ends the session."""
-        self.finish(End("proxy", code, "internal error"))
+        self.finish(SessionEnd("proxy", code, "internal error"))
 
     def note_open(self, connection: Connection) -> None:
         self.metrics.opened.inc()
@@ -136,7 +136,9 @@ class Account:
         match method:
             case ConnectionClose() as close:
                 reason = close.reply_text or "closed"
-                self.finish(End(str(sender), close.reply_code, reason, is_abnormal=close.reply_code not in NORMAL))
+                self.finish(
+                    SessionEnd(str(sender), close.reply_code, reason, is_abnormal=close.reply_code not in NORMAL)
+                )
             case ChannelOpenOk():
                 self.metrics.channels_opened.inc()
             case ChannelClose() as close:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from amqproxy.amqp091.frames import Frame, FrameReader
 
 
-class Output:
+class LegOutput:
     """Collects the bytes for one peer.
 
     Between `begin` and `end` a chunk of what the other peer sends is gone through in order. What lies there in one

@@ -12,7 +12,7 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import HEADER, METHOD, Frame, Lane
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.proxy.memory import Share
+from amqproxy.proxy.memory_budget import MemoryShare
 from amqproxy.proxy.timers import Timer
 from amqproxy.rules.verdict import HoldAction, Stage, Verdict
 from amqproxy.taps.note import NOTHING, Note
@@ -21,7 +21,7 @@ _UNKNOWN = 1 << 62
 """More bytes than any content has."""
 
 
-class Rest(Enum):
+class ContentRest(Enum):
     """What becomes of the frames of a content whose verdict has fallen."""
 
     PASSES = auto()
@@ -35,12 +35,12 @@ FRAME_COST = 256
 """Bytes that a frame costs besides its own, about: else empty ones could wait without end."""
 
 
-class Load:
+class QueuedBytes:
     """How many bytes wait in a session because of what one peer has said; they are part of the session's `share`."""
 
     __slots__ = ("_share", "octets")
 
-    def __init__(self, share: Share) -> None:
+    def __init__(self, share: MemoryShare) -> None:
         self._share = share
         self.octets = 0
 
@@ -70,7 +70,7 @@ def _cost_of_changes(original: Command, verdict: Verdict) -> int:
     return sum([cost_of_own(each) for each in made if not each.frames])
 
 
-class Waiting:
+class WaitingCommand:
     """A command that waits with its verdict: by its `number`, from `since` until `until` (seconds) or for somebody's
     word.
     """
@@ -93,7 +93,7 @@ class Waiting:
         self.until = now + (self.hold.timeout if self.hold is not None else self.verdict.delay)
 
 
-class Postponed:
+class PostponedDelivery:
     """A command that `left` more of its method are to overtake; `tag` is the delivery tag that the broker gave it."""
 
     __slots__ = ("command", "cost", "left", "tag", "timer")
@@ -106,7 +106,7 @@ class Postponed:
         self.cost = cost(command.frames) if command.frames else cost_of_own(command)
 
 
-class Flow:
+class ChannelDirection:
     """What `sender` says on one channel, between its coming and its going on.
 
     `gathered` are the frames of a command that is not judged yet, `stage` how much of it must come before it can be;
@@ -144,7 +144,7 @@ class Flow:
         "waiting",
     )
 
-    def __init__(self, sender: Peer, loads: Mapping[Peer, Load], gathering: Load) -> None:
+    def __init__(self, sender: Peer, loads: Mapping[Peer, QueuedBytes], gathering: QueuedBytes) -> None:
         self.sender = sender
         self._waiting_load = loads[sender]
         self._own_load = loads[sender.other]  # who made us say something is who hears what this sender says
@@ -153,18 +153,18 @@ class Flow:
         self.gathered: list[Frame] = []
         self.stage = Stage.NOTHING
         self.decided: Verdict | None = None
-        self.rest = Rest.PASSES
+        self.rest = ContentRest.PASSES
         self.is_mid = False
         self.ordinal = self.settled = 0
         self.first: Frame | None = None
         self.note: Note = NOTHING
         self.is_acked: bool | None = None
         self.queue: deque[tuple[Frame, bool | None]] = deque()
-        self.waiting: Waiting | None = None
+        self.waiting: WaitingCommand | None = None
         self.insertions: deque[tuple[Command, int | None]] = deque()
-        self.postponed: dict[Postponed, None] = {}
+        self.postponed: dict[PostponedDelivery, None] = {}
         self._passed: dict[int, int] = {}
-        self._overtaking: dict[int, list[tuple[int, int, Postponed]]] = {}
+        self._overtaking: dict[int, list[tuple[int, int, PostponedDelivery]]] = {}
         self._has_header = True
         self._remaining = 0
 
@@ -191,12 +191,12 @@ class Flow:
         self._waiting_load.remove(cost([frame]))
         return frame, is_acked
 
-    def wait(self, waiting: Waiting) -> None:
+    def wait(self, waiting: WaitingCommand) -> None:
         """Have a command wait, and all behind it."""
         self.waiting = waiting
         self._waiting_load.add(waiting.cost)
 
-    def wake(self) -> Waiting | None:
+    def wake(self) -> WaitingCommand | None:
         """What has waited, if something has; it does no longer."""
         waiting, self.waiting = self.waiting, None
         if waiting is not None:
@@ -214,14 +214,14 @@ class Flow:
         self._own_load.remove(cost_of_own(command))
         return command, tag
 
-    def postpone(self, postponed: Postponed) -> None:
+    def postpone(self, postponed: PostponedDelivery) -> None:
         index = postponed.command.index
         self.postponed[postponed] = None
         heap = self._overtaking.setdefault(index, [])
         heapq.heappush(heap, (self._passed.get(index, 0) + postponed.left, next(_numbers), postponed))
         self._waiting_load.add(postponed.cost)
 
-    def no_longer_postponed(self, gone: Iterable[Postponed]) -> None:
+    def no_longer_postponed(self, gone: Iterable[PostponedDelivery]) -> None:
         """Forget those that are sent, or are not to be sent at all."""
         for each in gone:
             del self.postponed[each]
@@ -263,13 +263,13 @@ class Flow:
             return
         self.ordinal = self.settled = lane.contents
         if lane.expects != METHOD:
-            self.begin(Rest.PASSES)
+            self.begin(ContentRest.PASSES)
             self._has_header = lane.expects != HEADER
             self._remaining = lane.remaining
 
     def join_midway(self, frame: Frame) -> None:
         """Begin to see a content with a header or body of it; how much more is to come, its lane says in the end."""
-        self.begin(Rest.PASSES)
+        self.begin(ContentRest.PASSES)
         self.ordinal = self.settled = frame.ordinal
         self._has_header = frame.kind != HEADER
         self._remaining = _UNKNOWN
@@ -286,10 +286,10 @@ class Flow:
         """Is it not known how much of the content under way is to come?"""
         return self.is_mid and self._remaining > _UNKNOWN // 2
 
-    def begin(self, rest: Rest) -> None:
+    def begin(self, rest: ContentRest) -> None:
         """A method's content begins, and this becomes of it."""
         self.rest = rest
-        self.is_mid = rest is Rest.PASSES
+        self.is_mid = rest is ContentRest.PASSES
         self._has_header = False
         self._remaining = 0
 
@@ -320,9 +320,9 @@ class Flow:
     def end(self) -> None:
         """The content under way is complete."""
         self.is_mid = False
-        self.rest = Rest.PASSES
+        self.rest = ContentRest.PASSES
 
-    def overtaken_by(self, index: int) -> list[Postponed]:
+    def overtaken_by(self, index: int) -> list[PostponedDelivery]:
         """Count a command of that method's: those that have been overtaken enough now."""
         passed = self._passed[index] = self._passed.get(index, 0) + 1
         heap = self._overtaking.get(index, [])

@@ -11,7 +11,7 @@ import trio.lowlevel
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.proxy.impaired import MOST_HELD, Impaired
+from amqproxy.proxy.faulty_transport import MOST_HELD, FaultyTransport
 from amqproxy.rules.faults.impairments import Bandwidth, Cutoff, HalfClose, Latency, Reset, Silence, Slicing, SlowClose
 from amqproxy.rules.verdict import Impairment
 from amqproxy.sockets.transport import SocketTransport, TransportBroken
@@ -44,11 +44,11 @@ class Listener:
 
 
 @asynccontextmanager
-async def impaired(
+async def faulty(
     *impairments: Impairment, tcp: bool = False, runs: bool = True
-) -> AsyncIterator[tuple[Impaired, Listener]]:
+) -> AsyncIterator[tuple[FaultyTransport, Listener]]:
     end, other = connected(tcp=tcp)
-    ours = Impaired(SocketTransport(end), lambda: 0.5)
+    ours = FaultyTransport(SocketTransport(end), lambda: 0.5)
     listener = Listener(SocketTransport(other))
     for impairment in impairments:
         ours.impair(impairment)
@@ -64,7 +64,7 @@ async def impaired(
 
 
 async def test_without_impairments_it_is_the_transport_itself(autojump_clock: MockClock) -> None:
-    async with impaired() as (ours, listener):
+    async with faulty() as (ours, listener):
         await ours.send(b"ab")
         assert ours.send_now(b"c") == 1
         await ours.send_eof()
@@ -79,7 +79,7 @@ async def test_without_impairments_it_is_the_transport_itself(autojump_clock: Mo
 
 @pytest.mark.parametrize("runs", [True, False])
 async def test_latency_keeps_order_and_the_end_comes_last(autojump_clock: MockClock, runs: bool) -> None:
-    async with impaired(Latency(CLIENT, delay=2), runs=runs) as (ours, listener):
+    async with faulty(Latency(CLIENT, delay=2), runs=runs) as (ours, listener):
         await ours.send(b"a")
         assert trio.current_time() == (0 if runs else 2) + listener._start
         await trio.sleep(0.5)
@@ -92,7 +92,7 @@ async def test_latency_keeps_order_and_the_end_comes_last(autojump_clock: MockCl
 
 
 async def test_latency_that_ends_leaves_the_transport_itself(autojump_clock: MockClock) -> None:
-    async with impaired(Latency(CLIENT, 1, delay=2)) as (ours, listener):
+    async with faulty(Latency(CLIENT, 1, delay=2)) as (ours, listener):
         await ours.send(b"a")
         await trio.sleep(1.5)
         await ours.send(b"b")
@@ -103,7 +103,7 @@ async def test_latency_that_ends_leaves_the_transport_itself(autojump_clock: Moc
 
 
 async def test_bandwidth(autojump_clock: MockClock) -> None:
-    async with impaired(Bandwidth(CLIENT, rate=40)) as (ours, listener):
+    async with faulty(Bandwidth(CLIENT, rate=40)) as (ours, listener):
         await ours.send(b"abcdef")
         await ours.send_eof()
         await trio.sleep(1)
@@ -111,14 +111,14 @@ async def test_bandwidth(autojump_clock: MockClock) -> None:
 
 
 async def test_slices(autojump_clock: MockClock) -> None:
-    async with impaired(Slicing(CLIENT, size=2, pause=1)) as (ours, listener):
+    async with faulty(Slicing(CLIENT, size=2, pause=1)) as (ours, listener):
         await ours.send(b"abcde")
         await trio.sleep(10)
         assert listener.heard == [(0, "ab"), (1, "cd"), (2, "e")]
 
 
 async def test_who_sends_more_than_can_be_held_waits(autojump_clock: MockClock) -> None:
-    async with impaired(Silence(CLIENT, 60)) as (ours, _):
+    async with faulty(Silence(CLIENT, 60)) as (ours, _):
         await ours.send(bytes(MOST_HELD - 1))
         await ours.send(b"more than that by a little")
         with trio.move_on_after(59) as patience:
@@ -130,7 +130,7 @@ async def test_who_sends_more_than_can_be_held_waits(autojump_clock: MockClock) 
 
 
 async def test_silence_and_then_the_end(autojump_clock: MockClock) -> None:
-    async with impaired(Silence(CLIENT, close_after=3)) as (ours, listener):
+    async with faulty(Silence(CLIENT, close_after=3)) as (ours, listener):
         await ours.send(b"a")
         with pytest.raises(TransportBroken, match="closed here"):
             await ours.receive()
@@ -143,7 +143,7 @@ async def test_silence_and_then_the_end(autojump_clock: MockClock) -> None:
 
 
 async def test_who_waits_for_room_hears_of_the_end(autojump_clock: MockClock) -> None:
-    async with impaired(Silence(CLIENT, close_after=3)) as (ours, _):
+    async with faulty(Silence(CLIENT, close_after=3)) as (ours, _):
         await ours.send(bytes(MOST_HELD))
         with pytest.raises(TransportBroken, match="closed here"):
             await ours.send(b"x")
@@ -151,14 +151,14 @@ async def test_who_waits_for_room_hears_of_the_end(autojump_clock: MockClock) ->
 
 
 async def test_a_reset() -> None:
-    async with impaired(Reset(CLIENT), tcp=True) as (_, listener):
+    async with faulty(Reset(CLIENT), tcp=True) as (_, listener):
         with trio.fail_after(10):
             await listener.is_over.wait()
         assert listener.heard[0][1] == "(reset by the peer)"
 
 
 async def test_a_half_close_leaves_the_other_half(autojump_clock: MockClock) -> None:
-    async with impaired(HalfClose(CLIENT, after=1)) as (ours, listener):
+    async with faulty(HalfClose(CLIENT, after=1)) as (ours, listener):
         await ours.send(b"a")
         await trio.sleep(2)
         await ours.send(b"b")
@@ -169,7 +169,7 @@ async def test_a_half_close_leaves_the_other_half(autojump_clock: MockClock) -> 
 
 
 async def test_a_cutoff(autojump_clock: MockClock) -> None:
-    async with impaired(Cutoff(CLIENT, octets=3)) as (ours, listener):
+    async with faulty(Cutoff(CLIENT, octets=3)) as (ours, listener):
         await ours.send(b"ab")
         await ours.send(b"cd")
         await trio.sleep(1)
@@ -177,7 +177,7 @@ async def test_a_cutoff(autojump_clock: MockClock) -> None:
 
 
 async def test_a_slow_close(autojump_clock: MockClock) -> None:
-    async with impaired(SlowClose(CLIENT, delay=5)) as (ours, listener):
+    async with faulty(SlowClose(CLIENT, delay=5)) as (ours, listener):
         await ours.send(b"a")
         await ours.send_eof()
         await trio.lowlevel.checkpoint()
@@ -188,7 +188,7 @@ async def test_a_slow_close(autojump_clock: MockClock) -> None:
 
 
 async def test_a_peer_that_is_gone(autojump_clock: MockClock) -> None:
-    async with impaired(Latency(CLIENT, delay=1)) as (ours, listener):
+    async with faulty(Latency(CLIENT, delay=1)) as (ours, listener):
         await listener.transport.aclose()
         await ours.send(b"a")
         await ours.send(b"b")
@@ -198,7 +198,7 @@ async def test_a_peer_that_is_gone(autojump_clock: MockClock) -> None:
 
 
 async def test_an_impairment_can_begin_at_any_time(autojump_clock: MockClock) -> None:
-    async with impaired() as (ours, listener):
+    async with faulty() as (ours, listener):
         await ours.send(b"a")
         await trio.sleep(1)
         ours.impair(Latency(CLIENT, 1, delay=1))
@@ -211,7 +211,7 @@ async def test_an_impairment_can_begin_at_any_time(autojump_clock: MockClock) ->
 
 async def test_when_nobody_carries_any_more_sending_carries_itself(autojump_clock: MockClock) -> None:
     """As the last words of a session do: its tasks are gone by then."""
-    async with impaired(Latency(CLIENT, delay=2), runs=False) as (ours, listener):
+    async with faulty(Latency(CLIENT, delay=2), runs=False) as (ours, listener):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(ours.run)
             await wait_all_tasks_blocked()

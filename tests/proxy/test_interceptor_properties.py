@@ -30,10 +30,10 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.transitions import CLIENT, REPLIES, SERVER, ChannelState, Peer
-from amqproxy.proxy.judge import Passing
+from amqproxy.proxy.session_rules import CachedPassing
 from amqproxy.rules.engine.decision_cache import CachedDecision, CachedPasses
 from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict
-from tests.proxy.crossing_transcript import ScriptedJudge, Water, opened
+from tests.proxy.interceptor_transcript import ScriptedJudge, Water, opened
 
 pytestmark = pytest.mark.slow
 
@@ -102,7 +102,7 @@ class Sparing(ScriptedJudge):
 
     data: st.DataObject
 
-    def spare(self, frame: Frame) -> Passing | None:
+    def spare(self, frame: Frame) -> CachedPassing | None:
         method = frame.method
         spared = self.data.draw(st.sampled_from(["no", "passes", "changes"]), label="from now on")
         if spared == "no":
@@ -228,6 +228,6 @@ def test_neither_peer_ever_gets_what_it_may_not(data):
                 water.note(party.peer, words)
                 said += words
         water.carry(party.peer, said)  # which raises if anybody gets what it may not
-    assert water.crossing.refusal is None
-    while water.crossing.waiting:
+    assert water.interceptor.refusal is None
+    while water.interceptor.waiting:
         water.wait(2.0)

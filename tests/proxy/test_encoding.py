@@ -8,8 +8,8 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frames import BODY, HEADER, Frame, encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicAck, BasicNack, BasicPublish, BasicReject, Method
 from amqproxy.amqp091.properties import ContentHeader, Properties
-from amqproxy.proxy.reframing import altered, damaged, method_frame, settling
-from amqproxy.proxy.renumbering import Settled
+from amqproxy.proxy.encoding import altered, damaged, method_frame, settling
+from amqproxy.proxy.tag_translation import Settled
 
 
 def publish() -> Command:

@@ -1,7 +1,7 @@
-"""The numbers of one channel where its two legs differ: delivery tags, and the sequence of confirms.
+"""Translates delivery tags and publisher confirms of a channel on which the two legs have had different messages.
 
-As long as both legs have had the same messages, none of this exists. From the first difference on, a channel has
-`ConfirmNumbers`, or `DeliveryNumbers`, or both; what came before keeps its number, and of that nothing is known.
+As long as both legs have had the same messages, nothing is translated. From the first difference on, a channel has a
+`ConfirmTranslation`, a `DeliveryTagTranslation`, or both; earlier numbers are the same on both legs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Settled = list[tuple[int, bool]]
 """Numbers to settle, each alone or (True) with all before it."""
 
 
-class ConfirmNumbers:
+class ConfirmTranslation:
     """A channel's publishes as the client counts them, and as the broker does, which got some of them, or more.
 
     `start` is the last number that both have in common. Nothing is kept for a publish that is passed on.
@@ -140,11 +140,11 @@ class ConfirmNumbers:
             del self._starts[:passed], self._shifts[:passed]
 
 
-class UnknownTag(Exception):
+class UnknownDeliveryTag(Exception):
     """A client settles a delivery that it does not have."""
 
 
-class DeliveryNumbers:
+class DeliveryTagTranslation:
     """A channel's deliveries as the broker tags them, and as the client knows them.
 
     `start` is the last tag that both have in common.
@@ -186,7 +186,7 @@ class DeliveryNumbers:
         self._upstream.pop(tag, None)
 
     def settle(self, tag: int, multiple: bool, *, may_be_taken_back: bool = False) -> Settled:
-        """What the broker is to be told when the client settles `tag`; `UnknownTag` when it has no such delivery.
+        """What to send to the broker when the client settles `tag`; `UnknownDeliveryTag` if it has no such delivery.
 
         In a transaction it `may_be_taken_back`. The work is in proportion to the deliveries that are settled by this,
         whatever tag is named, and so a constant for each delivery that there was.
@@ -196,7 +196,7 @@ class DeliveryNumbers:
         elif tag <= self._start:
             return [(tag, multiple)]
         elif tag not in self._open:
-            raise UnknownTag(tag)
+            raise UnknownDeliveryTag(tag)
         else:
             taken = list(self._up_to(tag)) if multiple else [tag]
         pairs = [(each, self._open.pop(each)) for each in taken]

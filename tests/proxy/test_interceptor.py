@@ -17,9 +17,9 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState
 from amqproxy.amqp091.wire import Table
-from amqproxy.proxy.memory import Memory
+from amqproxy.proxy.memory_budget import MemoryBudget
 from amqproxy.rules.verdict import Answer, Close, HoldAction, Insertion, Stage, Verdict
-from tests.proxy.crossing_transcript import PRELUDE, ScriptedJudge, Water, opened, play, read
+from tests.proxy.interceptor_transcript import PRELUDE, ScriptedJudge, Water, opened, play, read
 
 
 def passes(seen):
@@ -228,7 +228,7 @@ def test_a_refused_method_closes_its_channel_on_both_legs_and_no_other():
         refuse,
         "queue.declare",
     )
-    assert water.crossing.judge.closed == [1]
+    assert water.interceptor.judge.closed == [1]
 
 
 def test_the_number_waits_for_the_brokers_close_ok_too():
@@ -408,7 +408,7 @@ def test_a_body_that_grew_is_split_to_the_frame_max():
         decide,
         "basic.publish",
     )
-    assert water.crossing.refusal is None
+    assert water.interceptor.refusal is None
 
 
 def test_a_body_that_passes_is_split_where_the_broker_takes_less_than_the_client():
@@ -476,10 +476,10 @@ def test_a_held_command_is_let_go():
         return Verdict(command=seen.command, hold=HoldAction("look", 5.0))
 
     water = play(">> 1 queue.declare queue=q\n>> 1 basic.qos prefetch_count=1", decide, "queue.declare")
-    (number,) = water.crossing.waiting
-    water.crossing.release(number, None, water.now)
+    (number,) = water.interceptor.waiting
+    water.interceptor.release(number, None, water.now)
     assert water.hear()[SERVER].count(b"\xce") == 2
-    assert not water.crossing.waiting
+    assert not water.interceptor.waiting
 
 
 # --- commands of our own
@@ -815,7 +815,7 @@ def test_nobody_lets_what_is_held_pass_by_going_away():
     water = opened(ScriptedJudge(by_key(held=held_for_good), ["basic.publish"]))
     for line in said("held").split("\n")[1:4]:
         water.say(*read(line.strip()))
-    water.crossing.release_all(water.now)
+    water.interceptor.release_all(water.now)
     heard = water.hear()
     assert b"abc" not in heard[SERVER]
     assert b"nobody let it go" in heard[CLIENT]
@@ -1062,7 +1062,7 @@ def test_consumers_are_known_by_the_names_that_the_broker_has_for_them():
         "basic.consume-ok",
         "basic.deliver",
     )
-    assert water.crossing.straits[1].deliveries.open == 0
+    assert water.interceptor.channel_interceptors[1].deliveries.open == 0
 
 
 def test_what_was_overtaken_comes_before_its_consumer_is_gone():
@@ -1192,8 +1192,8 @@ def test_nothing_is_inserted_into_a_content_that_was_under_way_when_all_began_to
     for line in lines.strip().splitlines():
         if line.strip().startswith((">>", "<<")):
             water.say(*read(line.strip()))
-    water.crossing.gate = lambda sender, frame: True
-    water.crossing.ask_for_frames()
+    water.interceptor.gate = lambda sender, frame: True
+    water.interceptor.ask_for_frames()
     assert water.say(*read("<< 1 body abc"))[CLIENT] == read("<= 1 body abc")[1]
     for line in said("bad").strip().splitlines():
         assert water.say(*read(line.strip()))[CLIENT] == b""
@@ -1211,8 +1211,8 @@ def test_what_is_under_way_at_a_reload_is_judged_by_all_that_the_new_rules_must_
 
     water = opened(ScriptedJudge(passes, ["basic.publish"], Stage.HEADER))
     water.say(*read(">> 1 basic.publish routing_key=a"))
-    water.crossing.judge = ScriptedJudge(decide, ["basic.publish"], Stage.BODY)
-    water.crossing.ask_for_frames()
+    water.interceptor.judge = ScriptedJudge(decide, ["basic.publish"], Stage.BODY)
+    water.interceptor.ask_for_frames()
     water.say(*read(">> 1 header 3"))
     water.say(*read(">> 1 body abc"))
     assert seen_bodies == [b"abc"]
@@ -1222,59 +1222,59 @@ def test_what_is_under_way_at_a_reload_is_judged_by_all_that_the_new_rules_must_
 
 
 def test_what_one_peer_has_said_does_not_keep_the_other_from_being_read(monkeypatch):
-    monkeypatch.setattr("amqproxy.proxy.crossing.MAX_HELD", 1000)
+    monkeypatch.setattr("amqproxy.proxy.interceptor.MAX_HELD", 1000)
     water = opened(ScriptedJudge(refuse, ["queue.declare"]))
     for line in [">> 1 queue.declare queue=bad", ">> 1 channel.close-ok", ">> 1 channel.open", *said("a").split("\n")]:
         if line.strip():
             water.say(*read(line.strip()))
-    assert water.crossing.is_full(CLIENT)
-    assert not water.crossing.is_full(SERVER)
+    assert water.interceptor.is_full(CLIENT)
+    assert not water.interceptor.is_full(SERVER)
     water.say(*read("<< 1 channel.close-ok"))
-    assert not water.crossing.is_full(CLIENT)
+    assert not water.interceptor.is_full(CLIENT)
 
 
 def test_own_commands_that_wait_for_the_end_of_a_content_are_bounded_too(monkeypatch):
-    monkeypatch.setattr("amqproxy.proxy.crossing.MAX_HELD", 10_000)
+    monkeypatch.setattr("amqproxy.proxy.interceptor.MAX_HELD", 10_000)
     water = opened(ScriptedJudge(lambda seen: Verdict(command=None, answer=Answer.REJECT), ["basic.deliver"]))
     for line in CONSUMES.strip().splitlines():
         if line.strip().startswith((">>", "<<")):
             water.say(*read(line.strip()))
     water.say(*read(">> 1 basic.publish routing_key=a"))
     tag = 0
-    while not water.crossing.is_full(SERVER):
+    while not water.interceptor.is_full(SERVER):
         tag += 1
         assert tag < 100
         for line in delivered(tag).strip().splitlines():
             water.say(*read(line.strip()))
-    assert not water.crossing.is_full(CLIENT)
+    assert not water.interceptor.is_full(CLIENT)
     assert water.say(*read(">> 1 header 0"))[SERVER].count(b"\xce") == tag + 1
-    assert not water.crossing.is_full(SERVER)
-    assert all(load.octets == 0 for load in water.crossing.loads.values())
+    assert not water.interceptor.is_full(SERVER)
+    assert all(load.octets == 0 for load in water.interceptor.loads.values())
 
 
 def test_a_message_in_too_many_frames_is_refused(monkeypatch):
-    monkeypatch.setattr("amqproxy.proxy.strait.MAX_FRAMES", 10)
+    monkeypatch.setattr("amqproxy.proxy.channel_interceptor.MAX_FRAMES", 10)
     water = opened(ScriptedJudge(passes, ["basic.publish"]))
     lines = [">> 1 basic.publish routing_key=a", ">> 1 header 3", *[">> 1 body ''"] * 9]
     heard = [water.say(*read(line))[CLIENT] for line in lines]
     assert b"CONTENT_TOO_LARGE - a message in more than 10 frames" in heard[-1]
-    assert water.crossing.gathering.octets == 0
+    assert water.interceptor.gathering.octets == 0
 
 
 def test_messages_that_are_too_large_together_are_refused():
     water = opened(ScriptedJudge(passes, ["basic.publish"]))
-    water.crossing.share.memory.share_limit = 5000
+    water.interceptor.share.memory.share_limit = 5000
     for line in (">> 1 basic.publish routing_key=a", ">> 1 header 4000", ">> 2 basic.publish", ">> 2 header 4000"):
         water.say(*read(line))
     assert water.say(*read(">> 1 body " + "x" * 1500))[CLIENT] == b""
     assert b"CONTENT_TOO_LARGE - there is no memory now" in water.say(*read(">> 2 body " + "x" * 2500))[CLIENT]
     assert water.say(*read(">> 1 body " + "x" * 2500))[SERVER]
-    assert water.crossing.share.used == 0
+    assert water.interceptor.share.used == 0
 
 
 def test_a_message_larger_than_a_session_may_keep_is_refused_by_its_header():
     water = opened(ScriptedJudge(passes, ["basic.publish"]))
-    water.crossing.share.memory.share_limit = 5000
+    water.interceptor.share.memory.share_limit = 5000
     water.say(*read(">> 1 basic.publish routing_key=a"))
     heard = water.say(*read(">> 1 header 5001"))
     assert b"PRECONDITION_FAILED - message size 5001 is larger than the 5000 bytes" in heard[CLIENT]
@@ -1282,7 +1282,7 @@ def test_a_message_larger_than_a_session_may_keep_is_refused_by_its_header():
 
 
 def test_what_one_session_keeps_is_not_taken_from_another():
-    memory = Memory(100_000, 80_000)
+    memory = MemoryBudget(100_000, 80_000)
     greedy, modest = (opened(ScriptedJudge(passes, ["basic.publish"]), memory=memory) for _ in range(2))
     closed = b""
     for channel in (1, 2):
@@ -1292,22 +1292,22 @@ def test_what_one_session_keeps_is_not_taken_from_another():
     for line in (">> 1 basic.publish routing_key=a", ">> 1 header 20000"):
         modest.say(*read(line))
     assert modest.say(*read(">> 1 body " + "x" * 20_000))[SERVER]
-    greedy.crossing.judge.session_over = lambda: None
-    greedy.crossing.end()
+    greedy.interceptor.judge.session_over = lambda: None
+    greedy.interceptor.end()
     assert memory.used == 0
 
 
 def test_who_keeps_too_much_waiting_is_not_read_from_until_it_is_less():
     water = opened(ScriptedJudge(is_slow, ["basic.publish"], Stage.METHOD))
-    water.crossing.share.memory.share_limit = 5000
+    water.interceptor.share.memory.share_limit = 5000
     water.say(*read(">> 1 basic.publish routing_key=slow"))
     water.say(*read(">> 1 header 0"))
-    while not water.crossing.is_full(CLIENT):
+    while not water.interceptor.is_full(CLIENT):
         water.say(*read(">> 1 basic.qos"))
-    assert not water.crossing.is_full(SERVER)
-    assert 5000 < water.crossing.share.used < 6000
+    assert not water.interceptor.is_full(SERVER)
+    assert 5000 < water.interceptor.share.used < 6000
     water.wait(3.0)
-    assert not water.crossing.is_full(CLIENT)
+    assert not water.interceptor.is_full(CLIENT)
 
 
 def test_what_a_rule_has_made_of_a_command_that_waits_counts(monkeypatch):
@@ -1317,9 +1317,9 @@ def test_what_a_rule_has_made_of_a_command_that_waits_counts(monkeypatch):
     water = opened(ScriptedJudge(make_large, ["basic.publish"]))
     water.say(*read(">> 1 basic.publish"))
     water.say(*read(">> 1 header 0"))
-    assert water.crossing.share.used > 100_000
+    assert water.interceptor.share.used > 100_000
     water.wait(3.0)
-    assert water.crossing.share.used == 0
+    assert water.interceptor.share.used == 0
 
 
 def test_what_is_to_be_done_later_is_bounded(monkeypatch):
@@ -1338,11 +1338,11 @@ def test_nothing_is_left_of_what_was_held_and_let_go():
     for _ in range(200):
         for line in said("held").strip().splitlines():
             water.say(*read(line.strip()))
-        (number,) = water.crossing.waiting
-        water.crossing.release(number, None, water.now)
+        (number,) = water.interceptor.waiting
+        water.interceptor.release(number, None, water.now)
         water.hear()
-    assert len(water.crossing._timers) == 0
-    assert len(water.crossing._timers._heap) <= 130
+    assert len(water.interceptor._timers) == 0
+    assert len(water.interceptor._timers._heap) <= 130
 
 
 def test_what_we_have_settled_ourselves_is_not_the_clients_to_take_back():
@@ -1383,7 +1383,7 @@ def frames_made(monkeypatch):
         made[0] += len(frames)
         return frames
 
-    monkeypatch.setattr("amqproxy.proxy.crossing.every_frame", counting)
+    monkeypatch.setattr("amqproxy.proxy.interceptor.every_frame", counting)
     return made
 
 
@@ -1430,44 +1430,44 @@ def with_a_backlog(count):
 
 
 def test_a_long_backlog_goes_on_in_turns_and_in_order(monkeypatch):
-    monkeypatch.setattr("amqproxy.proxy.crossing.TURN", 10)
+    monkeypatch.setattr("amqproxy.proxy.interceptor.TURN", 10)
     water = with_a_backlog(50)
     turns = [wait_turn(water, 3.0)]
-    assert water.crossing.next_deadline <= water.now
+    assert water.interceptor.next_deadline <= water.now
     water.say(*read(">> 1 basic.publish routing_key=last"))
     assert water.say(*read(">> 1 header 0"))[SERVER] == b""  # it waits behind the others
     water.say(*read(">> connection.close reply_code=200"))
-    assert water.crossing.connections[SERVER].state is ConnectionState.OPEN
-    while water.crossing.next_deadline <= water.now:
+    assert water.interceptor.connections[SERVER].state is ConnectionState.OPEN
+    while water.interceptor.next_deadline <= water.now:
         turns.append(wait_turn(water))
     assert [key for turn in turns for key in turn] == ["slow", *[str(number) for number in range(50)], "last"]
     assert max(len(turn) for turn in turns) <= 10
-    assert water.crossing.connections[SERVER].state is ConnectionState.CLOSED_BY_CLIENT
-    assert water.crossing.loads[CLIENT].octets == 0
+    assert water.interceptor.connections[SERVER].state is ConnectionState.CLOSED_BY_CLIENT
+    assert water.interceptor.loads[CLIENT].octets == 0
 
 
 def test_all_that_waits_is_released_in_turns(monkeypatch):
-    monkeypatch.setattr("amqproxy.proxy.crossing.TURN", 10)
+    monkeypatch.setattr("amqproxy.proxy.interceptor.TURN", 10)
     water = with_a_backlog(50)
     heard = 0
-    water.crossing.release_all(water.now)
-    while water.crossing.is_releasing:
+    water.interceptor.release_all(water.now)
+    while water.interceptor.is_releasing:
         now = water.hear()[SERVER].count(b"\xce")
         assert now <= 10
         heard += now
-        water.crossing.go_on_releasing(water.now)
+        water.interceptor.go_on_releasing(water.now)
     assert heard + water.hear()[SERVER].count(b"\xce") == 102
-    assert not water.crossing.waiting
+    assert not water.interceptor.waiting
 
 
 def test_a_channel_that_closes_before_its_turn_drops_what_waited(monkeypatch):
-    monkeypatch.setattr("amqproxy.proxy.crossing.TURN", 10)
+    monkeypatch.setattr("amqproxy.proxy.interceptor.TURN", 10)
     water = with_a_backlog(50)
     assert len(wait_turn(water, 3.0)) > 0
     water.say(*read("<< 1 channel.close reply_code=404"))
     assert wait_turn(water) == []
-    assert not water.crossing.resuming
-    assert water.crossing.loads[CLIENT].octets == 0
+    assert not water.interceptor.resuming
+    assert water.interceptor.loads[CLIENT].octets == 0
 
 
 # --- what rules make, and a frame cannot hold
@@ -1498,8 +1498,8 @@ def test_a_header_that_rules_have_made_too_large_for_a_frame_is_refused(stage):
     if stage is Stage.BODY:
         transcript = transcript.replace("    >> 1 body abc\n", "").replace("    <= 1", "    >> 1 body abc\n    <= 1", 1)
     water = play(transcript, with_large_headers, "basic.publish", stage=stage)
-    assert water.crossing.take_effects().logged[0][0] == "error"
-    assert water.crossing.share.used == 0
+    assert water.interceptor.take_effects().logged[0][0] == "error"
+    assert water.interceptor.share.used == 0
 
 
 def test_a_command_of_our_own_that_does_not_fit_a_frame_closes_its_channel_only():
@@ -1512,7 +1512,7 @@ def test_a_command_of_our_own_that_does_not_fit_a_frame_closes_its_channel_only(
     heard = water.say(*read(">> 1 header 0"))
     assert heard[CLIENT].startswith(b"\x01\x00\x01")
     assert b"INTERNAL_ERROR - rules made a frame" in heard[CLIENT]
-    assert water.crossing.refusal is None
+    assert water.interceptor.refusal is None
 
 
 def test_what_nobody_can_encode_is_refused():
@@ -1524,7 +1524,11 @@ def test_what_nobody_can_encode_is_refused():
     water = opened(ScriptedJudge(decide, ["basic.publish"], Stage.METHOD))
     text = "INTERNAL_ERROR - rules made what cannot be encoded (ValueError)"
     water.say(*read(">> 1 basic.publish routing_key=a"))
-    assert [close.text for strait in water.crossing.straits.values() if (close := strait.closing)] == [text]
-    assert water.crossing.take_effects().logged == [
+    assert [
+        close.text
+        for channel_interceptor in water.interceptor.channel_interceptors.values()
+        if (close := channel_interceptor.closing)
+    ] == [text]
+    assert water.interceptor.take_effects().logged == [
         ("error", "refused what was made by rule 'r': what cannot be encoded (ValueError)")
     ]

@@ -1,6 +1,6 @@
 """What a tap is shown when only some of it is wanted."""
 
-from amqproxy.proxy.selection import Selection
+from amqproxy.proxy.filtered_tap import FilteredTap
 from amqproxy.rules.matching.filters import Filter
 from tests.proxy.stage import OPEN, staged
 from tests.proxy.test_session import Audience
@@ -8,7 +8,7 @@ from tests.proxy.test_session import Audience
 
 async def test_a_tap_is_shown_what_is_wanted() -> None:
     audience = Audience()
-    selection = Selection(audience, Filter("method == 'basic.publish' && size == 5"), 1 << 20)
+    selection = FilteredTap(audience, Filter("method == 'basic.publish' && size == 5"), 1 << 20)
     async with staged(OPEN, tap=selection) as stage:
         await stage.play("""
             >> 1: basic.publish, 1: header 5, 1: body 5

@@ -7,7 +7,7 @@ SESSION_MEMORY = 64 * 1024 * 1024
 """Bytes for all sessions, and for one, unless the config has others."""
 
 
-class Memory:
+class MemoryBudget:
     """`limit` bounds the bytes that all owners keep together, `share_limit` those of each; `used` are kept now.
 
     No owner may keep more than is left free for the others. So those who keep much cannot take the last of it, and
@@ -26,12 +26,12 @@ class Memory:
         return max(0, self.limit - self.used)
 
 
-class Share:
-    """What one owner keeps of a `Memory`: `used` bytes."""
+class MemoryShare:
+    """What one owner keeps of a `MemoryBudget`: `used` bytes."""
 
     __slots__ = ("memory", "used")
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: MemoryBudget) -> None:
         self.memory = memory
         self.used = 0
 

@@ -2,14 +2,14 @@ import structlog
 import trio
 from trio.testing import MockClock
 
-from amqproxy.proxy.copy_drops import LOG_INTERVAL, CopyDrops, DropReason
+from amqproxy.proxy.mirror_drops import LOG_INTERVAL, DropReason, MirrorDrops
 
 
 async def test_the_first_is_logged_at_once_and_the_others_together(
     autojump_clock: MockClock, log: list[structlog.typing.EventDict]
 ) -> None:
     counted: list[tuple[DropReason, int]] = []
-    drops = CopyDrops(lambda reason, copies: counted.append((reason, copies)))
+    drops = MirrorDrops(lambda reason, copies: counted.append((reason, copies)))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(drops.run)
         for _ in range(5):

@@ -10,7 +10,7 @@ from amqproxy.amqp091.commands import MAX_BODY
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frames import Frame
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.proxy.memory import Memory, Share
+from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.frame_filter import FrameFilter
 from amqproxy.rules.matching.filters import Filter
@@ -18,7 +18,7 @@ from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.tap import Tap, TappedSession
 
 
-class Selection:
+class FilteredTap:
     """Shows `tap` the commands for which `wanted` holds, and every violation.
 
     Messages that are not complete yet take at most `memory` bytes; one for which there is no room is shown, as
@@ -28,7 +28,7 @@ class Selection:
     def __init__(self, tap: Tap, wanted: Filter, memory: int, body_limit: int = MAX_BODY) -> None:
         self._tap = tap
         self._wanted = wanted
-        self._memory = Memory(memory)
+        self._memory = MemoryBudget(memory)
         self._body_limit = body_limit
         self._sieves: WeakKeyDictionary[TappedSession, FrameFilter] = WeakKeyDictionary()
 
@@ -39,7 +39,7 @@ class Selection:
         sieve = self._sieves.get(session)
         if sieve is None:
             client = Client.named(session.number, session.name)
-            share = Share(self._memory)
+            share = MemoryShare(self._memory)
             sieve = self._sieves[session] = FrameFilter(self._wanted, client, share, self._body_limit)
             finalize(sieve, share.clear)
         passed = sieve.sift(sender, list(frames), time.time(), note.tags)

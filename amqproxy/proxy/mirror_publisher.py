@@ -37,8 +37,8 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.protocol_header import HEADER as PROTOCOL_HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState
 from amqproxy.log import logger
-from amqproxy.proxy.copy_drops import CopyDrops, DropReason
-from amqproxy.proxy.memory import Memory, Share
+from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
+from amqproxy.proxy.mirror_drops import DropReason, MirrorDrops
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.sockets.transport import Transport, TransportBroken
 from amqproxy.supervision import contained, describe
@@ -68,7 +68,7 @@ COPY_COST = 512
 """Bytes that a copy costs besides its own, about."""
 
 
-class Login(NamedTuple):
+class MirrorLogin(NamedTuple):
     """Who a copyist is to its broker: how it answers connection.start, and the virtual host that it enters."""
 
     start: ConnectionStartOk
@@ -79,7 +79,7 @@ class MirrorRejected(Exception):
     """The broker has closed the connection; the text is its reply code and text."""
 
 
-class EncodedCopy(NamedTuple):
+class EncodedPublish(NamedTuple):
     """A publish as it is sent: the frames of its method and header, and its body, which is still to be split."""
 
     method: bytes
@@ -98,7 +98,7 @@ class EncodedCopy(NamedTuple):
             yield encode_frame(BODY, CHANNEL, self.body[start : start + step])
 
 
-class Copyist:
+class MirrorPublisher:
     """Sends what it is given as soon as it can; what it has to drop is counted in `drops`, of `upstream`.
 
     It connects when there is something to send, and again when the connection is lost. Once it `is_retired` it takes
@@ -109,10 +109,10 @@ class Copyist:
     def __init__(
         self,
         dial: Callable[[], Awaitable[Transport]],
-        login: Login,
+        login: MirrorLogin,
         backlog: int,
-        memory: Memory,
-        drops: CopyDrops,
+        memory: MemoryBudget,
+        drops: MirrorDrops,
         upstream: str | None = None,
     ) -> None:
         self.is_retired = False
@@ -121,10 +121,10 @@ class Copyist:
         self._dial = dial
         self._login = login
         self._backlog = backlog
-        self._share = Share(memory)
+        self._share = MemoryShare(memory)
         self._drops = drops
         self._upstream = upstream
-        self._waiting: deque[EncodedCopy] = deque()
+        self._waiting: deque[EncodedPublish] = deque()
         self._something = trio.Event()
         self._lock = trio.Lock()
         self._scope = trio.CancelScope()
@@ -318,12 +318,14 @@ _LOST = (TransportBroken, MirrorRejected, ProtocolError, trio.TooSlowError)
 """How a connection may end that is nobody's mistake here."""
 
 
-def _encoded(command: Command) -> EncodedCopy:
+def _encoded(command: Command) -> EncodedPublish:
     """A publish as it is sent on our own channel. Raises what encoding raises."""
     copy = Command(CHANNEL, command.method, command.properties, command.body)
     header = copy.header
     assert header is not None
-    return EncodedCopy(encode_method(CHANNEL, copy.method), encode_frame(HEADER, CHANNEL, header.encode()), copy.body)
+    return EncodedPublish(
+        encode_method(CHANNEL, copy.method), encode_frame(HEADER, CHANNEL, header.encode()), copy.body
+    )
 
 
 async def _write(transport: Transport, data: bytes) -> None:

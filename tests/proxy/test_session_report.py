@@ -6,7 +6,7 @@ from structlog.typing import EventDict
 from amqproxy.amqp091.errors import FrameError
 from amqproxy.amqp091.methods import ChannelClose, ChannelOpenOk, ConnectionClose, TxSelect
 from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.proxy.account import Account, End
+from amqproxy.proxy.session_report import SessionEnd, SessionReport
 from amqproxy.taps.metrics import Metrics
 
 
@@ -16,18 +16,18 @@ def metrics() -> Metrics:
 
 
 @pytest.fixture
-def account(metrics: Metrics) -> Account:
-    return Account(7, "10.0.0.1:40000-10.0.0.2:5672", metrics, None)
+def account(metrics: Metrics) -> SessionReport:
+    return SessionReport(7, "10.0.0.1:40000-10.0.0.2:5672", metrics, None)
 
 
 def count(metrics: Metrics, name: str, **labels: str) -> float:
     return metrics.registry.get_sample_value(f"amqproxy_{name}", labels) or 0
 
 
-def test_the_first_to_say_how_it_ended_is_right(account: Account, metrics: Metrics, log: list[EventDict]) -> None:
+def test_the_first_to_say_how_it_ended_is_right(account: SessionReport, metrics: Metrics, log: list[EventDict]) -> None:
     account.note_method(SERVER, ConnectionClose(541, "INTERNAL_ERROR"))
     account.note_violation(CLIENT, FrameError("too large", offset=9))
-    account.finish(End("client", 0, "client closed without connection.close"))
+    account.finish(SessionEnd("client", 0, "client closed without connection.close"))
     account.close()
     assert count(metrics, "connection_closes_total", by="server", code="541") == 1
     assert count(metrics, "protocol_errors_total", sender="client", code="501") == 1
@@ -44,22 +44,22 @@ def test_the_first_to_say_how_it_ended_is_right(account: Account, metrics: Metri
     ]
 
 
-def test_nobody_said_how_it_ended(account: Account, metrics: Metrics) -> None:
+def test_nobody_said_how_it_ended(account: SessionReport, metrics: Metrics) -> None:
     account.close()
     assert count(metrics, "connection_closes_total", by="proxy", code="none") == 1
 
 
 @pytest.mark.parametrize(("code", "level"), [(200, "info"), (0, "info"), (320, "warning")])
 def test_a_close_with_200_or_0_is_nothing_to_worry_about(
-    code: int, level: str, account: Account, log: list[EventDict]
+    code: int, level: str, account: SessionReport, log: list[EventDict]
 ) -> None:
     account.note_method(CLIENT, ConnectionClose(code))
     account.close()
     assert (log[-1]["log_level"], log[-1]["reason"]) == (level, "closed")
 
 
-def test_channels_come_and_go(account: Account, metrics: Metrics) -> None:
-    other = Account(8, "a-b", metrics, None)
+def test_channels_come_and_go(account: SessionReport, metrics: Metrics) -> None:
+    other = SessionReport(8, "a-b", metrics, None)
     account.note_channels(3)
     other.note_channels(2)
     account.note_channels(1)
@@ -70,7 +70,7 @@ def test_channels_come_and_go(account: Account, metrics: Metrics) -> None:
     assert count(metrics, "channels") == 0
 
 
-def test_methods_that_count(account: Account, metrics: Metrics) -> None:
+def test_methods_that_count(account: SessionReport, metrics: Metrics) -> None:
     for method in (ChannelOpenOk(), ChannelClose(404), ChannelClose(9999), TxSelect()):
         account.note_method(SERVER, method)
     assert count(metrics, "channels_opened_total") == 1

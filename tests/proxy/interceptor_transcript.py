@@ -25,9 +25,9 @@ from amqproxy.amqp091.frames import METHOD, Allowance, Frame, every_frame
 from amqproxy.amqp091.methods import BY_INDEX, BasicAck, BasicNack
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.proxy.crossing import Crossing
-from amqproxy.proxy.judge import Judge, Passing
-from amqproxy.proxy.memory import Memory, Share
+from amqproxy.proxy.interceptor import Interceptor
+from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
+from amqproxy.proxy.session_rules import CachedPassing, SessionRules
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 from amqproxy.rules.verdict import Stage, Verdict
 from tests.amqp091.transcript import octets_of
@@ -65,10 +65,10 @@ class ScriptedJudge:
     def stage(self, sender: Peer, frame: Frame, channel: ChannelInfo) -> Stage:
         return self._stage if name_of(frame) in self._methods else Stage.NOTHING
 
-    def passing(self, sender: Peer, frame: Frame, channel: ChannelInfo, now: float) -> Passing | None:
+    def passing(self, sender: Peer, frame: Frame, channel: ChannelInfo, now: float) -> CachedPassing | None:
         return self if self.stage(sender, frame, channel) is Stage.NOTHING else self.spare(frame)
 
-    def spare(self, frame: Frame) -> Passing | None:
+    def spare(self, frame: Frame) -> CachedPassing | None:
         """What becomes of what is judged, from now on, without being judged."""
         return None
 
@@ -104,18 +104,18 @@ def name_of(frame: Frame) -> str:
 class Water:
     """A crossing between two legs, and what would watch each of them from outside."""
 
-    def __init__(self, judge: Judge, *, shows_all: bool = False, memory: Memory | None = None) -> None:
+    def __init__(self, judge: SessionRules, *, shows_all: bool = False, memory: MemoryBudget | None = None) -> None:
         self.now = 100.0
         legs = {peer: Connection(initial_frame_max=131072, tracks_deliveries=shows_all) for peer in Peer}
         self.watchers = {peer: Connection(initial_frame_max=131072) for peer in Peer}
-        self.crossing = Crossing(
+        self.interceptor = Interceptor(
             legs,
             judge,
             Client(),
             random=random.Random(1).random,
             time=lambda: 0.0,
             shows_all=shows_all,
-            share=None if memory is None else Share(memory),
+            share=None if memory is None else MemoryShare(memory),
         )
         for peer in Peer:
             legs[peer].receive_header(CLIENT, HEADER)
@@ -123,11 +123,11 @@ class Water:
 
     def say(self, sender: Peer, octets: bytes) -> dict[Peer, bytes]:
         """What both peers hear when one says something."""
-        reader = self.crossing.connections[sender].readers[sender]
+        reader = self.interceptor.connections[sender].readers[sender]
         frames = reader.feed(octets)
         assert reader.error is None
         self.note(sender, bytes(reader.taken))
-        self.crossing.take(sender, frames, self.now)
+        self.interceptor.take(sender, frames, self.now)
         return self.hear()
 
     def note(self, sender: Peer, octets: bytes) -> None:
@@ -138,12 +138,12 @@ class Water:
 
     def carry(self, sender: Peer, octets: bytes) -> dict[Peer, bytes]:
         """What both peers hear when that arrives."""
-        frames = self.crossing.readers[sender].feed(octets)
-        self.crossing.take(sender, frames, self.now)
+        frames = self.interceptor.readers[sender].feed(octets)
+        self.interceptor.take(sender, frames, self.now)
         return self.hear()
 
     def hear(self) -> dict[Peer, bytes]:
-        heard = {peer: bytes(self.crossing.take_output(peer)) for peer in Peer}
+        heard = {peer: bytes(self.interceptor.take_output(peer)) for peer in Peer}
         for peer, octets in heard.items():
             for frame in every_frame(octets, 0):
                 self.note_heard(peer, frame)
@@ -163,7 +163,7 @@ class Water:
 
     def wait(self, seconds: float) -> dict[Peer, bytes]:
         self.now += seconds
-        self.crossing.tick(self.now)
+        self.interceptor.tick(self.now)
         return self.hear()
 
 
@@ -212,7 +212,7 @@ def _play(transcript: str, judge: ScriptedJudge, size: int = 1 << 20, *, shows_a
             for peer, more in water.wait(float(line[2:])).items():
                 heard[peer] += more
         elif line.startswith("!!"):
-            refusal = water.crossing.refusal
+            refusal = water.interceptor.refusal
             assert refusal is not None
             assert f"{refusal.code} {refusal.reply_text}" == line[2:].strip()
     assert heard == {CLIENT: b"", SERVER: b""}, shown(heard)

@@ -13,7 +13,7 @@ from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 from amqproxy.rules.verdict import Impairment, Stage, Verdict
 
 
-class Passing(Protocol):
+class CachedPassing(Protocol):
     """What all methods come to that are, to the byte, like one that was judged: they pass, or go on as `method`.
 
     That is as long as there is something left of each of the `allowances`.
@@ -35,13 +35,13 @@ class Passing(Protocol):
         """So many more have passed."""
 
 
-class Judge(Protocol):
+class SessionRules(Protocol):
     """Decides about the commands of one session."""
 
     def stage(self, sender: Peer, frame: Frame, channel: ChannelInfo) -> Stage:
         """How much of the command that this method begins must come before it can be judged."""
 
-    def passing(self, sender: Peer, frame: Frame, channel: ChannelInfo, now: float) -> Passing | None:
+    def passing(self, sender: Peer, frame: Frame, channel: ChannelInfo, now: float) -> CachedPassing | None:
         """What becomes of methods equal to this one without their being judged; None where they must be."""
 
     def judge(self, seen: CommandContext) -> Verdict:
@@ -78,5 +78,5 @@ class Judge(Protocol):
     def session_over(self) -> None:
         """Nothing more will come."""
 
-    def moved(self, ruleset: Any) -> Judge:
+    def moved(self, ruleset: Any) -> SessionRules:
         """The judge of the session by other rules, in whose stead this one is no longer asked."""

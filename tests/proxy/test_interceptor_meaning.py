@@ -42,9 +42,9 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.transitions import CLIENT, REPLIES, SERVER, ChannelState, Peer
-from amqproxy.proxy.reframing import method_frame
+from amqproxy.proxy.encoding import method_frame
 from amqproxy.rules.verdict import Answer, Close, HoldAction, Insertion, Stage, Verdict
-from tests.proxy.crossing_transcript import ScriptedJudge, Water, opened
+from tests.proxy.interceptor_transcript import ScriptedJudge, Water, opened
 
 pytestmark = pytest.mark.slow
 
@@ -147,7 +147,7 @@ class Sea(Water):
     def hear(self) -> dict[Peer, bytes]:
         if not hasattr(self, "ledgers"):
             return super().hear()
-        heard = {peer: bytes(self.crossing.take_output(peer)) for peer in Peer}
+        heard = {peer: bytes(self.interceptor.take_output(peer)) for peer in Peer}
         for peer, octets in heard.items():
             for frame in every_frame(octets, 0):
                 self.see(peer, peer.other, frame)
@@ -411,8 +411,8 @@ def sailed(dice: Random, fates: Fates, stages: list[Stage], *, may_close: bool =
         if party == "time":
             sea.wait(0.5)
         elif party == "reload":
-            sea.crossing.judge = ScriptedJudge(fates.decide, JUDGED, dice.choice(stages))
-            sea.crossing.ask_for_frames()
+            sea.interceptor.judge = ScriptedJudge(fates.decide, JUDGED, dice.choice(stages))
+            sea.interceptor.ask_for_frames()
         else:
             for _ in range(dice.randint(1, 3)):
                 party.think(dice.choice(NUMBERS))
@@ -429,7 +429,7 @@ def end(sea: Sea, parties: list[Party]) -> None:
                 while party.think(number, is_ending=True):
                     has_spoken = True
             party.send()
-        if not has_spoken and not sea.crossing.waiting and sea.crossing.next_deadline == float("inf"):
+        if not has_spoken and not sea.interceptor.waiting and sea.interceptor.next_deadline == float("inf"):
             return
         sea.wait(0.5)
     raise AssertionError("it does not come to rest")
@@ -441,9 +441,9 @@ def test_what_is_heard_means_what_was_said(dice):
     fates = Fates(dice)
     sea, parties = sailed(dice, fates, [Stage.METHOD, Stage.HEADER, Stage.BODY])
     end(sea, parties)
-    assert sea.crossing.refusal is None
-    assert not sea.crossing.gathering.octets
-    assert not any(load.octets for load in sea.crossing.loads.values())
+    assert sea.interceptor.refusal is None
+    assert not sea.interceptor.gathering.octets
+    assert not any(load.octets for load in sea.interceptor.loads.values())
     client, broker = sea.ledgers[CLIENT], sea.ledgers[SERVER]
 
     # nothing comes twice, or in another order, or out of nothing

@@ -59,19 +59,32 @@ from amqproxy.proxy.actions import (
     Forget,
     Gather,
     Insert,
-    Log,
+    LogVerdict,
     Postpone,
     Reply,
     Send,
     SendDamaged,
-    Show,
+    ShowToTaps,
     Wait,
     Watch,
 )
-from amqproxy.proxy.flow import Flow, Load, Postponed, Rest, Waiting, cost
-from amqproxy.proxy.memory import Share
-from amqproxy.proxy.reframing import UNPLACED, altered, check, damaged, method_frame, settling
-from amqproxy.proxy.renumbering import MAX_OPEN, ConfirmNumbers, DeliveryNumbers, UnknownTag, within_bounds
+from amqproxy.proxy.channel_direction import (
+    ChannelDirection,
+    ContentRest,
+    PostponedDelivery,
+    QueuedBytes,
+    WaitingCommand,
+    cost,
+)
+from amqproxy.proxy.encoding import UNPLACED, altered, check, damaged, method_frame, settling
+from amqproxy.proxy.memory_budget import MemoryShare
+from amqproxy.proxy.tag_translation import (
+    MAX_OPEN,
+    ConfirmTranslation,
+    DeliveryTagTranslation,
+    UnknownDeliveryTag,
+    within_bounds,
+)
 from amqproxy.rules.engine.decision_cache import changes_traffic
 from amqproxy.rules.engine.outcome import Outcome, outcome
 from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict
@@ -92,7 +105,7 @@ LEGS = {CLIENT: "client", SERVER: "upstream"}
 Actions = Iterable[Action]
 
 
-class Surroundings(Protocol):
+class ChannelOwner(Protocol):
     """What a channel may ask of its connection; nothing changes by being asked."""
 
     @property
@@ -104,13 +117,13 @@ class Surroundings(Protocol):
         """Where the frames of each sender come from."""
 
     @property
-    def loads(self) -> Mapping[Peer, Load]: ...
+    def loads(self) -> Mapping[Peer, QueuedBytes]: ...
 
     @property
-    def gathering(self) -> Load: ...
+    def gathering(self) -> QueuedBytes: ...
 
     @property
-    def share(self) -> Share: ...
+    def share(self) -> MemoryShare: ...
 
     @property
     def is_tapped(self) -> bool:
@@ -134,7 +147,7 @@ class Surroundings(Protocol):
         """Does anything of the sender's wait, on any channel?"""
 
 
-class Strait:
+class ChannelInterceptor:
     """What a channel needs whose legs may differ. It takes frames and verdicts, and says what is to be done.
 
     `confirms` and `deliveries` are there from the first difference on. `closing` is why we close it; `is_closed` holds
@@ -149,7 +162,7 @@ class Strait:
         "closing",
         "confirms",
         "deliveries",
-        "flows",
+        "directions",
         "is_closed",
         "is_watched",
         "number",
@@ -158,13 +171,13 @@ class Strait:
         "reopening",
     )
 
-    def __init__(self, number: int, around: Surroundings) -> None:
+    def __init__(self, number: int, around: ChannelOwner) -> None:
         self.number = number
         self._around = around
-        self.flows = {peer: Flow(peer, around.loads, around.gathering) for peer in (CLIENT, SERVER)}
+        self.directions = {peer: ChannelDirection(peer, around.loads, around.gathering) for peer in (CLIENT, SERVER)}
         self.is_watched = False
-        self.confirms: ConfirmNumbers | None = None
-        self.deliveries: DeliveryNumbers | None = None
+        self.confirms: ConfirmTranslation | None = None
+        self.deliveries: DeliveryTagTranslation | None = None
         self.own_requests: dict[str, deque[bool]] = {}
         self.own_settlings: list[Method] = []
         self.closing: Close | None = None
@@ -178,12 +191,12 @@ class Strait:
         channel = self._around.connections[CLIENT].channels.get(self.number)
         return None if channel is None else channel.confirms_from
 
-    def lets_pass(self, flow: Flow) -> bool:
+    def lets_pass(self, direction: ChannelDirection) -> bool:
         """Does what is still to come of the content under way go on, and nothing else before its end?"""
         return (
-            flow.rest is Rest.PASSES
+            direction.rest is ContentRest.PASSES
             and self.closing is None
-            and not (flow.gathered or flow.insertions or flow.queue or flow.waiting is not None)
+            and not (direction.gathered or direction.insertions or direction.queue or direction.waiting is not None)
         )
 
     def is_reopening(self) -> bool:
@@ -194,16 +207,20 @@ class Strait:
 
     def take(self, sender: Peer, frame: Frame, *, is_live: bool) -> Actions:
         """Take a frame that has come just now; it is live unless what it belongs to is closing on its leg."""
-        flow = self.flows[sender]
+        direction = self.directions[sender]
         if self.closing is not None:
-            return self._take_while_closing(flow, frame, is_live)
+            return self._take_while_closing(direction, frame, is_live)
         if not is_live:
             return ()
-        if frame.kind != METHOD and flow.is_mid and not (flow.queue or flow.waiting is not None or flow.gathered):
-            return self._pass_content(flow, frame)
+        if (
+            frame.kind != METHOD
+            and direction.is_mid
+            and not (direction.queue or direction.waiting is not None or direction.gathered)
+        ):
+            return self._pass_content(direction, frame)
         if sender is SERVER and frame.kind == METHOD and frame.index == ChannelClose.index:
-            return self._take_close(flow, frame)
-        return self._admit(flow, frame)
+            return self._take_close(direction, frame)
+        return self._admit(direction, frame)
 
     def keep_for_next(self, frame: Frame) -> Actions:
         """Take a frame that the client sends on the number's next channel, before the broker has let go of this one."""
@@ -212,213 +229,213 @@ class Strait:
         self._around.loads[CLIENT].add(cost([frame]))
         yield Watch()
 
-    def _take_close(self, flow: Flow, frame: Frame) -> Actions:
-        yield Drop(self.flows[CLIENT])  # the broker would not take it any more
+    def _take_close(self, direction: ChannelDirection, frame: Frame) -> Actions:
+        yield Drop(self.directions[CLIENT])  # the broker would not take it any more
         if self.is_unheard(CLIENT):
             yield from self._close_for_both()
         else:
-            yield from self._admit(flow, frame)
+            yield from self._admit(direction, frame)
 
-    def _admit(self, flow: Flow, frame: Frame) -> Actions:
-        if flow.is_held_up:
+    def _admit(self, direction: ChannelDirection, frame: Frame) -> Actions:
+        if direction.is_held_up:
             check(frame)
             is_acked = self._needs_ack(frame.method) if frame.index in DELIVERIES else None
-            flow.enqueue(frame, is_acked)
-        elif frame.index == ConnectionClose.index and self._around.holds_up(flow.sender):
-            flow.enqueue(frame, None)  # what was said before must be heard before
+            direction.enqueue(frame, is_acked)
+        elif frame.index == ConnectionClose.index and self._around.holds_up(direction.sender):
+            direction.enqueue(frame, None)  # what was said before must be heard before
         else:
-            return self._process(flow, frame, None)
+            return self._process(direction, frame, None)
         return ()
 
-    def next_held_up(self, flow: Flow) -> Actions:
+    def next_held_up(self, direction: ChannelDirection) -> Actions:
         """Go on with the first that waited behind something else, which does so no longer."""
-        return self._process(flow, *flow.dequeue())
+        return self._process(direction, *direction.dequeue())
 
-    def _process(self, flow: Flow, frame: Frame, is_acked: bool | None) -> Actions:
+    def _process(self, direction: ChannelDirection, frame: Frame, is_acked: bool | None) -> Actions:
         """Do with the next frame of a flow what is to be done with it."""
         if frame.kind in (METHOD, HEARTBEAT):
-            return self._begin(flow, frame, is_acked)
-        if flow.gathered:
-            return self._gather(flow, frame)
-        return self._pass_content(flow, frame)
+            return self._begin(direction, frame, is_acked)
+        if direction.gathered:
+            return self._gather(direction, frame)
+        return self._pass_content(direction, frame)
 
-    def _pass_content(self, flow: Flow, frame: Frame) -> Actions:
+    def _pass_content(self, direction: ChannelDirection, frame: Frame) -> Actions:
         """Send a header or body on, or not, as its content does."""
-        is_complete = flow.advance(frame)
-        if flow.rest is not Rest.PASSES:
-            return self._complete(flow) if is_complete else ()
-        passes = Send(flow.sender, (frame,), flow.note)
+        is_complete = direction.advance(frame)
+        if direction.rest is not ContentRest.PASSES:
+            return self._complete(direction) if is_complete else ()
+        passes = Send(direction.sender, (frame,), direction.note)
         if is_complete:
-            if flow.insertions or self.closing is not None:
-                return self._end_with(flow, passes)
-            flow.end()
+            if direction.insertions or self.closing is not None:
+                return self._end_with(direction, passes)
+            direction.end()
         return (passes,)
 
-    def _end_with(self, flow: Flow, last: Send) -> Actions:
+    def _end_with(self, direction: ChannelDirection, last: Send) -> Actions:
         """Send the end of a content on."""
         yield last
-        yield from self._complete(flow)
+        yield from self._complete(direction)
 
-    def _begin(self, flow: Flow, frame: Frame, is_acked: bool | None) -> Actions:
-        if flow.gathered:
-            flow.take_gathered()  # a method cuts a content short
-            flow.decided = None
-        if flow.is_mid or flow.insertions or self.own_requests or self._around.counts_unacked:
-            return self._begin_behind(flow, frame, is_acked)
-        flow.start(frame, is_acked)
-        return self._stage(flow, frame)
+    def _begin(self, direction: ChannelDirection, frame: Frame, is_acked: bool | None) -> Actions:
+        if direction.gathered:
+            direction.take_gathered()  # a method cuts a content short
+            direction.decided = None
+        if direction.is_mid or direction.insertions or self.own_requests or self._around.counts_unacked:
+            return self._begin_behind(direction, frame, is_acked)
+        direction.start(frame, is_acked)
+        return self._stage(direction, frame)
 
-    def _begin_behind(self, flow: Flow, frame: Frame, is_acked: bool | None) -> Actions:
+    def _begin_behind(self, direction: ChannelDirection, frame: Frame, is_acked: bool | None) -> Actions:
         """The same, where something is to be done before."""
-        if flow.is_mid:
-            yield from self._complete(flow)
-        flow.start(frame, is_acked)
-        yield from self._insert_waiting(flow)
-        if self.own_requests and flow.sender is SERVER and frame.kind == METHOD:
+        if direction.is_mid:
+            yield from self._complete(direction)
+        direction.start(frame, is_acked)
+        yield from self._insert_waiting(direction)
+        if self.own_requests and direction.sender is SERVER and frame.kind == METHOD:
             owners = self.own_requests.get(ANSWERS.get(BY_INDEX[frame.index].name, ""))
             if owners and owners.popleft():
                 return
         if self._around.counts_unacked and frame.index in DELIVERIES:
             yield from self._number_deliveries(frame.method.delivery_tag - 1)
-        yield from self._stage(flow, frame)
+        yield from self._stage(direction, frame)
 
-    def _stage(self, flow: Flow, frame: Frame) -> Actions:
+    def _stage(self, direction: ChannelDirection, frame: Frame) -> Actions:
         """Judge a command of which the first frame is there, or gather more of it; or let it pass."""
-        stage = self._around.stage(flow.sender, frame)
+        stage = self._around.stage(direction.sender, frame)
         carries_content = frame.kind == METHOD and BY_INDEX[frame.index].carries_content
         if stage is Stage.NOTHING:
-            return self._let_pass(flow, frame, carries_content)
+            return self._let_pass(direction, frame, carries_content)
         if stage is Stage.METHOD or not carries_content:
-            return (Decide(flow, Command.received([frame])),)
-        return (Gather(flow, frame, stage),)
+            return (Decide(direction, Command.received([frame])),)
+        return (Gather(direction, frame, stage),)
 
-    def _let_pass(self, flow: Flow, frame: Frame, carries_content: bool) -> Actions:
-        flow.settled = flow.ordinal
-        if self._is_plain(flow):
+    def _let_pass(self, direction: ChannelDirection, frame: Frame, carries_content: bool) -> Actions:
+        direction.settled = direction.ordinal
+        if self._is_plain(direction):
             if carries_content and not self.closing:
-                flow.begin(Rest.PASSES)
-            return (Send(flow.sender, (frame,)),)
-        return self._let_pass_translated(flow, frame, carries_content)
+                direction.begin(ContentRest.PASSES)
+            return (Send(direction.sender, (frame,)),)
+        return self._let_pass_translated(direction, frame, carries_content)
 
-    def _let_pass_translated(self, flow: Flow, frame: Frame, carries_content: bool) -> Actions:
-        yield from self._emit(flow.sender, [frame])
+    def _let_pass_translated(self, direction: ChannelDirection, frame: Frame, carries_content: bool) -> Actions:
+        yield from self._emit(direction.sender, [frame])
         if carries_content and not self.closing:
-            flow.begin(Rest.PASSES)
+            direction.begin(ContentRest.PASSES)
 
-    def _gather(self, flow: Flow, frame: Frame) -> Actions:
-        is_complete = flow.gather_more(frame)
-        excess = self._excess(flow, frame)
+    def _gather(self, direction: ChannelDirection, frame: Frame) -> Actions:
+        is_complete = direction.gather_more(frame)
+        excess = self._excess(direction, frame)
         if excess is not None:
-            return self._refuse_excess(flow, excess)
-        if is_complete or (frame.kind == HEADER and flow.stage is Stage.HEADER):
-            command = Command.received(flow.take_gathered())
-            decided, flow.decided = flow.decided, None
-            return (Decide(flow, command),) if decided is None else self._settle(flow, command, decided)
+            return self._refuse_excess(direction, excess)
+        if is_complete or (frame.kind == HEADER and direction.stage is Stage.HEADER):
+            command = Command.received(direction.take_gathered())
+            decided, direction.decided = direction.decided, None
+            return (Decide(direction, command),) if decided is None else self._settle(direction, command, decided)
         return ()
 
-    def _refuse_excess(self, flow: Flow, excess: ProtocolError) -> Actions:
-        command = Command.received(flow.take_gathered())
-        flow.decided = None
+    def _refuse_excess(self, direction: ChannelDirection, excess: ProtocolError) -> Actions:
+        command = Command.received(direction.take_gathered())
+        direction.decided = None
         yield from self._close(command, Close(Scope.CHANNEL, excess.code, excess.reply_text))
-        yield from self._begin_rest(flow, command.frames, Rest.IS_SWALLOWED)
+        yield from self._begin_rest(direction, command.frames, ContentRest.IS_SWALLOWED)
 
-    def _excess(self, flow: Flow, frame: Frame) -> ProtocolError | None:
+    def _excess(self, direction: ChannelDirection, frame: Frame) -> ProtocolError | None:
         """What is too much about a command that is gathered: 406 where it is, 311 where it may fit another time."""
         share = self._around.share
         limit = min(share.memory.share_limit, MAX_BODY)
-        if frame.kind == HEADER and frame.body_size > limit and flow.stage is Stage.BODY:
+        if frame.kind == HEADER and frame.body_size > limit and direction.stage is Stage.BODY:
             text = f"message size {frame.body_size} is larger than the {limit} bytes that rules can look at"
             return PreconditionFailed(text)
-        if len(flow.gathered) > MAX_FRAMES:
+        if len(direction.gathered) > MAX_FRAMES:
             return ContentTooLarge(f"a message in more than {MAX_FRAMES} frames")
         if share.is_over:
             return ContentTooLarge("there is no memory now for all messages that rules are to look at")
         return None
 
-    def stage_again(self, flow: Flow) -> None:
+    def stage_again(self, direction: ChannelDirection) -> None:
         """Wait for as much of what is gathered as the rules that there are now must see."""
-        if flow.gathered and flow.decided is None:
-            flow.stage = max(flow.stage, self._around.stage(flow.sender, flow.gathered[0]))
+        if direction.gathered and direction.decided is None:
+            direction.stage = max(direction.stage, self._around.stage(direction.sender, direction.gathered[0]))
 
     # --- verdicts
 
-    def decided(self, flow: Flow, command: Command, verdict: Verdict) -> Actions:
+    def decided(self, direction: ChannelDirection, command: Command, verdict: Verdict) -> Actions:
         """Do what a verdict says on a command."""
         if not changes_traffic(verdict, command) and not self._is_noted(verdict):
-            return self._pass_unchanged(flow, command)
-        return self._carry_out(flow, command, verdict)
+            return self._pass_unchanged(direction, command)
+        return self._carry_out(direction, command, verdict)
 
-    def _pass_unchanged(self, flow: Flow, command: Command) -> Actions:
-        flow.settled = flow.ordinal
-        if self._is_plain(flow) and not flow.insertions and self.closing is None:
-            for _ in self._begin_rest(flow, command.frames, Rest.PASSES):
+    def _pass_unchanged(self, direction: ChannelDirection, command: Command) -> Actions:
+        direction.settled = direction.ordinal
+        if self._is_plain(direction) and not direction.insertions and self.closing is None:
+            for _ in self._begin_rest(direction, command.frames, ContentRest.PASSES):
                 raise AssertionError("nothing waits for the end of this content")
-            return (Send(flow.sender, command.frames),)
-        return self._pass_translated(flow, command)
+            return (Send(direction.sender, command.frames),)
+        return self._pass_translated(direction, command)
 
-    def _is_plain(self, flow: Flow) -> bool:
+    def _is_plain(self, direction: ChannelDirection) -> bool:
         """Does what a flow sends on need no other numbers, and is nothing to overtake or follow it?"""
-        return self.confirms is None and self.deliveries is None and not self.own_requests and not flow.postponed
+        return self.confirms is None and self.deliveries is None and not self.own_requests and not direction.postponed
 
-    def _pass_translated(self, flow: Flow, command: Command) -> Actions:
-        yield from self._emit(flow.sender, command.frames)
-        yield from self._begin_rest(flow, command.frames, Rest.PASSES)
-        if flow.postponed:
-            yield from self._overtake(flow, command)
+    def _pass_translated(self, direction: ChannelDirection, command: Command) -> Actions:
+        yield from self._emit(direction.sender, command.frames)
+        yield from self._begin_rest(direction, command.frames, ContentRest.PASSES)
+        if direction.postponed:
+            yield from self._overtake(direction, command)
 
-    def _carry_out(self, flow: Flow, command: Command, verdict: Verdict) -> Actions:
+    def _carry_out(self, direction: ChannelDirection, command: Command, verdict: Verdict) -> Actions:
         yield from self._anticipate(command, verdict)
         for insertion in verdict.insertions:
             if insertion.is_ahead or insertion.after > 0:
                 yield Insert(insertion)
         if verdict.delay > 0 or verdict.hold is not None:
-            yield from self._wait(flow, command, verdict)
+            yield from self._wait(direction, command, verdict)
         else:
-            yield from self._settle(flow, command, verdict)
+            yield from self._settle(direction, command, verdict)
 
-    def _wait(self, flow: Flow, command: Command, verdict: Verdict) -> Actions:
+    def _wait(self, direction: ChannelDirection, command: Command, verdict: Verdict) -> Actions:
         for frame in command.frames:
             check(frame)
-        if flow.is_acked is None and command.index in DELIVERIES:
-            flow.is_acked = self._is_acked()
-        yield Wait(flow, Waiting(command, verdict))
+        if direction.is_acked is None and command.index in DELIVERIES:
+            direction.is_acked = self._is_acked()
+        yield Wait(direction, WaitingCommand(command, verdict))
         yield Watch()
 
-    def resume(self, flow: Flow, waiting: Waiting) -> Actions:
+    def resume(self, direction: ChannelDirection, waiting: WaitingCommand) -> Actions:
         """Go on with a command that has waited."""
-        return self._settle(flow, waiting.original, waiting.verdict)
+        return self._settle(direction, waiting.original, waiting.verdict)
 
-    def _settle(self, flow: Flow, command: Command, verdict: Verdict) -> Actions:
+    def _settle(self, direction: ChannelDirection, command: Command, verdict: Verdict) -> Actions:
         """Carry out a verdict whose time has come."""
         if verdict.close is None and (verdict.answer is Answer.RETURN or verdict.behind) and not command.is_complete:
-            flow.gather(command.frames, Stage.BODY)
-            flow.decided = verdict
+            direction.gather(command.frames, Stage.BODY)
+            direction.decided = verdict
             return
         note = NOTHING
         if self._is_noted(verdict):
-            sender = flow.sender
-            flow.note = note = _note(verdict, command)
+            sender = direction.sender
+            direction.note = note = _note(verdict, command)
             if verdict.command is not command or verdict.damage:
                 covered = self._around.covered(sender, command)
-                yield Show(sender, _shown(command, covered), note._replace(leg=LEGS[sender]))
+                yield ShowToTaps(sender, _shown(command, covered), note._replace(leg=LEGS[sender]))
                 note = note._replace(leg=LEGS[sender.other])
         if verdict.close is not None:
             yield from self._close(command, verdict.close, note)
-            yield from self._begin_rest(flow, command.frames, Rest.IS_SWALLOWED, note)
+            yield from self._begin_rest(direction, command.frames, ContentRest.IS_SWALLOWED, note)
             return
-        flow.settled = flow.ordinal
-        rest, overtakes = Rest.IS_SWALLOWED, False
+        direction.settled = direction.ordinal
+        rest, overtakes = ContentRest.IS_SWALLOWED, False
         if verdict.command is None:
             if command.index >= 0:
-                yield from self._answer(flow, command, verdict, note)
+                yield from self._answer(direction, command, verdict, note)
         elif verdict.behind and isinstance(command.method, BasicDeliver):
-            yield from self._postpone(flow, verdict.command, command.method.delivery_tag, verdict.behind)
+            yield from self._postpone(direction, verdict.command, command.method.delivery_tag, verdict.behind)
         else:
-            rest = yield from self._pass_on(flow, command, verdict.command, verdict, note)
+            rest = yield from self._pass_on(direction, command, verdict.command, verdict, note)
             overtakes = True
-        yield from self._begin_rest(flow, command.frames, rest, note)
+        yield from self._begin_rest(direction, command.frames, rest, note)
         if overtakes:
-            yield from self._overtake(flow, command, note)
+            yield from self._overtake(direction, command, note)
         for insertion in verdict.insertions:
             if not insertion.is_ahead and insertion.after <= 0:
                 yield Insert(insertion, None, note)
@@ -427,49 +444,51 @@ class Strait:
         """Are taps to know what becomes of a command?"""
         return self._around.is_tapped and bool(verdict.marks or verdict.tags)
 
-    def _begin_rest(self, flow: Flow, frames: Sequence[Frame], rest: Rest, note: Note = NOTHING) -> Actions:
+    def _begin_rest(
+        self, direction: ChannelDirection, frames: Sequence[Frame], rest: ContentRest, note: Note = NOTHING
+    ) -> Actions:
         """Note what becomes of the frames that are still to come of a content that was judged."""
         if frames[0].kind != METHOD or not BY_INDEX[frames[0].index].carries_content:
             return ()
-        flow.begin(rest)
-        if not flow.skip(frames[1:]):
+        direction.begin(rest)
+        if not direction.skip(frames[1:]):
             return ()
-        if not flow.insertions and self.closing is None:
-            flow.end()
+        if not direction.insertions and self.closing is None:
+            direction.end()
             return ()
-        return self._complete(flow, note)
+        return self._complete(direction, note)
 
-    def _complete(self, flow: Flow, note: Note = NOTHING) -> Actions:
+    def _complete(self, direction: ChannelDirection, note: Note = NOTHING) -> Actions:
         """A content has come to its end."""
-        flow.end()
-        yield from self._insert_waiting(flow, note)
+        direction.end()
+        yield from self._insert_waiting(direction, note)
         if self.closing is not None:
             yield from self._try_to_close(note)
 
-    def complete(self, flow: Flow) -> Actions:
+    def complete(self, direction: ChannelDirection) -> Actions:
         """A content has come to its end, as its lane says."""
-        return self._complete(flow)
+        return self._complete(direction)
 
     def _pass_on(
-        self, flow: Flow, original: Command, command: Command, verdict: Verdict, note: Note
-    ) -> Generator[Action, None, Rest]:
+        self, direction: ChannelDirection, original: Command, command: Command, verdict: Verdict, note: Note
+    ) -> Generator[Action, None, ContentRest]:
         """Send a command on, as it came or changed; what becomes of what is still to come of it."""
-        sender = flow.sender
+        sender = direction.sender
         frame_max = self._around.connections[sender.other].frame_max
         try:
             if command is original:
-                frames, rest = original.frames, Rest.PASSES
+                frames, rest = original.frames, ContentRest.PASSES
             elif command.frames:
-                frames, rest = altered(command), Rest.PASSES
+                frames, rest = altered(command), ContentRest.PASSES
             else:
-                frames, rest = every_frame(command.encode(frame_max), UNPLACED), Rest.IS_SWALLOWED
+                frames, rest = every_frame(command.encode(frame_max), UNPLACED), ContentRest.IS_SWALLOWED
         except Exception as error:  # noqa: BLE001 - whatever a rule may have put there
             what = f"what cannot be encoded ({type(error).__name__})"
             yield from self._refuse_made(original, what, verdict.marks, note)
-            return Rest.IS_SWALLOWED
+            return ContentRest.IS_SWALLOWED
         if command is not original and (size := _excess_size(frames, frame_max)):
             yield from self._refuse_large(command, size, frame_max, verdict.marks, note)
-            return Rest.IS_SWALLOWED
+            return ContentRest.IS_SWALLOWED
         if verdict.damage:
             yield SendDamaged(sender, damaged(frames[0].raw, verdict.damage))
             frames = frames[1:]
@@ -484,27 +503,27 @@ class Strait:
 
     def _refuse_made(self, command: Command, made: str, rules: Sequence[str], note: Note) -> Actions:
         by = f" by rule '{rules[-1]}'" if rules else ""
-        yield Log("error", f"refused what was made{by}: {made}")
+        yield LogVerdict("error", f"refused what was made{by}: {made}")
         text = InternalError(f"rules made {made}").reply_text
         yield from self._close(command, Close(Scope.CHANNEL, InternalError.code, text), note)
 
-    def _answer(self, flow: Flow, command: Command, verdict: Verdict, note: Note) -> Actions:
+    def _answer(self, direction: ChannelDirection, command: Command, verdict: Verdict, note: Note) -> Actions:
         """Tell the sender of a command what became of it, where it has to hear something."""
         method = command.method
         if isinstance(method, BasicPublish):
-            yield from self._answer_publish(flow, command, verdict, note)
+            yield from self._answer_publish(direction, command, verdict, note)
         elif isinstance(method, (BasicDeliver, BasicGetOk)):
             yield from self._answer_delivery(method, verdict.answer, note)
-        elif isinstance(method, (BasicAck, BasicNack)) and flow.sender is SERVER:
+        elif isinstance(method, (BasicAck, BasicNack)) and direction.sender is SERVER:
             if self.confirms is None:
                 yield Watch()
-                self.confirms = ConfirmNumbers(min(method.delivery_tag - 1, self._published()))
+                self.confirms = ConfirmTranslation(min(method.delivery_tag - 1, self._published()))
             within_bounds(self.confirms.lose, method.delivery_tag, method.multiple, self._published())
 
-    def _answer_publish(self, flow: Flow, command: Command, verdict: Verdict, note: Note) -> Actions:
+    def _answer_publish(self, direction: ChannelDirection, command: Command, verdict: Verdict, note: Note) -> Actions:
         method, answer = command.method, verdict.answer
         confirms_from = self.confirms_from
-        is_confirming = confirms_from is not None and flow.ordinal > confirms_from
+        is_confirming = confirms_from is not None and direction.ordinal > confirms_from
         if answer is Answer.NACK and not is_confirming:
             text = f"{BY_CODE[403].name} - refused by a rule of the proxy"
             yield from self._close(command, Close(Scope.CHANNEL, 403, text), note)
@@ -517,9 +536,9 @@ class Strait:
         if not is_confirming:
             return
         assert confirms_from is not None
-        number = flow.ordinal - confirms_from
+        number = direction.ordinal - confirms_from
         if self.confirms is None:
-            self.confirms = ConfirmNumbers(number - 1)
+            self.confirms = ConfirmTranslation(number - 1)
             yield Watch()
         within_bounds(self.confirms.withhold, number, is_answered=answer is not Answer.NOTHING)
         if answer is not Answer.NOTHING:  # behind what is to be said to the client before
@@ -547,9 +566,9 @@ class Strait:
 
     def _is_acked(self) -> bool:
         """Does anybody have to acknowledge the delivery under way?"""
-        flow = self.flows[SERVER]
-        assert flow.first is not None
-        return self._needs_ack(flow.first.method) if flow.is_acked is None else flow.is_acked
+        direction = self.directions[SERVER]
+        assert direction.first is not None
+        return self._needs_ack(direction.first.method) if direction.is_acked is None else direction.is_acked
 
     def _needs_ack(self, method: BasicDeliver | BasicGetOk) -> bool:
         """Does anybody have to acknowledge this delivery, which came just now?"""
@@ -562,7 +581,7 @@ class Strait:
 
     def _number_deliveries(self, start: int) -> Actions:
         if self.deliveries is None:
-            self.deliveries = DeliveryNumbers(start)
+            self.deliveries = DeliveryTagTranslation(start)
             yield Watch()
 
     def _anticipate(self, command: Command, verdict: Verdict) -> Actions:
@@ -580,7 +599,7 @@ class Strait:
         before = self._before_confirms()
         if self.confirms is None and before is not None:
             yield Watch()
-            self.confirms = ConfirmNumbers(self.flows[CLIENT].settled - before)
+            self.confirms = ConfirmTranslation(self.directions[CLIENT].settled - before)
 
     def _before_confirms(self) -> int | None:
         """How many publishes of the client's came before the confirm.select that has gone on; None without one.
@@ -595,52 +614,52 @@ class Strait:
     def _published(self) -> int:
         """How many publishes of the client's have been numbered by now, and have gone on or will not."""
         before = self._before_confirms()
-        return 0 if before is None else self.flows[CLIENT].settled - before
+        return 0 if before is None else self.directions[CLIENT].settled - before
 
-    def _postpone(self, flow: Flow, command: Command, tag: int, behind: int) -> Actions:
+    def _postpone(self, direction: ChannelDirection, command: Command, tag: int, behind: int) -> Actions:
         assert self.deliveries is not None
         within_bounds(self.deliveries.receive, tag, is_acked=self._is_acked())
-        postponed = Postponed(command, tag, behind)
-        flow.postpone(postponed)
-        yield Postpone(flow, postponed)
+        postponed = PostponedDelivery(command, tag, behind)
+        direction.postpone(postponed)
+        yield Postpone(direction, postponed)
 
-    def send_postponed(self, flow: Flow, those: Iterable[Postponed]) -> Actions:
+    def send_postponed(self, direction: ChannelDirection, those: Iterable[PostponedDelivery]) -> Actions:
         """Send what others were to overtake, whether they came or not."""
-        flow.no_longer_postponed(those)
+        direction.no_longer_postponed(those)
         for each in those:
             yield Insert(Insertion(CLIENT, each.command), each.tag)
 
-    def _overtake(self, flow: Flow, command: Command, note: Note = NOTHING) -> Actions:
+    def _overtake(self, direction: ChannelDirection, command: Command, note: Note = NOTHING) -> Actions:
         """Count a command for those that others are to overtake, and send those that were overtaken enough."""
-        for each in flow.overtaken_by(command.index) if flow.postponed else ():
+        for each in direction.overtaken_by(command.index) if direction.postponed else ():
             yield Insert(Insertion(CLIENT, each.command), each.tag, note)
 
-    def is_mid(self, flow: Flow) -> bool:
+    def is_mid(self, direction: ChannelDirection) -> bool:
         """Has the flow's target had a part of a content, and not all of it?"""
         if self.number == 0:
             return False
-        lane = self._around.readers[flow.sender].lanes.get(self.number)
-        if self.is_watched or lane is None or self._around.current == (flow.sender, self.number):
-            return flow.is_mid
+        lane = self._around.readers[direction.sender].lanes.get(self.number)
+        if self.is_watched or lane is None or self._around.current == (direction.sender, self.number):
+            return direction.is_mid
         if lane.expects == METHOD:
             return False
-        return flow.is_mid if lane.is_shown else True
+        return direction.is_mid if lane.is_shown else True
 
     def insert(self, to: Peer, command: Command, tag: int | None, note: Note) -> Actions:
         """Send a command of our own as soon as no content is under way; of one that came, `tag` is the broker's."""
         if self.closing is not None:
             return
-        flow = self.flows[to.other]
-        if self.is_mid(flow):
+        direction = self.directions[to.other]
+        if self.is_mid(direction):
             yield Watch()
-            flow.put_off(command, tag)
+            direction.put_off(command, tag)
         else:
             yield from self._send_own(to, command, tag, note)
 
-    def _insert_waiting(self, flow: Flow, note: Note = NOTHING) -> Actions:
-        while flow.insertions and not flow.is_mid:
-            command, tag = flow.next_own()
-            yield from self._send_own(flow.sender.other, command, tag, note)
+    def _insert_waiting(self, direction: ChannelDirection, note: Note = NOTHING) -> Actions:
+        while direction.insertions and not direction.is_mid:
+            command, tag = direction.next_own()
+            yield from self._send_own(direction.sender.other, command, tag, note)
 
     def _send_own(self, to: Peer, command: Command, tag: int | None, note: Note) -> Actions:
         """Send a command that nobody sent us just now. Its number, if it has one, is the next."""
@@ -671,11 +690,11 @@ class Strait:
             return
         yield from self._number_confirms()
         assert self.confirms is not None
-        within_bounds(self.confirms.insert, self.flows[CLIENT].settled - before + 1)
+        within_bounds(self.confirms.insert, self.directions[CLIENT].settled - before + 1)
 
     def _unanswered(self, by: Peer, request: str) -> int:
         """How many answers to such requests are still to come, or wait here."""
-        waiting = sum(ANSWERS.get(BY_INDEX[frame.index].name) == request for frame, _ in self.flows[by].queue)
+        waiting = sum(ANSWERS.get(BY_INDEX[frame.index].name) == request for frame, _ in self.directions[by].queue)
         channel = self._around.connections[by].channels.get(self.number)
         return waiting if channel is None else waiting + len(channel.awaited[by.other].get(request, ()))
 
@@ -687,17 +706,19 @@ class Strait:
             return
         first = frames[0]
         if first.kind == METHOD and self.number:
-            if sender is SERVER and first.index in CONSUMER_ENDS and self.flows[SERVER].postponed:
+            if sender is SERVER and first.index in CONSUMER_ENDS and self.directions[SERVER].postponed:
                 tag = first.method.consumer_tag
-                flow = self.flows[SERVER]
-                yield from self.send_postponed(flow, [each for each in flow.postponed if _consumer_of(each) == tag])
+                direction = self.directions[SERVER]
+                yield from self.send_postponed(
+                    direction, [each for each in direction.postponed if _consumer_of(each) == tag]
+                )
             translated = yield from self._translated(sender, first)
             if translated != [first]:
                 yield Send(sender, translated, note, shown is None)
                 frames = frames[1:]
         yield Send(sender, frames, note, shown is None)
         if shown is not None:
-            yield Show(sender, _shown(None, shown), note)
+            yield ShowToTaps(sender, _shown(None, shown), note)
 
     def _translated(self, sender: Peer, frame: Frame) -> Generator[Action, None, list[Frame]]:
         """The method as its receiver is to see it: with other numbers, as several, or not at all."""
@@ -714,7 +735,7 @@ class Strait:
         return [frame]
 
     def _translated_delivery(
-        self, numbers: DeliveryNumbers, sender: Peer, frame: Frame
+        self, numbers: DeliveryTagTranslation, sender: Peer, frame: Frame
     ) -> Generator[Action, None, list[Frame]]:
         method = frame.method
         match method:
@@ -730,7 +751,7 @@ class Strait:
                     settled = within_bounds(
                         numbers.settle, method.delivery_tag, multiple, may_be_taken_back=is_transactional
                     )
-                except UnknownTag:
+                except UnknownDeliveryTag:
                     text = f"{PreconditionFailed.name} - unknown delivery tag {method.delivery_tag}"
                     yield from self._close(Command.received([frame]), Close(Scope.CHANNEL, 406, text))
                     return []
@@ -750,12 +771,12 @@ class Strait:
 
     def _forget_deliveries(self) -> None:
         """What the client has not had of the deliveries is requeued with the others, and comes again."""
-        flow = self.flows[SERVER]
-        flow.no_longer_postponed(list(flow.postponed))
-        for _ in range(len(flow.insertions)):
-            command, tag = flow.next_own()
+        direction = self.directions[SERVER]
+        direction.no_longer_postponed(list(direction.postponed))
+        for _ in range(len(direction.insertions)):
+            command, tag = direction.next_own()
             if tag is None:
-                flow.put_off(command, tag)
+                direction.put_off(command, tag)
 
     # --- the end
 
@@ -771,8 +792,8 @@ class Strait:
         self.closing = close
         self.class_and_method = place
         yield Watch()
-        for flow in self.flows.values():
-            yield Drop(flow)
+        for direction in self.directions.values():
+            yield Drop(direction)
         yield from self._try_to_close(note)
 
     def _takes_close(self) -> bool:
@@ -789,14 +810,14 @@ class Strait:
 
     def _close_for_both(self) -> Actions:
         """Answer both peers, who have closed the channel without having heard of each other's close."""
-        for flow in self.flows.values():
-            yield Drop(flow)
+        for direction in self.directions.values():
+            yield Drop(direction)
         for peer in (CLIENT, SERVER):
             yield Reply(peer, ChannelCloseOk())
         yield Forget()
 
     def _try_to_close(self, note: Note = NOTHING) -> Actions:
-        if self.is_closed or any(self.is_mid(flow) for flow in self.flows.values()):
+        if self.is_closed or any(self.is_mid(direction) for direction in self.directions.values()):
             return
         assert self.closing is not None
         self.is_closed = True
@@ -811,18 +832,18 @@ class Strait:
                 yield Reply(peer, close if peer is told else farewell, note)
         yield Forget()
 
-    def _take_while_closing(self, flow: Flow, frame: Frame, is_live: bool) -> Actions:
+    def _take_while_closing(self, direction: ChannelDirection, frame: Frame, is_live: bool) -> Actions:
         """Take a frame on a channel that we are closing: nothing of it goes on."""
-        sender = flow.sender
+        sender = direction.sender
         if not self.is_closed:
             if frame.kind == METHOD and frame.index in (ChannelClose.index, ChannelCloseOk.index) and is_live:
                 self.closing = None  # a peer was quicker: it closes for both
                 if self.is_unheard(sender.other):
                     yield from self._close_for_both()
                 else:
-                    yield from self._admit(flow, frame)
-            elif frame.kind != METHOD and flow.is_mid:
-                yield from self._process(flow, frame, None)
+                    yield from self._admit(direction, frame)
+            elif frame.kind != METHOD and direction.is_mid:
+                yield from self._process(direction, frame, None)
             return
         if is_live and frame.kind == METHOD and frame.index == ChannelClose.index:
             yield Reply(sender, ChannelCloseOk())
@@ -855,5 +876,5 @@ def _has_closed(peer: Peer, channel: Channel | None) -> bool:
     return channel is not None and channel.state in (by_peer, ChannelState.CLOSED_BY_BOTH)
 
 
-def _consumer_of(postponed: Postponed) -> str:
+def _consumer_of(postponed: PostponedDelivery) -> str:
     return str(postponed.command.method.consumer_tag)

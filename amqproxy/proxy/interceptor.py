@@ -1,6 +1,6 @@
 """Where commands cross from one leg to the other, and verdicts are carried out.
 
-A `Crossing` is what a session has between its legs when there are rules. It takes the frames that were handed over,
+A `Interceptor` is what a session has between its legs when there are rules. It takes the frames that were handed over,
 has them judged, and gives what is to be sent to each peer. It keeps both legs' `Connection`s true: each is shown what
 really passes on it, so that neither peer ever gets what it may not. It does no input or output, and is told the time.
 """
@@ -52,22 +52,22 @@ from amqproxy.proxy.actions import (
     Forget,
     Gather,
     Insert,
-    Log,
+    LogVerdict,
     Postpone,
     Reply,
     Send,
     SendDamaged,
-    Show,
+    ShowToTaps,
     Wait,
     Watch,
 )
-from amqproxy.proxy.flow import Flow, Load, cost_of_own
-from amqproxy.proxy.judge import Judge, Passing
-from amqproxy.proxy.memory import SESSION_MEMORY, Memory, Share
-from amqproxy.proxy.output import Output
-from amqproxy.proxy.reframing import method_frame
-from amqproxy.proxy.renumbering import within_bounds
-from amqproxy.proxy.strait import DELIVERIES, LEGS, Actions, Strait
+from amqproxy.proxy.channel_direction import ChannelDirection, QueuedBytes, cost_of_own
+from amqproxy.proxy.channel_interceptor import DELIVERIES, LEGS, Actions, ChannelInterceptor
+from amqproxy.proxy.encoding import method_frame
+from amqproxy.proxy.leg_output import LegOutput
+from amqproxy.proxy.memory_budget import SESSION_MEMORY, MemoryBudget, MemoryShare
+from amqproxy.proxy.session_rules import CachedPassing, SessionRules
+from amqproxy.proxy.tag_translation import within_bounds
 from amqproxy.proxy.timers import Timer, Timers
 from amqproxy.rules.client_info import updated_client
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
@@ -110,7 +110,7 @@ STATEFUL = {
 all there are, need not be handed over to be relayed."""
 
 
-class Effects(msgspec.Struct):
+class InterceptorEffects(msgspec.Struct):
     """What a crossing wants done that is not said to the two peers: for the session to take and carry out."""
 
     impairments: list[Impairment] = []
@@ -124,7 +124,7 @@ class Effects(msgspec.Struct):
     """The numbers of commands that wait for somebody's word from now on."""
 
 
-class Refusal(ProtocolError):
+class ConnectionRefusal(ProtocolError):
     """A rule wants the connection closed, with any code and text there may be."""
 
     name = "REFUSED"
@@ -138,7 +138,7 @@ class Refusal(ProtocolError):
         return self.text
 
 
-class Fault(Exception):
+class InterceptorFault(Exception):
     """What `sender` has said, and what waited since, cannot go on for `error`."""
 
     def __init__(self, sender: Peer, error: ProtocolError) -> None:
@@ -147,22 +147,22 @@ class Fault(Exception):
         self.error = error
 
 
-class Crossing:
+class Interceptor:
     """The water between a session's two legs.
 
     `connections` are the legs', by the peer at their other end. `outputs` hold what is to be sent to each
     peer, `passed` the frames of each sender as taps are to see them, if `is_tapped`. `refusal` is set when the
     connection has to end: what the client is told. `fault` is set when what has waited cannot go on. `waiting` are the
     commands that wait, by a number of each. `met` is called with each method that has passed and counts for the session
-    itself. Once it `is_deaf`, as a drain wants it, channels are no longer shown to the legs; what its `gate` does not
-    let by goes no further. What is kept here counts for the session's `share`. Rules look into bodies of `body_limit`
+    itself. Once it `is_draining`, channels are no longer shown to the legs; what its `gate` does not let by goes no
+    further. What is kept here counts for the session's `share`. Rules look into bodies of `body_limit`
     bytes at most.
     """
 
     def __init__(
         self,
         connections: Mapping[Peer, Connection],
-        judge: Judge,
+        judge: SessionRules,
         client: Client,
         *,
         random: Callable[[], float],
@@ -170,22 +170,22 @@ class Crossing:
         met: Callable[[Peer, Method], None] = lambda sender, method: None,
         is_tapped: bool = False,
         shows_all: bool = False,
-        share: Share | None = None,
+        share: MemoryShare | None = None,
         body_limit: int = MAX_BODY,
     ) -> None:
         self.connections = connections
         self.client = client
-        self.outputs = {peer: Output() for peer in Peer}
+        self.outputs = {peer: LegOutput() for peer in Peer}
         self.passed: dict[Peer, list[tuple[Note, list[Frame]]]] = {CLIENT: [], SERVER: []}
-        self.effects = Effects()
-        self.refusal: Refusal | None = None
-        self.fault: Fault | None = None
-        self.waiting: dict[int, tuple[Strait, Flow]] = {}
-        self.resuming: dict[Flow, Strait] = {}
+        self.effects = InterceptorEffects()
+        self.refusal: ConnectionRefusal | None = None
+        self.fault: InterceptorFault | None = None
+        self.waiting: dict[int, tuple[ChannelInterceptor, ChannelDirection]] = {}
+        self.resuming: dict[ChannelDirection, ChannelInterceptor] = {}
         """What waits for nothing but its turn."""
-        self._to_release: deque[tuple[Strait, Flow]] = deque()
+        self._to_release: deque[tuple[ChannelInterceptor, ChannelDirection]] = deque()
         self._left = TURN
-        self.is_deaf = False
+        self.is_draining = False
         self.gate: Callable[[Peer, Frame], bool] | None = None
         self.judge = judge
         self.random = random
@@ -193,18 +193,18 @@ class Crossing:
         self._met = met
         self.is_tapped = is_tapped
         self._shows_all = shows_all
-        self.straits: dict[int, Strait] = {}
+        self.channel_interceptors: dict[int, ChannelInterceptor] = {}
         self._body_limit = body_limit
-        self.share = share or Share(Memory(share_limit=SESSION_MEMORY))
-        self.loads = {peer: Load(self.share) for peer in Peer}
-        self.gathering = Load(self.share)
+        self.share = share or MemoryShare(MemoryBudget(share_limit=SESSION_MEMORY))
+        self.loads = {peer: QueuedBytes(self.share) for peer in Peer}
+        self.gathering = QueuedBytes(self.share)
         self._timers = Timers()
-        self._unsure: list[tuple[Strait, Flow]] = []
+        self._unsure: list[tuple[ChannelInterceptor, ChannelDirection]] = []
         self._numbers = itertools.count(1)
         self.now = 0.0
         self._staged: tuple[Frame | None, Stage] = (None, Stage.NOTHING)
         self._last_facts: tuple[tuple[int, ChannelMode, int, int] | None, ChannelInfo] = (None, ChannelInfo())
-        self._passing: list[tuple[Passing, Passes]] = []
+        self._passing: list[tuple[CachedPassing, Passes]] = []
         self._never_passing: set[bytes] = set()
         """Publishes that have to be judged each time, for as long as the judge sees them as it does."""
         self.current: tuple[Peer, int] | None = None
@@ -223,9 +223,9 @@ class Crossing:
         """Have what is needed handed over, and no more: to be called when the judge, or what it knows, is another."""
         self.forget_unseen()
         self._staged = (None, Stage.NOTHING)
-        for strait in self.straits.values():
-            for flow in strait.flows.values():
-                strait.stage_again(flow)
+        for channel_interceptor in self.channel_interceptors.values():
+            for direction in channel_interceptor.directions.values():
+                channel_interceptor.stage_again(direction)
         self.counts_unacked = self.judge.reads_unacked
         for peer, reader in self.readers.items():
             if self.is_tapped or self._shows_all or self.gate is not None:
@@ -279,9 +279,9 @@ class Crossing:
             self.current = self._under_way = None
             output.end()
         while self._unsure:
-            strait, flow = self._unsure.pop()
-            if flow.is_unsure and flow.catch_up(self.readers[sender].lanes.get(strait.number)):
-                self._do(strait, strait.complete(flow))
+            channel_interceptor, direction = self._unsure.pop()
+            if direction.is_unsure and direction.catch_up(self.readers[sender].lanes.get(channel_interceptor.number)):
+                self._do(channel_interceptor, channel_interceptor.complete(direction))
         self._end_if_nothing_waits()
 
     def take_output(self, to: Peer) -> bytes | memoryview:
@@ -293,8 +293,8 @@ class Crossing:
         frames, self.passed[sender] = self.passed[sender], []
         return frames
 
-    def take_effects(self) -> Effects:
-        effects, self.effects = self.effects, Effects()
+    def take_effects(self) -> InterceptorEffects:
+        effects, self.effects = self.effects, InterceptorEffects()
         return effects
 
     @property
@@ -315,46 +315,46 @@ class Crossing:
     def _resume_some(self) -> None:
         """Let go on what waits for its turn, each after the other."""
         while self.resuming and self._left > 0 and not self.is_over:
-            flow = next(iter(self.resuming))
-            self._go_on(self.resuming.pop(flow), flow)
+            direction = next(iter(self.resuming))
+            self._go_on(self.resuming.pop(direction), direction)
 
-    def _go_on(self, strait: Strait, flow: Flow) -> None:
+    def _go_on(self, channel_interceptor: ChannelInterceptor, direction: ChannelDirection) -> None:
         """Do with what waited behind something what is to be done with it, up to the next that waits.
 
         What is too much for this turn goes on in the next.
         """
-        with self.blaming(flow.sender):
-            while flow.queue and not flow.is_waiting and not self.is_over:
-                if flow.queue[0][0].index == ConnectionClose.index and self.holds_up(flow.sender):
+        with self.blaming(direction.sender):
+            while direction.queue and not direction.is_waiting and not self.is_over:
+                if direction.queue[0][0].index == ConnectionClose.index and self.holds_up(direction.sender):
                     return
                 self._left -= 1
                 if self._left < 0:
-                    self.resuming[flow] = strait
+                    self.resuming[direction] = channel_interceptor
                     return
-                self._do(strait, strait.next_held_up(flow))
+                self._do(channel_interceptor, channel_interceptor.next_held_up(direction))
 
-    def _resume(self, strait: Strait, flow: Flow) -> None:
+    def _resume(self, channel_interceptor: ChannelInterceptor, direction: ChannelDirection) -> None:
         """Let what waits in a flow go on, and what came behind it."""
-        waiting = flow.wake()
+        waiting = direction.wake()
         assert waiting is not None
         if waiting.timer is not None:
             waiting.timer.cancel()
         del self.waiting[waiting.number]
-        with self.blaming(flow.sender):
-            self._do(strait, strait.resume(flow, waiting))
-        self._go_on(strait, flow)
+        with self.blaming(direction.sender):
+            self._do(channel_interceptor, channel_interceptor.resume(direction, waiting))
+        self._go_on(channel_interceptor, direction)
 
-    def _time_out(self, strait: Strait, flow: Flow) -> None:
+    def _time_out(self, channel_interceptor: ChannelInterceptor, direction: ChannelDirection) -> None:
         """Let what waits in a flow go on without anybody's word, if that is what is to become of it then."""
-        waiting = flow.waiting
+        waiting = direction.waiting
         assert waiting is not None
         hold = waiting.hold
         if hold is not None and not hold.passes_at_timeout:
             text = cut_reply_text(f"{BY_CODE[403].name} - held by rule '{hold.name}', and nobody let it go")
             close = Close(Scope.CHANNEL, 403, text)
             waiting.verdict = Verdict(command=None, close=close, marks=(hold.name,), tags=waiting.verdict.tags)
-            self.effects.refused.append((flow.sender, waiting.original, waiting.verdict))
-        self._resume(strait, flow)
+            self.effects.refused.append((direction.sender, waiting.original, waiting.verdict))
+        self._resume(channel_interceptor, direction)
 
     def is_full(self, sender: Peer) -> bool:
         """Does so much wait of what a peer has said that nothing more is to be read of it for now?"""
@@ -365,11 +365,11 @@ class Crossing:
         """Let a command go on that is held, with another verdict if one is given. `KeyError` when it is not held."""
         self.now = now
         self._left = TURN
-        strait, flow = self.waiting[number]
-        assert flow.waiting is not None
+        channel_interceptor, direction = self.waiting[number]
+        assert direction.waiting is not None
         if verdict is not None:
-            flow.waiting.verdict = verdict
-        self._resume(strait, flow)
+            direction.waiting.verdict = verdict
+        self._resume(channel_interceptor, direction)
         self._end_if_nothing_waits()
 
     def release_all(self, now: float) -> None:
@@ -378,7 +378,9 @@ class Crossing:
         That is begun here; as long as the crossing `is_releasing`, `go_on_releasing` does what is left of it.
         """
         self._to_release += self.waiting.values()
-        self._to_release += [(strait, flow) for flow, strait in self.resuming.items()]
+        self._to_release += [
+            (channel_interceptor, direction) for direction, channel_interceptor in self.resuming.items()
+        ]
         self.go_on_releasing(now)
 
     @property
@@ -390,13 +392,13 @@ class Crossing:
         self.now = now
         self._left = TURN
         while self._to_release and self._left > 0 and not self.is_over:
-            strait, flow = self._to_release[0]
-            if flow.is_waiting:
+            channel_interceptor, direction = self._to_release[0]
+            if direction.is_waiting:
                 self._left -= 1
-                self._time_out(strait, flow)
-            elif flow in self.resuming:
-                del self.resuming[flow]
-                self._go_on(strait, flow)
+                self._time_out(channel_interceptor, direction)
+            elif direction in self.resuming:
+                del self.resuming[direction]
+                self._go_on(channel_interceptor, direction)
             else:
                 self._to_release.popleft()
         self._end_if_nothing_waits()
@@ -413,7 +415,7 @@ class Crossing:
             yield
         except ProtocolError as error:
             if self.fault is None:
-                self.fault = Fault(sender, error)
+                self.fault = InterceptorFault(sender, error)
 
     def end(self) -> None:
         """The session is over. Nothing that refers to this object is kept, so that it goes at once."""
@@ -423,7 +425,7 @@ class Crossing:
         self.waiting.clear()
         self.resuming.clear()
         self._to_release.clear()
-        self.straits.clear()
+        self.channel_interceptors.clear()
         self._timers = Timers()
 
     # --- one frame
@@ -431,16 +433,21 @@ class Crossing:
     def _take(self, sender: Peer, frame: Frame) -> None:
         """Take a frame that has come: to its channel, if there is anything to be done about it there."""
         number = frame.channel
-        strait = self.straits.get(number)
-        if strait is not None and sender is CLIENT and (strait.reopening or strait.is_closed) and strait.is_reopening():
+        channel_interceptor = self.channel_interceptors.get(number)
+        if (
+            channel_interceptor is not None
+            and sender is CLIENT
+            and (channel_interceptor.reopening or channel_interceptor.is_closed)
+            and channel_interceptor.is_reopening()
+        ):
             self._arrive(sender, frame)
             if self.gate is None or self.gate(sender, frame):
-                self._do(strait, strait.keep_for_next(frame))
+                self._do(channel_interceptor, channel_interceptor.keep_for_next(frame))
             return
         is_live = self._arrive(sender, frame)
         if self.gate is not None and not self.gate(sender, frame):
             return
-        if strait is None:
+        if channel_interceptor is None:
             if is_live and self._needs_no_strait(sender, frame):
                 if self._counts(sender, frame):
                     self.show(sender, frame)
@@ -448,32 +455,36 @@ class Crossing:
                 if frame.index == BasicPublish.index:
                     self._let_pass_unseen(sender, frame)
                 return
-            strait = self._strait(number)
+            channel_interceptor = self._strait(number)
             if is_live and frame.kind in (HEADER, BODY):
-                strait.flows[sender].join_midway(frame)
-                self._unsure.append((strait, strait.flows[sender]))
-        self._do(strait, strait.take(sender, frame, is_live=is_live))
-        if self._coming and strait.flows[sender].is_mid:
-            self._pass_rest(strait, strait.flows[sender])
-        if frame.index == BasicPublish.index and self._staged == (frame, Stage.NOTHING) and not strait.is_watched:
+                channel_interceptor.directions[sender].join_midway(frame)
+                self._unsure.append((channel_interceptor, channel_interceptor.directions[sender]))
+        self._do(channel_interceptor, channel_interceptor.take(sender, frame, is_live=is_live))
+        if self._coming and channel_interceptor.directions[sender].is_mid:
+            self._pass_rest(channel_interceptor, channel_interceptor.directions[sender])
+        if (
+            frame.index == BasicPublish.index
+            and self._staged == (frame, Stage.NOTHING)
+            and not channel_interceptor.is_watched
+        ):
             self._let_pass_unseen(sender, frame)
 
-    def _pass_rest(self, strait: Strait, flow: Flow) -> None:
+    def _pass_rest(self, channel_interceptor: ChannelInterceptor, direction: ChannelDirection) -> None:
         """Pass on what has come already of a content that passes, and lies in one piece."""
-        if self.is_tapped or self._shows_all or self.gate is not None or not strait.lets_pass(flow):
+        if self.is_tapped or self._shows_all or self.gate is not None or not channel_interceptor.lets_pass(direction):
             return
-        output = self.outputs[flow.sender.other]
+        output = self.outputs[direction.sender.other]
         while self._coming:
             frame = self._coming[0]
-            if frame.kind == METHOD or frame.channel != strait.number or frame.offset != output.position:
+            if frame.kind == METHOD or frame.channel != channel_interceptor.number or frame.offset != output.position:
                 return
-            if not self._fits(flow.sender, frame):
+            if not self._fits(direction.sender, frame):
                 return
             self._coming.popleft()
             output.position += frame.length()
             output.send(frame)
-            if flow.advance(frame):
-                flow.end()
+            if direction.advance(frame):
+                direction.end()
                 return
 
     def _needs_no_strait(self, sender: Peer, frame: Frame) -> bool:
@@ -561,7 +572,7 @@ class Crossing:
 
     def _counts(self, sender: Peer, frame: Frame) -> bool:
         """Do the legs have to see the frame?"""
-        if self.is_deaf and frame.channel:
+        if self.is_draining and frame.channel:
             return False
         return self._shows_all or not frame.is_in_order or (frame.kind == METHOD and STATEFUL[sender][frame.index] != 0)
 
@@ -607,59 +618,61 @@ class Crossing:
             if frame.index == ChannelCloseOk.index:
                 self.forget_if_closed(frame.channel)
             elif frame.index == ChannelOpen.index:
-                strait = self.straits.get(frame.channel)
-                if strait is not None and strait.is_watched:
-                    self._watch_lanes(strait)  # the broker's side of the channel has been opened only now
+                channel_interceptor = self.channel_interceptors.get(frame.channel)
+                if channel_interceptor is not None and channel_interceptor.is_watched:
+                    self._watch_lanes(channel_interceptor)  # the broker's side of the channel has been opened only now
         return is_live
 
-    def _strait(self, number: int) -> Strait:
+    def _strait(self, number: int) -> ChannelInterceptor:
         """A new strait, for a channel that has passed without one so far."""
-        strait = self.straits[number] = Strait(number, self)
-        for peer, flow in strait.flows.items():
+        channel_interceptor = self.channel_interceptors[number] = ChannelInterceptor(number, self)
+        for peer, direction in channel_interceptor.directions.items():
             if self.current != (peer, number):
-                flow.join(self.readers[peer].lanes.get(number))
-        return strait
+                direction.join(self.readers[peer].lanes.get(number))
+        return channel_interceptor
 
     def _has_channel(self, peer: Peer, number: int) -> bool:
         return number in self.connections[peer].channels
 
-    def _watch(self, strait: Strait) -> None:
+    def _watch(self, channel_interceptor: ChannelInterceptor) -> None:
         """See all that is said on a channel from here on."""
-        number = strait.number
+        number = channel_interceptor.number
         if not number:
             return
-        if not strait.is_watched:
-            strait.is_watched = True
+        if not channel_interceptor.is_watched:
+            channel_interceptor.is_watched = True
             for peer, reader in self.readers.items():
                 lane = reader.lanes.get(number)
                 if self.current != (peer, number) and (lane is None or not lane.is_shown):
-                    strait.flows[peer].join(lane)
-        self._watch_lanes(strait)
+                    channel_interceptor.directions[peer].join(lane)
+        self._watch_lanes(channel_interceptor)
 
-    def _watch_lanes(self, strait: Strait) -> None:
+    def _watch_lanes(self, channel_interceptor: ChannelInterceptor) -> None:
         """Have all frames of a channel handed over, from those on that come behind the present one."""
         for peer, reader in self.readers.items():
-            lane = reader.lanes.get(strait.number)
+            lane = reader.lanes.get(channel_interceptor.number)
             if lane is not None and not lane.is_watched:
                 lane.is_watched = True
-                if self.current == (peer, strait.number):
+                if self.current == (peer, channel_interceptor.number):
                     self.is_watching_more = True
-                    self.newly_watched.add(strait.number)
+                    self.newly_watched.add(channel_interceptor.number)
 
     def holds_up(self, sender: Peer) -> bool:
         """Does anything of the sender's wait, on any channel?"""
-        if any(flow.sender is sender for _, flow in self.waiting.values()):
+        if any(direction.sender is sender for _, direction in self.waiting.values()):
             return True
-        if any(flow.sender is sender for flow in self.resuming):
+        if any(direction.sender is sender for direction in self.resuming):
             return True
-        return sender is CLIENT and any(strait.reopening for strait in self.straits.values())
+        return sender is CLIENT and any(
+            channel_interceptor.reopening for channel_interceptor in self.channel_interceptors.values()
+        )
 
     def _end_if_nothing_waits(self) -> None:
         """Let a connection.close go on that has waited for all that was said before it."""
-        last = self.straits.get(0)
+        last = self.channel_interceptors.get(0)
         if last is not None:
-            for flow in last.flows.values():
-                self._go_on(last, flow)
+            for direction in last.directions.values():
+                self._go_on(last, direction)
 
     # --- verdicts
 
@@ -673,10 +686,10 @@ class Crossing:
         """A command as taps may see it; None: not at all."""
         return self.judge.covered(sender, command, self._body_limit)
 
-    def _decide(self, strait: Strait, action: Decide) -> None:
+    def _decide(self, channel_interceptor: ChannelInterceptor, action: Decide) -> None:
         """Have a command judged, as much of which has come as must have, and carry the verdict out."""
-        flow, command = action.flow, action.command
-        sender = flow.sender
+        direction, command = action.direction, action.command
+        sender = direction.sender
         verdict = self.judge.judge(
             CommandContext(
                 sender=sender,
@@ -700,16 +713,20 @@ class Crossing:
             effects.failed += [rule for rule, _ in verdict.failures]
         if verdict.command is None and verdict.marks:
             effects.refused.append((sender, command, verdict))
-        self._do(strait, strait.decided(flow, command, verdict))
-        if command.index == BasicPublish.index and not strait.is_watched:
+        self._do(channel_interceptor, channel_interceptor.decided(direction, command, verdict))
+        if command.index == BasicPublish.index and not channel_interceptor.is_watched:
             self._let_pass_unseen(sender, command.frames[0])
 
     def facts(self, number: int) -> ChannelInfo:
         channel = self.connections[CLIENT].channels.get(number)
         if channel is None:
             return ChannelInfo(number=number)
-        strait = self.straits.get(number)
-        unacked = 0 if strait is None or strait.deliveries is None else strait.deliveries.open
+        channel_interceptor = self.channel_interceptors.get(number)
+        unacked = (
+            0
+            if channel_interceptor is None or channel_interceptor.deliveries is None
+            else channel_interceptor.deliveries.open
+        )
         key = number, channel.mode, len(channel.consumers), unacked
         if self._last_facts[0] != key:
             facts = ChannelInfo(
@@ -733,20 +750,20 @@ class Crossing:
 
     # --- what channels want done
 
-    def _do(self, strait: Strait, actions: Actions) -> None:
+    def _do(self, channel_interceptor: ChannelInterceptor, actions: Actions) -> None:
         """Do what a channel wants done, one after the other."""
         for action in actions:
-            _DO[type(action)](self, strait, action)
+            _DO[type(action)](self, channel_interceptor, action)
 
-    def _gather(self, strait: Strait, action: Gather) -> None:
-        flow, frame, stage = action.flow, action.frame, action.stage
+    def _gather(self, channel_interceptor: ChannelInterceptor, action: Gather) -> None:
+        direction, frame, stage = action.direction, action.frame, action.stage
         frames = self._at_hand(frame, stage) if frame is self._under_way else None
         if frames is None:
-            flow.gather([frame], stage)
+            direction.gather([frame], stage)
             return
         last = frames[-1]
-        self.outputs[flow.sender.other].position = last.offset + last.length()
-        self._decide(strait, Decide(flow, Command.received(frames)))
+        self.outputs[direction.sender.other].position = last.offset + last.length()
+        self._decide(channel_interceptor, Decide(direction, Command.received(frames)))
 
     def _at_hand(self, frame: Frame, stage: Stage) -> list[Frame] | None:
         """The frames of the command under way, taken from what is coming, if all that is asked for lies behind it."""
@@ -770,31 +787,33 @@ class Crossing:
             self._coming.popleft()
         return frames
 
-    def _wait(self, strait: Strait, action: Wait) -> None:
-        flow, waiting = action.flow, action.waiting
+    def _wait(self, channel_interceptor: ChannelInterceptor, action: Wait) -> None:
+        direction, waiting = action.direction, action.waiting
         waiting.begin(next(self._numbers), self.now)
-        flow.wait(waiting)
-        self.waiting[waiting.number] = (strait, flow)
-        if flow.is_held:
+        direction.wait(waiting)
+        self.waiting[waiting.number] = (channel_interceptor, direction)
+        if direction.is_held:
             self.effects.held.append(waiting.number)
-        waiting.timer = self._at(waiting.until, flow.sender, lambda: self._time_out(strait, flow))
+        waiting.timer = self._at(
+            waiting.until, direction.sender, lambda: self._time_out(channel_interceptor, direction)
+        )
 
-    def _postpone(self, strait: Strait, action: Postpone) -> None:
-        flow, postponed = action.flow, action.postponed
+    def _postpone(self, channel_interceptor: ChannelInterceptor, action: Postpone) -> None:
+        direction, postponed = action.direction, action.postponed
 
         def send() -> None:
-            self._do(strait, strait.send_postponed(flow, [postponed]))
+            self._do(channel_interceptor, channel_interceptor.send_postponed(direction, [postponed]))
 
-        postponed.timer = self._at(self.now + MAX_POSTPONED, flow.sender, send)
+        postponed.timer = self._at(self.now + MAX_POSTPONED, direction.sender, send)
 
-    def _drop(self, strait: Strait, action: Drop) -> None:
-        flow = action.flow
-        if flow.waiting is not None:
-            del self.waiting[flow.waiting.number]
-        self.resuming.pop(flow, None)
-        flow.clear()
+    def _drop(self, channel_interceptor: ChannelInterceptor, action: Drop) -> None:
+        direction = action.direction
+        if direction.waiting is not None:
+            del self.waiting[direction.waiting.number]
+        self.resuming.pop(direction, None)
+        direction.clear()
 
-    def _insert(self, strait: Strait, action: Insert) -> None:
+    def _insert(self, channel_interceptor: ChannelInterceptor, action: Insert) -> None:
         if action.insertion.after > 0:
             self._insert_later(action.insertion)
         else:
@@ -810,18 +829,18 @@ class Crossing:
             return
         if number and not (self._has_channel(to, number) and self.connections[to].channels[number].takes_frames):
             return  # the channel that it is for is no more
-        strait = self.straits.get(number) or self._strait(number)
-        self._do(strait, strait.insert(to, command, tag, note))
+        channel_interceptor = self.channel_interceptors.get(number) or self._strait(number)
+        self._do(channel_interceptor, channel_interceptor.insert(to, command, tag, note))
 
     def _insert_later(self, insertion: Insertion) -> None:
         """Send a command of our own in some time, unless its channel is another by then."""
         number = insertion.command.channel
-        strait = self.straits.get(number) or self._strait(number)
+        channel_interceptor = self.channel_interceptors.get(number) or self._strait(number)
         load, octets = self.loads[insertion.to.other], cost_of_own(insertion.command)
 
         def insert() -> None:
             load.remove(octets)
-            if self.straits.get(number) is strait:
+            if self.channel_interceptors.get(number) is channel_interceptor:
                 self._insert_now(insertion)
 
         self._at(self.now + insertion.after, insertion.to.other, insert)
@@ -829,7 +848,7 @@ class Crossing:
 
     # --- what goes out
 
-    def _send(self, strait: Strait, action: Send) -> None:
+    def _send(self, channel_interceptor: ChannelInterceptor, action: Send) -> None:
         """Send frames to the peer that `sender` talks to, but for what belongs to what is closing there, or closed."""
         sender = action.sender
         to = sender.other
@@ -856,11 +875,11 @@ class Crossing:
             if action.is_shown and self.is_tapped:
                 self._see(sender, frame, action.note)
 
-    def _send_damaged(self, strait: Strait, action: SendDamaged) -> None:
+    def _send_damaged(self, channel_interceptor: ChannelInterceptor, action: SendDamaged) -> None:
         self.outputs[action.sender.other].append(action.octets)
 
-    def _reply(self, strait: Strait, action: Reply) -> None:
-        to, frame = action.to, method_frame(strait.number, action.method)
+    def _reply(self, channel_interceptor: ChannelInterceptor, action: Reply) -> None:
+        to, frame = action.to, method_frame(channel_interceptor.number, action.method)
         self.connections[to].receive(to.other, frame)
         self.outputs[to].append(frame.raw)
         if self.is_tapped:
@@ -876,7 +895,7 @@ class Crossing:
         else:
             passed.append((note, [frame]))
 
-    def _show_to_taps(self, strait: Strait, action: Show) -> None:
+    def _show_to_taps(self, channel_interceptor: ChannelInterceptor, action: ShowToTaps) -> None:
         if self.is_tapped:
             for frame in action.frames:
                 self._see(action.sender, frame, action.note)
@@ -885,42 +904,48 @@ class Crossing:
 
     def forget_if_closed(self, number: int) -> None:
         """Let a channel's number be used again once neither leg has the channel."""
-        if self._has_channel(CLIENT, number) and not (number in self.straits and self.straits[number].reopening):
+        if self._has_channel(CLIENT, number) and not (
+            number in self.channel_interceptors and self.channel_interceptors[number].reopening
+        ):
             return
-        strait = self.straits.get(number)
+        channel_interceptor = self.channel_interceptors.get(number)
         if self._has_channel(SERVER, number):
             return
-        if strait is not None:
-            for flow in strait.flows.values():
-                self._drop(strait, Drop(flow))
-            del self.straits[number]
+        if channel_interceptor is not None:
+            for direction in channel_interceptor.directions.values():
+                self._drop(channel_interceptor, Drop(direction))
+            del self.channel_interceptors[number]
         self.judge.channel_closed(number)
-        if strait is not None and strait.reopening:
-            new = self.straits[number] = Strait(number, self)
+        if channel_interceptor is not None and channel_interceptor.reopening:
+            new = self.channel_interceptors[number] = ChannelInterceptor(number, self)
             new.is_watched = True
-            flow = new.flows[CLIENT]
-            flow.queue.extend([(frame, None) for frame in strait.reopening])  # its load is counted already
-            self._go_on(new, flow)
+            direction = new.directions[CLIENT]
+            direction.queue.extend(
+                [(frame, None) for frame in channel_interceptor.reopening]
+            )  # its load is counted already
+            self._go_on(new, direction)
             self._watch_lanes(new)
 
-    def _close_connection(self, strait: Strait, action: CloseConnection) -> None:
-        self.refusal = Refusal(action.close)
+    def _close_connection(self, channel_interceptor: ChannelInterceptor, action: CloseConnection) -> None:
+        self.refusal = ConnectionRefusal(action.close)
         self.refusal.class_id, self.refusal.method_id = action.class_and_method
 
 
-_DO: dict[type[Action], Callable[[Crossing, Strait, Any], None]] = {
-    Send: Crossing._send,
-    Decide: Crossing._decide,
-    Gather: Crossing._gather,
-    Insert: Crossing._insert,
-    Reply: Crossing._reply,
-    Wait: Crossing._wait,
-    Postpone: Crossing._postpone,
-    Drop: Crossing._drop,
-    Show: Crossing._show_to_taps,
-    SendDamaged: Crossing._send_damaged,
-    CloseConnection: Crossing._close_connection,
-    Watch: lambda crossing, strait, action: crossing._watch(strait),
-    Forget: lambda crossing, strait, action: crossing.forget_if_closed(strait.number),
-    Log: lambda crossing, strait, action: crossing.effects.logged.append((action.level, action.text)),
+_DO: dict[type[Action], Callable[[Interceptor, ChannelInterceptor, Any], None]] = {
+    Send: Interceptor._send,
+    Decide: Interceptor._decide,
+    Gather: Interceptor._gather,
+    Insert: Interceptor._insert,
+    Reply: Interceptor._reply,
+    Wait: Interceptor._wait,
+    Postpone: Interceptor._postpone,
+    Drop: Interceptor._drop,
+    ShowToTaps: Interceptor._show_to_taps,
+    SendDamaged: Interceptor._send_damaged,
+    CloseConnection: Interceptor._close_connection,
+    Watch: lambda interceptor, channel_interceptor, action: interceptor._watch(channel_interceptor),
+    Forget: lambda interceptor, channel_interceptor, action: interceptor.forget_if_closed(channel_interceptor.number),
+    LogVerdict: lambda interceptor, channel_interceptor, action: interceptor.effects.logged.append(
+        (action.level, action.text)
+    ),
 }

@@ -32,7 +32,7 @@ class DropReason(StrEnum):
     """There is no such upstream, or nobody to send to it."""
 
 
-class CopyDrops:
+class MirrorDrops:
     """Counts dropped copies: `count` is called with the reason, and with how many."""
 
     def __init__(self, count: Callable[[DropReason, int], None]) -> None:
