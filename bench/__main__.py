@@ -7,9 +7,10 @@ import json
 import resource
 import sys
 import time
+from itertools import chain
 
 from amqproxy import _pure
-from bench import broker, decode, fairness, latency, memory, rabbitmq, relay, rules, scale
+from bench import broker, decode, fairness, fairness_proxy, latency, memory, rabbitmq, relay, rules, scale
 from bench.report import Row, table
 
 SECTIONS = {
@@ -20,7 +21,7 @@ SECTIONS = {
     "rabbitmq": rabbitmq.measure,
     "memory": memory.measure,
     "broker": broker.measure,
-    "fairness": fairness.measure,
+    "fairness": lambda rounds, scale: chain(fairness.measure(rounds, scale), fairness_proxy.measure(rounds, scale)),
     "scale": scale.measure,
 }
 

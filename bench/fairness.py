@@ -430,14 +430,14 @@ def _feel_delayed(directory: Path, count: int) -> Felt:
             stage.fill(min(1000, count - start), properties, exchange=EXCHANGE, key="")
         stage.ask(_queue(is_durable=True))
     with peers.broker(directory) as broker, ExitStack() as stack:
-        return _felt(Stage(broker, stack), lambda stage: stage.until(Q, count), due)
+        return felt_during(Stage(broker, stack), lambda stage: stage.until(Q, count), due)
 
 
 def _rows(name: str, count: int, felt: dict[str, Felt]) -> Iterator[Row]:
     figures: dict[str, Callable[[Felt], float]] = {
         f"{name}: {count:,}": lambda each: each.took,
-        "  median": lambda each: _percentile(each.trips, 50) / MILLISECOND,
-        "  99th percentile": lambda each: _percentile(each.trips, 99) / MILLISECOND,
+        "  median": lambda each: percentile(each.trips, 50) / MILLISECOND,
+        "  99th percentile": lambda each: percentile(each.trips, 99) / MILLISECOND,
         "  longest": lambda each: max(each.trips) / MILLISECOND,
     }
     for number, (text, figure) in enumerate(figures.items()):
@@ -446,7 +446,7 @@ def _rows(name: str, count: int, felt: dict[str, Felt]) -> Iterator[Row]:
         yield Row(SECTION, text, "ms" if number else "s", values, ("RabbitMQ",), goal, less_is_better=True)
 
 
-def _percentile(values: list[float], percent: int) -> float:
+def percentile(values: list[float], percent: int) -> float:
     return quantiles(values, n=100, method="inclusive")[percent - 1] if len(values) > 1 else values[0]
 
 
@@ -454,12 +454,12 @@ def _feel(broker: Proxy, event: Event, count: int) -> Felt:
     with ExitStack() as stack:
         stage = Stage(broker, stack)
         event.prepare(stage, count)
-        felt = _felt(stage, lambda stage: event.act(stage, count))
+        felt = felt_during(stage, lambda stage: event.act(stage, count))
         event.end(stage, count)
     return felt
 
 
-def _felt(stage: Stage, act: Callable[[Stage], None], when: float = 0.0) -> Felt:
+def felt_during(stage: Stage, act: Callable[[Stage], None], when: float = 0.0) -> Felt:
     """What the second client feels while something is done, which begins at a time."""
     with _pinging(stage.port) as stop:
         time.sleep(max(0.3, when - time.monotonic()))

@@ -78,9 +78,9 @@ def haproxy(upstream: int, *, threads: int | None = None) -> Iterator[Proxy]:
 
 
 @contextmanager
-def amqproxy(upstream: int, config: Path | None = None) -> Iterator[Proxy]:
-    """This checkout's own, with metrics, and the rules of `config` if one is given."""
-    arguments = ["--upstream", f"127.0.0.1:{upstream}", "--metrics", "127.0.0.1:0"]
+def amqproxy(upstream: int, config: Path | None = None, *options: str) -> Iterator[Proxy]:
+    """This checkout's own, with metrics, the rules of `config` if one is given, and further options."""
+    arguments = [*options, "--upstream", f"127.0.0.1:{upstream}", "--metrics", "127.0.0.1:0"]
     if config is not None:
         arguments += ["--config", str(config)]
     with _ours("run", *arguments) as proxy:
