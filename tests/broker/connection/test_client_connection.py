@@ -26,7 +26,8 @@ from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.refused_logins import MOST_OF_ADDRESS
 from amqproxy.broker.access.users import User
-from amqproxy.broker.broker import CAPABILITIES, EVERYTHING, Broker
+from amqproxy.broker.broker import EVERYTHING, Broker
+from amqproxy.broker.server_properties import CAPABILITIES
 from amqproxy.broker.connection.client_connection import HANDSHAKE_TIME, ClientConnection
 from amqproxy.broker.connection.closing import CLOSING_TIME, PENALTY, SocketClosing
 from tests.broker.client import Client, Refused, connected
