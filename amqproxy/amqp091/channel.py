@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from amqproxy.amqp091.delivery_tags import MAX_OUTSTANDING, DeliveryTags
 from amqproxy.amqp091.errors import ChannelError, CommandInvalid, PreconditionFailed, ResourceError
-from amqproxy.amqp091.frames import HEADER, METHOD, Frame, Lane
+from amqproxy.amqp091.frames import HEADER, METHOD, ContentState, Frame
 from amqproxy.amqp091.methods import (
     BY_INDEX,
     BasicAck,
@@ -91,7 +91,7 @@ class Channel:
         "unconfirmed",
     )
 
-    def __init__(self, number: int, lanes: dict[Peer, Lane], *, tracks_deliveries: bool) -> None:
+    def __init__(self, number: int, lanes: dict[Peer, ContentState], *, tracks_deliveries: bool) -> None:
         self.number = number
         self.state: ChannelState | None = ChannelState.OPENING
         self.lanes = lanes

@@ -36,7 +36,7 @@ cdef class Frame:
 
 
 @cython.final
-cdef class Lane:
+cdef class ContentState:
     cdef readonly int expects
     cdef readonly int index
     cdef readonly unsigned long long remaining
@@ -47,13 +47,13 @@ cdef class Lane:
     cdef inline int _step(self, const unsigned char *p, int kind, int index, long long size, Py_ssize_t position) noexcept
 
 
-cdef class Allowance:
+cdef class Credit:
     cdef public double left
     cdef public double spent
 
 
 @cython.final
-cdef class Passes:
+cdef class CachedPass:
     cdef readonly bytes payload
     cdef readonly tuple allowances
     cdef readonly bint if_plain
@@ -65,11 +65,11 @@ cdef class Passes:
 
 
 @cython.final
-cdef class Unseen:
+cdef class PassCache:
     cdef dict _passes
     cdef list _recent
 
-    cdef Passes _find(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end)
+    cdef CachedPass _find(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end)
 
 
 @cython.final
@@ -82,7 +82,7 @@ cdef class FrameReader:
     cdef public bint lends
     cdef public Py_ssize_t quantum
     cdef readonly bint is_paused
-    cdef public Unseen unseen
+    cdef public PassCache unseen
     cdef public list spending
     cdef list _splices
     cdef Py_ssize_t _next_splice
@@ -97,7 +97,7 @@ cdef class FrameReader:
     cdef Py_ssize_t _start
     cdef Py_ssize_t _end
     cdef Py_ssize_t _missing
-    cdef Lane _recent
+    cdef ContentState _recent
     cdef int _recent_channel
 
     cpdef list feed(self, bytes data)

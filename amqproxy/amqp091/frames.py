@@ -85,7 +85,7 @@ def _index_table() -> bytes:
 _INDEX_OF = cython.declare(bytes, _index_table())
 
 
-def every_frame(octets: bytes, offset: int, lanes: Mapping[int, Lane] | None = None) -> list[Frame]:
+def every_frame(octets: bytes, offset: int, lanes: Mapping[int, ContentState] | None = None) -> list[Frame]:
     """All the frames in `octets`, which are whole and have been found good; they lie at `offset`.
 
     `lanes` know how many contents their channels have begun by the end of them, for the frames' ordinals.
@@ -104,7 +104,7 @@ def every_frame(octets: bytes, offset: int, lanes: Mapping[int, Lane] | None = N
     return frames
 
 
-def _number_contents(frames: list[Frame], lanes: Mapping[int, Lane]) -> None:
+def _number_contents(frames: list[Frame], lanes: Mapping[int, ContentState]) -> None:
     """Give each frame its ordinal. There may be many lanes: those of these frames only are looked at."""
     begun: dict[int, int] = {}
     frame: Frame
@@ -356,7 +356,7 @@ class Frame:
 @cython.final
 @cython.no_gc
 @cython.cclass
-class Lane:
+class ContentState:
     """One direction of one channel that is open: which frame its content allows next. Section 4.2.6.
 
     Content is in one of three states: none under way, a header due, or body due. `contents` counts
@@ -446,7 +446,7 @@ _NAMES = {METHOD: "method", HEADER: "content header", BODY: "content body", HEAR
 
 
 @cython.cclass
-class Allowance:
+class Credit:
     """How much may still pass unseen: each method takes one of what is `left`, while that is there.
 
     `spent` is what has been taken since whoever fills it looked last.
@@ -471,7 +471,7 @@ class Allowance:
 
 @cython.final
 @cython.cclass
-class Passes:
+class CachedPass:
     """What a reader does with methods whose payload is this, to the byte: it lets them pass unseen, and counts them.
 
     With `instead`, that payload goes on in their place. With `allowances`, they are handed over where one is used up;
@@ -483,7 +483,7 @@ class Passes:
         self,
         payload: bytes,
         instead: bytes | None = None,
-        allowances: tuple[Allowance, ...] = (),
+        allowances: tuple[Credit, ...] = (),
         if_plain: bool = False,
     ) -> None:
         self.payload = payload
@@ -497,7 +497,7 @@ class Passes:
     @cython.exceptval(check=False)
     def _may_pass(self, handed_over: cython.Py_ssize_t, spending: list) -> cython.bint:  # type: ignore[type-arg]
         """Is there enough, also for those that are `handed_over` and must be asked about first? Then it is spent."""
-        each: Allowance
+        each: Credit
         for each in self.allowances:
             if each.left < 1 + handed_over:
                 return False
@@ -510,7 +510,7 @@ class Passes:
 
     def take_back(self) -> None:
         """One that was let pass is looked at after all."""
-        each: Allowance
+        each: Credit
         self.count -= 1
         for each in self.allowances:
             each.left += 1
@@ -593,24 +593,24 @@ def _are_alike(
 
 @cython.final
 @cython.cclass
-class Unseen:
+class PassCache:
     """The methods that a reader need not hand over, though they are wanted.
 
     A publisher's few kinds of publish are found without making anything to look them up with.
     """
 
     def __init__(self) -> None:
-        self._passes: dict[bytes, Passes] = {}
-        self._recent: list[Passes | None] = []
+        self._passes: dict[bytes, CachedPass] = {}
+        self._recent: list[CachedPass | None] = []
 
     def __len__(self) -> int:
         return len(self._passes)
 
-    def get(self, payload: bytes) -> Passes | None:
+    def get(self, payload: bytes) -> CachedPass | None:
         """What is done with the methods of that payload."""
         return self._passes.get(payload)
 
-    def add(self, passes: Passes) -> None:
+    def add(self, passes: CachedPass) -> None:
         """Let methods pass from now on."""
         self._passes[passes.payload] = passes
         size: cython.Py_ssize_t = len(passes.payload)
@@ -624,9 +624,9 @@ class Unseen:
         self._recent = []
 
     @cython.cfunc
-    def _find(self, p: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> Passes | None:
+    def _find(self, p: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> CachedPass | None:
         """What is done with the method whose payload this is; or None."""
-        found: Passes | None
+        found: CachedPass | None
         if not cython.compiled or end - start < 12 or not self._recent:
             return self._passes.get(p[start:end])
         slot: cython.Py_ssize_t = _slot(p, start, end)
@@ -677,11 +677,11 @@ class FrameReader:
     """
 
     def __init__(self, tally: Tally | None = None, *, frame_max: int = FRAME_MIN_SIZE, offset: int = 0) -> None:
-        self.lanes: dict[int, Lane] = {}
-        self.unseen: Unseen | None = None
-        self.spending: list[Allowance] = []
+        self.lanes: dict[int, ContentState] = {}
+        self.unseen: PassCache | None = None
+        self.spending: list[Credit] = []
         self.offset = offset
-        self._splices: list[tuple[int, Passes]] = []
+        self._splices: list[tuple[int, CachedPass]] = []
         self._next_splice = 0
         self._taken: bytes | memoryview | None = None
         self._head = b""
@@ -695,7 +695,7 @@ class FrameReader:
         self.is_paused = False
         self._tail: bytearray | None = None
         self._missing = 0
-        self._recent: Lane | None = None
+        self._recent: ContentState | None = None
         self._recent_channel = -1
         self.set_frame_max(frame_max)
         self.want(EVERY_METHOD, content=True)
@@ -717,10 +717,10 @@ class FrameReader:
         self._wants = methods
         self._wants_content = content
 
-    def open_lane(self, channel: int) -> Lane:
+    def open_lane(self, channel: int) -> ContentState:
         """Check the order of the channel's frames from here on, until its peer closes it, or the
         connection."""
-        lane = self.lanes[channel] = Lane()
+        lane = self.lanes[channel] = ContentState()
         self._recent_channel = -1
         return lane
 
@@ -856,7 +856,7 @@ class FrameReader:
         number: cython.Py_ssize_t = self._next_splice
         offset: cython.longlong
         growth: cython.Py_ssize_t = 0
-        passes: Passes
+        passes: CachedPass
         while number < len(splices) and splices[number][0] < start:
             number += 1
         first: cython.Py_ssize_t = number
@@ -931,11 +931,11 @@ class FrameReader:
         slot: cython.int
         fault: cython.int
         is_wanted: cython.int
-        lane: Lane | None
+        lane: ContentState | None
         frame: Frame
         lends: cython.bint = self.lends
-        unseen: Unseen | None = self.unseen
-        passes: Passes | None
+        unseen: PassCache | None = self.unseen
+        passes: CachedPass | None
         handed_over: cython.Py_ssize_t = 0
         quantum: cython.Py_ssize_t = self.quantum or length  # of so few bytes there are never so many frames
         while True:

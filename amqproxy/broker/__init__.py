@@ -24,9 +24,8 @@ in a `Backlog` (`queues.backlog`) and hand them, in `RoundRobin` (`queues.round_
 (`connection.output`) and know what is unacknowledged (`connection.unacked`). A `.pxd` beside a module says what of it
 C sees: its attributes have a type and a place there, and the source stays plain Python.
 
-What is durable, the model notes in a `Journal` (`storage.journal`); `storage.store` writes what has gathered, a batch
-at a time, to SQLite in a thread of its own. A `Pledge` says when a publish is safe: on the disk, or consumed before
-that.
+The model records durable changes in a `Journal` (`storage.journal`); `storage.store` writes them in batches to SQLite,
+in its own thread. A `DurabilityTicket` is complete once a publish is safe: on disk, or consumed before that.
 
 When memory is short, `Paging` (`queues.paging`) moves what is behind the heads of the longest queues to the disk.
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, auto
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import HEADER, METHOD, Frame, Lane
+from amqproxy.amqp091.frames import HEADER, METHOD, ContentState, Frame
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.memory_budget import MemoryShare
@@ -256,7 +256,7 @@ class ChannelDirection:
         self._gathered_cost = 0
         return frames
 
-    def join(self, lane: Lane | None) -> None:
+    def join(self, lane: ContentState | None) -> None:
         """Begin to see a lane whose frames have passed unseen so far."""
         self.end()
         if lane is None:
@@ -274,7 +274,7 @@ class ChannelDirection:
         self._has_header = frame.kind != HEADER
         self._remaining = _UNKNOWN
 
-    def catch_up(self, lane: Lane | None) -> bool:
+    def catch_up(self, lane: ContentState | None) -> bool:
         """Know by the lane, all of whose frames have come to here, what `join_midway` left open; True: the end."""
         if lane is not None and lane.expects != METHOD:
             self._remaining = lane.remaining

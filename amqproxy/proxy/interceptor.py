@@ -25,10 +25,10 @@ from amqproxy.amqp091.frames import (
     HEADER,
     METHOD,
     OVERHEAD,
+    CachedPass,
     Frame,
     FrameReader,
-    Passes,
-    Unseen,
+    PassCache,
     encode_frame,
     every_frame,
 )
@@ -204,7 +204,7 @@ class Interceptor:
         self.now = 0.0
         self._staged: tuple[Frame | None, Stage] = (None, Stage.NOTHING)
         self._last_facts: tuple[tuple[int, ChannelMode, int, int] | None, ChannelInfo] = (None, ChannelInfo())
-        self._passing: list[tuple[CachedPassing, Passes]] = []
+        self._passing: list[tuple[CachedPassing, CachedPass]] = []
         self._never_passing: set[bytes] = set()
         """Publishes that have to be judged each time, for as long as the judge sees them as it does."""
         self.current: tuple[Peer, int] | None = None
@@ -233,7 +233,7 @@ class Interceptor:
                 reader.want(EVERY_METHOD, content=True)
             else:
                 if reader.unseen is None:
-                    reader.unseen = Unseen()
+                    reader.unseen = PassCache()
                 wanted = bytearray(a | b for a, b in zip(STATEFUL[peer], self.judge.wants(peer), strict=True))
                 if self.counts_unacked and peer is SERVER:
                     wanted[BasicDeliver.index] = 1
@@ -524,7 +524,7 @@ class Interceptor:
         if len(self._passing) >= MAX_UNSEEN:
             self.forget_unseen()
         instead = None if passing.method is None else passing.method.encode()
-        passes = Passes(payload, instead, passing.allowances, passing.if_plain)
+        passes = CachedPass(payload, instead, passing.allowances, passing.if_plain)
         unseen.add(passes)
         self._passing.append((passing, passes))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import Allowance, Frame
+from amqproxy.amqp091.frames import Credit, Frame
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
@@ -24,7 +24,7 @@ class CachedPassing(Protocol):
         """What goes on in their place; None: they do."""
 
     @property
-    def allowances(self) -> tuple[Allowance, ...]:
+    def allowances(self) -> tuple[Credit, ...]:
         """Each of them takes one of each."""
 
     @property

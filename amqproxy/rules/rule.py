@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from amqproxy.amqp091.frames import Allowance
+from amqproxy.amqp091.frames import Credit
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.rules.context import Client, CommandContext
 from amqproxy.rules.matching.condition import Condition
@@ -138,7 +138,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """What is to become of a command for which the match and `when` hold. Whatever it raises is 541."""
         raise NotImplementedError
 
-    def allowance(self, seen: CommandContext, memory: RuleState) -> Allowance | None:
+    def allowance(self, seen: CommandContext, memory: RuleState) -> Credit | None:
         """What there may be left of for such commands to pass without a word of the rule's: they take one each of it,
         instead of having `decide` do so. None: it has to be asked.
 

@@ -20,13 +20,13 @@ from amqproxy.amqp091.frames import (
     KINDS,
     METHOD,
     METHOD_COUNT,
-    Allowance,
+    CachedPass,
+    ContentState,
+    Credit,
     Frame,
     FrameReader,
-    Lane,
-    Passes,
+    PassCache,
     Tally,
-    Unseen,
     encode_frame,
     encode_method,
     every_frame,
@@ -316,7 +316,7 @@ def test_a_channel_without_a_lane_is_left_to_whoever_reads_it() -> None:
 
 
 def test_a_lane_can_be_walked_by_hand() -> None:
-    lane = Lane()
+    lane = ContentState()
     frames = FrameReader().feed(MESSAGE)
     for frame, expected in zip(frames, (HEADER, BODY, METHOD), strict=True):
         lane.advance(frame)
@@ -446,8 +446,8 @@ def test_a_content_is_handed_over_with_its_method_unless_that_may_pass_unseen():
     wanted = bytearray(len(EVERY_METHOD))
     wanted[BasicPublish.index] = 1
     reader.want(bytes(wanted), content=False)
-    passes = Passes(BasicPublish(routing_key="a").encode())
-    reader.unseen = Unseen()
+    passes = CachedPass(BasicPublish(routing_key="a").encode())
+    reader.unseen = PassCache()
     reader.unseen.add(passes)
     frames = reader.feed(b"".join(_publishes("a", "b", "a")))
     assert [frame.kind for frame in frames] == [METHOD, HEADER, BODY]
@@ -461,8 +461,8 @@ def test_all_of_a_lane_that_is_watched_is_handed_over():
     reader = FrameReader()
     reader.open_lane(1).is_watched = True
     reader.want(bytes(len(EVERY_METHOD)), content=False)
-    reader.unseen = Unseen()
-    reader.unseen.add(Passes(BasicPublish(routing_key="a").encode()))
+    reader.unseen = PassCache()
+    reader.unseen.add(CachedPass(BasicPublish(routing_key="a").encode()))
     assert len(reader.feed(b"".join(_publishes("a", "b")))) == 6
 
 
@@ -502,7 +502,7 @@ def test_no_header_with_further_names_passes_behind_a_method_that_passes_if_it_i
         content_header[spoiled[0] % len(content_header)] = spoiled[1]
     octets = encode_frame(METHOD, 1, PLAIN) + encode_method(2, BasicQos()) * is_elsewhere
     octets += encode_frame(HEADER, 1, bytes(content_header)) * 1
-    passes = Passes(PLAIN, if_plain=True)
+    passes = CachedPass(PLAIN, if_plain=True)
     reader = _sparing(passes)
     reader.open_lane(2)
     frames = []
@@ -535,7 +535,7 @@ def test_no_header_with_further_names_passes_behind_a_method_that_passes_if_it_i
     ],
 )
 def test_a_method_that_passes_if_it_is_plain(properties: Properties, passes_by: bool):
-    passes = Passes(PLAIN, if_plain=True)
+    passes = CachedPass(PLAIN, if_plain=True)
     octets = encode_frame(METHOD, 1, PLAIN) + encode_frame(HEADER, 1, ContentHeader(0, properties).encode())
     frames = _sparing(passes).feed(octets * 3)
     assert passes.count == 3 * passes_by
@@ -543,7 +543,7 @@ def test_a_method_that_passes_if_it_is_plain(properties: Properties, passes_by: 
 
 
 def test_a_method_is_handed_over_whose_header_is_not_there_yet():
-    passes = Passes(PLAIN, if_plain=True)
+    passes = CachedPass(PLAIN, if_plain=True)
     reader = _sparing(passes)
     content_header = encode_frame(HEADER, 1, ContentHeader(0).encode())
     for count in range(len(content_header)):
@@ -553,20 +553,20 @@ def test_a_method_is_handed_over_whose_header_is_not_there_yet():
     assert passes.count == 0
 
 
-def _sparing(*passes: Passes) -> FrameReader:
+def _sparing(*passes: CachedPass) -> FrameReader:
     reader = FrameReader()
     reader.open_lane(1)
     wanted = bytearray(len(EVERY_METHOD))
     wanted[BasicPublish.index] = 1
     reader.want(bytes(wanted), content=False)
-    reader.unseen = Unseen()
+    reader.unseen = PassCache()
     for each in passes:
         reader.unseen.add(each)
     return reader
 
 
-def _as(key: str, other: str) -> Passes:
-    return Passes(BasicPublish(routing_key=key).encode(), BasicPublish(routing_key=other).encode())
+def _as(key: str, other: str) -> CachedPass:
+    return CachedPass(BasicPublish(routing_key=key).encode(), BasicPublish(routing_key=other).encode())
 
 
 def test_methods_may_go_on_as_others():
@@ -606,9 +606,9 @@ def test_however_octets_are_chunked_the_same_methods_go_on_as_others(keys, sizes
 
 
 def test_what_passes_unseen_takes_of_its_allowances():
-    allowance, other = Allowance(3), Allowance(1)
-    a = Passes(BasicPublish(routing_key="a").encode(), None, (allowance,))
-    b = Passes(BasicPublish(routing_key="b").encode(), None, (allowance, other))
+    allowance, other = Credit(3), Credit(1)
+    a = CachedPass(BasicPublish(routing_key="a").encode(), None, (allowance,))
+    b = CachedPass(BasicPublish(routing_key="b").encode(), None, (allowance, other))
     reader = _sparing(a, b)
     frames = reader.feed(b"".join(_publishes("a", "b", "b", "a")))
     assert [frame.method.routing_key for frame in frames if frame.kind == METHOD] == ["b", "a"], (
@@ -629,7 +629,7 @@ def test_what_passes_unseen_takes_of_its_allowances():
 @given(st.lists(st.binary(max_size=40), unique=True, max_size=30), st.lists(st.binary(max_size=40), max_size=30))
 def test_what_is_to_be_passed_is_found_by_all_of_its_payload(known, others):
     keys = {bytes(key).hex() for key in known}
-    passes = {key: Passes(BasicPublish(routing_key=key).encode()) for key in keys}
+    passes = {key: CachedPass(BasicPublish(routing_key=key).encode()) for key in keys}
     reader = _sparing(*passes.values())
     said = [*keys, *[bytes(key).hex() for key in others], *keys]
     for key in said:
@@ -644,14 +644,14 @@ def test_every_frame_of_octets_that_were_read():
     assert [frame.offset for frame in frames][:2] == [100, 100 + len(frames[0].raw)]
 
 
-class Lanes(Mapping[int, Lane]):
+class Lanes(Mapping[int, ContentState]):
     """Lanes that may be looked up, and note which are."""
 
-    def __init__(self, lanes: Mapping[int, Lane]) -> None:
+    def __init__(self, lanes: Mapping[int, ContentState]) -> None:
         self._lanes = lanes
         self.asked: list[int] = []
 
-    def __getitem__(self, number: int) -> Lane:
+    def __getitem__(self, number: int) -> ContentState:
         self.asked.append(number)
         return self._lanes[number]
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from zlib import crc32
 
 from amqproxy.broker.message import Message
-from amqproxy.broker.storage.batch import Batch, Owner
+from amqproxy.broker.storage.batch import JournalBatch, LogOwner
 from amqproxy.broker.storage.journal import Journal
 from amqproxy.broker.storage.message_log import EMBEDDED
 from amqproxy.broker.storage.store import Store
 
-OWNERS = (Owner("queue", "/", "a"), Owner("queue", "/", "b"))
+OWNERS = (LogOwner("queue", "/", "a"), LogOwner("queue", "/", "b"))
 UNIT = 10
 """Messages that are always in one batch."""
 
@@ -29,7 +29,7 @@ def body(number: int) -> bytes:
 
 
 def main(directory: Path) -> None:
-    written: queue.SimpleQueue[Batch] = queue.SimpleQueue()
+    written: queue.SimpleQueue[JournalBatch] = queue.SimpleQueue()
     store = Store(directory, committed=written.put)
     contents = store.load()
     journal = Journal()
@@ -37,7 +37,7 @@ def main(directory: Path) -> None:
     lanes = [journal.lane(owner) for owner in OWNERS]
     enqueued = lanes[0].last
     settled = enqueued - lanes[0].messages
-    on_the_way: list[tuple[Batch, int, int]] = []
+    on_the_way: list[tuple[JournalBatch, int, int]] = []
     while True:
         for _ in range(random.randint(1, 40)):
             for number in range(enqueued + 1, enqueued + UNIT + 1):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from amqproxy.broker.storage.batch import POSITION_BITS, Owner, State
+from amqproxy.broker.storage.batch import POSITION_BITS, LogOwner, LogState
 from amqproxy.broker.storage.definition_records import DefinitionRecord, DurableSegment
 from amqproxy.broker.storage.journal import Journal
-from amqproxy.broker.storage.message_log import Lane
+from amqproxy.broker.storage.message_log import MessageLog
 from amqproxy.broker.storage.packing import PackedMessage
 from amqproxy.broker.storage.page_file import PageBlock, PageFile
 
@@ -17,8 +17,8 @@ NEVER = float("inf")
 class Disk:
     """A lane's journal, and what a store would have of it."""
 
-    def __init__(self, vhost: str = "/", owner: Owner | None = None) -> None:
-        self.owner = owner or Owner("queue", vhost, "q")
+    def __init__(self, vhost: str = "/", owner: LogOwner | None = None) -> None:
+        self.owner = owner or LogOwner("queue", vhost, "q")
         self.journal = Journal()
         self.lane = self.journal.lane(self.owner)
         self.durables: dict[str, DefinitionRecord] = {}
@@ -56,13 +56,13 @@ class Disk:
     def times(self, lane: int) -> list[tuple[int, float]]:
         return [(row.position, row.expires_at) for _, row in sorted(self.rows.items())]
 
-    def again(self) -> Lane:
+    def again(self) -> MessageLog:
         """The lane after a restart."""
         self.commit()
         lane = self.lane
         assert lane.messages == len(self.rows)
-        state = State(lane.number, lane.messages, lane.octets, lane.last, lane.delivered_to)
-        self.lane = Lane(self.journal, self.owner, state)
+        state = LogState(lane.number, lane.messages, lane.octets, lane.last, lane.delivered_to)
+        self.lane = MessageLog(self.journal, self.owner, state)
         self.journal.lanes[self.owner] = self.lane
         return self.lane
 

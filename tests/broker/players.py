@@ -31,7 +31,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.definitions.recovery import DefinitionRecorder, restore
 from amqproxy.broker.queues.queue_storage import QueueStorage
-from amqproxy.broker.storage.batch import Batch
+from amqproxy.broker.storage.batch import JournalBatch
 from amqproxy.broker.storage.journal import Journal
 from amqproxy.broker.storage.store import Store
 from tests.behaviours import client as real
@@ -144,7 +144,7 @@ class KeptPlayer(OwnPlayer):
         self.broker = Broker()
         if self.step is not None:
             self.broker.work.quantum.limit(self.step)
-        self.written: SimpleQueue[Batch] = SimpleQueue()
+        self.written: SimpleQueue[JournalBatch] = SimpleQueue()
         self.store = Store(Path(self.directory.name), committed=self.written.put)
         contents = self.store.load()
         self.journal = Journal()

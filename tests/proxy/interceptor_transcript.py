@@ -21,7 +21,7 @@ from typing import Any
 
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import PreconditionFailed
-from amqproxy.amqp091.frames import METHOD, Allowance, Frame, every_frame
+from amqproxy.amqp091.frames import METHOD, Credit, Frame, every_frame
 from amqproxy.amqp091.methods import BY_INDEX, BasicAck, BasicNack
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
@@ -73,7 +73,7 @@ class ScriptedJudge:
         return None
 
     method = None
-    allowances: tuple[Allowance, ...] = ()
+    allowances: tuple[Credit, ...] = ()
     if_plain: bool = False
 
     def count(self, times: int = 1) -> None:

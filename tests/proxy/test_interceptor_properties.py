@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import Scope
-from amqproxy.amqp091.frames import BODY, HEADER, Allowance, Frame, encode_frame, encode_method
+from amqproxy.amqp091.frames import BODY, HEADER, Credit, Frame, encode_frame, encode_method
 from amqproxy.amqp091.methods import (
     BY_NAME,
     BasicAck,
@@ -111,7 +111,7 @@ class Sparing(ScriptedJudge):
         instead = replace(method, routing_key="another, and longer") if spared == "changes" else None
         known = CachedDecision(Command(0, method), Verdict(command=Command(0, instead or method)), Stage.METHOD)
         known.method = instead
-        return CachedPasses(known, () if tokens is None else (Allowance(tokens),))
+        return CachedPasses(known, () if tokens is None else (Credit(tokens),))
 
 
 class Party:

@@ -69,7 +69,7 @@ from amqproxy.broker.message import Message
 from amqproxy.broker.queues.consumer import UNLIMITED, Consumer, QueueEntry
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.queues.queue_arguments import check_consume
-from amqproxy.broker.storage.batch import Pledge
+from amqproxy.broker.storage.batch import DurabilityTicket
 from amqproxy.broker.work import Job
 
 if TYPE_CHECKING:
@@ -460,7 +460,7 @@ class BrokerChannel:
         else:
             self._journal.when_committed(partial(self._commit_kept, pledge), self.link.fail_soon)
 
-    def _commit_kept(self, pledge: Pledge) -> None:
+    def _commit_kept(self, pledge: DurabilityTicket) -> None:
         if pledge.is_refused:
             self.link.fail_soon()
         elif self.is_open:

@@ -18,7 +18,7 @@ from amqproxy.broker.connection import direct_reply_to, publish_checks
 from amqproxy.broker.connection.output import OutputBuffer
 from amqproxy.broker.message import Message, published
 from amqproxy.broker.queues.queue import Queue
-from amqproxy.broker.storage.batch import Pledge
+from amqproxy.broker.storage.batch import DurabilityTicket
 from amqproxy.broker.vhost import VirtualHost
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ class Publisher:
         self.is_transactional = False
         self._largest = channel.link.broker.max_message_size
         self._journal = vhost.keeper.journal if vhost.keeper is not None else None
-        self._pledge = Pledge()
-        self._pledges: deque[Pledge] = deque()
+        self._pledge = DurabilityTicket()
+        self._pledges: deque[DurabilityTicket] = deque()
         self._is_to_confirm = False
         self._waits_for_disk = False
         self._count = 0
@@ -407,7 +407,7 @@ class Publisher:
                 pledge.last, pledge.acks = last, acks
                 self._pledges.append(pledge)
                 self._journal.when_safe(pledge, self._confirm_safe, self._confirm_failed)
-                self._pledge = Pledge()
+                self._pledge = DurabilityTicket()
             return
         if self._rejected:
             acks = self._settle_in_order(acks)
@@ -473,9 +473,9 @@ class Publisher:
                 now = yield
         return now
 
-    def pledged(self) -> Pledge:
+    def pledged(self) -> DurabilityTicket:
         """What of a transaction that was published is to be kept."""
-        pledge, self._pledge = self._pledge, Pledge()
+        pledge, self._pledge = self._pledge, DurabilityTicket()
         return pledge
 
     def roll_back(self) -> None:

@@ -16,8 +16,8 @@ from amqproxy.broker.message import Message
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.schedule import Schedule
-from amqproxy.broker.storage.batch import Owner
-from amqproxy.broker.storage.message_log import Lane
+from amqproxy.broker.storage.batch import LogOwner
+from amqproxy.broker.storage.message_log import MessageLog
 from amqproxy.broker.storage.packing import DAMAGED
 from amqproxy.broker.work import Container
 
@@ -37,7 +37,7 @@ class DelayedMessage:
 
     __slots__ = ("batch", "exchange", "lane", "message", "position")
 
-    def __init__(self, exchange: Exchange, message: Message | None, lane: Lane | None, position: int) -> None:
+    def __init__(self, exchange: Exchange, message: Message | None, lane: MessageLog | None, position: int) -> None:
         self.exchange = exchange
         self.message = message
         self.lane = lane
@@ -87,7 +87,7 @@ class DelayedMessages:
         self.so_far += 1
         lane = None
         if self.keeper is not None and exchange.durable:
-            lane = self.keeper.journal.lane(Owner("exchange", self._vhost, exchange.name))
+            lane = self.keeper.journal.lane(LogOwner("exchange", self._vhost, exchange.name))
             lane.enqueued(lane.last + 1, message, when)
         self._push(when, DelayedMessage(exchange, message, lane, 0 if lane is None else lane.last))
 
@@ -96,7 +96,7 @@ class DelayedMessages:
         if self.keeper is None:
             return
         for exchange in exchanges:
-            lane = self.keeper.journal.lanes.get(Owner("exchange", self._vhost, exchange.name))
+            lane = self.keeper.journal.lanes.get(LogOwner("exchange", self._vhost, exchange.name))
             if lane is not None:
                 times, numbers = self.keeper.times(lane.number), self._numbers
                 here = ExchangeDelayedMessages()

@@ -11,7 +11,7 @@ from amqproxy.broker.message import Message
 from amqproxy.broker.queues.backlog import Backlog
 from amqproxy.broker.queues.consumer import ConsumedQueue, QueueEntry
 from amqproxy.broker.queues.paged_messages import Fetch, PagedMessages, PageStore
-from amqproxy.broker.storage.message_log import Lane
+from amqproxy.broker.storage.message_log import MessageLog
 from amqproxy.broker.storage.packing import PackedMessage
 from amqproxy.broker.work import Container
 
@@ -29,7 +29,7 @@ class DurableBacklog(Backlog):
 
     def __init__(
         self,
-        lane: Lane,
+        lane: MessageLog,
         fetch: Fetch | None = None,
         on_lost: Callable[[int, int], None] = lambda messages, octets: None,
     ) -> None:

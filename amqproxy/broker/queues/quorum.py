@@ -17,7 +17,7 @@ from amqproxy.broker.queues.paged_bodies import bring_back, put_away, whole
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST, UNREADABLE, Fetch, PageStore
 from amqproxy.broker.queues.queue import LETTING_GO, Queue
 from amqproxy.broker.queues.round_robin import SingleActiveConsumer
-from amqproxy.broker.storage.message_log import Lane
+from amqproxy.broker.storage.message_log import MessageLog
 from amqproxy.broker.work import Container, Job
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class DurableRequeueFirst(DurableBacklog):
     keeps_all = True
 
     def __init__(
-        self, lane: Lane, fetch: Fetch, on_lost: Callable[[int, int], None] = lambda messages, octets: None
+        self, lane: MessageLog, fetch: Fetch, on_lost: Callable[[int, int], None] = lambda messages, octets: None
     ) -> None:
         super().__init__(lane, fetch, on_lost)
         self._again: deque[QueueEntry] = deque()

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST, READ_AHEAD, UNREADABLE, Fetch, PageStore
-from amqproxy.broker.storage.message_log import Lane
+from amqproxy.broker.storage.message_log import MessageLog
 from amqproxy.broker.storage.packing import DAMAGED, PackedMessage
 from amqproxy.broker.storage.page_file import PageBlock
 
@@ -57,7 +57,7 @@ class StreamLog:
 
     __slots__ = ("_away", "_fetch", "_lane", "_last_time", "_read", "_tail", "_tail_octets", "first", "next")
 
-    def __init__(self, lane: Lane | None = None, fetch: Fetch | None = None) -> None:
+    def __init__(self, lane: MessageLog | None = None, fetch: Fetch | None = None) -> None:
         self._lane = lane
         self._fetch = fetch
         self.next = 0 if lane is None else lane.last

@@ -14,7 +14,7 @@ from amqproxy.broker.definitions.recovery import DefinitionRecorder, restore
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.server.clock import current_time
 from amqproxy.broker.server.malloc_trim import give_back
-from amqproxy.broker.storage.batch import MAX_POSITION, POSITION_BITS, Batch
+from amqproxy.broker.storage.batch import MAX_POSITION, POSITION_BITS, JournalBatch
 from amqproxy.broker.storage.group_commit import GroupCommit
 from amqproxy.broker.storage.journal import Journal
 from amqproxy.broker.storage.page_file import PageFiles
@@ -46,7 +46,7 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[DefinitionRecor
     is_writing = is_waiting = is_over = False
     has_failed = False
     began: float | None = None
-    batch: Batch | None = None  # taken, and not handed over
+    batch: JournalBatch | None = None  # taken, and not handed over
     gathering = GroupCommit()
 
     def write(is_due: bool = False) -> None:
@@ -103,13 +103,13 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[DefinitionRecor
         is_waiting = False
         write(is_due=True)
 
-    def note_written(batch: Batch) -> None:
+    def note_written(batch: JournalBatch) -> None:
         """Called by the store's thread. What cannot be told at once is told again: nobody else knows of the batch."""
         token.run_sync_soon(
             partial(guarded, "cannot tell what is written", written, batch, then=lambda _: note_written(batch))
         )
 
-    def written(batch: Batch) -> None:
+    def written(batch: JournalBatch) -> None:
         nonlocal is_writing, has_failed
         is_writing = False
         with contained("cannot tell what is written"):

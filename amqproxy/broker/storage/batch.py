@@ -15,7 +15,7 @@ MAX_POSITION = (1 << POSITION_BITS) - 1
 MAX_LANES = (1 << (63 - POSITION_BITS)) - 1
 
 
-class Owner(NamedTuple):
+class LogOwner(NamedTuple):
     """Whose messages a lane holds: those of one priority of a "queue", or what an "exchange" delays."""
 
     kind: str
@@ -24,7 +24,7 @@ class Owner(NamedTuple):
     priority: int = 0
 
 
-class Pledge:
+class DurabilityTicket:
     """Messages that somebody is to be told of when all of them are safe: on the disk, or done with before that.
 
     `left` counts those that are not; `call` is called when none is. `acks` and `last` are for its owner: how many
@@ -55,7 +55,7 @@ class Pledge:
                 self.call()
 
 
-class Row(NamedTuple):
+class JournalRow(NamedTuple):
     """A message in its place. `expires_at` is in the wall clock's seconds, `shared` the number of its body, or None."""
 
     id: int
@@ -63,10 +63,10 @@ class Row(NamedTuple):
     expires_at: float | None
     shared: int | None
     message: Message
-    pledge: Pledge | None = None
+    pledge: DurabilityTicket | None = None
 
 
-class Cleared(NamedTuple):
+class ClearedRange(NamedTuple):
     """All rows from `first` to `last` are gone, but for those at the positions in `kept`, `first` being at 0."""
 
     first: int
@@ -74,7 +74,7 @@ class Cleared(NamedTuple):
     kept: tuple[int, ...] = ()
 
 
-class State(NamedTuple):
+class LogState(NamedTuple):
     """How a lane stands: how many messages it has, and bytes of their bodies; the last position it has seen, and the
     last that was handed out. A restart needs no more than this to open it.
     """
@@ -86,29 +86,29 @@ class State(NamedTuple):
     delivered: int
 
 
-class Returned(NamedTuple):
+class RedeliveryMark(NamedTuple):
     """How often a message has come back, and which of those in its lane that wait again it is, from 1; 0 for none."""
 
     delivery_count: int
     turn: int
 
 
-class Batch(NamedTuple):
+class JournalBatch(NamedTuple):
     """What the store writes at once, or not at all; in this order."""
 
     number: int
     octets: int
     lanes_deleted: list[int]
-    cleared: list[Cleared]
-    lanes_created: dict[int, Owner]
-    rows: list[Row]
+    cleared: list[ClearedRange]
+    lanes_created: dict[int, LogOwner]
+    rows: list[JournalRow]
     bodies: dict[int, Message]
     settled: list[int]
     bodies_dropped: list[int]
-    lanes: list[State]
-    delivery_counts: dict[int, Returned]
+    lanes: list[LogState]
+    delivery_counts: dict[int, RedeliveryMark]
     durables: dict[str, DefinitionRecord | None]
-    refused: list[Refusal]
+    refused: list[RejectedWrite]
     """What cannot be written, whatever the disk does: the store's to fill, and empty until then."""
 
     @property
@@ -116,15 +116,15 @@ class Batch(NamedTuple):
         return not any(self[2:])
 
 
-class Refusal(NamedTuple):
+class RejectedWrite(NamedTuple):
     """What of a batch can never be written: a message by its id, or a definition by its key."""
 
     what: int | str
     error: Exception
 
 
-class Kept(NamedTuple):
+class RecoveredLog(NamedTuple):
     """A lane as it is found again."""
 
-    owner: Owner
-    state: State
+    owner: LogOwner
+    state: LogState

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from amqproxy.broker.storage import definition_records
-from amqproxy.broker.storage.batch import POSITION_BITS, Batch, Owner, Refusal, Row
+from amqproxy.broker.storage.batch import POSITION_BITS, JournalBatch, JournalRow, LogOwner, RejectedWrite
 from amqproxy.broker.storage.packing import encoded, pack
 
 ROWS_AT_ONCE = (2048, 256, 32, 4, 1)
@@ -28,14 +28,14 @@ def insert(writer: sqlite3.Connection, table: str, width: int, rows: Sequence[An
             start += size
 
 
-class All:
+class WriteTogether:
     """The parts of a batch that come from clients, written together: if one cannot be, none is."""
 
-    def __init__(self, writer: sqlite3.Connection, batch: Batch) -> None:
+    def __init__(self, writer: sqlite3.Connection, batch: JournalBatch) -> None:
         self.writer = writer
         self.batch = batch
 
-    def create_lane(self, number: int, owner: Owner) -> None:
+    def create_lane(self, number: int, owner: LogOwner) -> None:
         values = number, owner.kind, encoded(owner.vhost), encoded(owner.name), owner.priority
         self.writer.execute("insert or replace into lane values (?, ?, ?, ?, ?, 0, 0, 0, 0)", values)
 
@@ -53,13 +53,15 @@ class All:
             self.writer.execute("insert or replace into definition values (?, ?)", values)
 
 
-class Each(All):
-    """The same one by one: what cannot be written is refused, and nothing else. Slow, and for when `All` has failed."""
+class WriteOneByOne(WriteTogether):
+    """Writes the same one by one, so that only what cannot be written is rejected. Slow: used after `WriteTogether`
+    failed.
+    """
 
-    def create_lane(self, number: int, owner: Owner) -> None:
-        if (error := self._try(lambda: super(Each, self).create_lane(number, owner))) is not None:
+    def create_lane(self, number: int, owner: LogOwner) -> None:
+        if (error := self._try(lambda: super(WriteOneByOne, self).create_lane(number, owner))) is not None:
             lost = [row.id for row in self.batch.rows if row.id >> POSITION_BITS == number]
-            self.batch.refused.extend(Refusal(id_, error) for id_ in lost)
+            self.batch.refused.extend(RejectedWrite(id_, error) for id_ in lost)
 
     def insert_bodies(self) -> None:
         self._bodies_refused: dict[int, Exception] = {}
@@ -77,12 +79,12 @@ class Each(All):
             error = bodies.get(row.shared) if row.shared is not None else None
             error = error or self._try(lambda: insert(self.writer, "entry", 5, [values_of(row)]))  # noqa: B023
             if error is not None:
-                self.batch.refused.append(Refusal(row.id, error))
+                self.batch.refused.append(RejectedWrite(row.id, error))
 
     def define(self, key: str, value: definition_records.DefinitionRecord | None) -> None:
-        error = self._try(lambda: super(Each, self).define(key, value))
+        error = self._try(lambda: super(WriteOneByOne, self).define(key, value))
         if error is not None:
-            self.batch.refused.append(Refusal(key, error))
+            self.batch.refused.append(RejectedWrite(key, error))
 
     def _try(self, write: Callable[[], None]) -> Exception | None:
         """Write something, and what keeps it from ever being written. What the disk does is raised."""
@@ -95,7 +97,7 @@ class Each(All):
         return None
 
 
-def values_of(row: Row) -> tuple[Any, ...]:
+def values_of(row: JournalRow) -> tuple[Any, ...]:
     """A row as its table has it."""
     id_, size, expires_at, shared, message, _ = row
     return id_, size, expires_at, shared, pack(message) if shared is None else None

@@ -1,8 +1,9 @@
-"""What is to outlive the broker, noted down while the model works: values, and no input or output.
+"""The journal: collects the durable changes of the broker's model for the store. It does no input or output.
 
-The model tells a `Lane` of each persistent message that it lets wait, hands out and settles, and the `Journal` of all
-else that is durable. `take` gives what has gathered since, as a numbered `Batch` for the store, and `committed` hears
-that it is on the disk. What comes and goes between two batches is in neither.
+The model reports to a `MessageLog` each persistent message that is enqueued, delivered or settled, and to the `Journal`
+every other durable change. `take` returns the changes since the last call, as a numbered `JournalBatch` for the store,
+and `committed` is called once the batch is on disk. A message that is published and consumed between two batches is in
+neither.
 """
 
 from __future__ import annotations
@@ -14,9 +15,19 @@ from typing import NamedTuple
 
 from amqproxy.broker.events import EventDispatcher
 from amqproxy.broker.message import Message
-from amqproxy.broker.storage.batch import MAX_LANES, MAX_POSITION, POSITION_BITS, Batch, Kept, Owner, Pledge, Row, State
+from amqproxy.broker.storage.batch import (
+    MAX_LANES,
+    MAX_POSITION,
+    POSITION_BITS,
+    DurabilityTicket,
+    JournalBatch,
+    JournalRow,
+    LogOwner,
+    LogState,
+    RecoveredLog,
+)
 from amqproxy.broker.storage.definition_records import DefinitionRecord
-from amqproxy.broker.storage.message_log import Lane
+from amqproxy.broker.storage.message_log import MessageLog
 from amqproxy.broker.work import Container, Job, WorkQueue
 
 MAX_PENDING = 64 * 1024 * 1024
@@ -27,11 +38,11 @@ def _nothing() -> None:
     """Nothing is to be done."""
 
 
-class Shared(NamedTuple):
+class SharedBody(NamedTuple):
     """A long body that this batch has seen: where first, and its number once it was seen again."""
 
     message: Message
-    lane: Lane
+    lane: MessageLog
     id: int
     number: int | None
 
@@ -61,19 +72,19 @@ class Journal:
         self.octets = 0
         self.rows = 0
         self.spared = 0
-        self.pledge: Pledge | None = None
+        self.pledge: DurabilityTicket | None = None
         self.is_urgent = False
         self.number = 1
         self.last_committed = 0
-        self.lanes: dict[Owner, Lane] = {}
+        self.lanes: dict[LogOwner, MessageLog] = {}
         self.is_dirty = False
         self.gather: Callable[[], None] = lambda: None
         self._wake = wake
-        self._noted: list[Lane] = []
-        self._created: dict[int, Owner] = {}
+        self._noted: list[MessageLog] = []
+        self._created: dict[int, LogOwner] = {}
         self._deleted: list[int] = []
         self._durables: dict[str, DefinitionRecord | None] = {}
-        self._seen: dict[int, Shared] = {}
+        self._seen: dict[int, SharedBody] = {}
         self._bodies: dict[int, Message] = {}
         self._bodies_dropped: list[int] = []
         self._uses: dict[int, int] = {}
@@ -85,9 +96,9 @@ class Journal:
         self._on_the_way = 0
         self._waiting: list[tuple[int, Callable[[], None], Callable[[], None]]] = []
 
-    def recover(self, lanes: Iterable[Kept], shared: Mapping[int, int]) -> None:
+    def recover(self, lanes: Iterable[RecoveredLog], shared: Mapping[int, int]) -> None:
         """Begin where an earlier journal has ended; `shared` says which rows have which body."""
-        self.lanes = {kept.owner: Lane(self, kept.owner, kept.state) for kept in lanes}
+        self.lanes = {kept.owner: MessageLog(self, kept.owner, kept.state) for kept in lanes}
         numbers = {lane.number for lane in self.lanes.values()}
         self._last_lane = max(numbers, default=0)
         self._free = [number for number in range(self._last_lane, 0, -1) if number not in numbers]
@@ -121,7 +132,7 @@ class Journal:
 
     # --- lanes
 
-    def lane(self, owner: Owner) -> Lane:
+    def lane(self, owner: LogOwner) -> MessageLog:
         """The lane of an owner, made if it has none; `OverflowError` when there can be no more."""
         lane = self.lanes.get(owner)
         if lane is None:
@@ -131,12 +142,12 @@ class Journal:
                 number = self._last_lane = self._last_lane + 1
             else:
                 raise OverflowError(f"there are {MAX_LANES} lanes already")
-            lane = self.lanes[owner] = Lane(self, owner, State(number, 0, 0, 0, 0))
+            lane = self.lanes[owner] = MessageLog(self, owner, LogState(number, 0, 0, 0, 0))
             self._created[number] = owner
             self.stir()
         return lane
 
-    def delete_lane(self, lane: Lane) -> None:
+    def delete_lane(self, lane: MessageLog) -> None:
         """A queue, or what else has a lane, is gone with all in it."""
         del self.lanes[lane.owner]
         lane.forget()
@@ -148,11 +159,11 @@ class Journal:
     def delete_lanes(self, kind: str, vhost: str, name: str, priorities: int = 1) -> None:
         """All lanes of a queue, or of what else has them, are gone; it had so many priorities."""
         for priority in range(priorities):
-            lane = self.lanes.get(Owner(kind, vhost, name, priority))
+            lane = self.lanes.get(LogOwner(kind, vhost, name, priority))
             if lane is not None:
                 self.delete_lane(lane)
 
-    def note(self, lane: Lane) -> None:
+    def note(self, lane: MessageLog) -> None:
         """A lane has something to tell."""
         self._noted.append(lane)
         self.stir()
@@ -165,12 +176,12 @@ class Journal:
 
     # --- bodies that several lanes have
 
-    def share(self, lane: Lane, id_: int, message: Message) -> int | None:
+    def share(self, lane: MessageLog, id_: int, message: Message) -> int | None:
         """The number of a long body; None as long as only one row of this batch has it, which then embeds it."""
         seen = self._seen.get(id(message))
         first = seen.lane.row(seen.id) if seen is not None else None
         if seen is None or (seen.number is None and first is None):
-            self._seen[id(message)] = Shared(message, lane, id_, None)
+            self._seen[id(message)] = SharedBody(message, lane, id_, None)
             return None
         number = seen.number
         if number is None or number not in self._uses:
@@ -184,13 +195,13 @@ class Journal:
         self._use(number, lane, id_)
         return number
 
-    def unsee(self, row: Row) -> None:
+    def unsee(self, row: JournalRow) -> None:
         """A row is gone whose long body need not be remembered for it alone."""
         seen = self._seen.get(id(row.message))
         if seen is not None and seen.id == row.id and seen.number is None:
             del self._seen[id(row.message)]
 
-    def _use(self, number: int, lane: Lane, id_: int) -> None:
+    def _use(self, number: int, lane: MessageLog, id_: int) -> None:
         lane.shared[id_] = number
         self._uses[number] += 1
 
@@ -233,11 +244,11 @@ class Journal:
         """Is so much waiting for the disk that publishers are to wait too?"""
         return self.pending >= self.max_pending
 
-    def take(self) -> Batch:
+    def take(self) -> JournalBatch:
         """All that has gathered. It may be empty: then it is as good as committed."""
         self.gather()
         number, octets = self.number, self.octets
-        batch = Batch(
+        batch = JournalBatch(
             number,
             octets,
             self._deleted,
@@ -270,7 +281,7 @@ class Journal:
         self._freed = []
         return batch
 
-    def committed(self, batch: Batch) -> None:
+    def committed(self, batch: JournalBatch) -> None:
         """A batch, and so all before it, is on the disk, but for what the store has refused."""
         self._on_the_way -= batch.octets
         if batch.refused:
@@ -281,7 +292,7 @@ class Journal:
         for _, call, failed in due:
             self._tell(call, failed)
 
-    def _refuse(self, batch: Batch) -> None:
+    def _refuse(self, batch: JournalBatch) -> None:
         """Some of a batch will never be written: whoever waits for it hears of that, and memory is where it stays."""
         rows = {row.id: row for row in batch.rows}
         lanes = {lane.number: lane for lane in self.lanes.values()}
@@ -307,7 +318,9 @@ class Journal:
             self._wake()
         self._call_after(self.number if self.is_dirty else self.number - 1, call, failed)
 
-    def when_safe(self, pledge: Pledge, call: Callable[[], None], failed: Callable[[], None] = _nothing) -> None:
+    def when_safe(
+        self, pledge: DurabilityTicket, call: Callable[[], None], failed: Callable[[], None] = _nothing
+    ) -> None:
         """The same when all that belongs to a pledge is safe. Nothing may be added to it after."""
         if pledge.left:
             pledge.call = partial(self._tell, call, failed)

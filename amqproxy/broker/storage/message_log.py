@@ -7,7 +7,16 @@ from types import MappingProxyType
 from typing import Protocol, TypeVar
 
 from amqproxy.broker.message import Message
-from amqproxy.broker.storage.batch import POSITION_BITS, Batch, Cleared, Owner, Pledge, Returned, Row, State
+from amqproxy.broker.storage.batch import (
+    POSITION_BITS,
+    ClearedRange,
+    DurabilityTicket,
+    JournalBatch,
+    JournalRow,
+    LogOwner,
+    LogState,
+    RedeliveryMark,
+)
 from amqproxy.broker.work import Container
 
 T = TypeVar("T")
@@ -23,7 +32,7 @@ ENTRY_COST = 256
 SETTLEMENT_COST = 40
 
 
-class LaneJournal(Protocol):
+class MessageLogJournal(Protocol):
     """The journal of a lane; `journal` has what its methods do."""
 
     epoch: float
@@ -33,15 +42,15 @@ class LaneJournal(Protocol):
     number: int
     last_committed: int
     is_dirty: bool
-    pledge: Pledge | None
+    pledge: DurabilityTicket | None
 
-    def note(self, lane: Lane, /) -> None: ...
+    def note(self, lane: MessageLog, /) -> None: ...
 
     def defined(self) -> None: ...
 
-    def share(self, lane: Lane, id_: int, message: Message, /) -> int | None: ...
+    def share(self, lane: MessageLog, id_: int, message: Message, /) -> int | None: ...
 
-    def unsee(self, row: Row, /) -> None: ...
+    def unsee(self, row: JournalRow, /) -> None: ...
 
     def unshare(self, number: int, /) -> None: ...
 
@@ -50,7 +59,7 @@ class LaneJournal(Protocol):
     def free(self, container: Container, /) -> None: ...
 
 
-class Lane:
+class MessageLog:
     """One line of messages, first in, first out. Positions only ever rise; `last` is the highest that has been seen.
 
     The model tells it only of persistent messages, and only where they wait in something durable. `messages` is how
@@ -76,18 +85,18 @@ class Lane:
         "shared",
     )
 
-    def __init__(self, journal: LaneJournal, owner: Owner, state: State) -> None:
+    def __init__(self, journal: MessageLogJournal, owner: LogOwner, state: LogState) -> None:
         self.owner = owner
         self.number, self.messages, self.octets, self.last, self.delivered_to = state
         self.journal = journal
         self._first = self.number << POSITION_BITS
         self._is_noted = False
-        self._rows: dict[int, Row] = {}
+        self._rows: dict[int, JournalRow] = {}
         self._rows_octets = 0
         """What `_rows` count as, of what waits for the disk."""
         self._settled: list[int] = []
-        self._counts: dict[int, Returned] = {}
-        self._cleared: Cleared | None = None
+        self._counts: dict[int, RedeliveryMark] = {}
+        self._cleared: ClearedRange | None = None
         self.refused: set[int] = set()
         """Positions of messages that the store has refused: they are in memory alone."""
         self.shared: dict[int, int] = {}
@@ -101,7 +110,7 @@ class Lane:
             pledge.left += 1
         id_ = self._first + position
         size = len(message.body)
-        self._rows[id_] = Row(
+        self._rows[id_] = JournalRow(
             id_,
             size,
             None if expires_at == NEVER else expires_at + journal.epoch,
@@ -127,7 +136,7 @@ class Lane:
 
     def returned(self, position: int, delivery_count: int, turn: int = 0) -> None:
         """A message has come back so many times; `turn` is its place among those that wait to be handed out again."""
-        self._counts[self._first + position] = Returned(delivery_count, turn)
+        self._counts[self._first + position] = RedeliveryMark(delivery_count, turn)
         if not self._is_noted:
             self._note()
 
@@ -176,7 +185,7 @@ class Lane:
         self._counts = {id_: count for id_, count in self._counts.items() if id_ > last}
         for id_ in [id_ for id_ in self.shared if id_ <= last]:
             self.journal.unshare(self.shared.pop(id_))
-        self._cleared = Cleared(self._first, last)
+        self._cleared = ClearedRange(self._first, last)
         self.messages = messages
         self.octets = octets
         if not self._is_noted:
@@ -195,7 +204,7 @@ class Lane:
             del gone[id_]
         journal.unshare_all(gone)
         # It takes the place of an earlier one: whatever that one kept is kept now, or done with since.
-        self._cleared = Cleared(first, first + self.last, tuple(kept))
+        self._cleared = ClearedRange(first, first + self.last, tuple(kept))
         if not self._is_noted:
             self._note()
 
@@ -207,11 +216,11 @@ class Lane:
         self._is_noted = True
         self.journal.note(self)
 
-    def row(self, id_: int) -> Row | None:
+    def row(self, id_: int) -> JournalRow | None:
         """A row that no batch has taken yet."""
         return self._rows.get(id_)
 
-    def replace(self, row: Row) -> None:
+    def replace(self, row: JournalRow) -> None:
         """Put a row in the place of what it was."""
         self._rows[row.id] = row
 
@@ -221,7 +230,7 @@ class Lane:
         self._cleared = None
         self._settled = []
 
-    def tell(self, batch: Batch) -> None:
+    def tell(self, batch: JournalBatch) -> None:
         """Add what has happened to a batch, and begin anew."""
         self._is_noted = False
         if self._cleared is not None:
@@ -237,7 +246,7 @@ class Lane:
         if self._counts:
             batch.delivery_counts.update(self._counts)
             self._counts = {}
-        batch.lanes.append(State(self.number, self.messages, self.octets, self.last, self.delivered_to))
+        batch.lanes.append(LogState(self.number, self.messages, self.octets, self.last, self.delivered_to))
 
 
 def _only(table: dict[int, T], first: int, positions: Mapping[int, int]) -> dict[int, T]:

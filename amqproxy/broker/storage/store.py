@@ -23,13 +23,21 @@ from amqproxy.broker.storage.batch import (
     MAX_LANES,
     MAX_POSITION,
     POSITION_BITS,
-    Batch,
-    Kept,
-    Owner,
-    Refusal,
-    State,
+    JournalBatch,
+    LogOwner,
+    LogState,
+    RecoveredLog,
+    RejectedWrite,
 )
-from amqproxy.broker.storage.batch_writer import RUN, All, Each, insert, is_of_the_disk, json_array, runs
+from amqproxy.broker.storage.batch_writer import (
+    RUN,
+    WriteOneByOne,
+    WriteTogether,
+    insert,
+    is_of_the_disk,
+    json_array,
+    runs,
+)
 from amqproxy.broker.storage.data_directory import ROOM_AND_RIGHTS, StoreError, lock, sync
 from amqproxy.broker.storage.message_log import NEVER
 from amqproxy.broker.storage.packing import DAMAGED, PackedMessage, decoded, unpack
@@ -79,11 +87,11 @@ create table delivery_count(id integer primary key, count integer not null, turn
 REMEDY = "it is left as it is: put a copy from a backup in its place, or move it away to begin with nothing"
 
 
-class Contents(NamedTuple):
+class StoreContents(NamedTuple):
     """All that a store holds, but the messages: of these no more than how many there are. `shared` is for `Journal`."""
 
     durables: list[definition_records.AnyDurable]
-    lanes: list[Kept]
+    lanes: list[RecoveredLog]
     shared: dict[int, int]
 
 
@@ -100,7 +108,7 @@ class Store:
         self,
         directory: Path,
         *,
-        committed: Callable[[Batch], None] = lambda batch: None,
+        committed: Callable[[JournalBatch], None] = lambda batch: None,
         failed: Callable[[Exception], None] = lambda error: None,
         damaged: Callable[[int, Exception], None] = lambda id_, error: None,
         retry_after: float = RETRY_AFTER,
@@ -119,7 +127,7 @@ class Store:
             self._check_format()
             self._reader = stack.enter_context(closing(self._connect()))
             stack.pop_all()  # `close` does it
-        self._batches: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
+        self._batches: queue.SimpleQueue[JournalBatch | None] = queue.SimpleQueue()
         self._is_closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="store", daemon=True)
         self._thread.start()
@@ -190,7 +198,7 @@ class Store:
 
     # --- reading
 
-    def load(self) -> Contents:
+    def load(self) -> StoreContents:
         """All there is but the messages, so that it takes as long for one as for a million. Orphans are dropped."""
         execute = self._reader.execute
         try:
@@ -199,13 +207,13 @@ class Store:
                 definition_records.decode(value) for (value,) in execute("select value from definition order by key")
             ]
             lanes = [
-                Kept(Owner(kind, decoded(vhost), decoded(name), priority), State(number, *counts))
+                RecoveredLog(LogOwner(kind, decoded(vhost), decoded(name), priority), LogState(number, *counts))
                 for number, kind, vhost, name, priority, *counts in execute("select * from lane order by number")
             ]
             shared = dict(execute("select id, body from entry where body is not null"))
         except (sqlite3.Error, definition_records.UnreadableRecord) as error:
             raise StoreError(f"{self.path} is damaged: {error}; {REMEDY}") from error
-        return Contents(durables, lanes, shared)
+        return StoreContents(durables, lanes, shared)
 
     def _drop_orphans(self) -> None:
         """Drop messages of no lane, bodies and counts of no message; a store that was never tampered with has none."""
@@ -283,7 +291,7 @@ class Store:
 
     # --- writing
 
-    def submit(self, batch: Batch) -> None:
+    def submit(self, batch: JournalBatch) -> None:
         """Write a batch, after all that were submitted before it."""
         self._batches.put(batch)
 
@@ -316,10 +324,10 @@ class Store:
                 # Only a script is gone on with when a step has neither rows nor an end.
                 self._writer.executescript(f"pragma incremental_vacuum({SHRINK_PAGES})")
 
-    def _write(self, batch: Batch) -> bool:
+    def _write(self, batch: JournalBatch) -> bool:
         """Write a batch, but for what can never be; False when that is the disk's fault, and worth another attempt."""
         batch.refused.clear()
-        for parts in (All, Each):
+        for parts in (WriteTogether, WriteOneByOne):
             try:
                 if not batch.is_empty:
                     self._commit(batch, parts(self._writer, batch))
@@ -334,11 +342,11 @@ class Store:
             else:
                 break
         else:
-            batch.refused.extend(Refusal(row.id, fault) for row in batch.rows)
-            batch.refused.extend(Refusal(key, fault) for key in batch.durables)
+            batch.refused.extend(RejectedWrite(row.id, fault) for row in batch.rows)
+            batch.refused.extend(RejectedWrite(key, fault) for key in batch.durables)
         return True
 
-    def _commit(self, batch: Batch, parts: All) -> None:
+    def _commit(self, batch: JournalBatch, parts: WriteTogether) -> None:
         execute = self._writer.execute
         if self.max_octets is not None:
             (page_size,) = execute("pragma page_size").fetchone()

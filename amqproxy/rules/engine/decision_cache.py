@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import Allowance, Frame
+from amqproxy.amqp091.frames import Credit, Frame
 from amqproxy.amqp091.methods import BasicAck, BasicDeliver, BasicGetOk, BasicNack, BasicReject, Method
 from amqproxy.rules.engine.compiled_rule import CompiledRule
 from amqproxy.rules.engine.outcome import OutcomeCounter
@@ -64,7 +64,7 @@ class CachedPasses:
 
     __slots__ = ("_known", "allowances", "if_plain")
 
-    def __init__(self, known: CachedDecision, allowances: tuple[Allowance, ...], if_plain: bool = False) -> None:
+    def __init__(self, known: CachedDecision, allowances: tuple[Credit, ...], if_plain: bool = False) -> None:
         self._known = known
         self.allowances = allowances
         self.if_plain = if_plain

@@ -13,7 +13,7 @@ import msgspec
 
 from amqproxy.amqp091.commands import MAX_BODY, Command
 from amqproxy.amqp091.errors import PreconditionFailed, Scope
-from amqproxy.amqp091.frames import HEARTBEAT, Allowance, Frame
+from amqproxy.amqp091.frames import HEARTBEAT, Credit, Frame
 from amqproxy.amqp091.methods import (
     ConnectionOpen,
     ConnectionOpenOk,
@@ -606,7 +606,7 @@ class _Terms:
     __slots__ = ("allowances", "if_plain")
 
     def __init__(self) -> None:
-        self.allowances: list[Allowance] = []
+        self.allowances: list[Credit] = []
         self.if_plain = False
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
-from amqproxy.amqp091.frames import Allowance
+from amqproxy.amqp091.frames import Credit
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.rules.context import CommandContext
 from amqproxy.rules.limits.group import Trait, grouping
@@ -117,7 +117,7 @@ class Limit(Rule, frozen=True, tag="limit"):
     def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
         return self._measure.decide(seen, memory)
 
-    def allowance(self, seen: CommandContext, memory: RuleState) -> Allowance | None:
+    def allowance(self, seen: CommandContext, memory: RuleState) -> Credit | None:
         return self._measure.allowance(seen, memory)
 
     def restores(self, sender: Peer) -> frozenset[str]:

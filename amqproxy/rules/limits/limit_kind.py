@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from amqproxy.amqp091.errors import Scope
-from amqproxy.amqp091.frames import Allowance
+from amqproxy.amqp091.frames import Credit
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.rules.context import CommandContext
 from amqproxy.rules.rule import RuleState
@@ -36,7 +36,7 @@ class LimitKind:
     def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
         raise NotImplementedError
 
-    def allowance(self, seen: CommandContext, memory: RuleState) -> Allowance | None:
+    def allowance(self, seen: CommandContext, memory: RuleState) -> Credit | None:
         return None
 
     def restores(self, sender: Peer) -> frozenset[str]:

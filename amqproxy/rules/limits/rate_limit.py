@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import Allowance
+from amqproxy.amqp091.frames import Credit
 from amqproxy.amqp091.methods import ConnectionBlocked, ConnectionUnblocked
 from amqproxy.amqp091.transitions import CLIENT, SENDERS
 from amqproxy.rules.context import CommandContext
@@ -90,7 +90,7 @@ class RateLimit(LimitKind):
         insertions = self._blocking(seen, bucket, memory.own) if self.act == "block" else ()
         return Verdict(command=seen.command, delay=wait, insertions=insertions)
 
-    def allowance(self, seen: CommandContext, memory: RuleState) -> Allowance | None:
+    def allowance(self, seen: CommandContext, memory: RuleState) -> Credit | None:
         """The bucket itself: what it holds may be spent by whoever counts messages, and by nobody twice."""
         if self._counts_octets or self._is_by_channel or (self._is_about_clients and not seen.is_from_client):
             return None

@@ -6,7 +6,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Hashable
 
-from amqproxy.amqp091.frames import Allowance
+from amqproxy.amqp091.frames import Credit
 
 MAX_BUCKETS = 10_000
 """Buckets that one rule keeps at a time."""
@@ -15,7 +15,7 @@ FORGOTTEN_AT_ONCE = 4
 """Buckets that are looked at when a new one is made, and let go if they are full."""
 
 
-class TokenBucket(Allowance):
+class TokenBucket(Credit):
     """Full at first. `rate` tokens a second come in, up to `burst`; more may be owed than there are.
 
     `now` is in seconds of a steady clock; where it goes back, no time has passed. What others have spent counts as

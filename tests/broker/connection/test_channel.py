@@ -41,7 +41,7 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.definitions.recovery import DefinitionRecorder
 from amqproxy.broker.queues.queue_storage import QueueStorage
-from amqproxy.broker.storage.batch import Owner
+from amqproxy.broker.storage.batch import LogOwner
 from amqproxy.broker.storage.journal import Journal
 from tests.broker.client import Client, connected
 from tests.broker.yard import message
@@ -570,7 +570,7 @@ def test_what_does_not_last_is_answered_at_once() -> None:
     disk = OnDisk()
     disk.furnish()
     client = disk.client
-    disk.journal.lane(Owner("queue", "/", "q")).enqueued(1, message())
+    disk.journal.lane(LogOwner("queue", "/", "q")).enqueued(1, message())
     for method in (
         QueueDeclare(queue="q", durable=True),
         QueueDeclare(queue="t"),

@@ -27,9 +27,9 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.refused_logins import MOST_OF_ADDRESS
 from amqproxy.broker.access.users import User
 from amqproxy.broker.broker import EVERYTHING, Broker
-from amqproxy.broker.server_properties import CAPABILITIES
 from amqproxy.broker.connection.client_connection import HANDSHAKE_TIME, ClientConnection
 from amqproxy.broker.connection.closing import CLOSING_TIME, PENALTY, SocketClosing
+from amqproxy.broker.server_properties import CAPABILITIES
 from tests.broker.client import Client, Refused, connected
 from tests.real import raw
 from tests.real.malformed import FOREIGN, MALFORMED, Case

@@ -16,7 +16,7 @@ from amqproxy.broker.definitions.recovery import DefinitionRecorder, restore
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.policies import make_policy
 from amqproxy.broker.queues.queue_storage import QueueStorage
-from amqproxy.broker.storage.batch import Owner
+from amqproxy.broker.storage.batch import LogOwner
 from amqproxy.broker.storage.definition_records import (
     AnyDurable,
     DurableBinding,
@@ -164,7 +164,7 @@ def test_bindings_go_with_either_end(remembered: Remembered) -> None:
 def test_messages_go_with_their_queue(remembered: Remembered) -> None:
     remembered.queue("q", arguments=Table({"x-max-priority": 2}))
     for priority in range(3):
-        remembered.journal.lane(Owner("queue", "/", "q", priority)).enqueued(1, Message("", "q", b"", b"a"))
+        remembered.journal.lane(LogOwner("queue", "/", "q", priority)).enqueued(1, Message("", "q", b"", b"a"))
     assert remembered.disk
     remembered.broker.vhosts["/"].delete_queue("q", None)
     assert remembered.journal.take().lanes_deleted == [1, 2, 3]

@@ -12,12 +12,12 @@ from amqproxy.broker.exchanges.direct import DirectExchange
 from amqproxy.broker.exchanges.exchange import Exchange
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.queue_storage import QueueStorage
-from amqproxy.broker.storage.batch import Owner
+from amqproxy.broker.storage.batch import LogOwner
 from amqproxy.broker.storage.packing import DAMAGED, PackedMessage
 from tests.broker.disk import Disk
 
 X = DirectExchange("x", durable=True)
-OWNER = Owner("exchange", "/", "x")
+OWNER = LogOwner("exchange", "/", "x")
 
 
 @pytest.fixture

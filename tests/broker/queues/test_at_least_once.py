@@ -22,7 +22,7 @@ from amqproxy.broker.events import BrokerEvent
 from amqproxy.broker.queues.at_least_once import SEND_AGAIN_AFTER
 from amqproxy.broker.queues.policies import make_policy
 from amqproxy.broker.queues.queue_storage import QueueStorage
-from amqproxy.broker.storage.batch import Owner
+from amqproxy.broker.storage.batch import LogOwner
 from amqproxy.broker.storage.journal import Journal
 from tests.broker.client import Client, connected
 from tests.broker.disk import Memory
@@ -51,7 +51,7 @@ class House:
     @property
     def kept(self) -> int:
         """How many messages of the queue the disk has, or will have."""
-        return self.journal.lanes[Owner("queue", "/", "q")].messages
+        return self.journal.lanes[LogOwner("queue", "/", "q")].messages
 
     def publish(self, *bodies: bytes) -> None:
         for body in bodies:
@@ -161,7 +161,7 @@ def test_a_policy_that_asks_for_it_no_more_sends_all_for_the_last_time() -> None
     house.client.declare("p", durable=True, arguments={"x-queue-type": "quorum"})
     definition = {name.removeprefix("x-"): value for name, value in SURE.items() if name != "x-queue-type"}
     vhost.set_policy(make_policy("sure", "^p$", definition), house.client.now)
-    lane = house.journal.lanes[Owner("queue", "/", "p")]
+    lane = house.journal.lanes[LogOwner("queue", "/", "p")]
     house.client.publish("", "p", b"1")
     house.client.say(1, BasicGet(queue="p"))
     house.client.say(1, BasicReject(house.client.receive()[0].method.delivery_tag, False))

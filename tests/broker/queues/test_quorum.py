@@ -13,7 +13,7 @@ from amqproxy.broker.queues.consumer import QueueEntry
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.queues.quorum import PREFETCH, RequeueFirst
-from amqproxy.broker.storage.batch import Pledge
+from amqproxy.broker.storage.batch import DurabilityTicket
 from tests.broker.disk import Disk, Memory
 from tests.broker.yard import Taker, Yard, message
 
@@ -291,7 +291,7 @@ def test_what_memory_has_no_room_for_keeps_its_order() -> None:
 
 def test_what_is_put_behind_is_not_safe_before_it_is_there() -> None:
     again = Again()
-    pledge = again.disk.journal.pledge = Pledge()
+    pledge = again.disk.journal.pledge = DurabilityTicket()
     again.yard.publish(again.queue, "1")
     again.disk.journal.pledge = None
     again.queue.requeue(again.yard.get(again.queue), again.yard.now)

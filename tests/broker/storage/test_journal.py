@@ -11,20 +11,20 @@ from amqproxy.broker.storage.batch import (
     MAX_LANES,
     MAX_POSITION,
     POSITION_BITS,
-    Batch,
-    Cleared,
-    Kept,
-    Owner,
-    Pledge,
-    State,
+    ClearedRange,
+    DurabilityTicket,
+    JournalBatch,
+    LogOwner,
+    LogState,
+    RecoveredLog,
 )
 from amqproxy.broker.storage.definition_records import DurableQueue, key
 from amqproxy.broker.storage.journal import Journal
-from amqproxy.broker.storage.message_log import EMBEDDED, ENTRY_COST, Lane
+from amqproxy.broker.storage.message_log import EMBEDDED, ENTRY_COST, MessageLog
 from amqproxy.broker.work import WorkQueue
 
-HERE = Owner("queue", "/", "q")
-THERE = Owner("queue", "/", "other")
+HERE = LogOwner("queue", "/", "q")
+THERE = LogOwner("queue", "/", "other")
 LONG = bytes(EMBEDDED + 1)
 
 
@@ -32,7 +32,7 @@ def message(body: bytes = b"body") -> Message:
     return Message("x", "k", b"header", body)
 
 
-def started(*owners: Owner) -> tuple[Journal, list[Lane]]:
+def started(*owners: LogOwner) -> tuple[Journal, list[MessageLog]]:
     """A journal whose lanes are on the disk already."""
     journal = Journal()
     lanes = [journal.lane(owner) for owner in owners]
@@ -40,11 +40,11 @@ def started(*owners: Owner) -> tuple[Journal, list[Lane]]:
     return journal, lanes
 
 
-def ids(batch: Batch) -> list[int]:
+def ids(batch: JournalBatch) -> list[int]:
     return [row.id & MAX_POSITION for row in batch.rows]
 
 
-def settled(batch: Batch) -> list[int]:
+def settled(batch: JournalBatch) -> list[int]:
     return [id_ & MAX_POSITION for id_ in batch.settled]
 
 
@@ -57,7 +57,7 @@ def test_a_message_is_in_one_batch() -> None:
     batch = journal.take()
     assert [(row.size, row.expires_at, row.shared, row.message.body) for row in batch.rows] == [(4, 5.0, None, b"body")]
     assert ids(batch) == [1]
-    assert batch.lanes == [State(lane.number, 1, 4, 1, 0)]
+    assert batch.lanes == [LogState(lane.number, 1, 4, 1, 0)]
     assert journal.take().is_empty
 
 
@@ -87,7 +87,7 @@ def test_a_lane_knows_how_it_stands() -> None:
     lane.delivered(2)
     lane.delivered(1)
     lane.settled(1, 4)
-    assert journal.take().lanes == [State(lane.number, 2, 8, 5, 2)]
+    assert journal.take().lanes == [LogState(lane.number, 2, 8, 5, 2)]
 
 
 def test_only_the_last_delivery_count_is_told() -> None:
@@ -109,9 +109,9 @@ def test_a_purge_keeps_what_is_held() -> None:
     lane.enqueued(8, message())
     batch = journal.take()
     first = lane.number << POSITION_BITS
-    assert batch.cleared == [Cleared(first, first + 7, (2, 6))]
+    assert batch.cleared == [ClearedRange(first, first + 7, (2, 6))]
     assert ids(batch) == [6, 8]
-    assert batch.lanes == [State(lane.number, 3, 12, 8, 0)]
+    assert batch.lanes == [LogState(lane.number, 3, 12, 8, 0)]
 
 
 def test_a_log_loses_its_tail() -> None:
@@ -122,7 +122,7 @@ def test_a_log_loses_its_tail() -> None:
     batch = journal.take()
     assert ids(batch) == [4]
     assert [each.last & MAX_POSITION for each in batch.cleared] == [3]
-    assert batch.lanes == [State(lane.number, 1, 4, 4, 0)]
+    assert batch.lanes == [LogState(lane.number, 1, 4, 4, 0)]
 
 
 # --- long bodies
@@ -193,7 +193,7 @@ def test_the_first_row_goes_before_the_second_comes() -> None:
 
 
 @pytest.mark.parametrize("go", [lambda journal, lane: lane.purged(), lambda journal, lane: journal.delete_lane(lane)])
-def test_shared_bodies_go_with_their_lane(go: Callable[[Journal, Lane], None]) -> None:
+def test_shared_bodies_go_with_their_lane(go: Callable[[Journal, MessageLog], None]) -> None:
     journal, [here, there] = started(HERE, THERE)
     long = message(LONG)
     here.enqueued(1, long)
@@ -207,7 +207,7 @@ def test_shared_bodies_go_with_their_lane(go: Callable[[Journal, Lane], None]) -
 
 def test_shared_bodies_that_were_found_again_go_with_their_lanes() -> None:
     journal = Journal()
-    kept = [Kept(owner, State(number, 1, len(LONG), 1, 0)) for number, owner in enumerate((HERE, THERE), 1)]
+    kept = [RecoveredLog(owner, LogState(number, 1, len(LONG), 1, 0)) for number, owner in enumerate((HERE, THERE), 1)]
     journal.recover(kept, {(number << POSITION_BITS) + 1: 7 for number in (1, 2)})
     assert [len(lane.shared) for lane in journal.lanes.values()] == [1, 1]
     journal.delete_lane(journal.lane(HERE))
@@ -244,11 +244,11 @@ def test_a_lanes_number_is_given_again_but_not_in_the_same_batch() -> None:
 
 def test_there_are_only_so_many_lanes() -> None:
     journal = Journal()
-    journal.recover([Kept(HERE, State(MAX_LANES, 0, 0, 0, 0))], {})
+    journal.recover([RecoveredLog(HERE, LogState(MAX_LANES, 0, 0, 0, 0))], {})
     assert journal.lane(THERE).number == 1
     journal._free = []
     with pytest.raises(OverflowError):
-        journal.lane(Owner("queue", "/", "third"))
+        journal.lane(LogOwner("queue", "/", "third"))
 
 
 def test_ids_fit_sqlite() -> None:
@@ -318,16 +318,18 @@ def test_what_waits_is_bounded() -> None:
 # --- who waits for messages to be safe
 
 
-def pledged(journal: Journal, lane: Lane, positions: Iterable[int], content: Message | None = None) -> Pledge:
+def pledged(
+    journal: Journal, lane: MessageLog, positions: Iterable[int], content: Message | None = None
+) -> DurabilityTicket:
     """Messages that belong together."""
-    journal.pledge = pledge = Pledge()
+    journal.pledge = pledge = DurabilityTicket()
     for position in positions:
         lane.enqueued(position, content or message())
     journal.pledge = None
     return pledge
 
 
-def when_safe(journal: Journal, pledge: Pledge) -> list[str]:
+def when_safe(journal: Journal, pledge: DurabilityTicket) -> list[str]:
     """What is told so far."""
     told: list[str] = []
     journal.when_safe(pledge, partial(told.append, "safe"))
@@ -394,7 +396,7 @@ def test_messages_that_are_nobodys_are_no_part_of_a_pledge() -> None:
 def test_a_long_body_in_two_lanes_is_safe_when_both_have_used_it() -> None:
     journal, [lane, other] = started(HERE, THERE)
     long = message(LONG)
-    journal.pledge = pledge = Pledge()
+    journal.pledge = pledge = DurabilityTicket()
     lane.enqueued(1, long)
     other.enqueued(1, long)
     told = when_safe(journal, pledge)
@@ -440,7 +442,7 @@ def test_one_that_waits_and_fails_keeps_nobody_else_from_hearing() -> None:
 
 
 @pytest.mark.parametrize("go", [lambda journal, lane: lane.purged(), lambda journal, lane: journal.delete_lane(lane)])
-def test_very_many_are_let_go_of_in_later_turns(go: Callable[[Journal, Lane], None]) -> None:
+def test_very_many_are_let_go_of_in_later_turns(go: Callable[[Journal, MessageLog], None]) -> None:
     work = WorkQueue()
     work.quantum.limit(10)
     journal = Journal(work=work)

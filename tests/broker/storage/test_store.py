@@ -16,17 +16,17 @@ from hypothesis import strategies as st
 
 from amqproxy.broker.message import Message
 from amqproxy.broker.storage import batch_writer
-from amqproxy.broker.storage.batch import MAX_LANES, POSITION_BITS, Batch, Owner, Pledge
+from amqproxy.broker.storage.batch import MAX_LANES, POSITION_BITS, DurabilityTicket, JournalBatch, LogOwner
 from amqproxy.broker.storage.batch_writer import ROWS_AT_ONCE, RUN, runs
 from amqproxy.broker.storage.data_directory import LOCK_NAME, ROOM_AND_RIGHTS, StoreError
 from amqproxy.broker.storage.definition_records import DurableQueue
 from amqproxy.broker.storage.journal import Journal
-from amqproxy.broker.storage.message_log import EMBEDDED, Lane
+from amqproxy.broker.storage.message_log import EMBEDDED, MessageLog
 from amqproxy.broker.storage.packing import DAMAGED
 from amqproxy.broker.storage.store import FORMAT, NAME, REMEDY, Store
 
-HERE = Owner("queue", "/", "q")
-ODD = Owner("queue", "/", "caf\udce9", 3)
+HERE = LogOwner("queue", "/", "q")
+ODD = LogOwner("queue", "/", "caf\udce9", 3)
 LONG = bytes(EMBEDDED + 1)
 TIMEOUT = 60.0
 
@@ -36,7 +36,7 @@ class Kept:
 
     def __init__(self, directory: Path, **options: Any) -> None:
         self.directory = directory
-        self.done: queue.SimpleQueue[Batch] = queue.SimpleQueue()
+        self.done: queue.SimpleQueue[JournalBatch] = queue.SimpleQueue()
         self.failures: queue.SimpleQueue[Exception] = queue.SimpleQueue()
         self.damaged: queue.SimpleQueue[int] = queue.SimpleQueue()
         self.store = Store(
@@ -60,7 +60,7 @@ class Kept:
         self.store.close()
         return Kept(self.directory)
 
-    def waiting(self, lane: Lane) -> dict[int, bytes]:
+    def waiting(self, lane: MessageLog) -> dict[int, bytes]:
         found: dict[int, bytes] = {}
         while some := self.store.fetch(lane.number, max(found, default=-1) + 1, 1000):
             found.update((stored.position, stored.message.body) for stored in some)
@@ -150,7 +150,7 @@ def test_definitions_come_and_go(kept: Kept) -> None:
 
 
 def test_a_long_body_is_stored_once_and_goes_with_its_last_message(kept: Kept) -> None:
-    lanes = [kept.journal.lane(Owner("queue", "/", str(number))) for number in range(10)]
+    lanes = [kept.journal.lane(LogOwner("queue", "/", str(number))) for number in range(10)]
     long = message(LONG)
     for lane in lanes:
         lane.enqueued(1, long)
@@ -467,7 +467,7 @@ def test_a_batch_that_fails_in_all_its_parts_is_refused_as_a_whole(kept: Kept, m
 def test_whoever_waits_for_what_is_refused_hears_of_it(kept: Kept) -> None:
     lane = kept.journal.lane(HERE)
     heard: list[tuple[str, bool]] = []
-    pledges = {"good": Pledge(), "bad": Pledge()}
+    pledges = {"good": DurabilityTicket(), "bad": DurabilityTicket()}
     for position, (name, key) in enumerate((("good", "k"), ("bad", "k"), ("bad", UNWRITABLE)), 1):
         kept.journal.pledge = pledges[name]
         lane.enqueued(position, Message("x", key, b"", b""))
@@ -577,7 +577,7 @@ class Reference:
 
 
 STEPS = ("enqueue", "fan out", "deliver", "settle", "return", "purge", "trim", "delete", "define", "forget")
-OWNERS = [Owner("queue", "/", "q"), Owner("queue", "/", "q", 1), Owner("exchange", "/", "x")]
+OWNERS = [LogOwner("queue", "/", "q"), LogOwner("queue", "/", "q", 1), LogOwner("exchange", "/", "x")]
 steps = st.tuples(st.sampled_from([*STEPS, *STEPS[:5], "commit", "reopen"]), st.integers(0, 999), st.integers(0, 999))
 
 
@@ -586,8 +586,8 @@ steps = st.tuples(st.sampled_from([*STEPS, *STEPS[:5], "commit", "reopen"]), st.
 def test_the_disk_holds_what_was_committed(program: list[tuple[str, int, int]]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         kept = Kept(Path(directory))
-        now: tuple[dict[Owner, Reference], dict[str, DurableQueue]] = ({}, {})
-        committed: tuple[dict[Owner, Reference], dict[str, DurableQueue]] = ({}, {})
+        now: tuple[dict[LogOwner, Reference], dict[str, DurableQueue]] = ({}, {})
+        committed: tuple[dict[LogOwner, Reference], dict[str, DurableQueue]] = ({}, {})
         for step, first, second in [*program, ("commit", 0, 0), ("reopen", 0, 0)]:
             if step == "commit":
                 kept.commit()
@@ -603,7 +603,7 @@ def test_the_disk_holds_what_was_committed(program: list[tuple[str, int, int]]) 
 
 def play(
     kept: Kept,
-    lanes: dict[Owner, Reference],
+    lanes: dict[LogOwner, Reference],
     durables: dict[str, DurableQueue],
     step: str,
     first: int,
@@ -658,7 +658,7 @@ def play(
         lane.trimmed(position, len(reference.waiting), octets)
 
 
-def check(kept: Kept, lanes: dict[Owner, Reference], durables: dict[str, DurableQueue]) -> None:
+def check(kept: Kept, lanes: dict[LogOwner, Reference], durables: dict[str, DurableQueue]) -> None:
     """The disk holds this, and nothing else."""
     assert {each.key: each for each in kept.durables} == durables
     assert set(kept.journal.lanes) == set(lanes)

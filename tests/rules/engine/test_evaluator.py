@@ -10,7 +10,7 @@ import pytest
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import ProtocolError, Scope
-from amqproxy.amqp091.frames import HEADER, HEARTBEAT_FRAME, METHOD, Allowance, Frame, encode_frame, encode_method
+from amqproxy.amqp091.frames import HEADER, HEARTBEAT_FRAME, METHOD, Credit, Frame, encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicConsume, BasicDeliver, BasicPublish, Method, QueueDeclare
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
@@ -242,11 +242,11 @@ class Draw(Rule, frozen=True, tag="draw"):
 
     tickets: int
 
-    def begin(self) -> Allowance:
-        return Allowance(self.tickets)
+    def begin(self) -> Credit:
+        return Credit(self.tickets)
 
-    def allowance(self, seen: CommandContext, memory: RuleState) -> Allowance | None:
-        tickets: Allowance = memory.shared
+    def allowance(self, seen: CommandContext, memory: RuleState) -> Credit | None:
+        tickets: Credit = memory.shared
         return tickets
 
     def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
