@@ -14,7 +14,7 @@ from amqproxy.amqp091.frames import Frame
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.channel_direction import ChannelDirection, PostponedDelivery, WaitingCommand
-from amqproxy.rules.verdict import Close, Insertion, Stage
+from amqproxy.rules.verdict import Close, Insertion
 from amqproxy.taps.note import NOTHING, Note
 
 
@@ -23,18 +23,10 @@ class Action(msgspec.Struct, frozen=True, gc=False):
 
 
 class Decide(Action, frozen=True, gc=False):
-    """Evaluate the rules for a command of which enough has come; `ChannelInterceptor.decided` takes the verdict."""
+    """Evaluate the rules for a command of which enough has come; `ChannelInterceptor.carry_out` takes the verdict."""
 
     direction: ChannelDirection
     command: Command
-
-
-class Gather(Action, frozen=True, gc=False):
-    """Gather as much of a command as `stage` asks for, and have it judged: at once if that is at hand."""
-
-    direction: ChannelDirection
-    frame: Frame
-    stage: Stage
 
 
 class Send(Action, frozen=True, gc=False):

@@ -180,7 +180,7 @@ class ChannelDirection:
     @property
     def is_held_up(self) -> bool:
         """Must what comes now wait behind something?"""
-        return self.is_waiting or bool(self.queue)
+        return self.waiting is not None or bool(self.queue)
 
     def enqueue(self, frame: Frame, is_acked: bool | None) -> None:
         self.queue.append((frame, is_acked))

@@ -57,7 +57,6 @@ from amqproxy.proxy.actions import (
     Decide,
     Drop,
     Forget,
-    Gather,
     Insert,
     LogVerdict,
     Postpone,
@@ -85,7 +84,6 @@ from amqproxy.proxy.tag_translation import (
     UnknownDeliveryTag,
     within_bounds,
 )
-from amqproxy.rules.engine.decision_cache import changes_traffic
 from amqproxy.rules.engine.outcome import Outcome, outcome
 from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict
 from amqproxy.taps.note import NOTHING, Note
@@ -95,6 +93,8 @@ DELIVERIES = frozenset({BasicDeliver.index, BasicGetOk.index})
 
 CONSUMER_ENDS = frozenset({BasicCancel.index, BasicCancelOk.index})
 """After these of the server's, nothing more may come for a consumer."""
+
+_CLOSES = frozenset({ChannelClose.index, ConnectionClose.index})
 
 CLOSED_BY_RULE = "closed by a rule of the proxy"
 """What the other one is told when we close a channel that it knows."""
@@ -191,13 +191,21 @@ class ChannelInterceptor:
         channel = self._around.connections[CLIENT].channels.get(self.number)
         return None if channel is None else channel.confirms_from
 
-    def lets_pass(self, direction: ChannelDirection) -> bool:
-        """Does what is still to come of the content under way go on, and nothing else before its end?"""
-        return (
-            direction.rest is ContentRest.PASSES
-            and self.closing is None
-            and not (direction.gathered or direction.insertions or direction.queue or direction.waiting is not None)
+    def is_idle(self, direction: ChannelDirection) -> bool:
+        """Do the legs not differ, is nothing before what comes now, and no content under way?"""
+        if self.is_watched or self.closing is not None or self.reopening or direction.is_mid:
+            return False
+        return direction.rest is ContentRest.PASSES and not (
+            direction.gathered or direction.insertions or direction.is_held_up
         )
+
+    def pass_by(self, direction: ChannelDirection, frames: Sequence[Frame]) -> None:
+        """A message has gone on as it lay there, or its begin."""
+        direction.start(frames[0], None)
+        direction.settled = direction.ordinal
+        direction.begin(ContentRest.PASSES)
+        if direction.skip(frames[1:]):
+            direction.end()
 
     def is_reopening(self) -> bool:
         """Is what the client says said on the number's next channel, which has to wait for the broker's close-ok?"""
@@ -212,15 +220,11 @@ class ChannelInterceptor:
             return self._take_while_closing(direction, frame, is_live)
         if not is_live:
             return ()
-        if (
-            frame.kind != METHOD
-            and direction.is_mid
-            and not (direction.queue or direction.waiting is not None or direction.gathered)
-        ):
-            return self._pass_content(direction, frame)
-        if sender is SERVER and frame.kind == METHOD and frame.index == ChannelClose.index:
+        if frame.index in _CLOSES:
             return self._take_close(direction, frame)
-        return self._admit(direction, frame)
+        if direction.is_held_up:
+            return self._hold_up(direction, frame)
+        return self._process(direction, frame, None)
 
     def keep_for_next(self, frame: Frame) -> Actions:
         """Take a frame that the client sends on the number's next channel, before the broker has let go of this one."""
@@ -230,21 +234,26 @@ class ChannelInterceptor:
         yield Watch()
 
     def _take_close(self, direction: ChannelDirection, frame: Frame) -> Actions:
-        yield Drop(self.directions[CLIENT])  # the broker would not take it any more
-        if self.is_unheard(CLIENT):
-            yield from self._close_for_both()
-        else:
-            yield from self._admit(direction, frame)
+        """Take channel.close or connection.close."""
+        if frame.index == ConnectionClose.index and self._around.holds_up(direction.sender):
+            direction.enqueue(frame, None)  # what was said before must be heard before
+            return
+        if frame.index == ChannelClose.index and direction.sender is SERVER:
+            yield Drop(self.directions[CLIENT])  # the broker would not take it any more
+            if self.is_unheard(CLIENT):
+                yield from self._close_for_both()
+                return
+        yield from self._admit(direction, frame)
 
     def _admit(self, direction: ChannelDirection, frame: Frame) -> Actions:
         if direction.is_held_up:
-            check(frame)
-            is_acked = self._needs_ack(frame.method) if frame.index in DELIVERIES else None
-            direction.enqueue(frame, is_acked)
-        elif frame.index == ConnectionClose.index and self._around.holds_up(direction.sender):
-            direction.enqueue(frame, None)  # what was said before must be heard before
-        else:
-            return self._process(direction, frame, None)
+            return self._hold_up(direction, frame)
+        return self._process(direction, frame, None)
+
+    def _hold_up(self, direction: ChannelDirection, frame: Frame) -> Actions:
+        check(frame)
+        is_acked = self._needs_ack(frame.method) if frame.index in DELIVERIES else None
+        direction.enqueue(frame, is_acked)
         return ()
 
     def next_held_up(self, direction: ChannelDirection) -> Actions:
@@ -307,7 +316,8 @@ class ChannelInterceptor:
             return self._let_pass(direction, frame, carries_content)
         if stage is Stage.METHOD or not carries_content:
             return (Decide(direction, Command.received([frame])),)
-        return (Gather(direction, frame, stage),)
+        direction.gather([frame], stage)
+        return ()
 
     def _let_pass(self, direction: ChannelDirection, frame: Frame, carries_content: bool) -> Actions:
         direction.settled = direction.ordinal
@@ -359,17 +369,13 @@ class ChannelInterceptor:
 
     # --- verdicts
 
-    def decided(self, direction: ChannelDirection, command: Command, verdict: Verdict) -> Actions:
-        """Do what a verdict says on a command."""
-        if not changes_traffic(verdict, command) and not self._is_noted(verdict):
-            return self._pass_unchanged(direction, command)
-        return self._carry_out(direction, command, verdict)
-
-    def _pass_unchanged(self, direction: ChannelDirection, command: Command) -> Actions:
+    def pass_unchanged(self, direction: ChannelDirection, command: Command) -> Actions:
+        """Do what a verdict says that changes nothing."""
         direction.settled = direction.ordinal
         if self._is_plain(direction) and not direction.insertions and self.closing is None:
-            for _ in self._begin_rest(direction, command.frames, ContentRest.PASSES):
-                raise AssertionError("nothing waits for the end of this content")
+            if not command.is_complete:
+                direction.begin(ContentRest.PASSES)
+                direction.skip(command.frames[1:])
             return (Send(direction.sender, command.frames),)
         return self._pass_translated(direction, command)
 
@@ -383,7 +389,8 @@ class ChannelInterceptor:
         if direction.postponed:
             yield from self._overtake(direction, command)
 
-    def _carry_out(self, direction: ChannelDirection, command: Command, verdict: Verdict) -> Actions:
+    def carry_out(self, direction: ChannelDirection, command: Command, verdict: Verdict) -> Actions:
+        """Do what a verdict says on a command."""
         yield from self._anticipate(command, verdict)
         for insertion in verdict.insertions:
             if insertion.is_ahead or insertion.after > 0:

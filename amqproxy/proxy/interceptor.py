@@ -33,6 +33,7 @@ from amqproxy.amqp091.frames import (
     every_frame,
 )
 from amqproxy.amqp091.methods import (
+    BY_INDEX,
     BY_NAME,
     BasicDeliver,
     BasicPublish,
@@ -50,7 +51,6 @@ from amqproxy.proxy.actions import (
     Decide,
     Drop,
     Forget,
-    Gather,
     Insert,
     LogVerdict,
     Postpone,
@@ -71,6 +71,7 @@ from amqproxy.proxy.tag_translation import within_bounds
 from amqproxy.proxy.timers import Timer, Timers
 from amqproxy.rules.client_info import updated_client
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
+from amqproxy.rules.engine.decision_cache import changes_traffic
 from amqproxy.rules.verdict import Close, Impairment, Insertion, MirroredCopy, Stage, Verdict
 from amqproxy.taps.note import NOTHING, Note
 
@@ -111,7 +112,7 @@ all there are, need not be handed over to be relayed."""
 
 
 class InterceptorEffects(msgspec.Struct):
-    """What a crossing wants done that is not said to the two peers: for the session to take and carry out."""
+    """Effects besides what is sent to the two peers; the session carries them out."""
 
     impairments: list[Impairment] = []
     mirrored: list[MirroredCopy] = []
@@ -122,6 +123,14 @@ class InterceptorEffects(msgspec.Struct):
     """Commands that go no further, and whose they were."""
     held: list[int] = []
     """The numbers of commands that wait for somebody's word from now on."""
+
+    def add(self, sender: Peer, command: Command, verdict: Verdict) -> None:
+        """What a verdict wants done besides, at once."""
+        self.impairments += verdict.impairments
+        self.mirrored += verdict.mirrored
+        self.logged += verdict.logged
+        if verdict.command is None and verdict.marks:
+            self.refused.append((sender, command, verdict))
 
 
 class ConnectionRefusal(ProtocolError):
@@ -193,7 +202,7 @@ class Interceptor:
         self._met = met
         self.is_tapped = is_tapped
         self._shows_all = shows_all
-        self.channel_interceptors: dict[int, ChannelInterceptor] = {}
+        self.channels: dict[int, ChannelInterceptor] = {}
         self._body_limit = body_limit
         self.share = share or MemoryShare(MemoryBudget(share_limit=SESSION_MEMORY))
         self.loads = {peer: QueuedBytes(self.share) for peer in Peer}
@@ -202,13 +211,12 @@ class Interceptor:
         self._unsure: list[tuple[ChannelInterceptor, ChannelDirection]] = []
         self._numbers = itertools.count(1)
         self.now = 0.0
-        self._staged: tuple[Frame | None, Stage] = (None, Stage.NOTHING)
+        self._staged: tuple[Frame | None, Stage, ChannelInfo] = _NOT_STAGED
         self._last_facts: tuple[tuple[int, ChannelMode, int, int] | None, ChannelInfo] = (None, ChannelInfo())
         self._passing: list[tuple[CachedPassing, CachedPass]] = []
         self._never_passing: set[bytes] = set()
         """Publishes that have to be judged each time, for as long as the judge sees them as it does."""
         self.current: tuple[Peer, int] | None = None
-        self._under_way: Frame | None = None
         self._coming: deque[Frame] = deque()
         self.is_watching_more = False
         self.newly_watched: set[int] = set()
@@ -222,13 +230,13 @@ class Interceptor:
     def ask_for_frames(self) -> None:
         """Have what is needed handed over, and no more: to be called when the judge, or what it knows, is another."""
         self.forget_unseen()
-        self._staged = (None, Stage.NOTHING)
-        for channel_interceptor in self.channel_interceptors.values():
-            for direction in channel_interceptor.directions.values():
-                channel_interceptor.stage_again(direction)
+        self._staged = _NOT_STAGED
+        for channel in self.channels.values():
+            for direction in channel.directions.values():
+                channel.stage_again(direction)
         self.counts_unacked = self.judge.reads_unacked
         for peer, reader in self.readers.items():
-            if self.is_tapped or self._shows_all or self.gate is not None:
+            if self._sees_all:
                 reader.unseen = None
                 reader.want(EVERY_METHOD, content=True)
             else:
@@ -266,22 +274,21 @@ class Interceptor:
                     continue
                 if output.position != frame.offset:
                     output.pass_up_to(frame.offset)
-                output.position += frame.length()
                 self.current = (sender, frame.channel)
-                self._under_way = frame
                 self._take(sender, frame)
+                output.skip_to(_end(frame))
                 if self.is_watching_more and handed_over is None:
                     handed_over = {each.offset: each for each in coming}
                     coming = self._coming = self._looked_over(sender, handed_over, output.position)
             if not self.is_over:
                 output.pass_up_to(reader.offset)
         finally:
-            self.current = self._under_way = None
+            self.current = None
             output.end()
         while self._unsure:
-            channel_interceptor, direction = self._unsure.pop()
-            if direction.is_unsure and direction.catch_up(self.readers[sender].lanes.get(channel_interceptor.number)):
-                self._do(channel_interceptor, channel_interceptor.complete(direction))
+            channel, direction = self._unsure.pop()
+            if direction.is_unsure and direction.catch_up(self.readers[sender].lanes.get(channel.number)):
+                self._do(channel, channel.complete(direction))
         self._end_if_nothing_waits()
 
     def take_output(self, to: Peer) -> bytes | memoryview:
@@ -318,7 +325,7 @@ class Interceptor:
             direction = next(iter(self.resuming))
             self._go_on(self.resuming.pop(direction), direction)
 
-    def _go_on(self, channel_interceptor: ChannelInterceptor, direction: ChannelDirection) -> None:
+    def _go_on(self, channel: ChannelInterceptor, direction: ChannelDirection) -> None:
         """Do with what waited behind something what is to be done with it, up to the next that waits.
 
         What is too much for this turn goes on in the next.
@@ -329,11 +336,11 @@ class Interceptor:
                     return
                 self._left -= 1
                 if self._left < 0:
-                    self.resuming[direction] = channel_interceptor
+                    self.resuming[direction] = channel
                     return
-                self._do(channel_interceptor, channel_interceptor.next_held_up(direction))
+                self._do(channel, channel.next_held_up(direction))
 
-    def _resume(self, channel_interceptor: ChannelInterceptor, direction: ChannelDirection) -> None:
+    def _resume(self, channel: ChannelInterceptor, direction: ChannelDirection) -> None:
         """Let what waits in a flow go on, and what came behind it."""
         waiting = direction.wake()
         assert waiting is not None
@@ -341,10 +348,10 @@ class Interceptor:
             waiting.timer.cancel()
         del self.waiting[waiting.number]
         with self.blaming(direction.sender):
-            self._do(channel_interceptor, channel_interceptor.resume(direction, waiting))
-        self._go_on(channel_interceptor, direction)
+            self._do(channel, channel.resume(direction, waiting))
+        self._go_on(channel, direction)
 
-    def _time_out(self, channel_interceptor: ChannelInterceptor, direction: ChannelDirection) -> None:
+    def _time_out(self, channel: ChannelInterceptor, direction: ChannelDirection) -> None:
         """Let what waits in a flow go on without anybody's word, if that is what is to become of it then."""
         waiting = direction.waiting
         assert waiting is not None
@@ -354,7 +361,7 @@ class Interceptor:
             close = Close(Scope.CHANNEL, 403, text)
             waiting.verdict = Verdict(command=None, close=close, marks=(hold.name,), tags=waiting.verdict.tags)
             self.effects.refused.append((direction.sender, waiting.original, waiting.verdict))
-        self._resume(channel_interceptor, direction)
+        self._resume(channel, direction)
 
     def is_full(self, sender: Peer) -> bool:
         """Does so much wait of what a peer has said that nothing more is to be read of it for now?"""
@@ -365,22 +372,20 @@ class Interceptor:
         """Let a command go on that is held, with another verdict if one is given. `KeyError` when it is not held."""
         self.now = now
         self._left = TURN
-        channel_interceptor, direction = self.waiting[number]
+        channel, direction = self.waiting[number]
         assert direction.waiting is not None
         if verdict is not None:
             direction.waiting.verdict = verdict
-        self._resume(channel_interceptor, direction)
+        self._resume(channel, direction)
         self._end_if_nothing_waits()
 
     def release_all(self, now: float) -> None:
         """Let everything go on that waits now; what is held, as if nobody had said a word.
 
-        That is begun here; as long as the crossing `is_releasing`, `go_on_releasing` does what is left of it.
+        That is begun here; while it `is_releasing`, `go_on_releasing` does what is left of it.
         """
         self._to_release += self.waiting.values()
-        self._to_release += [
-            (channel_interceptor, direction) for direction, channel_interceptor in self.resuming.items()
-        ]
+        self._to_release += [(channel, direction) for direction, channel in self.resuming.items()]
         self.go_on_releasing(now)
 
     @property
@@ -392,13 +397,13 @@ class Interceptor:
         self.now = now
         self._left = TURN
         while self._to_release and self._left > 0 and not self.is_over:
-            channel_interceptor, direction = self._to_release[0]
+            channel, direction = self._to_release[0]
             if direction.is_waiting:
                 self._left -= 1
-                self._time_out(channel_interceptor, direction)
+                self._time_out(channel, direction)
             elif direction in self.resuming:
                 del self.resuming[direction]
-                self._go_on(channel_interceptor, direction)
+                self._go_on(channel, direction)
             else:
                 self._to_release.popleft()
         self._end_if_nothing_waits()
@@ -425,7 +430,7 @@ class Interceptor:
         self.waiting.clear()
         self.resuming.clear()
         self._to_release.clear()
-        self.channel_interceptors.clear()
+        self.channels.clear()
         self._timers = Timers()
 
     # --- one frame
@@ -433,63 +438,111 @@ class Interceptor:
     def _take(self, sender: Peer, frame: Frame) -> None:
         """Take a frame that has come: to its channel, if there is anything to be done about it there."""
         number = frame.channel
-        channel_interceptor = self.channel_interceptors.get(number)
+        channel = self.channels.get(number)
         if (
-            channel_interceptor is not None
+            channel is not None
             and sender is CLIENT
-            and (channel_interceptor.reopening or channel_interceptor.is_closed)
-            and channel_interceptor.is_reopening()
+            and (channel.reopening or channel.is_closed)
+            and channel.is_reopening()
         ):
             self._arrive(sender, frame)
             if self.gate is None or self.gate(sender, frame):
-                self._do(channel_interceptor, channel_interceptor.keep_for_next(frame))
+                self._do(channel, channel.keep_for_next(frame))
+            return
+        if frame.kind == METHOD and self._passes_as_it_lies(sender, frame, channel):
             return
         is_live = self._arrive(sender, frame)
         if self.gate is not None and not self.gate(sender, frame):
             return
-        if channel_interceptor is None:
-            if is_live and self._needs_no_strait(sender, frame):
+        if channel is None:
+            if is_live and self._needs_no_interceptor(sender, frame):
                 if self._counts(sender, frame):
                     self.show(sender, frame)
-                self.outputs[sender.other].send(frame)
-                if frame.index == BasicPublish.index:
-                    self._let_pass_unseen(sender, frame)
+                self.outputs[sender.other].pass_up_to(_end(frame))
                 return
-            channel_interceptor = self._strait(number)
+            channel = self._channel_interceptor(number)
             if is_live and frame.kind in (HEADER, BODY):
-                channel_interceptor.directions[sender].join_midway(frame)
-                self._unsure.append((channel_interceptor, channel_interceptor.directions[sender]))
-        self._do(channel_interceptor, channel_interceptor.take(sender, frame, is_live=is_live))
-        if self._coming and channel_interceptor.directions[sender].is_mid:
-            self._pass_rest(channel_interceptor, channel_interceptor.directions[sender])
-        if (
-            frame.index == BasicPublish.index
-            and self._staged == (frame, Stage.NOTHING)
-            and not channel_interceptor.is_watched
-        ):
+                channel.directions[sender].join_midway(frame)
+                self._unsure.append((channel, channel.directions[sender]))
+        self._do(channel, channel.take(sender, frame, is_live=is_live))
+
+    def _passes_as_it_lies(self, sender: Peer, frame: Frame, channel: ChannelInterceptor | None) -> bool:
+        """The fast path: judge a message of which all that is asked for lies here, and leave it there if it may pass.
+
+        False when it is for its channel to take.
+        """
+        if STATEFUL[sender][frame.index] or not frame.is_in_order or self._sees_all:
+            return False
+        if not BY_INDEX[frame.index].carries_content or (self.counts_unacked and frame.index in DELIVERIES):
+            return False
+        if channel is not None and not channel.is_idle(channel.directions[sender]):
+            return False
+        stage = self.stage(sender, frame)
+        frames = [frame] if stage <= Stage.METHOD else self._at_hand(frame, stage)
+        if frames is None:
+            return False
+        if stage is not Stage.NOTHING:
+            command = Command.received(frames)
+            verdict = self._verdict(sender, command)
+            if changes_traffic(verdict, command) or not all(self._fits(sender, each) for each in frames[2:]):
+                channel = channel or self._channel_interceptor(frame.channel)
+                channel.directions[sender].start(frame, None)
+                self._carry_out(channel, channel.directions[sender], command, verdict)
+                self.outputs[sender.other].skip_to(_end(frames[-1]))
+                return True
+        self._take_the_rest(sender, frames)
+        self.outputs[sender.other].pass_up_to(_end(frames[-1]))
+        if channel is not None:
+            channel.pass_by(channel.directions[sender], frames)
+        if frame.index == BasicPublish.index:
             self._let_pass_unseen(sender, frame)
+        return True
 
-    def _pass_rest(self, channel_interceptor: ChannelInterceptor, direction: ChannelDirection) -> None:
-        """Pass on what has come already of a content that passes, and lies in one piece."""
-        if self.is_tapped or self._shows_all or self.gate is not None or not channel_interceptor.lets_pass(direction):
-            return
-        output = self.outputs[direction.sender.other]
-        while self._coming:
-            frame = self._coming[0]
-            if frame.kind == METHOD or frame.channel != channel_interceptor.number or frame.offset != output.position:
-                return
-            if not self._fits(direction.sender, frame):
-                return
+    def _at_hand(self, frame: Frame, stage: Stage) -> list[Frame] | None:
+        """The frames of a command that begins with this one, if all that is asked for lies behind it in one piece.
+
+        They are taken from what is coming.
+        """
+        frames = [frame]
+        left = -1
+        end = _end(frame)
+        for each in self._coming:
+            if each.offset != end or each.channel != frame.channel or each.kind == METHOD:
+                return None
+            frames.append(each)
+            size = each.length()
+            end += size
+            left = each.body_size if each.kind == HEADER else left - size + OVERHEAD
+            if left == 0 or stage is Stage.HEADER:
+                break
+        else:
+            return None
+        for _ in range(len(frames) - 1):
             self._coming.popleft()
-            output.position += frame.length()
-            output.send(frame)
-            if direction.advance(frame):
-                direction.end()
-                return
+        return frames
 
-    def _needs_no_strait(self, sender: Peer, frame: Frame) -> bool:
+    def _take_the_rest(self, sender: Peer, frames: list[Frame]) -> None:
+        """Take from what is coming the frames of the same message that lie behind these, in one piece with them."""
+        last = frames[-1]
+        end = _end(last)
+        coming = self._coming
+        while coming:
+            frame = coming[0]
+            if frame.kind == METHOD or frame.offset != end or frame.channel != last.channel:
+                break
+            if not self._fits(sender, frame):
+                break
+            frames.append(coming.popleft())
+            end += frame.length()
+
+    @property
+    def _sees_all(self) -> bool:
+        """Is everything to be looked at, for whatever reason?"""
+        return self.is_tapped or self._shows_all or self.gate is not None
+
+    def _needs_no_interceptor(self, sender: Peer, frame: Frame) -> bool:
         """Does a frame pass, on a channel of which nothing is known but that all has passed?"""
-        if self.is_tapped or self._shows_all or self.gate is not None:
+        if self._sees_all:
             return False
         if frame.kind in (HEADER, BODY):
             return self._fits(sender, frame)
@@ -497,7 +550,7 @@ class Interceptor:
             return False
         if self.counts_unacked and frame.index in DELIVERIES:
             return False
-        return self.stage(sender, frame) is Stage.NOTHING
+        return frame.index not in INTRODUCTIONS and self.stage(sender, frame) is Stage.NOTHING
 
     def _fits(self, sender: Peer, frame: Frame) -> bool:
         """Would who is to hear it take a frame of that size? Else it is to be split."""
@@ -618,44 +671,44 @@ class Interceptor:
             if frame.index == ChannelCloseOk.index:
                 self.forget_if_closed(frame.channel)
             elif frame.index == ChannelOpen.index:
-                channel_interceptor = self.channel_interceptors.get(frame.channel)
-                if channel_interceptor is not None and channel_interceptor.is_watched:
-                    self._watch_lanes(channel_interceptor)  # the broker's side of the channel has been opened only now
+                channel = self.channels.get(frame.channel)
+                if channel is not None and channel.is_watched:
+                    self._watch_lanes(channel)  # the broker's side of the channel has been opened only now
         return is_live
 
-    def _strait(self, number: int) -> ChannelInterceptor:
-        """A new strait, for a channel that has passed without one so far."""
-        channel_interceptor = self.channel_interceptors[number] = ChannelInterceptor(number, self)
-        for peer, direction in channel_interceptor.directions.items():
+    def _channel_interceptor(self, number: int) -> ChannelInterceptor:
+        """A new interceptor, for a channel that has passed without one so far."""
+        channel = self.channels[number] = ChannelInterceptor(number, self)
+        for peer, direction in channel.directions.items():
             if self.current != (peer, number):
                 direction.join(self.readers[peer].lanes.get(number))
-        return channel_interceptor
+        return channel
 
     def _has_channel(self, peer: Peer, number: int) -> bool:
         return number in self.connections[peer].channels
 
-    def _watch(self, channel_interceptor: ChannelInterceptor) -> None:
+    def _watch(self, channel: ChannelInterceptor) -> None:
         """See all that is said on a channel from here on."""
-        number = channel_interceptor.number
+        number = channel.number
         if not number:
             return
-        if not channel_interceptor.is_watched:
-            channel_interceptor.is_watched = True
+        if not channel.is_watched:
+            channel.is_watched = True
             for peer, reader in self.readers.items():
                 lane = reader.lanes.get(number)
                 if self.current != (peer, number) and (lane is None or not lane.is_shown):
-                    channel_interceptor.directions[peer].join(lane)
-        self._watch_lanes(channel_interceptor)
+                    channel.directions[peer].join(lane)
+        self._watch_lanes(channel)
 
-    def _watch_lanes(self, channel_interceptor: ChannelInterceptor) -> None:
+    def _watch_lanes(self, channel: ChannelInterceptor) -> None:
         """Have all frames of a channel handed over, from those on that come behind the present one."""
         for peer, reader in self.readers.items():
-            lane = reader.lanes.get(channel_interceptor.number)
+            lane = reader.lanes.get(channel.number)
             if lane is not None and not lane.is_watched:
                 lane.is_watched = True
-                if self.current == (peer, channel_interceptor.number):
+                if self.current == (peer, channel.number):
                     self.is_watching_more = True
-                    self.newly_watched.add(channel_interceptor.number)
+                    self.newly_watched.add(channel.number)
 
     def holds_up(self, sender: Peer) -> bool:
         """Does anything of the sender's wait, on any channel?"""
@@ -663,13 +716,11 @@ class Interceptor:
             return True
         if any(direction.sender is sender for direction in self.resuming):
             return True
-        return sender is CLIENT and any(
-            channel_interceptor.reopening for channel_interceptor in self.channel_interceptors.values()
-        )
+        return sender is CLIENT and any(channel.reopening for channel in self.channels.values())
 
     def _end_if_nothing_waits(self) -> None:
         """Let a connection.close go on that has waited for all that was said before it."""
-        last = self.channel_interceptors.get(0)
+        last = self.channels.get(0)
         if last is not None:
             for direction in last.directions.values():
                 self._go_on(last, direction)
@@ -678,62 +729,72 @@ class Interceptor:
 
     def stage(self, sender: Peer, frame: Frame) -> Stage:
         """What the judge says of a frame; it is asked but once, since it counts."""
-        if self._staged[0] is not frame:
-            self._staged = (frame, self.judge.stage(sender, frame, self.facts(frame.channel)))
-        return self._staged[1]
+        staged, stage, _ = self._staged
+        if staged is not frame:
+            facts = self.facts(frame.channel)
+            stage = self.judge.stage(sender, frame, facts)
+            self._staged = (frame, stage, facts)
+        return stage
 
     def covered(self, sender: Peer, command: Command) -> Command | None:
         """A command as taps may see it; None: not at all."""
         return self.judge.covered(sender, command, self._body_limit)
 
-    def _decide(self, channel_interceptor: ChannelInterceptor, action: Decide) -> None:
-        """Have a command judged, as much of which has come as must have, and carry the verdict out."""
-        direction, command = action.direction, action.command
-        sender = direction.sender
+    def _decide(self, channel: ChannelInterceptor, action: Decide) -> None:
+        self._carry_out(
+            channel,
+            action.direction,
+            action.command,
+            self._verdict(action.direction.sender, action.command),
+        )
+
+    def _verdict(self, sender: Peer, command: Command) -> Verdict:
+        """What the judge says of a command, of which as much has come as must have."""
+        staged, _, facts = self._staged
         verdict = self.judge.judge(
             CommandContext(
                 sender=sender,
                 command=command,
                 client=self.client,
-                channel=self.facts(command.channel),
+                channel=facts if staged is command.frames[0] else self.facts(command.channel),
                 now=self.now,
                 time=self.time(),
                 random=self.random,
                 body_limit=self._body_limit,
             )
         )
-        effects = self.effects
-        if verdict.impairments:
-            effects.impairments += verdict.impairments
-        if verdict.mirrored:
-            effects.mirrored += verdict.mirrored
-        if verdict.logged:
-            effects.logged += verdict.logged
         if verdict.failures:
-            effects.failed += [rule for rule, _ in verdict.failures]
-        if verdict.command is None and verdict.marks:
-            effects.refused.append((sender, command, verdict))
-        self._do(channel_interceptor, channel_interceptor.decided(direction, command, verdict))
-        if command.index == BasicPublish.index and not channel_interceptor.is_watched:
+            self.effects.failed += [rule for rule, _ in verdict.failures]
+        return verdict
+
+    def _carry_out(
+        self, channel: ChannelInterceptor, direction: ChannelDirection, command: Command, verdict: Verdict
+    ) -> None:
+        """Have a channel carry a verdict out, and what it wants done besides."""
+        sender = direction.sender
+        if changes_traffic(verdict, command):
+            self.effects.add(sender, command, verdict)
+            self._do(channel, channel.carry_out(direction, command, verdict))
+        elif self.is_tapped and (verdict.marks or verdict.tags):
+            self._do(channel, channel.carry_out(direction, command, verdict))
+        else:
+            self._do(channel, channel.pass_unchanged(direction, command))
+        if command.index == BasicPublish.index and not channel.is_watched:
             self._let_pass_unseen(sender, command.frames[0])
 
     def facts(self, number: int) -> ChannelInfo:
-        channel = self.connections[CLIENT].channels.get(number)
-        if channel is None:
+        state = self.connections[CLIENT].channels.get(number)
+        if state is None:
             return ChannelInfo(number=number)
-        channel_interceptor = self.channel_interceptors.get(number)
-        unacked = (
-            0
-            if channel_interceptor is None or channel_interceptor.deliveries is None
-            else channel_interceptor.deliveries.open
-        )
-        key = number, channel.mode, len(channel.consumers), unacked
+        channel = self.channels.get(number)
+        unacked = 0 if channel is None or channel.deliveries is None else channel.deliveries.open
+        key = number, state.mode, len(state.consumers), unacked
         if self._last_facts[0] != key:
             facts = ChannelInfo(
                 number=number,
-                is_confirming=channel.mode is ChannelMode.CONFIRM,
-                is_transactional=channel.mode is ChannelMode.TX,
-                consumers=len(channel.consumers),
+                is_confirming=state.mode is ChannelMode.CONFIRM,
+                is_transactional=state.mode is ChannelMode.TX,
+                consumers=len(state.consumers),
                 unacked=unacked,
             )
             self._last_facts = key, facts
@@ -750,70 +811,36 @@ class Interceptor:
 
     # --- what channels want done
 
-    def _do(self, channel_interceptor: ChannelInterceptor, actions: Actions) -> None:
+    def _do(self, channel: ChannelInterceptor, actions: Actions) -> None:
         """Do what a channel wants done, one after the other."""
         for action in actions:
-            _DO[type(action)](self, channel_interceptor, action)
+            _DO[type(action)](self, channel, action)
 
-    def _gather(self, channel_interceptor: ChannelInterceptor, action: Gather) -> None:
-        direction, frame, stage = action.direction, action.frame, action.stage
-        frames = self._at_hand(frame, stage) if frame is self._under_way else None
-        if frames is None:
-            direction.gather([frame], stage)
-            return
-        last = frames[-1]
-        self.outputs[direction.sender.other].position = last.offset + last.length()
-        self._decide(channel_interceptor, Decide(direction, Command.received(frames)))
-
-    def _at_hand(self, frame: Frame, stage: Stage) -> list[Frame] | None:
-        """The frames of the command under way, taken from what is coming, if all that is asked for lies behind it."""
-        if self._shows_all or self.gate is not None or not frame.is_in_order:
-            return None
-        frames = [frame]
-        left = -1
-        end = frame.offset + frame.length()
-        for each in self._coming:
-            if each.offset != end or each.channel != frame.channel or each.kind == METHOD:
-                return None
-            frames.append(each)
-            size = each.length()
-            end += size
-            left = each.body_size if each.kind == HEADER else left - size + OVERHEAD
-            if left == 0 or stage is Stage.HEADER:
-                break
-        else:
-            return None
-        for _ in range(len(frames) - 1):
-            self._coming.popleft()
-        return frames
-
-    def _wait(self, channel_interceptor: ChannelInterceptor, action: Wait) -> None:
+    def _wait(self, channel: ChannelInterceptor, action: Wait) -> None:
         direction, waiting = action.direction, action.waiting
         waiting.begin(next(self._numbers), self.now)
         direction.wait(waiting)
-        self.waiting[waiting.number] = (channel_interceptor, direction)
+        self.waiting[waiting.number] = (channel, direction)
         if direction.is_held:
             self.effects.held.append(waiting.number)
-        waiting.timer = self._at(
-            waiting.until, direction.sender, lambda: self._time_out(channel_interceptor, direction)
-        )
+        waiting.timer = self._at(waiting.until, direction.sender, lambda: self._time_out(channel, direction))
 
-    def _postpone(self, channel_interceptor: ChannelInterceptor, action: Postpone) -> None:
+    def _postpone(self, channel: ChannelInterceptor, action: Postpone) -> None:
         direction, postponed = action.direction, action.postponed
 
         def send() -> None:
-            self._do(channel_interceptor, channel_interceptor.send_postponed(direction, [postponed]))
+            self._do(channel, channel.send_postponed(direction, [postponed]))
 
         postponed.timer = self._at(self.now + MAX_POSTPONED, direction.sender, send)
 
-    def _drop(self, channel_interceptor: ChannelInterceptor, action: Drop) -> None:
+    def _drop(self, channel: ChannelInterceptor, action: Drop) -> None:
         direction = action.direction
         if direction.waiting is not None:
             del self.waiting[direction.waiting.number]
         self.resuming.pop(direction, None)
         direction.clear()
 
-    def _insert(self, channel_interceptor: ChannelInterceptor, action: Insert) -> None:
+    def _insert(self, channel: ChannelInterceptor, action: Insert) -> None:
         if action.insertion.after > 0:
             self._insert_later(action.insertion)
         else:
@@ -829,18 +856,18 @@ class Interceptor:
             return
         if number and not (self._has_channel(to, number) and self.connections[to].channels[number].takes_frames):
             return  # the channel that it is for is no more
-        channel_interceptor = self.channel_interceptors.get(number) or self._strait(number)
-        self._do(channel_interceptor, channel_interceptor.insert(to, command, tag, note))
+        channel = self.channels.get(number) or self._channel_interceptor(number)
+        self._do(channel, channel.insert(to, command, tag, note))
 
     def _insert_later(self, insertion: Insertion) -> None:
         """Send a command of our own in some time, unless its channel is another by then."""
         number = insertion.command.channel
-        channel_interceptor = self.channel_interceptors.get(number) or self._strait(number)
+        channel = self.channels.get(number) or self._channel_interceptor(number)
         load, octets = self.loads[insertion.to.other], cost_of_own(insertion.command)
 
         def insert() -> None:
             load.remove(octets)
-            if self.channel_interceptors.get(number) is channel_interceptor:
+            if self.channels.get(number) is channel:
                 self._insert_now(insertion)
 
         self._at(self.now + insertion.after, insertion.to.other, insert)
@@ -848,38 +875,39 @@ class Interceptor:
 
     # --- what goes out
 
-    def _send(self, channel_interceptor: ChannelInterceptor, action: Send) -> None:
+    def _send(self, channel: ChannelInterceptor, action: Send) -> None:
         """Send frames to the peer that `sender` talks to, but for what belongs to what is closing there, or closed."""
         sender = action.sender
         to = sender.other
-        connection, output, stateful = self.connections[to], self.outputs[to], STATEFUL[sender]
+        connection, output = self.connections[to], self.outputs[to]
         frame_max = connection.frame_max
+        is_seen = action.is_shown and self.is_tapped
         for frame in action.frames:
-            if (
-                connection.state is not ConnectionState.OPEN
-                and connection.state in CONNECTION_CLOSING
-                and (frame.channel or connection.state is ConnectionState.CLOSED)
-            ):
+            kind = frame.kind
+            if connection.state is not ConnectionState.OPEN and _is_void(connection.state, frame):
                 continue
-            is_method = frame.kind == METHOD
-            if (self._shows_all or not frame.is_in_order or (is_method and stateful[frame.index])) and not self.show(
-                sender, frame
-            ):
+            if (kind == METHOD or self._shows_all or not frame.is_in_order) and not self._passes_on(sender, frame):
                 continue
-            if frame.kind == BODY and frame_max and frame.length() > frame_max + OVERHEAD:
+            if kind == BODY and frame_max and frame.length() > frame_max + OVERHEAD:
                 payload, step = frame.payload, frame_max - OVERHEAD
                 for start in range(0, len(payload), step):
                     output.append(encode_frame(BODY, frame.channel, payload[start : start + step]))
             else:
                 output.send(frame)
-            if action.is_shown and self.is_tapped:
+            if is_seen:
                 self._see(sender, frame, action.note)
 
-    def _send_damaged(self, channel_interceptor: ChannelInterceptor, action: SendDamaged) -> None:
+    def _passes_on(self, sender: Peer, frame: Frame) -> bool:
+        """Show a frame to the leg that it goes out on, if that has to see it; False when it need not go."""
+        if frame.is_in_order and not self._shows_all and not STATEFUL[sender][frame.index]:
+            return True
+        return self.show(sender, frame)
+
+    def _send_damaged(self, channel: ChannelInterceptor, action: SendDamaged) -> None:
         self.outputs[action.sender.other].append(action.octets)
 
-    def _reply(self, channel_interceptor: ChannelInterceptor, action: Reply) -> None:
-        to, frame = action.to, method_frame(channel_interceptor.number, action.method)
+    def _reply(self, channel: ChannelInterceptor, action: Reply) -> None:
+        to, frame = action.to, method_frame(channel.number, action.method)
         self.connections[to].receive(to.other, frame)
         self.outputs[to].append(frame.raw)
         if self.is_tapped:
@@ -895,7 +923,7 @@ class Interceptor:
         else:
             passed.append((note, [frame]))
 
-    def _show_to_taps(self, channel_interceptor: ChannelInterceptor, action: ShowToTaps) -> None:
+    def _show_to_taps(self, channel: ChannelInterceptor, action: ShowToTaps) -> None:
         if self.is_tapped:
             for frame in action.frames:
                 self._see(action.sender, frame, action.note)
@@ -904,37 +932,44 @@ class Interceptor:
 
     def forget_if_closed(self, number: int) -> None:
         """Let a channel's number be used again once neither leg has the channel."""
-        if self._has_channel(CLIENT, number) and not (
-            number in self.channel_interceptors and self.channel_interceptors[number].reopening
-        ):
+        if self._has_channel(CLIENT, number) and not (number in self.channels and self.channels[number].reopening):
             return
-        channel_interceptor = self.channel_interceptors.get(number)
+        channel = self.channels.get(number)
         if self._has_channel(SERVER, number):
             return
-        if channel_interceptor is not None:
-            for direction in channel_interceptor.directions.values():
-                self._drop(channel_interceptor, Drop(direction))
-            del self.channel_interceptors[number]
+        if channel is not None:
+            for direction in channel.directions.values():
+                self._drop(channel, Drop(direction))
+            del self.channels[number]
         self.judge.channel_closed(number)
-        if channel_interceptor is not None and channel_interceptor.reopening:
-            new = self.channel_interceptors[number] = ChannelInterceptor(number, self)
+        if channel is not None and channel.reopening:
+            new = self.channels[number] = ChannelInterceptor(number, self)
             new.is_watched = True
             direction = new.directions[CLIENT]
-            direction.queue.extend(
-                [(frame, None) for frame in channel_interceptor.reopening]
-            )  # its load is counted already
+            direction.queue.extend([(frame, None) for frame in channel.reopening])  # its load is counted already
             self._go_on(new, direction)
             self._watch_lanes(new)
 
-    def _close_connection(self, channel_interceptor: ChannelInterceptor, action: CloseConnection) -> None:
+    def _close_connection(self, channel: ChannelInterceptor, action: CloseConnection) -> None:
         self.refusal = ConnectionRefusal(action.close)
         self.refusal.class_id, self.refusal.method_id = action.class_and_method
 
 
+def _end(frame: Frame) -> int:
+    """Where the frame ends among what its sender has sent."""
+    return frame.offset + frame.length()
+
+
+def _is_void(state: ConnectionState, frame: Frame) -> bool:
+    """Is a frame not to be sent any more in this state of the connection?"""
+    return state in CONNECTION_CLOSING and (frame.channel != 0 or state is ConnectionState.CLOSED)
+
+
+_NOT_STAGED = (None, Stage.NOTHING, ChannelInfo())
+
 _DO: dict[type[Action], Callable[[Interceptor, ChannelInterceptor, Any], None]] = {
     Send: Interceptor._send,
     Decide: Interceptor._decide,
-    Gather: Interceptor._gather,
     Insert: Interceptor._insert,
     Reply: Interceptor._reply,
     Wait: Interceptor._wait,
@@ -943,9 +978,7 @@ _DO: dict[type[Action], Callable[[Interceptor, ChannelInterceptor, Any], None]] 
     ShowToTaps: Interceptor._show_to_taps,
     SendDamaged: Interceptor._send_damaged,
     CloseConnection: Interceptor._close_connection,
-    Watch: lambda interceptor, channel_interceptor, action: interceptor._watch(channel_interceptor),
-    Forget: lambda interceptor, channel_interceptor, action: interceptor.forget_if_closed(channel_interceptor.number),
-    LogVerdict: lambda interceptor, channel_interceptor, action: interceptor.effects.logged.append(
-        (action.level, action.text)
-    ),
+    Watch: lambda interceptor, channel, action: interceptor._watch(channel),
+    Forget: lambda interceptor, channel, action: interceptor.forget_if_closed(channel.number),
+    LogVerdict: lambda interceptor, channel, action: interceptor.effects.logged.append((action.level, action.text)),
 }

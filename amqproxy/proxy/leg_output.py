@@ -40,6 +40,11 @@ class LegOutput:
                 self._start = self.position
             self._end = self.position = offset
 
+    def skip_to(self, offset: int) -> None:
+        """What lies before `offset` has been gone through: it was sent, or goes no further, or not yet."""
+        if offset > self.position:
+            self.position = offset
+
     def send(self, frame: Frame) -> None:
         """A frame goes on, whether it was received just now, or before, or was made."""
         offset = frame.offset

@@ -1062,7 +1062,7 @@ def test_consumers_are_known_by_the_names_that_the_broker_has_for_them():
         "basic.consume-ok",
         "basic.deliver",
     )
-    assert water.interceptor.channel_interceptors[1].deliveries.open == 0
+    assert water.interceptor.channels[1].deliveries.open == 0
 
 
 def test_what_was_overtaken_comes_before_its_consumer_is_gone():
@@ -1526,7 +1526,7 @@ def test_what_nobody_can_encode_is_refused():
     water.say(*read(">> 1 basic.publish routing_key=a"))
     assert [
         close.text
-        for channel_interceptor in water.interceptor.channel_interceptors.values()
+        for channel_interceptor in water.interceptor.channels.values()
         if (close := channel_interceptor.closing)
     ] == [text]
     assert water.interceptor.take_effects().logged == [

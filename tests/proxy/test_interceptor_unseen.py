@@ -237,10 +237,7 @@ class Talk:
         """Let channels that were closed be used again."""
         for crossed in self.waters:
             for channel in (1, 2):
-                if (
-                    channel not in crossed.interceptor.channel_interceptors
-                    or not crossed.interceptor.channel_interceptors[channel].is_closed
-                ):
+                if channel not in crossed.interceptor.channels or not crossed.interceptor.channels[channel].is_closed:
                     continue
                 crossed.say(CLIENT, encode_method(channel, ChannelCloseOk()))
                 crossed.say(SERVER, encode_method(channel, ChannelCloseOk()))
