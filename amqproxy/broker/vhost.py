@@ -1,4 +1,7 @@
-"""One virtual host: its exchanges, queues and bindings, and where a message goes among them."""
+"""One virtual host: its exchanges, queues and bindings, and where a message goes among them.
+
+One class, and so one long file: declaring, binding, routing, policies and dead letters share the tables of one host.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,10 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.limits import VHOST_LIMITS, check_limits
 from amqproxy.broker.arguments import check_equivalent, check_same, check_short, in_order
 from amqproxy.broker.events import EventDispatcher
-from amqproxy.broker.exchanges import TYPES
 from amqproxy.broker.exchanges.delayed import released
 from amqproxy.broker.exchanges.delayed_messages import DelayedMessages
 from amqproxy.broker.exchanges.exchange import Binding, Exchange
+from amqproxy.broker.exchanges.exchange_types import TYPES
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues import queue_types
 from amqproxy.broker.queues.at_least_once import DeadLetter

@@ -1,4 +1,7 @@
-"""One channel as the broker sees it: what its client asks for, and what it is answered."""
+"""One channel as the broker sees it: what its client asks for, and what it is answered.
+
+It is long as there is a short method for each of the protocol's, in the order of the specification's classes.
+"""
 
 from __future__ import annotations
 

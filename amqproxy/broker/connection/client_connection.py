@@ -1,4 +1,7 @@
-"""One client's connection as the broker sees it: bytes in, bytes out, and the channels between."""
+"""One client's connection as the broker sees it: bytes in, bytes out, and the channels between.
+
+One class, and so one long file: the handshake, turns, blocking and closing share one state, which C sees.
+"""
 
 from __future__ import annotations
 

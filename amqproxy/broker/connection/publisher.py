@@ -1,4 +1,7 @@
-"""What a client publishes on one channel: put together, checked, routed, and confirmed. On the way of every publish."""
+"""What a client publishes on one channel: put together, checked, routed, and confirmed. On the way of every publish.
+
+One class, and so one long file: content, routing and confirms share one state, which C sees.
+"""
 
 from __future__ import annotations
 

@@ -1,22 +1,7 @@
-"""The exchange types, one a file; `TYPES` is how exchange.declare finds them."""
+"""Exchanges of every type, and what delayed exchanges hold.
 
-from amqproxy.broker.exchanges.consistent_hash import ConsistentHashExchange
-from amqproxy.broker.exchanges.delayed import DelayedMessageExchange
-from amqproxy.broker.exchanges.direct import DirectExchange
-from amqproxy.broker.exchanges.exchange import Exchange
-from amqproxy.broker.exchanges.fanout import FanoutExchange
-from amqproxy.broker.exchanges.headers import HeadersExchange
-from amqproxy.broker.exchanges.topic import TopicExchange
-
-TYPES: dict[str, type[Exchange]] = {
-    cls.type: cls
-    for cls in (
-        DirectExchange,
-        FanoutExchange,
-        TopicExchange,
-        HeadersExchange,
-        ConsistentHashExchange,
-        DelayedMessageExchange,
-    )
-}
-DelayedMessageExchange.types = TYPES
+- `exchange`: what all types share: bindings. `exchange_types`: the types by name, as exchange.declare has them.
+- `direct`, `fanout`, `topic`, `headers`: the types of the specification.
+- `consistent_hash`: x-consistent-hash. `delayed`: x-delayed-message.
+- `delayed_messages`: the messages that the delayed exchanges of a virtual host hold until they are due.
+"""

@@ -2,6 +2,8 @@
 
 Dead-lettering and the resolution of names are the virtual host's part; the queue notifies it through `QueueObserver`.
 Every message passes through publishing, delivering and settling, so this code is kept lean.
+
+One class, and so one long file: all ways into a queue and out of it share its counts, which C sees.
 """
 
 from __future__ import annotations

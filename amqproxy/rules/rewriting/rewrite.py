@@ -1,4 +1,7 @@
-"""Change commands on their way: names, logins, arguments, properties, headers, bodies, limits."""
+"""Change commands on their way: names, logins, arguments, properties, headers, bodies, limits.
+
+The way there and the way back are in one file, though it is a long one: each name must come back as it was.
+"""
 
 from __future__ import annotations
 
