@@ -7,7 +7,7 @@ state machine for both peers. It takes bytes and the time, and returns values; i
 
 `rules` is policy as pure functions: what may pass, what changes on its way, and what is made to go wrong.
 
-`taps` watch what passes and never slow it: `record` says what a tap is told, `metrics` counts it for Prometheus.
+`taps` observe what passes and never slow it down: `record` is what a tap receives, `metrics` counts for Prometheus.
 
 `broker` is a broker of our own: a pure model of virtual hosts, exchanges, queues and users, a store for what is
 durable, and a trio server; the proxy can have it as its upstream in the same process.
@@ -17,12 +17,12 @@ durable, and a trio server; the proxy can have it as its upstream in the same pr
 `proxy` is trio: a listener, a session for each client, and an upstream over TCP or TLS. `capture` reads pcap and pcapng
 and puts TCP streams together again, so that a file decodes as live traffic does. Neither knows of the other.
 
-`control` is the socket through which a proxy that runs is asked what it does, and told what to do with what waits.
+`control` is the socket through which a running proxy is queried, and held commands are released.
 
-`config` is the configuration file as types, `resources` what rules in it read from outside, `hints` says which word was
-perhaps meant; `log` writes the log, through a `line_writer` that never waits; `supervision` keeps a failure with its
-owner, `printing` carries records to standard output, `preflight` looks before a start at what a config needs, `app`
-wires everything up in one nursery, and `cli` is the command.
+`config` is the configuration file as types, `resources` what rules in it read from outside, `hints` suggests the word
+that was perhaps meant; `log` writes the log, through a `line_writer` that never waits; `supervision` keeps a failure
+with its owner, `printing` carries records to standard output, `preflight` looks before a start at what a config needs,
+`app` wires everything up in one nursery, and `cli` is the command.
 
 `_pure` chooses between the compiled and the plain form of a module; `_cython` stands in for Cython where it is missing.
 

@@ -1,11 +1,6 @@
 """Stand-ins for `cython`, so that the modules which may be compiled also run where Cython is not installed.
 
-A source says
-
-    try:
-        import cython
-    except ImportError:
-        from amqproxy import _cython as cython
+A source file begins with try: import cython except ImportError: from amqproxy import _cython as cython
 
 and Cython, compiling it, takes every `cython.…` for its own. Here a decorator gives back what it was given, and a C
 type is the Python type that stands for it: nothing wraps around or is checked, so the source must not rely on either.
@@ -55,7 +50,7 @@ def cast(kind: object, value: Any, typecheck: builtins.bool = False) -> Any:
 
 
 def declare(kind: Callable[[], Any], value: Any = None, *, visibility: str = "private") -> Any:
-    """`value`, or what `kind` makes of nothing; an annotation says what a reader is to think of it."""
+    """`value`, or what `kind` makes of nothing; annotations are for readers and type checkers."""
     return kind() if value is None else value
 
 

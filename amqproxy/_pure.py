@@ -1,7 +1,7 @@
 """Choose between the compiled and the plain form of a module, where a package holds both.
 
-Python prefers the compiled one. Here the plain source wins when the environment says `AMQPROXY_PURE=1`, and, in a
-checkout, when the source is newer: whoever edits a file is never left wondering why nothing changed.
+Python prefers the compiled one. The plain source is preferred with `AMQPROXY_PURE=1` in the environment and, in a
+checkout, when the source is newer: so an edit always takes effect.
 
 Modules with a `.pxd` beside them share C types, so all of those are loaded in one form: compiled, or, when one of them
 was edited, plain.
@@ -51,7 +51,7 @@ def is_stale(source: Path) -> bool:
 
 @cache
 def shares_stale_types(package: Path) -> bool:
-    """Whether one of the package's modules with a `.pxd` is not compiled, or was edited since; told once a run."""
+    """Whether one of the package's modules with a `.pxd` is not compiled, or was edited since; once per run."""
     for types in package.rglob("*.pxd"):
         compiled = compiled_sibling(types)
         edited = max(types.stat().st_mtime, types.with_suffix(".py").stat().st_mtime)
@@ -77,6 +77,6 @@ class PlainSourceFinder(MetaPathFinder):
 
 
 def install() -> None:
-    """Put the finder before Python's own, where it could ever have something to say."""
+    """Put the finder before Python's own, if it can ever apply."""
     if is_asked_for() or _IN_CHECKOUT:
         sys.meta_path.insert(0, PlainSourceFinder())

@@ -47,7 +47,7 @@ from amqproxy.taps.record import Record
 from amqproxy.taps.tap import Tap
 
 BROKER_ADDRESS = "127.0.0.1:5672"
-"""Where the broker listens unless it is told."""
+"""Where the broker listens by default."""
 
 COLLECT_AFTER = (5_000, 1, 1_000_000)
 """When Python is to look for garbage by itself: often among what is new, which takes a millisecond or two, and never
@@ -69,7 +69,7 @@ Listeners = list[tuple[trio.SocketListener, ssl.SSLContext | None]]
 
 
 class AddressUnavailable(Exception):
-    """An address of the config cannot be had; the text says which, and why."""
+    """An address in the config cannot be used; the text gives the address and the reason."""
 
 
 async def run(
@@ -83,8 +83,8 @@ async def run(
 ) -> None:
     """Run the proxy until SIGTERM or SIGINT, then drain it. On SIGHUP, take over what `reread` finds: see `reload`.
 
-    With `render`, every record is printed on standard output as that makes it, or only those that are `wanted`, with
-    as many bytes of each body frame as `body` says. When the reader of standard output goes away, printing ends; with
+    With `render`, every record, or only those that are `wanted`, is rendered and printed on standard output, with the
+    first `body` bytes of each body frame. When the reader of standard output goes away, printing ends; with
     `ends_with_reader`, that drains the proxy too, and is raised as `BrokenPipeError`. A second signal ends it at once,
     with `KeyboardInterrupt`, and one that comes before it listens ends the process. `ConfigError` when a file of the
     config is not right, `AddressUnavailable` when an address cannot be had.
@@ -354,7 +354,7 @@ def _scrape_failed(error: Exception) -> None:
 
 @contextmanager
 def _metrics_endpoint(config: Config, metrics: Metrics) -> Iterator[None]:
-    """Serve /metrics, in threads, if the config has it."""
+    """Serve /metrics, in threads, if it is configured."""
     if config.metrics is None:
         yield
         return

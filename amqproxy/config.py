@@ -131,7 +131,7 @@ class UpstreamConfig(Strict, frozen=True):
     """HOST:PORT or [IPV6]:PORT."""
     tls: ClientTLS | None = None
     proxy_protocol: bool = False
-    """Tell the broker the client's own address, ahead of everything else: it must expect PROXY protocol, version 2."""
+    """Send the broker the client's address, ahead of everything else: it must expect PROXY protocol, version 2."""
 
     def __post_init__(self) -> None:
         _check_port(self.address)
@@ -212,11 +212,11 @@ class Limits(Strict, frozen=True):
     session_memory: Size = 67_108_864
     """The same in one session; none may keep more than is left free for the others. More is refused, or not read."""
     rule_body: Size = 1_048_576
-    """The largest body that rules and filters look into, as text or JSON; nobody else is served meanwhile."""
+    """The largest body that rules and filters look into, as text or JSON; no other connection is served meanwhile."""
     print_backlog: Count = 10_000
     """Records waiting to be printed; more are dropped, and counted."""
     print_memory: Size = 67_108_864
-    """Bytes of records waiting to be printed, and of messages kept until `--filter` can tell; more are dropped."""
+    """Bytes of records waiting to be printed, and of messages kept until `--filter` can decide; more are dropped."""
     mirror_backlog: Count = 10_000
     """Copies waiting to be sent to a broker with one login; more are dropped, and counted."""
     mirror_memory: Size = 134_217_728
@@ -369,7 +369,7 @@ def _placed_tls(tls: TLS | None, directory: Path) -> TLS | None:
 
 
 def parse(text: str, path: Path) -> Config:
-    """The config in `text`, whose kind is told by the ending of `path`."""
+    """The config in `text`, in the format given by the ending of `path`."""
     try:
         if path.suffix == ".toml":
             data = tomllib.loads(text)
@@ -377,7 +377,7 @@ def parse(text: str, path: Path) -> Config:
             data = yaml.load(text, _Loader)
             data = {} if data is None else data
         else:
-            raise ConfigError(f"{path}: the name must end in .toml, .yaml or .yml, to tell which it is")
+            raise ConfigError(f"{path}: the name must end in .toml, .yaml or .yml")
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigError(f"{path}: {error}") from None
     try:
@@ -394,7 +394,7 @@ def parse(text: str, path: Path) -> Config:
 
 
 def _named(fault: str, data: Any) -> str:
-    """What is wrong with one of the upstreams, with its name: msgspec says `upstreams[...]` of all."""
+    """What is wrong with one of the upstreams, with its name: msgspec reports `upstreams[...]` for all."""
     if fault.startswith("upstreams[...]"):
         for name, upstream in data["upstreams"].items():
             try:
@@ -481,7 +481,7 @@ def explained(error: msgspec.ValidationError, kind: type | None = None, data: An
     )
     if "matching regex" in what:
         what = "not of the form HOST:PORT, e.g. 127.0.0.1:5672 or [::1]:5672"
-    if what.startswith("."):  # what is wrong with one key of several, said by whoever looked at them all
+    if what.startswith("."):  # an error of one key, raised by a check of several
         return (path + what).removeprefix(".")
     return f"{path}: {what}" if path else what
 
@@ -492,7 +492,7 @@ def dump(config: Config) -> str:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of a config file, with all that this module says of each key."""
+    """The JSON Schema of a config file, with this module's docstrings of the keys."""
     found: dict[str, Any] = may_be_text(msgspec.json.schema(Config))
     definitions = found["$defs"]
     for name, described in _descriptions().items():
@@ -506,7 +506,7 @@ def schema() -> dict[str, Any]:
 
 
 def _descriptions() -> dict[str, dict[str, str]]:
-    """Of each struct, what is written below its keys; else, what their type says of itself."""
+    """Of each struct, what is written below its keys; else, the docstring of their type."""
     module = sys.modules[__name__]
     found = {}
     for each in ast.parse(inspect.getsource(module)).body:

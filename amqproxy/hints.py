@@ -45,7 +45,7 @@ def _words(kind: inspect.Type) -> Iterable[Any]:
 
 
 def _at(kind: type, data: Any, steps: list[str]) -> list[inspect.Type]:
-    """The types that the place may have, by what the data says of those on the way."""
+    """The types that the place may have, given the data on the path to it."""
     types = chosen(inspect.type_info(kind), data)
     for step in steps:
         inner = _inner(data, step)

@@ -1,7 +1,7 @@
 """Lines for a file, written by a thread of their own: a caller with a line to write never waits, and never fails.
 
-At the other end may be a full disk, a pipe that nobody reads, or a pipe whose reader is gone. Lines that it does not
-take are dropped and counted; once it takes some again, a line says how many are missing.
+The output may be a full disk, a pipe that is not read, or a pipe whose reader is gone. Lines that it does not take are
+dropped and counted; once it can write again, a line reports how many are missing.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ PIECE = 64 * 1024
 CUT = b" [cut]\n"
 
 Notice = Callable[[int], str]
-"""Makes the line that says how many lines are missing at this place."""
+"""Makes the line that reports how many lines are missing here."""
 
 
 class _Entry(NamedTuple):
     line: bytes
     missing: int = 1
-    """Lines that are missing if this one is not written: of a notice, those it tells of."""
+    """Lines that are missing if this one is not written: for a notice, those it reports."""
     is_notice: bool = False
 
 
@@ -165,7 +165,7 @@ def _writing(stream: TextIO | None) -> Callable[[bytes], int]:
         while True:
             try:
                 return os.write(descriptor, octets)
-            except BlockingIOError:  # the descriptor was made so by another process that has it too
+            except BlockingIOError:  # another process that shares the descriptor made it so
                 poll = select.poll()
                 poll.register(descriptor, select.POLLOUT)
                 poll.poll()

@@ -29,7 +29,7 @@ _writer: LineWriter | None = None
 
 
 def start(log: LogConfig) -> None:
-    """Write the log as the config has it, from here on."""
+    """Write the log as configured, from here on."""
     global _writer
     stop()
     stream = sys.stderr
@@ -49,7 +49,7 @@ def start(log: LogConfig) -> None:
         renderer,
     ]
     writer = _writer = LineWriter(stream, lambda count: _rendered(processors, "log lines dropped", count=count))
-    lines = _Lines(writer)  # made once, since to make it might fail for whoever logs something
+    lines = _Lines(writer)  # made once, since making it might fail for a caller that logs
     structlog.configure(
         processors=processors,
         wrapper_class=_unfailing(logging.getLevelName(log.level.upper())),
@@ -71,10 +71,10 @@ def stop(timeout: float = LINGER) -> None:
 
 @contextmanager
 def started(log: LogConfig) -> Iterator[None]:
-    """Write the log as the config has it, for the while.
+    """Write the log as configured, within the block.
 
     What Python itself would write on standard error is logged, too: a finalizer's or a thread's failure must not make
-    the program wait for whoever reads that.
+    the program wait for the reader of it.
     """
     hooks = sys.unraisablehook, threading.excepthook
     start(log)
@@ -171,7 +171,7 @@ def _of_a_library() -> Any:
 def _without_nothing(
     logger: structlog.typing.WrappedLogger, method: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """Leave out the fields that say None."""
+    """Leave out the fields that are None."""
     return {name: value for name, value in event.items() if value is not None}
 
 

@@ -1,7 +1,7 @@
 """What a config needs of the machine: its files, names and addresses, looked at before anything starts.
 
-`config check` and a start look at the same things here, and so come to the same verdict. What can be read only once, a
-pipe for a key, say, is left to the start.
+`config check` and a start look at the same things here, and so come to the same verdict. A file that can be read only
+once, such as a pipe for a key, is left to the start.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class PreflightError(ConfigError):
 
 
 def check(config: Config) -> None:
-    """Look at all that the config says. `PreflightError` says what would end the proxy or the broker."""
+    """Check the whole config. `PreflightError` for what would end the proxy or the broker."""
     check_proxy(config)
     check_broker(config.broker)
 
 
 def find_warnings(config: Config) -> Iterator[str]:
-    """What a config says that works, and may not be what is meant."""
+    """Settings that work, but may not be what is meant."""
     upstream = config.upstream
     if isinstance(upstream, UpstreamConfig) and upstream.tls is not None and upstream.tls.certificate:
         yield (
@@ -62,7 +62,7 @@ def find_warnings(config: Config) -> Iterator[str]:
 
 
 def check_proxy(config: Config) -> None:
-    """Look at all that `amqproxy run` needs. `PreflightError` says what would end it."""
+    """Look at all that `amqproxy run` needs. `PreflightError` for what would end it."""
     _check_listeners(config.listen, "listen")
     if isinstance(config.upstream, UpstreamConfig):
         _check_upstream(config.upstream, "upstream")
@@ -82,7 +82,7 @@ def check_proxy(config: Config) -> None:
 
 
 def check_broker(config: BrokerConfig) -> None:
-    """Look at all that `amqproxy broker` needs. `PreflightError` says what would end it."""
+    """Look at all that `amqproxy broker` needs. `PreflightError` for what would end it."""
     _check_listeners(config.listen, "broker.listen")
     _check_twins({f"broker.listen[{number}]": each.address for number, each in enumerate(config.listen)})
     if config.data is not None:

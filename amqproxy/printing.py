@@ -28,8 +28,8 @@ Render = Callable[[Record], str]
 class Printing:
     """Carries a `Printer`'s records to standard output, each as the line that `render` makes of it.
 
-    Records show as many bytes of each body frame as `body` says. `is_unheard` once the reader of standard output is
-    gone: after that nothing is printed any more.
+    Records contain the first `body` bytes of each body frame. `is_unheard` once the reader of standard output is gone:
+    after that nothing is printed any more.
     """
 
     def __init__(self, render: Render, limits: Limits, metrics: Metrics, *, body: int = 0) -> None:
@@ -54,14 +54,14 @@ class Printing:
         ended()
 
     async def tell(self) -> None:
-        """Log now and then how many records were not printed, also while nobody reads at all; until cancelled."""
+        """Log now and then how many records were not printed, also while nothing is read at all; until cancelled."""
         while True:
             await trio.sleep(TELLING_INTERVAL)
             with contained("records not counted"):
                 self._tell()
 
     def _tell(self) -> None:
-        count, reason = self.printer.take_dropped() + self._unwritten, self._reason or "whoever reads them is too slow"
+        count, reason = self.printer.take_dropped() + self._unwritten, self._reason or "their reader is too slow"
         self._unwritten, self._reason = 0, ""
         if count:
             logger().warning("records not printed", count=count, reason=reason)
@@ -108,7 +108,7 @@ def _print(render: Render, records: Iterable[Record]) -> list[Exception]:
     while octets:
         try:
             octets = octets[os.write(output, octets) :]
-        except BlockingIOError:  # whoever gave us the descriptor made it so
+        except BlockingIOError:  # the process that gave us the descriptor made it so
             poll = select.poll()
             poll.register(output, select.POLLOUT)
             poll.poll()

@@ -17,7 +17,7 @@ _MAYBE = re.compile(r"\s*\d+(\.\d+)?\s*[A-Za-z]*\s*")
 def numbered(kind: type, data: Any) -> Any:
     """The data of a `kind`, with numbers in place of texts that are quantities there.
 
-    `ValueError` says what is wrong with a text where only a number or a quantity can be, with the path in front.
+    `ValueError`, with the path in front, for a text where only a number or a quantity is allowed.
     """
     if not _has_any(data):  # as most configs have none, and types take time to look into
         return data

@@ -52,7 +52,7 @@ def _of_node(node: yaml.Node, path: Path) -> Iterator[tuple[Path, int]]:
 
 
 def _of_toml(text: str) -> Iterator[tuple[Path, int]]:
-    """The lines of headers and keys. What is within an inline table or list is not told apart."""
+    """The lines of headers and keys. Keys within an inline table or list have its line."""
     table: Path = ()
     counts: dict[Path, int] = {}
     ending = ""

@@ -40,7 +40,7 @@ def contained(
     except BaseExceptionGroup as group:
         failure, passing = group.split(Exception)
     if failure is not None:
-        with suppress(Exception):  # a log that fails is nobody's trouble
+        with suppress(Exception):  # a failing log must not harm the caller
             report(event, failure, log=log, **fields)
         if then is not None:
             then(failure)
@@ -98,7 +98,7 @@ def describe(failure: BaseException) -> str:
     failure = first(failure)
     try:
         text = str(failure)
-    except Exception as error:  # noqa: BLE001 - an exception class of somebody's script
+    except Exception as error:  # noqa: BLE001 - an exception class of a user's script
         text = f"its text cannot be made: {type(error).__name__}"
     frames = extract_tb(failure.__traceback__)
     place = f" ({PurePath(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""

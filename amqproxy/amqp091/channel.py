@@ -49,7 +49,7 @@ MAX_CONSUMERS = 65_536
 
 
 class ChannelMode(StrEnum):
-    """What a client may expect of its publishes; once chosen, a channel keeps it."""
+    """Whether publishes are confirmed or transactional; a channel cannot change it again."""
 
     NORMAL = "normal"
     CONFIRM = "confirm"
@@ -57,7 +57,7 @@ class ChannelMode(StrEnum):
 
 
 class PendingRequest(NamedTuple):
-    """What has to be kept of a request until it is answered."""
+    """A request that awaits its reply, and what of it the reply needs."""
 
     consumer_tag: str
     no_ack: bool
@@ -66,12 +66,11 @@ class PendingRequest(NamedTuple):
 class Channel:
     """The state of one channel, as both peers must see it. Sections 1.5 to 1.9.
 
-    `consumers` maps each consumer tag to whether it is `no_ack`; "" stands for those that the server
-    names and, asked not to wait, does not tell. `unacked` are the deliveries that
-    the client has yet to settle, `unconfirmed` the publishes that the server has; both stay empty
-    where the connection does not track deliveries. `is_flowing` says of each peer whether it may
-    send content. `awaited` are the requests of each peer that the other has not answered, by name.
-    `got_without_ack` is whether what basic.get got last needs no acknowledgement, `confirms_from` how many
+    `consumers` maps each consumer tag to whether it is `no_ack`; "" stands for consumers with no_wait whose tag the
+    server chooses and does not send. `unacked` are the deliveries that the client has yet to settle, `unconfirmed` the
+    publishes that the server has; both stay empty where the connection does not track deliveries. `is_flowing` is, for
+    each peer, whether it may send content. `awaited` are the requests of each peer that the other has not answered, by
+    name. `got_without_ack` is whether what basic.get got last needs no acknowledgement, `confirms_from` how many
     publishes came before confirm.select, None where none came.
     """
 
@@ -174,8 +173,8 @@ class Channel:
     def _request_of(self, sender: Peer, reply: Method) -> PendingRequest | None:
         """The oldest request that `reply` can answer, if it is a reply.
 
-        RabbitMQ answers out of turn: a queue says consume-ok after the channel has answered what
-        the client sent behind its consume.
+        RabbitMQ answers out of turn: a queue sends consume-ok after the channel has answered requests that the client
+        sent after its consume.
         """
         if reply.name not in ANSWERS:
             return None
@@ -196,7 +195,7 @@ class Channel:
                 if self._tracks_deliveries and self.mode is ChannelMode.CONFIRM:
                     self._issue(self.unconfirmed, self.unconfirmed.last + 1)
             case BasicDeliver():
-                # A tag that nobody has to settle need not be new: direct replies repeat theirs.
+                # A tag of a no_ack consumer need not be new: direct replies repeat theirs.
                 no_ack = self.consumers.get(method.consumer_tag, self.consumers.get("", False))
                 if self._tracks_deliveries and not no_ack:
                     self._issue(self.unacked, method.delivery_tag, method.consumer_tag)

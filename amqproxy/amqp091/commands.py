@@ -92,7 +92,7 @@ class Command:
 
     @property
     def index(self) -> int:
-        """The method's small number, told without decoding it."""
+        """The method's small number, which needs no decoding."""
         if self.frames:
             frame: Frame = self.frames[0]
             return frame.index
@@ -160,8 +160,8 @@ class Command:
 class CommandReader:
     """One direction of one channel: frames in their legal order in, whole commands out.
 
-    Whoever feeds it has had the order checked, by a `FrameReader` or a `Connection`. A method that
-    cuts a content short (channel.close-ok) takes its place.
+    The order of frames must have been checked before, by a `FrameReader` or a `Connection`. A method that cuts a
+    content short (channel.close-ok) takes its place.
     """
 
     max_body: int = cython.declare(cython.longlong, visibility="readonly")
@@ -205,7 +205,7 @@ class CommandReader:
             return None
         frames, self._frames = self._frames, []
         command = Command.received(frames)
-        _ = command.header  # what is malformed is to be found here, not by whoever asks for it
+        _ = command.header  # malformed content is detected here, not when it is first used
         return command
 
     def _given_up(self, error: ProtocolError) -> ProtocolError:

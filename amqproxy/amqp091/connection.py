@@ -1,9 +1,9 @@
 """What a client and a server have agreed so far: one machine that watches both, and takes no side.
 
-It walks the tables of `grammar` as frames pass, whoever holds it: the broker plays SERVER, the
-proxy holds one for each of its legs, a capture feeds both directions. Bytes go in by `feed` (or a
-reader of one's own and `receive`), what may not come is a `ProtocolError` that says how to answer,
-and `may_send` tells what each side may do next. There is no clock; times are passed in.
+It applies the tables in `transitions` to the frames that pass, in either role: the broker plays SERVER, the proxy holds
+one for each of its legs, a capture feeds both directions. Bytes go in by `feed` (or a reader of one's own and
+`receive`), an illegal frame raises a `ProtocolError` with the reply code, and `may_send` returns what each side may
+send next. There is no clock; times are passed in.
 """
 
 from __future__ import annotations
@@ -39,10 +39,9 @@ SILENCE = 2
 class Connection:
     """One connection, between a CLIENT and a SERVER.
 
-    `state` is where it is in its life, `channels` the open ones by number; `frame_max`,
-    `channel_max` and `heartbeat` (seconds) are 0 until agreed, and where there is no limit.
-    `is_blocked` holds between connection.blocked and unblocked. `client` is what the client said of
-    itself in start-ok, `virtual_host` where it is.
+    `state` is where it is in its life, `channels` the open ones by number; `frame_max`, `channel_max` and `heartbeat`
+    (seconds) are 0 until agreed, and where there is no limit. `is_blocked` holds between connection.blocked and
+    unblocked. `client` is the client's start-ok, `virtual_host` the one it opened.
 
     `initial_frame_max` bounds frames before a limit is agreed. Without `tracks_deliveries` the tags
     of deliveries and confirms are let by, for holders that do not have each frame handed over.

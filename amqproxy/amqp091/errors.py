@@ -28,7 +28,7 @@ class Scope(StrEnum):
 
 
 class ProtocolError(Exception):
-    """A peer broke the protocol, or asked for what may not be; says how it must be answered.
+    """A peer broke the protocol, or asked for what may not be; carries the reply code and what it closes.
 
     `code` and `name` are the reply code and its name, `scope` what is to be closed, `channel` the
     channel number (0 when it concerns the connection), `class_id` and `method_id` the method at

@@ -54,7 +54,7 @@ class Method(msgspec.Struct, frozen=True, gc=False):
         return head + encode_fields(self.layout, [getattr(self, f) for f in self.__struct_fields__])
 
     def to_dict(self) -> dict[str, Any]:
-        """What the method says, under the specification's names, without the reserved fields."""
+        """The method's fields under the specification's names, without the reserved ones."""
         return {name: getattr(self, field) for name, field in self.spoken}
 
 
@@ -393,7 +393,7 @@ class QueueBindOk(Method, frozen=True):
 
 @_method("queue.purge", 50, 30)
 class QueuePurge(Method, frozen=True):
-    """Drop the messages of a queue that nobody has yet received."""
+    """Drop the ready messages of a queue."""
 
     reserved_1: Short = 0
     queue: Name = ""

@@ -27,11 +27,10 @@ _HTTP = (b"GET ", b"PUT ", b"HEAD", b"POST", b"PRI ", b"DELE", b"OPTI", b"PATC",
 
 
 def recognise(octets: bytes) -> str | None:
-    """The protocol whose connections begin with `octets`; None while there are too few to tell.
+    """The protocol whose connections begin with `octets`; None while more bytes are needed.
 
-    "0-9-1", "0-8", "0-9", "0-10", "1.0", "1.0 (SASL)" and the like for AMQP; "TLS", "HTTP",
-    "RabbitMQ stream"; "AMQP a.b.c.d" for a header of a version nobody knows; "unknown". Eight
-    bytes always suffice.
+    "0-9-1", "0-8", "0-9", "0-10", "1.0", "1.0 (SASL)" and the like for AMQP; "TLS", "HTTP", "RabbitMQ stream"; "AMQP
+    a.b.c.d" for a header of an unknown version; "unknown". Eight bytes always suffice.
     """
     if octets[:4] == b"AMQP":
         if len(octets) < 8:

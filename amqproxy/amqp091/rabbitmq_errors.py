@@ -1,6 +1,6 @@
-"""What RabbitMQ says of octets that may not come: the texts of its closes, where the codec's own say more.
+"""The texts of RabbitMQ's close methods for malformed or unexpected frames.
 
-The codec's texts name the place and the cause, which a tap wants; a client is answered as it would be by RabbitMQ.
+The codec's own texts name the place and the cause, for logs and taps; a client receives RabbitMQ's text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ HEAD = struct.Struct(">BHI")
 
 
 def reworded(error: ProtocolError, frame: Frame, state: ConnectionState) -> ProtocolError:
-    """What the connection says of a frame, as RabbitMQ says it; changed in place."""
+    """Give an error of `Connection` RabbitMQ's text for that frame; changed in place."""
     if isinstance(error, ChannelError):
         if frame.channel == 0:
             error.text = "unexpected method in connection state running"
@@ -39,7 +39,7 @@ def reworded(error: ProtocolError, frame: Frame, state: ConnectionState) -> Prot
 
 
 def reworded_reading(error: ProtocolError, octets: bytes, frame_max: int) -> ProtocolError:
-    """What a reader says of the frame that `octets` begin with, as RabbitMQ says it; changed in place."""
+    """Give an error of `FrameReader` RabbitMQ's text for the frame at the start of `octets`; changed in place."""
     kind, _, size = HEAD.unpack_from(octets)
     payload = octets[HEAD.size : HEAD.size + size]
     everything = f"type {kind}, all octets = {shown(payload)}"
@@ -48,7 +48,7 @@ def reworded_reading(error: ProtocolError, octets: bytes, frame_max: int) -> Pro
     elif isinstance(error, UnexpectedFrame):
         error.text = everything if kind == HEARTBEAT else _out_of_order(error, kind, payload)
     elif isinstance(error, CommandInvalid) or "goes past" in error.text:
-        pass  # RabbitMQ says nothing at all
+        pass  # RabbitMQ sends no text
     elif len(octets) > HEAD.size + size and octets[HEAD.size + size] != FRAME_END:
         error.text = f"{everything}: {{invalid_frame_end_marker,{octets[HEAD.size + size]}}}"
     else:

@@ -25,7 +25,7 @@ CLIENT.other, SERVER.other = SERVER, CLIENT  # as attributes, since they are ask
 
 
 class ConnectionState(StrEnum):
-    """Where a connection is in its life; a name says what happened last."""
+    """Where a connection is in its life; a state is named after what happened last."""
 
     NEW = "new"
     GREETED = "greeted"
@@ -147,7 +147,7 @@ REPLIES: dict[str, tuple[str, ...]] = {
     "tx.commit": ("tx.commit-ok",),
     "tx.rollback": ("tx.rollback-ok",),
 }
-"""The methods that are answered, when they do not say `no_wait`, and by what."""
+"""The replies to each request, unless it has `no_wait`."""
 
 ANSWERS = {reply: request for request, replies in REPLIES.items() for reply in replies}
 """What each reply answers."""

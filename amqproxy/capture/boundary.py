@@ -132,7 +132,7 @@ class BoundarySearch:
         return None
 
     def _candidates(self) -> Iterator[int]:
-        """Places where a frame may begin, first those that could not be told before."""
+        """Places where a frame may begin, first those that were undecided before."""
         yield from self._places
         last = self._places[-1] if self._places else -1
         for found in _LOOKS_LIKE_A_HEAD.finditer(self._octets, self._scanned):
@@ -147,7 +147,7 @@ class BoundarySearch:
 
 
 def _believed(octets: bytearray, place: int, limit: int) -> bool | None:
-    """Whether frames begin at `place`; None while that cannot be told."""
+    """Whether frames begin at `place`; None while that is undecided."""
     is_proven = False
     while True:
         end = frame_at(octets, place, limit)

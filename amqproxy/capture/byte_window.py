@@ -71,7 +71,7 @@ class ByteWindow:
         return CaptureError(self.file, self.offset, reason, remedy)
 
     def notice(self, kind: WarningKind, text: str) -> None:
-        """Tell of something about the bytes at `position`."""
+        """Report a warning about the bytes at `position`."""
         self._notify(CaptureWarning(kind, self.file, self.offset, text))
 
     def _inflated(self, packed: Iterator[bytes]) -> Iterator[bytes]:

@@ -1,7 +1,7 @@
 """One TCP stream as AMQP: which protocol each side speaks, who is the client, and what passed.
 
-Any port will do. A stream is AMQP when one side's first bytes are a protocol header of AMQP, or a frame; joined in
-its middle, when a frame turns up. What another protocol says is counted, and never read as 0-9-1. This module may be
+Any port will do. A stream is AMQP when one side's first bytes are a protocol header of AMQP, or a frame; joined in its
+middle, when a frame turns up. Bytes of another protocol are counted, and never read as 0-9-1. This module may be
 compiled.
 """
 
@@ -42,7 +42,7 @@ _CUT = "the capture ends within a frame"
 @cython.final
 @cython.cclass
 class ConversationSide:
-    """What one end of a stream has said so far.
+    """What one end of a stream has sent so far.
 
     It is undecided while there are too few bytes; then either `finder` reads frames, or `stranger` names the protocol
     whose bytes are counted.
@@ -53,7 +53,7 @@ class ConversationSide:
     first: bytes
     first_ts_ns: int
     missing: cython.longlong  # bytes before `first`
-    offset: cython.longlong  # how many bytes are told, before any missing ones
+    offset: cython.longlong  # how many bytes are reported, before any missing ones
     finder: FrameResync | None
     stranger: str
     counted: cython.longlong
@@ -82,9 +82,9 @@ class ConversationSide:
 @cython.final
 @cython.cclass
 class Conversation:
-    """One stream, from its `Opened` on; `is_told` says that something of it was told.
+    """One stream, from its `Opened` on; `is_told` is true once something of it has been reported.
 
-    Nothing of it is told before it is known to be AMQP, or something else on a port of AMQP's.
+    Nothing is reported before it is known to be AMQP, or another protocol on an AMQP port.
     """
 
     stream: int
@@ -117,7 +117,7 @@ class Conversation:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether neither side is AMQP, so that nothing will ever be told."""
+        """Whether neither side is AMQP, so that nothing will ever be reported."""
         one, other = self._side(0), self._side(1)
         return not self.is_told and one.stranger != "" and other.stranger != ""
 
@@ -161,7 +161,7 @@ class Conversation:
             side.first = b""
 
     def end(self, direction: cython.int, ts_ns: int, ending: StreamEnd, passed: list[Decoded]) -> None:
-        """Take that no more bytes come from one side: tell what of it was not read."""
+        """Take that no more bytes come from one side: report what of it was not read."""
         self._lasting -= 1
         if not self.is_told:
             return
@@ -190,7 +190,7 @@ class Conversation:
             self._greet(direction, ts_ns, name, passed)
             return
         if self.is_told and peer.stranger and side.is_from_start:
-            # Whoever is spoken to in another protocol answers in it.
+            # A peer addressed in another protocol answers in that protocol.
             self._be_stranger(direction, ts_ns, peer.stranger, passed)
             return
         end = frame_at(first, 0)
@@ -251,7 +251,9 @@ class Conversation:
 
     @cython.cfunc
     def _be_stranger(self, direction: cython.int, ts_ns: int, protocol: str, passed: list[Decoded]) -> None:
-        """Take a side for something else than 0-9-1; its first bytes are told as its header, if anything is."""
+        """Take a side for something else than 0-9-1; its first bytes are reported as its header, if the stream is
+        reported at all.
+        """
         side = self._side(direction)
         side.stranger = protocol
         if side.finder is not None:
@@ -275,7 +277,7 @@ class Conversation:
 
     @cython.cfunc
     def _hear_stranger(self, direction: cython.int, ts_ns: int, octets: bytes, passed: list[Decoded]) -> None:
-        """Count what another protocol says, unless it turns to 0-9-1 because that was the answer."""
+        """Count bytes of another protocol, unless the client now retries with 0-9-1."""
         side, peer = self._side(direction), self._side(1 - direction)
         if octets.startswith(HEADER) and side.has_greeted and peer.has_greeted and not peer.stranger:
             self._tell_counted(direction, passed)
@@ -286,7 +288,7 @@ class Conversation:
 
     @cython.cfunc
     def _start_telling(self, ts_ns: int, passed: list[Decoded]) -> None:
-        """From here on the stream is told; so is what its other side may have begun with."""
+        """Report the stream from here on, and the first bytes of its other side."""
         if self.is_told:
             return
         self.is_told = True
@@ -302,7 +304,7 @@ class Conversation:
 
     @cython.cfunc
     def _identify(self) -> None:
-        """Settle the names of both ends; where nothing told which is the client, their ports do."""
+        """Settle the names of both ends; if nothing else identifies the client, the ports do."""
         if self._client < 0:
             self._client = _client_by_port(self._endpoints[0].port, self._endpoints[1].port)
         client, server = self._endpoints[self._client], self._endpoints[1 - self._client]
@@ -313,7 +315,7 @@ class Conversation:
         """Why the first bytes of a side are no whole frame."""
         return MISSING if self._has_handshake else JOINED
 
-    # ---------------------------------------------------------------------------------------------------- telling
+    # --------------------------------------------------------------------------------------------------- reporting
 
     @cython.cfunc
     def _tell(self, direction: cython.int, ts_ns: int, found: list[Found], passed: list[Decoded]) -> None:
@@ -388,7 +390,7 @@ class Conversation:
 
     @cython.cfunc
     def _tell_counted(self, direction: cython.int, passed: list[Decoded]) -> None:
-        """Tell how much another protocol said."""
+        """Report how many bytes of another protocol there were."""
         side = self._side(direction)
         if side.counted:
             reason = f"{side.stranger} is not decoded"
@@ -407,7 +409,7 @@ def _foreign_to_amqp(first: bytes, is_from_start: bool) -> str:
 
 
 def _client_by_methods(direction: cython.int, frames: list[Frame]) -> int:
-    """Which direction is the client's, if what passed in `direction` tells; or -1."""
+    """Which direction is the client's, if the methods in `direction` show it; or -1."""
     for frame in frames:
         if frame.kind == METHOD:
             senders = SENDERS[BY_INDEX[frame.index].name]

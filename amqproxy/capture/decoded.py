@@ -1,4 +1,4 @@
-"""What passed on an AMQP connection in a capture, in the order of the wire, and the record of it.
+"""What was decoded from a capture, in the order of the wire, and its records.
 
 A frame is here as the bytes it was; nothing is decoded before it is asked for.
 """
@@ -63,7 +63,7 @@ Decoded: TypeAlias = DecodedFrames | DecodedProtocolHeader | SkippedBytes
 def records_of(passed: Decoded, *, body: int = 0) -> Iterator[Record]:
     """The records of what passed, one a frame; of type "error" where a frame's payload turns out to be malformed.
 
-    They show as many bytes of each body frame as `body` says.
+    They contain the first `body` bytes of each body frame.
     """
     if isinstance(passed, DecodedFrames):
         for frame in passed.frames:

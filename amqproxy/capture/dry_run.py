@@ -1,7 +1,7 @@
 """What rules would have made of the traffic in a capture.
 
-Each command is judged as it was captured: that a channel would have been closed before, or a consumer never told,
-changes nothing for what comes after it.
+Each command is judged as it was captured: a channel that a rule would have closed, or a reply that it would have
+dropped, changes nothing for later commands.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class _ConnectionDryRun:
         self._modes: dict[int, type[Method]] = {}
 
     def gather(self, sender: Peer, frame: Frame) -> Command | None:
-        """The command that a frame completes; what is malformed was said by the decoder."""
+        """The command that a frame completes; malformed frames are reported by the decoder."""
         if frame.kind == HEARTBEAT:
             return Command.received([frame])
         place = (sender, frame.channel)

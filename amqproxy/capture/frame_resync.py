@@ -211,7 +211,7 @@ class FrameResync:
 
     @cython.cfunc
     def _resume(self, found: list[Found]) -> None:
-        """Read frames again from here on, and tell what was skipped."""
+        """Resume reading frames here, and report what was skipped."""
         self._is_reading = True
         self._search = BoundarySearch(self._frame_max)
         self._reader = FrameReader(self._tally, frame_max=self._frame_max, offset=self._offset)

@@ -50,7 +50,7 @@ class TCPSegment(msgspec.Struct, frozen=True, gc=False):
 
 @cython.cclass
 class Dissector:
-    """Finds the TCP segments in the packets of one file, and tells once of what it cannot read."""
+    """Finds the TCP segments in the packets of one file, and warns once about each kind that it cannot read."""
 
     _file: str
     _notify: object
@@ -109,7 +109,7 @@ class Dissector:
                 return None
             kind = _two(data, at + 2)
             at += 4
-        if 0 <= kind <= 1500:  # a length: 802.3, where SNAP may say the type
+        if 0 <= kind <= 1500:  # a length: 802.3, where SNAP may contain the type
             if at + 8 > size or data[at] != 0xAA or data[at + 1] != 0xAA or data[at + 2] != 3:
                 return None
             kind = _two(data, at + 6)
@@ -128,7 +128,7 @@ class Dissector:
         return None
 
     def finish(self) -> None:
-        """Tell what was lost, at the end of the file."""
+        """Report what was lost, at the end of the file."""
         fragmented = self._fragments.lost + self._fragments.pending
         if fragmented:
             self._tell(WarningKind.FRAGMENTS, f"IP fragments are missing for {fragmented} packets, which are lost")
@@ -318,7 +318,7 @@ def _four(octets: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.uint:
 
 @cython.cfunc
 def _is_ip_family(octets: bytes) -> cython.bint:
-    """Whether an address family, in the byte order of whoever captured, is one that systems use for IP."""
+    """Whether an address family, in the byte order of the capturing system, is used for IP."""
     family: cython.int = octets[0] | octets[3]
     if octets[1] or octets[2] or (octets[0] and octets[3]):
         return False

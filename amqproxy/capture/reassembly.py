@@ -327,7 +327,7 @@ class Reassembler:
 
     @cython.cfunc
     def _flush(self, direction: _Direction, events: list[Event]) -> None:
-        """Deliver what is held, holes and all, and tell what the peer had and the capture has not."""
+        """Deliver what is buffered, and report the gaps."""
         if direction.is_over or direction.stream.is_ignored:
             return
         while direction.held:

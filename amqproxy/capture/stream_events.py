@@ -30,8 +30,8 @@ class StreamEnd(StrEnum):
 class Opened(msgspec.Struct, frozen=True, gc=False):
     """The first packet of a stream.
 
-    `has_handshake` says that a SYN told which end is the client; then it is the first endpoint. Otherwise the first
-    endpoint is the one that was heard first.
+    `has_handshake` is true if a SYN identified the client, which is then the first endpoint. Otherwise the first
+    endpoint is the one that sent first.
     """
 
     stream: int

@@ -1,5 +1,4 @@
-"""What a reader of captures says when a file is not what it should be: an error that ends the
-reading, or a notice that goes with what could be read."""
+"""Problems in a capture file: an error that ends the reading, or a warning that does not."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ class WarningKind(StrEnum):
     TRAILING = "trailing"
     """Bytes that are not gzip follow the gzip data; they were not read."""
     LINK_TYPE = "link-type"
-    """Packets of a link type that is not understood, told once for each."""
+    """Packets of an unsupported link type, reported once for each type."""
     FRAGMENTS = "fragments"
     """IP packets came in fragments, and some fragments are not in the capture."""
     HEADERS = "headers"

@@ -1,7 +1,7 @@
-"""The command `amqproxy`: data on standard output, all else on standard error.
+"""The command `amqproxy`: data goes to standard output, everything else to standard error.
 
-Exit codes: 0 done; 1 the work failed (a capture cannot be read, an address cannot be had); 2 wrong
-usage or a wrong config; 130 interrupted twice; 141 whoever read the output has gone away.
+Exit codes: 0 done; 1 the work failed (a capture cannot be read, an address cannot be had); 2 wrong usage or a wrong
+config; 130 interrupted twice; 141 the reader of the output has closed it.
 
 `command` has the subcommands; each, or each group of them, has its file: `run`, `broker`, `decode`, `config`, `rules`,
 `control`, `version`. They read their flags (`flags`), choose what is printed and how (`printing`), and

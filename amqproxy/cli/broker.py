@@ -29,7 +29,7 @@ def broker(
 ) -> None:
     """Be an AMQP broker until SIGTERM or Ctrl-C.
 
-    Flags go before what the config file says in [broker]. Limits, mechanisms and several listeners are in it only.
+    Flags override [broker] in the config file. Limits, mechanisms and several listeners are in it only.
 
     Parameters
     ----------

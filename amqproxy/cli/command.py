@@ -1,4 +1,4 @@
-"""The command with all of its subcommands, in the order in which shells are told of them."""
+"""The command with all its subcommands, in the order of shell completion."""
 
 from typing import Literal
 
@@ -12,7 +12,7 @@ from amqproxy.cli.version import version
 
 app = cyclopts.App(
     name="amqproxy",
-    help="See, count and steer what AMQP clients and their broker say to each other.",
+    help="See, count and control the traffic between AMQP clients and their broker.",
     help_epilogue="Exit codes: 0 done, 1 failed, 2 wrong usage or config, 130 interrupted twice, "
     "141 the reader of the output went away.",
     help_format="plaintext",

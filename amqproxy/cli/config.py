@@ -16,7 +16,7 @@ app = cyclopts.App(name="config", help="Check, show and describe config files.")
 
 @app.command
 def check(*files: Path) -> None:
-    """Check config files, and say what is wrong with the first that is. The files that they name are looked at too.
+    """Check config files, and report the errors of the first that has any. The files that they name are looked at too.
 
     Warns of what works and may not be meant.
 

@@ -148,36 +148,13 @@ def release(
 ) -> None:
     """Let go on what is held: as it is, changed, or not at all.
 
-    Parameters
-    ----------
-    session
-        The session, as `held` says it.
-    number
-        Its number there.
-    drop
-        It goes no further, and its sender is told that all is well.
-    refuse
-        It goes no further, and its sender is told so.
-    with_
-        With --refuse: how, as in a rule; usually the channel is closed.
-    code
-        With --refuse: the reply code.
-    text
-        With --refuse: the reply text.
-    set_
-        NAME=VALUE: a field of the method, such as routing_key=other. Values are JSON, or else text.
-    property_
-        NAME=VALUE: a property, such as priority=5; null takes it away.
-    header
-        NAME=VALUE: a header of the message; null takes it away.
-    body
-        Another body.
-    body_file
-        A file with another body.
-    socket
-        The proxy's control socket.
-    config
-        The config file that names it.
+    Parameters ---------- session The session, as listed by `held`. number Its number there. drop Drop it; its sender
+    receives a success reply. refuse Refuse it; its sender receives an error. with_ With --refuse: how, as in a rule;
+    usually the channel is closed. code With --refuse: the reply code. text With --refuse: the reply text. set_
+    NAME=VALUE: a field of the method, such as routing_key=other. Values are JSON, or else text. property_ NAME=VALUE: a
+    property, such as priority=5; null takes it away. header NAME=VALUE: a header of the message; null takes it away.
+    body Another body. body_file A file with another body. socket The proxy's control socket. config The config file
+    that names it.
     """
     if drop and refuse:
         raise Failure("control release: what is dropped is not refused: say --drop or --refuse", MISUSED)
@@ -194,7 +171,7 @@ def release(
 
 @contextmanager
 def _control_client(path: Path | None, config: Path | None) -> Iterator[ControlClient]:
-    """A connection to the control socket that is named; what the proxy has against a request is told."""
+    """A connection to the control socket that is named; the proxy's error is reported."""
     from amqproxy.config import load
     from amqproxy.control.control_client import ControlClient
     from amqproxy.control.request import RequestError

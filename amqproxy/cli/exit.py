@@ -14,7 +14,7 @@ from amqproxy.cli.standard_streams import forget_output, prepare, say
 
 
 def main() -> None:
-    """Run the command that the arguments name, and exit as the docstring of the package says."""
+    """Run the command that the arguments name, and exit with the codes in the package's docstring."""
     prepare()
     sys.exit(_exit_code())
 

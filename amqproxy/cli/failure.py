@@ -6,7 +6,7 @@ FAILED, MISUSED, INTERRUPTED, UNHEARD = 1, 2, 130, 141
 
 
 class Failure(Exception):
-    """What the user is to be told, and the exit code."""
+    """An error message for the user, and the exit code."""
 
     def __init__(self, text: str, code: int = FAILED) -> None:
         super().__init__(text)

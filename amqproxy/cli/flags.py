@@ -1,4 +1,4 @@
-"""What flags say goes before what the config file says."""
+"""Merges flags into the config: flags override the file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from amqproxy.config import (
 
 @contextmanager
 def told_with_line(config: Path | None) -> Iterator[None]:
-    """What preflight finds wrong is told with the config file, if there is one, and the line of the key there."""
+    """Adds the config file and the line of the key to preflight's errors."""
     try:
         yield
     except preflight.PreflightError as fault:
@@ -38,7 +38,7 @@ def merged(
     log_format: str | None,
     log_level: str | None,
 ) -> Config:
-    """The config with what the flags say instead; `ConfigError` names the flag that is wrong."""
+    """The config with the flags applied; `ConfigError` names the flag that is wrong."""
     changes: dict[str, object] = {}
     if listen:
         changes["listen"] = (_from_flag("--listen", ListenerConfig, {"address": listen}),)

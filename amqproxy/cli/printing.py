@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 USUAL_BODY = 1024
-"""Bytes of a body that `--body` shows where it does not say how many."""
+"""Bytes of a body that `--body` shows by default."""
 
 
 def with_value_of_body(arguments: list[str]) -> list[str]:

@@ -47,7 +47,7 @@ class Progress:
             return
         try:
             opened = self._file.open("rb", buffering=0)
-        except OSError:  # which will be said by whoever reads it
+        except OSError:  # which the reader will report
             yield self._file
             return
         with opened:
@@ -81,7 +81,7 @@ class Progress:
 
 
 class _Counted:
-    """A file that tells how many bytes of it have been read."""
+    """A file that counts how many bytes of it have been read."""
 
     def __init__(self, file: FileIO, name: str, told: Callable[[int], None]) -> None:
         self.name = name

@@ -16,7 +16,7 @@ app = cyclopts.App(name="rules", help="Check and explain the rules of a config f
 
 @app.command
 def check(*files: Path, strict: Annotated[bool, Parameter(negative="")] = False) -> None:
-    """Check the rules of config files, and say what is wrong with the first that are.
+    """Check the rules of config files, and report the errors of the first that has any.
 
     Warns of rules that could be walked around, lock everybody out, or are never asked.
 
@@ -53,7 +53,7 @@ def rehearse(
     capture: Path,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Say what the rules would have done to the traffic in a capture.
+    """Show what the rules would have done to the traffic in a capture.
 
     Parameters
     ----------
@@ -102,30 +102,12 @@ def explain(
     routing_key: str | None = None,
     consumer_tag: str | None = None,
 ) -> None:
-    """Say what each rule does, and which would have their say in a command; what is not given stays open.
+    """Describe what each rule does, and which rules would apply to a command; what is not given stays open.
 
-    Parameters
-    ----------
-    file
-        A config file.
-    user
-        Whom the client says it is.
-    vhost
-        The virtual host that it has entered.
-    address
-        The IP address that it comes from.
-    sender
-        Who says the command.
-    method
-        The command's method, such as basic.publish.
-    exchange
-        The exchange that it names.
-    queue
-        The queue that it names.
-    routing_key
-        Its routing key.
-    consumer_tag
-        Its consumer tag.
+    Parameters ---------- file A config file. user The user that the client logs in as. vhost The virtual host that it
+    has entered. address The IP address that it comes from. sender The sender of the command. method The command's
+    method, such as basic.publish. exchange The exchange that it names. queue The queue that it names. routing_key Its
+    routing key. consumer_tag Its consumer tag.
     """
     from amqproxy.amqp091.transitions import Peer
     from amqproxy.config import load

@@ -28,8 +28,8 @@ def run(
 ) -> None:
     """Stand between clients and a broker until SIGTERM or Ctrl-C, and then drain.
 
-    Flags go before what the config file says. TLS, limits, rules and several listeners are in the file only. On SIGHUP
-    the file's rules and the listeners' certificates are read again.
+    Flags override the config file. TLS, limits, rules and several listeners are in the file only. On SIGHUP the file's
+    rules and the listeners' certificates are read again.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def run(
     from amqproxy.config import Config, load
 
     if filter is not None and not (print_ or json):
-        raise Failure("run: --filter says what is printed: it needs --print or --json", MISUSED)
+        raise Failure("run: --filter selects what is printed: it needs --print or --json", MISUSED)
     for option, is_given in (("--body", body != 0), ("--exit-on-closed-output", exit_on_closed_output)):
         if is_given and not (print_ or json):
             raise Failure(f"run: {option} needs --print or --json", MISUSED)

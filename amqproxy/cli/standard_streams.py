@@ -12,7 +12,7 @@ ESCAPING = "amqproxy.escaping"
 """The handler of encoding errors that writes U+2192 as \\u2192, which is what JSON calls it too."""
 
 LINGER = 1.0
-"""Seconds that standard error may take to be told something."""
+"""Seconds that writing to standard error may take."""
 
 
 def prepare() -> None:

@@ -1,4 +1,4 @@
-"""Answers of the control socket, in lines for a person."""
+"""Formats the responses of the control socket as text."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def sessions(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 def held(entry: Entry) -> Iterator[str]:
-    """What a command that waits says, beginning with how to name it."""
+    """The lines for a held command, beginning with its session and number."""
     left = max(0.0, entry["until"] - time.time())
     arrow = "→" if entry["from"] == "client" else "←"
     yield (

@@ -1,4 +1,4 @@
-"""A command that waits for somebody's word, as JSON shows it."""
+"""Held commands, as they are listed in JSON."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from amqproxy.taps.record import arguments, plain_mapping
 class HeldCommand(msgspec.Struct, rename={"sender": "from"}, omit_defaults=True, kw_only=True):
     """`since` and `until` are seconds since 1970; `size` is bytes of body, of which `body` may be the first only.
 
-    `will` is what becomes of it if nobody says anything else: the rules behind have been asked, too. What the command
-    says has the names of records.
+    `will` is what happens to it at release by `pass`: the later rules have been evaluated, too. The fields of the
+    command have the same names as in records.
     """
 
     session: int

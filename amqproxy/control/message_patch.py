@@ -1,4 +1,4 @@
-"""What an operator changes in a command that waits."""
+"""An operator's changes to a held command."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class MessagePatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     body: str | Base64Bytes | None = None
 
     def of(self, command: Command, seen: CommandContext) -> Command:
-        """The command after it. `ValueError` says what cannot be."""
+        """The command after it. `ValueError` if a change is not possible."""
         method = self._method(command.method, seen)
         if not method.carries_content:
             if self.properties or self.headers or self.body is not None:
@@ -115,7 +115,7 @@ def _literal(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON says, with the bytes that it cannot hold."""
+    """A JSON value, with `{"base64": …}` decoded to bytes."""
     if isinstance(value, Mapping):
         if value.keys() == {"base64"} and isinstance(value["base64"], str):
             return _decoded(value["base64"])

@@ -1,4 +1,4 @@
-"""What can be asked: one line of JSON each, tagged by `request`."""
+"""The requests of the control socket: one line of JSON each, tagged by `request`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Excerpt = Annotated[int, msgspec.Meta(ge=0, le=MOST_BODY)]
 
 
 class RequestError(Exception):
-    """What was asked cannot be done; `name` is for programs, the text for people."""
+    """A request that cannot be carried out; `name` is for programs, the text for people."""
 
     def __init__(self, name: str, text: str) -> None:
         super().__init__(text)
@@ -29,7 +29,7 @@ class RequestError(Exception):
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="request"):
-    """Whatever is asked; `id` comes back with the answer."""
+    """The base of all requests; `id` is returned with the response."""
 
     id: int | str | None = None
 
@@ -39,27 +39,27 @@ class Reload(Request, frozen=True, tag="reload"):
 
 
 class ListRules(Request, frozen=True, tag="rules"):
-    """Say which rules there are, and what they have done."""
+    """List the rules, and what they have done."""
 
 
 class ListSessions(Request, frozen=True, tag="sessions"):
-    """Say who is connected."""
+    """List the sessions."""
 
 
 class ListHeld(Request, frozen=True, tag="held"):
-    """Show what waits for somebody's word."""
+    """List the held commands."""
 
     body: Excerpt = 1024
 
 
 class WatchHeld(Request, frozen=True, tag="watch"):
-    """Show what waits, and from here on whatever begins to."""
+    """List the held commands, then send an event for each new one."""
 
     body: Excerpt = 1024
 
 
 class Release(Request, frozen=True, tag="release"):
-    """Let go on what waits, under this number in that session; or not.
+    """Release the held command of this number in that session: pass, drop or refuse it.
 
     `with`, `code` and `text` are for a refusal, and mean what they mean in a rule; `edit` is for what passes.
     """
@@ -76,7 +76,7 @@ class Release(Request, frozen=True, tag="release"):
         if self.edit is not None and self.verdict != "pass":
             raise ValueError(f"what is to {self.verdict} is not edited: `edit` needs the verdict `pass`")
         if self.verdict != "refuse" and (self.way, self.code, self.text) != (None, None, None):
-            raise ValueError("`with`, `code` and `text` are said to whom something is refused: they need that verdict")
+            raise ValueError("`with`, `code` and `text` need the verdict `refuse`")
 
 
 AnyRequest = Reload | ListRules | ListSessions | ListHeld | WatchHeld | Release
@@ -98,7 +98,7 @@ def parse(line: bytes | bytearray) -> AnyRequest:
 
 
 def id_of(line: bytes | bytearray) -> int | str | None:
-    """The id of a request that may be wrong otherwise, so that whoever asked knows which it was."""
+    """The id of a request that is otherwise invalid, for the error response."""
     try:
         return msgspec.json.decode(line, type=_Addressed).id
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""Where requests are answered: what runs, what waits, and what is to become of it."""
+"""Answers requests: lists rules, sessions and held commands, reloads, and releases."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ class ListResponse(NamedTuple):
 
 
 class NotReloaded(Exception):
-    """The config is wrong, or there is none; the text says what is."""
+    """The config has errors, or there is none; the text gives the reason."""
 
 
 class SessionRegistry(Protocol):
-    """What the desk has to know of a proxy's `ProxyServer`."""
+    """What the handler needs of a `ProxyServer`."""
 
     sessions: dict[int, Session]
     rules: RuleSet
 
 
 class RequestHandler:
-    """Answers what is asked about one proxy. `reload` gives the keys of what needs a restart, or raises `NotReloaded`.
+    """Answers requests about one proxy. `reload` returns the changed keys that need a restart, or raises `NotReloaded`.
 
     `now` is our clock, `time` the time of day, both in seconds.
     """
@@ -73,7 +73,7 @@ class RequestHandler:
         self._time = time
 
     def answer(self, request: AnyRequest) -> Response | ListResponse:
-        """What there is to say. `RequestError` where what is asked cannot be done."""
+        """The response. `RequestError` if the request cannot be carried out."""
         match request:
             case Reload():
                 try:
@@ -192,7 +192,7 @@ def _seen(interceptor: Interceptor, channel: int, sender: Peer, waiting: Waiting
 
 
 def _verdict(request: Release, waiting: WaitingCommand, seen: CommandContext) -> Verdict | None:
-    """What becomes of it; None: what the rules have said."""
+    """What becomes of it; None: the rules' own verdict."""
     if request.verdict == "drop":
         return _refused(waiting, seen, "drop")
     if request.verdict == "refuse":
@@ -220,7 +220,7 @@ def _refused(
     ways = WAYS.get((seen.sender, name))
     if ways is None:
         raise RequestError(
-            "not-refusable", f"{name} of the {seen.sender} cannot be refused or dropped: somebody waits for it"
+            "not-refusable", f"{name} of the {seen.sender} cannot be refused or dropped: the peer waits for it"
         )
     if way is not None and way not in ways:
         raise RequestError("not-refusable", f"{name} has no `{way}`: there is {', '.join(ways)}")
@@ -233,5 +233,5 @@ def _refused(
 
 
 def _text(value: Any) -> str:
-    """What a client says of itself, as a text that UTF-8 can hold: bytes that it cannot are escaped."""
+    """A client property as text that UTF-8 can encode: bytes that it cannot are escaped."""
     return str(value)[:MOST_TEXT].encode("utf-8", "backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""The Unix socket through which a desk is asked: many at a time, each of them bounded."""
+"""The Unix socket that requests come through: many clients at a time, each of them bounded."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from amqproxy.supervision import contained, supervised
 from amqproxy.taps.record import encoded
 
 MAX_CONTROL_CLIENTS = 64
-"""Who may ask at a time; others are told that it is busy."""
+"""Clients at a time; others receive the error `busy`."""
 
 MAX_EVENTS = 1_000
-"""Events that wait for one who watches; more are dropped, and he is told how many."""
+"""Events that wait for a watching client; more are dropped, and their number is sent."""
 
 MAX_EVENT_BYTES = 8 * 1024 * 1024
 """The same in bytes."""
 
 MAX_UNREAD = 32 * 1024 * 1024
-"""Bytes of requests that are not whole, of all who ask."""
+"""Bytes of incomplete requests, of all clients together."""
 
 MOST_LISTED = 10_000
-"""Entries of one answer; of what is left out, the number is said."""
+"""Entries of one response; the number of the others is in `left_out`."""
 
 MOST_LISTED_BYTES = 16 * 1024 * 1024
 """The same in bytes."""
@@ -46,10 +46,10 @@ LINE_TIMEOUT = 30.0
 """Seconds for the rest of a request, once it has begun."""
 
 IDLE_TIMEOUT = 600.0
-"""Seconds after which one who asks nothing, and does not watch, is let go."""
+"""Seconds after which a client that sends no request, and does not watch, is disconnected."""
 
 SEND_TIMEOUT = 10.0
-"""Seconds for somebody to take an answer; after that he is let go."""
+"""Seconds for a client to read a response; after that it is disconnected."""
 
 BREATHER = 1.0
 """Seconds to wait when the system has no file descriptor left for another client."""
@@ -62,14 +62,14 @@ PATH_SIZE = 107
 
 
 class SocketUnavailable(Exception):
-    """The socket cannot be had; the text says why."""
+    """The socket cannot be opened; the text gives the reason."""
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[socket.socket]:
     """A socket that listens at `path`, for its owner only; gone from there in the end.
 
-    One that nobody listens at any more is replaced. `SocketUnavailable` when it cannot be had.
+    A stale socket is replaced. `SocketUnavailable` if it cannot be opened.
     """
     with socket.socket(socket.AF_UNIX) as listening:
         _bind(listening, path)
@@ -100,7 +100,7 @@ def _bind(listening: socket.socket, path: Path) -> None:
 
 
 def _is_stale(path: Path) -> bool:
-    """Is there a socket at which nobody listens? `SocketUnavailable` when somebody does, or it is something else."""
+    """Is there a stale socket? `SocketUnavailable` if it is in use, or is no socket."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -122,7 +122,7 @@ def _is_stale(path: Path) -> bool:
 
 
 def _mark(path: Path) -> tuple[int, int] | None:
-    """What tells the socket at `path` from another that took its place."""
+    """Identifies the socket at `path`, to notice when another took its place."""
     try:
         found = path.lstat()
     except OSError:
@@ -131,7 +131,7 @@ def _mark(path: Path) -> tuple[int, int] | None:
 
 
 class ControlService:
-    """Lets whoever connects ask the desk."""
+    """Serves the clients of the control socket."""
 
     def __init__(self, handler: RequestHandler) -> None:
         self._handler = handler
@@ -149,7 +149,7 @@ class ControlService:
                 await trio.sleep(pause)
 
     def note_hold(self, session: Session, number: int) -> None:
-        """Let those know who watch."""
+        """Send an event to the clients that watch."""
         for client in self._clients:
             with contained("control event failed"):
                 client.note_hold(session, number)
@@ -165,7 +165,9 @@ class ControlService:
                 if len(self._clients) >= MAX_CONTROL_CLIENTS:
                     with suppress(*GONE):
                         await client.send_response(
-                            _error_response(None, RequestError("busy", f"{MAX_CONTROL_CLIENTS} others ask already"))
+                            _error_response(
+                                None, RequestError("busy", f"{MAX_CONTROL_CLIENTS} clients are connected already")
+                            )
                         )
                     return
                 self._clients.add(client)
@@ -176,7 +178,7 @@ class ControlService:
 
 
 class _ControlConnection:
-    """One who has connected: his requests in turn, and what he watches for."""
+    """One client of the control socket: its requests in order, and the events that it watches for."""
 
     def __init__(self, stream: trio.SocketStream, handler: RequestHandler, has_room: Callable[[], bool]) -> None:
         self._stream = stream
@@ -254,7 +256,7 @@ class _ControlConnection:
             await self.send_response(_error_response(id_of(line), failure))
             return
         if isinstance(answer, ListResponse):
-            async with self._lock:  # so that what happens meanwhile is told after it
+            async with self._lock:  # so that later events come after it
                 await self._send(_ok_response(request, await _listed(answer)))
         else:
             await self.send_response(_ok_response(request, answer))
@@ -274,7 +276,7 @@ class _ControlConnection:
         self._something.set()
 
     async def _send_events(self) -> None:
-        """Say what happens, as long as somebody watches."""
+        """Send events as they happen."""
         while True:
             await self._something.wait()
             self._something = trio.Event()
@@ -287,13 +289,13 @@ class _ControlConnection:
                     await self.send_response({"event": "lost", "count": lost})
 
     async def send_response(self, answer: Response | msgspec.Raw) -> None:
-        """One line. `TooSlowError` when he does not take it."""
+        """Send one line. `TooSlowError` if the client does not read it."""
         with trio.fail_after(SEND_TIMEOUT):
             async with self._lock:
                 await self._send(answer)
 
     async def _send(self, answer: Response | msgspec.Raw) -> None:
-        """The same for who holds the lock."""
+        """The same, for callers that hold the lock."""
         with trio.fail_after(SEND_TIMEOUT):
             await self._stream.send_all(encoded(answer) + b"\n")
 

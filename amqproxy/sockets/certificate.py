@@ -1,4 +1,4 @@
-"""Whom a client's certificate names, as RabbitMQ reads it: for SASL EXTERNAL."""
+"""The user in a client's certificate, as RabbitMQ reads it: for SASL EXTERNAL."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 Naming = Callable[[Mapping[str, Any]], str | None]
-"""The user that a certificate names, from what `ssl.SSLSocket.getpeercert` says of it; None where it names none."""
+"""The user in a certificate, from the result of `ssl.SSLSocket.getpeercert`; None where it names none."""
 
 KINDS = {
     "surname": "SN",

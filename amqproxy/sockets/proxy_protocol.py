@@ -1,4 +1,4 @@
-"""The PROXY protocol, version 2: how a proxy tells the server behind it where a connection really comes from.
+"""The PROXY protocol, version 2: how a proxy sends the server the client's real address.
 
 As in HAProxy's doc/proxy-protocol.txt, section 2.2; for TCP over IPv4 and IPv6, without extensions.
 """

@@ -1,4 +1,4 @@
-"""TLS contexts from the config's files; what is wrong with a file is said with its name."""
+"""TLS contexts from the config's files; errors contain the name of the file."""
 
 from __future__ import annotations
 

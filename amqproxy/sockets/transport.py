@@ -42,20 +42,22 @@ _AT_ONCE = struct.pack("ii", 1, 0)
 
 
 HUNG_UP = getattr(select, "POLLRDHUP", 0)
-"""Linux says so of a peer that has closed its half; elsewhere only a peer that is gone is known of without reading."""
+"""Linux reports this for a peer that has closed its half; elsewhere only a peer that is gone is known of without
+reading.
+"""
 
 GONE = (trio.BrokenResourceError, trio.ClosedResourceError, ssl.SSLError, OSError)
 """What a trio stream raises when its peer is gone, or when another task has closed it in the meantime."""
 
 
 class TransportBroken(Exception):
-    """The peer is gone without a word; the text says how."""
+    """The connection is broken; the text gives the reason."""
 
 
 class Transport(Protocol):
     """A connection to a peer. One task receives, any may send in turn.
 
-    `received` counts the bytes that have come; `is_listening` is whether somebody waits for more. `is_sending` is
+    `received` counts the bytes that have come; `is_listening` is whether a task is waiting for more. `is_sending` is
     whether a send waits for the peer, and `progress` a number that grows while the peer takes something of it.
     """
 
@@ -83,13 +85,13 @@ class Transport(Protocol):
         """
 
     def send_now(self, data: bytes | memoryview) -> int:
-        """Send as much of `data` as goes without waiting: how many bytes; 0 where only `send` can tell.
+        """Send as much of `data` as goes without waiting: how many bytes; 0 where only `send` can find out.
 
         `TransportBroken` if the peer is gone.
         """
 
     def send_pieces_now(self, pieces: Sequence[bytes]) -> int:
-        """The same of pieces, one after another, which nobody has to join."""
+        """The same for pieces, one after another, without joining them."""
 
     def has_hung_up(self) -> bool:
         """Has the peer closed its half, or is it gone, as far as the system knows, whatever of it is still unread?"""
@@ -98,10 +100,10 @@ class Transport(Protocol):
         """Close our half."""
 
     async def aclose(self) -> None:
-        """Close both halves at once; whoever waits on them gets `TransportBroken`."""
+        """Close both halves at once; tasks that wait on them get `TransportBroken`."""
 
     async def reset(self) -> None:
-        """As `aclose`, but what has not been read is lost, and the peer is told so by a reset, if it is on TCP."""
+        """As `aclose`, but unread data is lost, and a TCP peer receives a reset."""
 
 
 class SocketTransport:
@@ -171,7 +173,7 @@ class SocketTransport:
             return data
 
     async def send(self, data: bytes | memoryview) -> None:
-        if self._lock is None:  # the usual case: nobody waits to send, and the socket takes it all
+        if self._lock is None:  # the usual case: no task is waiting to send, and the socket takes it all
             sent = self.send_now(data)
             if sent == len(data):
                 return
@@ -268,7 +270,7 @@ class StreamTransport:
 
     @property
     def progress(self) -> int:
-        """How much the system at the other end has acknowledged, since TLS does not tell how much it has sent."""
+        """How much the peer's system has acknowledged, since TLS does not report how much it has sent."""
         below = self._below
         if isinstance(below, trio.SocketStream) and below.socket.family in (socket.AF_INET, socket.AF_INET6):
             with suppress(OSError):
@@ -306,7 +308,7 @@ class StreamTransport:
 
     @property
     def tls_server_name(self) -> str:
-        """The server name that the peer asked for, once it has been heard by a `server_context`."""
+        """The server name that the peer requested, once a `server_context` has received it."""
         return asked_name(self._stream) if isinstance(self._stream, trio.SSLStream) else ""
 
     async def receive(self) -> bytes:

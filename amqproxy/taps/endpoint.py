@@ -14,7 +14,7 @@ from typing import Any
 import prometheus_client
 
 PATIENCE = 10.0
-"""Seconds that a scraper has to ask, and to take what it is told."""
+"""Seconds that a scraper has to send its request and to read the response."""
 
 MOST_SCRAPERS = 16
 """Scrapers at a time; for one more, the one that has been there for longest has to go."""
@@ -23,7 +23,7 @@ POLL_INTERVAL = 0.25
 """Seconds between two looks for scrapers whose time is over."""
 
 Failed = Callable[[Exception], None]
-"""Is told of a scrape that failed for a reason of our own."""
+"""Is called when a scrape failed on our side."""
 
 
 @contextmanager

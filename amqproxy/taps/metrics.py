@@ -1,7 +1,7 @@
 """Counters for Prometheus. No label has more values than the protocol has names and codes.
 
-The relay counts frames into `Tally`s, C arrays that cost it a few nanoseconds; they are turned into
-samples when somebody asks.
+The relay counts frames into `Tally`s, C arrays that cost it a few nanoseconds; they are turned into samples on each
+scrape.
 """
 
 from __future__ import annotations
@@ -74,18 +74,18 @@ class Metrics:
         )
         self.copies_dropped = Counter(
             "amqproxy_copies_dropped",
-            "Copies of publishes that rules made and nobody could take, by the reason.",
+            "Copies of publishes that rules made and that were dropped, by reason.",
             ["reason"],
             registry=new,
         )
         self.registry.register(_TrafficCollector(self.tallies, self.latency))
 
     def count_rules(self, counts: Callable[[], Mapping[str, RuleCounts]]) -> None:
-        """Show what `counts` has of each rule, by its name, whenever somebody asks."""
+        """Export the `counts` of each rule, by its name, on each scrape."""
         self.registry.register(_RuleCollector(counts))
 
     def count_log(self, dropped: Callable[[], int]) -> None:
-        """Show how many lines of the log `dropped` says were lost, whenever somebody asks."""
+        """Export how many log lines were dropped, according to `dropped`, on each scrape."""
         self.registry.register(_LogCollector(dropped))
 
 

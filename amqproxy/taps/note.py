@@ -8,8 +8,7 @@ from typing import NamedTuple
 class Note(NamedTuple):
     """The `rules` that acted on a command, the `tags` that it was given, and its `verdict`, which is an `Outcome`.
 
-    `leg` is where the frames were seen, "client" or "upstream", where what was said on one leg is not what was said on
-    the other; else "".
+    `leg` is where the frames were seen, "client" or "upstream", if the two legs differ; else "".
     """
 
     rules: tuple[str, ...] = ()

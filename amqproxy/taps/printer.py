@@ -16,7 +16,7 @@ from amqproxy.taps.record import Record, record_error, record_frame, record_prot
 from amqproxy.taps.tap import TappedSession
 
 RECORD_COST = 1024
-"""Bytes that a record takes, about, besides what it says."""
+"""Bytes that a record takes, about, besides its fields."""
 
 DECODED_FACTOR = 4
 """How many times the bytes of a method or header its decoded form takes, about."""
@@ -26,7 +26,7 @@ class Printer:
     """A tap that makes records of what sessions relay, and hands them out in batches.
 
     `backlog` bounds the records that wait, `memory` the bytes that they and those that were taken last may take. `wake`
-    is called when there is something to take. Records show as many bytes of each body frame as `body` says.
+    is called when there is something to take. Records contain the first `body` bytes of each body frame.
     """
 
     def __init__(self, backlog: int, memory: int, metrics: Metrics, wake: Callable[[], None], *, body: int = 0) -> None:

@@ -31,13 +31,12 @@ TYPES = {METHOD: "method", HEADER: "header", BODY: "body", HEARTBEAT: "heartbeat
 class Record(msgspec.Struct, rename={"sender": "from"}, omit_defaults=True, kw_only=True):
     """A frame, a protocol header, or an error, with where and when it passed.
 
-    `ts_ns` is in nanoseconds since 1970; `stream` numbers the connection within the file or the
-    run; `connection` names both ends, the client's first; `size` is bytes of payload, of which `body` is
-    the beginning, where that is asked for. An error has
-    the reply `code` it calls for, the `reason`, the `offset` in its direction's bytes, and how
-    many bytes were `lost`. Of a command that rules acted on: the `rules`, the `tags` that they gave it, and the
-    `verdict`, what became of it. Where it did not go on as it came there is a record of either, whose `leg` says where
-    it was seen: "client" or "upstream". What does not apply is None, and absent from JSON.
+    `ts_ns` is in nanoseconds since 1970; `stream` numbers the connection within the file or the run; `connection` names
+    both ends, the client's first; `size` is bytes of payload, of which `body` is the beginning, where that is asked
+    for. An error has the reply `code` it calls for, the `reason`, the `offset` in its direction's bytes, and how many
+    bytes were `lost`. Of a command that rules acted on: the `rules`, the `tags` that they gave it, and the `verdict`,
+    what became of it. If it was not sent on as received, there is a record for each leg, named in `leg`: "client" or
+    "upstream". What does not apply is None, and absent from JSON.
     """
 
     ts_ns: int
@@ -92,7 +91,7 @@ def record_frame(
 ) -> Record:
     """The record of a 0-9-1 frame; of type "error" when its payload turns out to be malformed.
 
-    Of a body frame, it shows as many bytes as `body` says.
+    It contains the first `body` bytes of a body frame.
     """
     record = Record(
         ts_ns=ts_ns,
@@ -172,7 +171,7 @@ def record_error(
 
 
 def arguments(method: Method) -> dict[str, Any]:
-    """What a method says, as JSON can hold it, its secrets masked."""
+    """A method's fields as JSON can hold them, with secrets masked."""
     found = {name: plain(value) for name, value in method.to_dict().items()}
     secret = SECRETS.get(method.name)
     if secret:

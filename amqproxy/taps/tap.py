@@ -1,4 +1,4 @@
-"""What a tap is to the proxy: somebody who is shown what passes, and has no say in it."""
+"""What a tap is to the proxy: an observer of what passes, without influence on it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Tap(Protocol):
         """The client's first bytes: eight, or fewer when they are of no AMQP."""
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
-        """Frames of `sender`, in order. `note` says what rules made of the command that they belong to."""
+        """Frames of `sender`, in order. `note` is what rules did to the command that they belong to."""
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
         """What `sender` did wrong, for which the session ends."""

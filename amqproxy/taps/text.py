@@ -13,7 +13,7 @@ _ARROWS = {"client": "→", "server": "←"}
 
 
 def line(record: Record) -> str:
-    """One line: the time (UTC), the connection's number, who speaks, the channel, and what it says.
+    """One line: the time (UTC), the connection's number, the sender, the channel, and the content.
 
     → is from the client, ← from the server.
     """
@@ -66,7 +66,7 @@ def _printable(text: str) -> str:
 
 
 def pairs(values: Mapping[str, Any]) -> str:
-    """NAME=VALUE for each that says something."""
+    """NAME=VALUE for each that is not empty."""
     return " ".join(
         f"{name}={value_text(value)}" for name, value in values.items() if value is not False and value != ""
     )

@@ -61,7 +61,7 @@ def test_requests(line, request_):
             b'{"request": "release", "session": 1, "number": 1, "verdict": "drop", "edit": {}}',
             "what is to drop is not edited",
         ),
-        (b'{"request": "release", "session": 1, "number": 1, "code": 406}', "they need that verdict"),
+        (b'{"request": "release", "session": 1, "number": 1, "code": 406}', "need the verdict `refuse`"),
     ],
 )
 def test_what_is_malformed(line, text):
