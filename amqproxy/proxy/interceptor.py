@@ -7,34 +7,27 @@ really passes on it, so that neither peer ever gets what it may not. It does no 
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
-
-import msgspec
 
 from amqproxy.amqp091.channel import ChannelMode
 from amqproxy.amqp091.commands import MAX_BODY, Command
 from amqproxy.amqp091.connection import Connection
-from amqproxy.amqp091.errors import BY_CODE, ProtocolError, Scope, cut_reply_text
+from amqproxy.amqp091.errors import ProtocolError, Scope
 from amqproxy.amqp091.frames import (
     BODY,
     EVERY_METHOD,
     HEADER,
     METHOD,
     OVERHEAD,
-    CachedPass,
     Frame,
-    FrameReader,
     PassCache,
     encode_frame,
     every_frame,
 )
 from amqproxy.amqp091.methods import (
     BY_INDEX,
-    BY_NAME,
     BasicDeliver,
     BasicPublish,
     ChannelCloseOk,
@@ -63,97 +56,26 @@ from amqproxy.proxy.actions import (
 )
 from amqproxy.proxy.channel_direction import ChannelDirection, QueuedBytes, cost_of_own
 from amqproxy.proxy.channel_interceptor import DELIVERIES, LEGS, Actions, ChannelInterceptor
+from amqproxy.proxy.delayed_commands import Delayed, DelayedCommands
+from amqproxy.proxy.effects import ConnectionRefusal, InterceptorEffects, InterceptorFault
 from amqproxy.proxy.encoding import method_frame
 from amqproxy.proxy.leg_output import LegOutput
 from amqproxy.proxy.memory_budget import SESSION_MEMORY, MemoryBudget, MemoryShare
-from amqproxy.proxy.session_rules import CachedPassing, SessionRules
-from amqproxy.proxy.tag_translation import within_bounds
-from amqproxy.proxy.timers import Timer, Timers
+from amqproxy.proxy.repeated_publishes import RepeatedPublishes
+from amqproxy.proxy.session_rules import SessionRules
+from amqproxy.proxy.stateful import STATEFUL
 from amqproxy.rules.client_info import updated_client
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 from amqproxy.rules.engine.decision_cache import changes_traffic
-from amqproxy.rules.verdict import Close, Impairment, Insertion, MirroredCopy, Stage, Verdict
+from amqproxy.rules.verdict import Insertion, Stage, Verdict
 from amqproxy.taps.note import NOTHING, Note
 
 MAX_HELD = 16 * 1024 * 1024
 """Bytes that may wait in one session behind what is held; above, or above its share of all memory, nothing more is
 read from their sender."""
 
-TURN = 64
-"""Commands and frames that go on in one turn of what has waited; the rest goes on in the next."""
-
-MAX_UNSEEN = 1024
-"""Methods of one direction that are known to pass; beyond, all are forgotten and judged again."""
-
-MAX_NEVER_PASSING = 256
-"""Publishes that are known to have to be judged each time; beyond, all are asked about again."""
-
 INTRODUCTIONS = (ConnectionStartOk.index, ConnectionOpen.index)
 """What makes a client known: it must be, before such a method itself is judged."""
-
-
-MAX_POSTPONED = 1.0
-"""Seconds after which a command that others were to overtake goes on, though they did not come."""
-
-
-def _all_but(*names: str) -> bytes:
-    wanted = bytearray(EVERY_METHOD)
-    for name in names:
-        wanted[BY_NAME[name].index] = 0
-    return bytes(wanted)
-
-
-STATEFUL = {
-    CLIENT: _all_but("basic.publish", "basic.ack", "basic.nack", "basic.reject"),
-    SERVER: _all_but("basic.deliver", "basic.return", "basic.ack", "basic.nack"),
-}
-"""Of each sender, the methods that change what the legs have agreed. The others, which are nearly
-all there are, need not be handed over to be relayed."""
-
-
-class InterceptorEffects(msgspec.Struct):
-    """Effects besides what is sent to the two peers; the session carries them out."""
-
-    impairments: list[Impairment] = []
-    mirrored: list[MirroredCopy] = []
-    logged: list[tuple[str, str]] = []
-    failed: list[str] = []
-    """The names of rules that have failed."""
-    refused: list[tuple[Peer, Command, Verdict]] = []
-    """Commands that go no further, and whose they were."""
-    held: list[int] = []
-    """The numbers of commands that wait for somebody's word from now on."""
-
-    def add(self, sender: Peer, command: Command, verdict: Verdict) -> None:
-        """What a verdict wants done besides, at once."""
-        self.impairments += verdict.impairments
-        self.mirrored += verdict.mirrored
-        self.logged += verdict.logged
-        if verdict.command is None and verdict.marks:
-            self.refused.append((sender, command, verdict))
-
-
-class ConnectionRefusal(ProtocolError):
-    """A rule wants the connection closed, with any code and text there may be."""
-
-    name = "REFUSED"
-
-    def __init__(self, close: Close) -> None:
-        super().__init__(close.text, scope=Scope.CONNECTION)
-        self.code = close.code  # type: ignore[misc]
-
-    @property
-    def reply_text(self) -> str:
-        return self.text
-
-
-class InterceptorFault(Exception):
-    """What `sender` has said, and what waited since, cannot go on for `error`."""
-
-    def __init__(self, sender: Peer, error: ProtocolError) -> None:
-        super().__init__(str(error))
-        self.sender = sender
-        self.error = error
 
 
 class Interceptor:
@@ -189,11 +111,7 @@ class Interceptor:
         self.effects = InterceptorEffects()
         self.refusal: ConnectionRefusal | None = None
         self.fault: InterceptorFault | None = None
-        self.waiting: dict[int, tuple[ChannelInterceptor, ChannelDirection]] = {}
-        self.resuming: dict[ChannelDirection, ChannelInterceptor] = {}
-        """What waits for nothing but its turn."""
-        self._to_release: deque[tuple[ChannelInterceptor, ChannelDirection]] = deque()
-        self._left = TURN
+        self._delayed = DelayedCommands(self)
         self.is_draining = False
         self.gate: Callable[[Peer, Frame], bool] | None = None
         self.judge = judge
@@ -207,15 +125,10 @@ class Interceptor:
         self.share = share or MemoryShare(MemoryBudget(share_limit=SESSION_MEMORY))
         self.loads = {peer: QueuedBytes(self.share) for peer in Peer}
         self.gathering = QueuedBytes(self.share)
-        self._timers = Timers()
         self._unsure: list[tuple[ChannelInterceptor, ChannelDirection]] = []
-        self._numbers = itertools.count(1)
         self.now = 0.0
         self._staged: tuple[Frame | None, Stage, ChannelInfo] = _NOT_STAGED
         self._last_facts: tuple[tuple[int, ChannelMode, int, int] | None, ChannelInfo] = (None, ChannelInfo())
-        self._passing: list[tuple[CachedPassing, CachedPass]] = []
-        self._never_passing: set[bytes] = set()
-        """Publishes that have to be judged each time, for as long as the judge sees them as it does."""
         self.current: tuple[Peer, int] | None = None
         self._coming: deque[Frame] = deque()
         self.is_watching_more = False
@@ -223,6 +136,7 @@ class Interceptor:
         """The channels of which all frames are wanted since the frames at hand were read."""
         self.counts_unacked = False
         self.readers = {peer: connections[peer].readers[peer] for peer in Peer}
+        self._repeated = RepeatedPublishes(self.readers.values())
         self.ask_for_frames()
 
     # --- in and out
@@ -252,12 +166,11 @@ class Interceptor:
 
         `ProtocolError` at the first that may not come; those before it have crossed then.
         """
-        self.now = now
-        self._left = TURN
+        self._begin_turn(now)
         reader = self.readers[sender]
         output = self.outputs[sender.other]
         if reader.spending:
-            self._settle_up(reader)
+            self._repeated.settle(reader, now)
         coming = self._coming = deque(frames)
         self.is_watching_more = False
         self.newly_watched.clear()
@@ -288,7 +201,7 @@ class Interceptor:
         while self._unsure:
             channel, direction = self._unsure.pop()
             if direction.is_unsure and direction.catch_up(self.readers[sender].lanes.get(channel.number)):
-                self._do(channel, channel.complete(direction))
+                self.do(channel, channel.complete(direction))
         self._end_if_nothing_waits()
 
     def take_output(self, to: Peer) -> bytes | memoryview:
@@ -304,79 +217,38 @@ class Interceptor:
         effects, self.effects = self.effects, InterceptorEffects()
         return effects
 
-    @property
-    def next_deadline(self) -> float:
-        """When `tick` will next have something to do, in seconds."""
-        return self.now if self.resuming else self._timers.next_deadline
-
-    def tick(self, now: float) -> None:
-        """Let go on what has waited long enough, or as much of it as goes on in one turn."""
-        self.now = now
-        self._left = TURN
-        self._resume_some()
-        while not self.is_over and self._left > 0 and (do := self._timers.take_due(now)) is not None:
-            self._left -= 1
-            do()
-        self._end_if_nothing_waits()
-
-    def _resume_some(self) -> None:
-        """Let go on what waits for its turn, each after the other."""
-        while self.resuming and self._left > 0 and not self.is_over:
-            direction = next(iter(self.resuming))
-            self._go_on(self.resuming.pop(direction), direction)
-
-    def _go_on(self, channel: ChannelInterceptor, direction: ChannelDirection) -> None:
-        """Do with what waited behind something what is to be done with it, up to the next that waits.
-
-        What is too much for this turn goes on in the next.
-        """
-        with self.blaming(direction.sender):
-            while direction.queue and not direction.is_waiting and not self.is_over:
-                if direction.queue[0][0].index == ConnectionClose.index and self.holds_up(direction.sender):
-                    return
-                self._left -= 1
-                if self._left < 0:
-                    self.resuming[direction] = channel
-                    return
-                self._do(channel, channel.next_held_up(direction))
-
-    def _resume(self, channel: ChannelInterceptor, direction: ChannelDirection) -> None:
-        """Let what waits in a flow go on, and what came behind it."""
-        waiting = direction.wake()
-        assert waiting is not None
-        if waiting.timer is not None:
-            waiting.timer.cancel()
-        del self.waiting[waiting.number]
-        with self.blaming(direction.sender):
-            self._do(channel, channel.resume(direction, waiting))
-        self._go_on(channel, direction)
-
-    def _time_out(self, channel: ChannelInterceptor, direction: ChannelDirection) -> None:
-        """Let what waits in a flow go on without anybody's word, if that is what is to become of it then."""
-        waiting = direction.waiting
-        assert waiting is not None
-        hold = waiting.hold
-        if hold is not None and not hold.passes_at_timeout:
-            text = cut_reply_text(f"{BY_CODE[403].name} - held by rule '{hold.name}', and nobody let it go")
-            close = Close(Scope.CHANNEL, 403, text)
-            waiting.verdict = Verdict(command=None, close=close, marks=(hold.name,), tags=waiting.verdict.tags)
-            self.effects.refused.append((direction.sender, waiting.original, waiting.verdict))
-        self._resume(channel, direction)
-
     def is_full(self, sender: Peer) -> bool:
         """Does so much wait of what a peer has said that nothing more is to be read of it for now?"""
         octets = self.loads[sender].octets
         return octets > MAX_HELD or (octets > 0 and self.share.is_over)
 
+    # --- what waits
+
+    @property
+    def waiting(self) -> Mapping[int, Delayed]:
+        """The commands that wait, by a number of each."""
+        return self._delayed.waiting
+
+    @property
+    def next_deadline(self) -> float:
+        """When `tick` will next have something to do, in seconds."""
+        return self._delayed.next_deadline(self.now)
+
+    @property
+    def is_releasing(self) -> bool:
+        """Is `go_on_releasing` to go on?"""
+        return self._delayed.is_releasing and not self.is_over
+
+    def tick(self, now: float) -> None:
+        """Let go on what has waited long enough, or as much of it as goes on in one turn."""
+        self._begin_turn(now)
+        self._delayed.tick(now)
+        self._end_if_nothing_waits()
+
     def release(self, number: int, verdict: Verdict | None, now: float) -> None:
         """Let a command go on that is held, with another verdict if one is given. `KeyError` when it is not held."""
-        self.now = now
-        self._left = TURN
-        channel, direction = self.waiting[number]
-        assert direction.waiting is not None
-        if verdict is not None:
-            direction.waiting.verdict = verdict
-        self._resume(channel, direction)
+        self._begin_turn(now)
+        self._delayed.release(number, verdict)
         self._end_if_nothing_waits()
 
     def release_all(self, now: float) -> None:
@@ -384,54 +256,37 @@ class Interceptor:
 
         That is begun here; while it `is_releasing`, `go_on_releasing` does what is left of it.
         """
-        self._to_release += self.waiting.values()
-        self._to_release += [(channel, direction) for direction, channel in self.resuming.items()]
+        self._delayed.release_all()
         self.go_on_releasing(now)
-
-    @property
-    def is_releasing(self) -> bool:
-        return bool(self._to_release) and not self.is_over
 
     def go_on_releasing(self, now: float) -> None:
         """One turn of what `release_all` has begun."""
-        self.now = now
-        self._left = TURN
-        while self._to_release and self._left > 0 and not self.is_over:
-            channel, direction = self._to_release[0]
-            if direction.is_waiting:
-                self._left -= 1
-                self._time_out(channel, direction)
-            elif direction in self.resuming:
-                del self.resuming[direction]
-                self._go_on(channel, direction)
-            else:
-                self._to_release.popleft()
+        self._begin_turn(now)
+        self._delayed.go_on_releasing()
         self._end_if_nothing_waits()
+
+    def holds_up(self, sender: Peer) -> bool:
+        """Does anything of the sender's wait, on any channel?"""
+        if self._delayed.holds_up(sender):
+            return True
+        return sender is CLIENT and any(channel.reopening for channel in self.channels.values())
+
+    def _begin_turn(self, now: float) -> None:
+        self.now = now
+        self._delayed.begin_turn()
 
     @property
     def is_over(self) -> bool:
         """Does the connection have to end? Then nothing more goes on."""
         return self.refusal is not None or self.fault is not None
 
-    @contextmanager
-    def blaming(self, sender: Peer) -> Iterator[None]:
-        """What is wrong with what waited is its sender's fault, whoever caused it to go on."""
-        try:
-            yield
-        except ProtocolError as error:
-            if self.fault is None:
-                self.fault = InterceptorFault(sender, error)
-
     def end(self) -> None:
         """The session is over. Nothing that refers to this object is kept, so that it goes at once."""
         self.share.clear()
         self.count_unseen()
         self.judge.session_over()
-        self.waiting.clear()
-        self.resuming.clear()
-        self._to_release.clear()
+        self._delayed.clear()
         self.channels.clear()
-        self._timers = Timers()
 
     # --- one frame
 
@@ -447,7 +302,7 @@ class Interceptor:
         ):
             self._arrive(sender, frame)
             if self.gate is None or self.gate(sender, frame):
-                self._do(channel, channel.keep_for_next(frame))
+                self.do(channel, channel.keep_for_next(frame))
             return
         if frame.kind == METHOD and self._passes_as_it_lies(sender, frame, channel):
             return
@@ -464,7 +319,7 @@ class Interceptor:
             if is_live and frame.kind in (HEADER, BODY):
                 channel.directions[sender].join_midway(frame)
                 self._unsure.append((channel, channel.directions[sender]))
-        self._do(channel, channel.take(sender, frame, is_live=is_live))
+        self.do(channel, channel.take(sender, frame, is_live=is_live))
 
     def _passes_as_it_lies(self, sender: Peer, frame: Frame, channel: ChannelInterceptor | None) -> bool:
         """The fast path: judge a message of which all that is asked for lies here, and leave it there if it may pass.
@@ -559,49 +414,18 @@ class Interceptor:
 
     def _let_pass_unseen(self, sender: Peer, frame: Frame) -> None:
         """Need no more be handed publishes that are like this one, if all of them pass, or become alike."""
-        unseen = self.readers[sender].unseen
-        if unseen is None:
-            return
-        payload = frame.payload
-        if payload in self._never_passing:
-            return
-        passes = unseen.get(payload)
-        if passes is not None and not any(each.is_over for each in passes.allowances):
-            return  # there is not enough left of what it takes
-        passing = self.judge.passing(sender, frame, self.facts(frame.channel), self.now)
-        if passing is None:
-            if len(self._never_passing) >= MAX_NEVER_PASSING:
-                self._never_passing.clear()
-            self._never_passing.add(payload)
-            return
-        if len(self._passing) >= MAX_UNSEEN:
-            self.forget_unseen()
-        instead = None if passing.method is None else passing.method.encode()
-        passes = CachedPass(payload, instead, passing.allowances, passing.if_plain)
-        unseen.add(passes)
-        self._passing.append((passing, passes))
-
-    def _settle_up(self, reader: FrameReader) -> None:
-        """Have those know by whom allowances are filled what has just been spent of them."""
-        spending, reader.spending = reader.spending, []
-        for allowance in spending:
-            allowance.settle(self.now)
+        reader = self.readers[sender]
+        if not self._repeated.is_known(reader, frame):
+            passing = self.judge.passing(sender, frame, self.facts(frame.channel), self.now)
+            self._repeated.learn(reader, frame, passing)
 
     def count_unseen(self) -> None:
         """Let the rules have counted what has passed unseen so far."""
-        for passing, passes in self._passing:
-            if passes.count:
-                passing.count(passes.count)
-                passes.count = 0
+        self._repeated.count()
 
     def forget_unseen(self) -> None:
         """Have everything judged again, since the judge may now see it otherwise."""
-        self.count_unseen()
-        self._passing.clear()
-        self._never_passing.clear()
-        for reader in self.readers.values():
-            if reader.unseen:
-                reader.unseen.clear()
+        self._repeated.forget()
 
     def _looked_over(self, sender: Peer, handed_over: Mapping[int, Frame], offset: int) -> deque[Frame]:
         """All frames that are still to come of a chunk, from `offset` on, also those that were not handed over.
@@ -710,20 +534,12 @@ class Interceptor:
                     self.is_watching_more = True
                     self.newly_watched.add(channel.number)
 
-    def holds_up(self, sender: Peer) -> bool:
-        """Does anything of the sender's wait, on any channel?"""
-        if any(direction.sender is sender for _, direction in self.waiting.values()):
-            return True
-        if any(direction.sender is sender for direction in self.resuming):
-            return True
-        return sender is CLIENT and any(channel.reopening for channel in self.channels.values())
-
     def _end_if_nothing_waits(self) -> None:
         """Let a connection.close go on that has waited for all that was said before it."""
         last = self.channels.get(0)
         if last is not None:
             for direction in last.directions.values():
-                self._go_on(last, direction)
+                self._delayed.go_on(last, direction)
 
     # --- verdicts
 
@@ -774,11 +590,11 @@ class Interceptor:
         sender = direction.sender
         if changes_traffic(verdict, command):
             self.effects.add(sender, command, verdict)
-            self._do(channel, channel.carry_out(direction, command, verdict))
+            self.do(channel, channel.carry_out(direction, command, verdict))
         elif self.is_tapped and (verdict.marks or verdict.tags):
-            self._do(channel, channel.carry_out(direction, command, verdict))
+            self.do(channel, channel.carry_out(direction, command, verdict))
         else:
-            self._do(channel, channel.pass_unchanged(direction, command))
+            self.do(channel, channel.pass_unchanged(direction, command))
         if command.index == BasicPublish.index and not channel.is_watched:
             self._let_pass_unseen(sender, command.frames[0])
 
@@ -800,45 +616,21 @@ class Interceptor:
             self._last_facts = key, facts
         return self._last_facts[1]
 
-    def _at(self, when: float, sender: Peer, do: Callable[[], None]) -> Timer:
-        """Have something done at `when`, in seconds, because of what `sender` said."""
-
-        def blaming() -> None:
-            with self.blaming(sender):
-                do()
-
-        return within_bounds(self._timers.at, when, blaming)
-
     # --- what channels want done
 
-    def _do(self, channel: ChannelInterceptor, actions: Actions) -> None:
+    def do(self, channel: ChannelInterceptor, actions: Actions) -> None:
         """Do what a channel wants done, one after the other."""
         for action in actions:
             _DO[type(action)](self, channel, action)
 
     def _wait(self, channel: ChannelInterceptor, action: Wait) -> None:
-        direction, waiting = action.direction, action.waiting
-        waiting.begin(next(self._numbers), self.now)
-        direction.wait(waiting)
-        self.waiting[waiting.number] = (channel, direction)
-        if direction.is_held:
-            self.effects.held.append(waiting.number)
-        waiting.timer = self._at(waiting.until, direction.sender, lambda: self._time_out(channel, direction))
+        self._delayed.wait(channel, action.direction, action.waiting)
 
     def _postpone(self, channel: ChannelInterceptor, action: Postpone) -> None:
-        direction, postponed = action.direction, action.postponed
-
-        def send() -> None:
-            self._do(channel, channel.send_postponed(direction, [postponed]))
-
-        postponed.timer = self._at(self.now + MAX_POSTPONED, direction.sender, send)
+        self._delayed.postpone(channel, action.direction, action.postponed)
 
     def _drop(self, channel: ChannelInterceptor, action: Drop) -> None:
-        direction = action.direction
-        if direction.waiting is not None:
-            del self.waiting[direction.waiting.number]
-        self.resuming.pop(direction, None)
-        direction.clear()
+        self._delayed.drop(action.direction)
 
     def _insert(self, channel: ChannelInterceptor, action: Insert) -> None:
         if action.insertion.after > 0:
@@ -857,7 +649,7 @@ class Interceptor:
         if number and not (self._has_channel(to, number) and self.connections[to].channels[number].takes_frames):
             return  # the channel that it is for is no more
         channel = self.channels.get(number) or self._channel_interceptor(number)
-        self._do(channel, channel.insert(to, command, tag, note))
+        self.do(channel, channel.insert(to, command, tag, note))
 
     def _insert_later(self, insertion: Insertion) -> None:
         """Send a command of our own in some time, unless its channel is another by then."""
@@ -870,7 +662,7 @@ class Interceptor:
             if self.channels.get(number) is channel:
                 self._insert_now(insertion)
 
-        self._at(self.now + insertion.after, insertion.to.other, insert)
+        self._delayed.at(self.now + insertion.after, insertion.to.other, insert)
         load.add(octets)
 
     # --- what goes out
@@ -939,7 +731,7 @@ class Interceptor:
             return
         if channel is not None:
             for direction in channel.directions.values():
-                self._drop(channel, Drop(direction))
+                self._delayed.drop(direction)
             del self.channels[number]
         self.judge.channel_closed(number)
         if channel is not None and channel.reopening:
@@ -947,7 +739,7 @@ class Interceptor:
             new.is_watched = True
             direction = new.directions[CLIENT]
             direction.queue.extend([(frame, None) for frame in channel.reopening])  # its load is counted already
-            self._go_on(new, direction)
+            self._delayed.go_on(new, direction)
             self._watch_lanes(new)
 
     def _close_connection(self, channel: ChannelInterceptor, action: CloseConnection) -> None:

@@ -28,9 +28,10 @@ from amqproxy.amqp091.rabbitmq_errors import reworded, reworded_reading
 from amqproxy.amqp091.transitions import CLIENT, CONNECTION_CLOSING, SERVER, ConnectionState, Peer
 from amqproxy.config import Limits
 from amqproxy.proxy.drain import Drain
+from amqproxy.proxy.effects import ConnectionRefusal, InterceptorFault
 from amqproxy.proxy.faulty_transport import FaultyTransport
 from amqproxy.proxy.handshake import PacedHandshake
-from amqproxy.proxy.interceptor import STATEFUL, ConnectionRefusal, Interceptor, InterceptorFault
+from amqproxy.proxy.interceptor import Interceptor
 from amqproxy.proxy.leg import HEARTBEAT_LEEWAY, TAKES_CLOSE, Leg
 from amqproxy.proxy.memory_budget import SESSION_MEMORY, MemoryBudget, MemoryShare
 from amqproxy.proxy.mirror_drops import DropReason
@@ -38,6 +39,7 @@ from amqproxy.proxy.mirror_publisher import MirrorLogin
 from amqproxy.proxy.mirrors import Mirrors
 from amqproxy.proxy.rule_log import RuleLog
 from amqproxy.proxy.session_report import SessionEnd, SessionReport
+from amqproxy.proxy.stateful import STATEFUL
 from amqproxy.proxy.tunnel import Tunnel
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rules.client_info import updated_client

@@ -1341,8 +1341,8 @@ def test_nothing_is_left_of_what_was_held_and_let_go():
         (number,) = water.interceptor.waiting
         water.interceptor.release(number, None, water.now)
         water.hear()
-    assert len(water.interceptor._timers) == 0
-    assert len(water.interceptor._timers._heap) <= 130
+    assert len(water.interceptor._delayed._timers) == 0
+    assert len(water.interceptor._delayed._timers._heap) <= 130
 
 
 def test_what_we_have_settled_ourselves_is_not_the_clients_to_take_back():
@@ -1430,7 +1430,7 @@ def with_a_backlog(count):
 
 
 def test_a_long_backlog_goes_on_in_turns_and_in_order(monkeypatch):
-    monkeypatch.setattr("amqproxy.proxy.interceptor.TURN", 10)
+    monkeypatch.setattr("amqproxy.proxy.delayed_commands.TURN", 10)
     water = with_a_backlog(50)
     turns = [wait_turn(water, 3.0)]
     assert water.interceptor.next_deadline <= water.now
@@ -1447,7 +1447,7 @@ def test_a_long_backlog_goes_on_in_turns_and_in_order(monkeypatch):
 
 
 def test_all_that_waits_is_released_in_turns(monkeypatch):
-    monkeypatch.setattr("amqproxy.proxy.interceptor.TURN", 10)
+    monkeypatch.setattr("amqproxy.proxy.delayed_commands.TURN", 10)
     water = with_a_backlog(50)
     heard = 0
     water.interceptor.release_all(water.now)
@@ -1461,12 +1461,12 @@ def test_all_that_waits_is_released_in_turns(monkeypatch):
 
 
 def test_a_channel_that_closes_before_its_turn_drops_what_waited(monkeypatch):
-    monkeypatch.setattr("amqproxy.proxy.interceptor.TURN", 10)
+    monkeypatch.setattr("amqproxy.proxy.delayed_commands.TURN", 10)
     water = with_a_backlog(50)
     assert len(wait_turn(water, 3.0)) > 0
     water.say(*read("<< 1 channel.close reply_code=404"))
     assert wait_turn(water) == []
-    assert not water.interceptor.resuming
+    assert not water.interceptor._delayed.resuming
     assert water.interceptor.loads[CLIENT].octets == 0
 
 
