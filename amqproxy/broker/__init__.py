@@ -10,10 +10,10 @@
 - `access`: users, permissions, limits, authentication.
 - `storage`: the journal, the SQLite store, and page files.
 - The ground, which all of them use: `message` is one message, however many queues hold it; `arguments` reads tables of
-  arguments as RabbitMQ does, `name_pattern` an operator's regular expressions; `events` and the `firehose` say what
+  arguments as RabbitMQ does, `name_pattern` an operator's regular expressions; `events` and the `firehose` report what
   happens; `schedule` is what is due when, `work` how much one turn of the loop may do; `consumer_timeout` finds
-  channels that hold a message for too long, `unsent_bytes` counts what waits to be sent, and
-  `server_properties` is what connection.start says.
+  channels that hold a message for too long, `unsent_bytes` counts what waits to be sent, and `server_properties` is the
+  content of connection.start.
 
 The model, which is all but `server`, opens no socket and reads no clock: times are passed in, in seconds.
 
@@ -21,8 +21,8 @@ What every message goes through is compiled, where there is a compiler. The clie
 channel's `Publisher` (`connection.publisher`), which puts messages together, checks and routes them; queues keep them
 in a `Backlog` (`queues.backlog`) and hand them, in `RoundRobin` (`queues.round_robin`), to the `Deliveries`
 (`connection.deliveries`) of their consumers' channels, which write them to the connection's `OutputBuffer`
-(`connection.output`) and know what is unacknowledged (`connection.unacked`). A `.pxd` beside a module says what of it
-C sees: its attributes have a type and a place there, and the source stays plain Python.
+(`connection.output`) and know what is unacknowledged (`connection.unacked`). A `.pxd` beside a module declares its C
+attributes: its attributes have a type and a place there, and the source stays plain Python.
 
 The model records durable changes in a `Journal` (`storage.journal`); `storage.store` writes them in batches to SQLite,
 in its own thread. A `DurabilityTicket` is complete once a publish is safe: on disk, or consumed before that.
@@ -32,7 +32,7 @@ When memory is short, `Paging` (`queues.paging`) moves what is behind the heads 
 No turn of the loop works without bound: each has a `Quantum` of operations and time (`work`), and what does not fit
 into it, a million messages to be requeued or 10,000 exclusive queues to be deleted, is `WorkQueue` for later turns. A
 connection does nothing else that its client asks for until that is done, and a request about a queue that is concerned
-waits, so that no client can tell it from having been done at once.
+waits, so that to clients it seems to be done at once.
 
 To embed it: `async with serve(broker) as port` in trio, `with serve_in_thread() as background` without;
 `server.from_config` makes the broker that a configuration describes.

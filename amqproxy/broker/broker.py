@@ -47,10 +47,10 @@ class Broker:
 
     `channel_max`, `frame_max` and `heartbeat` (seconds) are what tune offers; `max_message_size` bounds one body.
     `consumer_timeout` is how long (seconds) a client may hold a message before its channel is closed. `memory_limit`
-    and `disk_free_limit` (bytes) are held against what `measure` is told. `events` reports all that
-    happens; `vhosts`, `users` and `links` hold all there is. `paging` frees memory. `log_exchange` makes
-    amq.rabbitmq.log. `mechanisms` are those of SASL that are offered. `refused` has the connections that could not
-    log in, as long as they are kept. `sooner` is called with a time when `next_deadline` may have become that.
+    and `disk_free_limit` (bytes) are compared with the arguments of `measure`. `events` reports all that happens;
+    `vhosts`, `users` and `links` hold all there is. `paging` frees memory. `log_exchange` makes amq.rabbitmq.log.
+    `mechanisms` are those of SASL that are offered. `refused` has the connections that could not log in, as long as
+    they are kept. `sooner` is called with a time when `next_deadline` may have become that.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Everything that happens in a broker, as it happens, for whoever wants to know."""
+"""Dispatches the broker's events to observers, as they happen."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Observer = Callable[[BrokerEvent], None]
 class EventDispatcher:
     """Who listens. Where nobody does, an event costs one look at `observers`: ask that before calling `report`.
 
-    `keepers` want to hear of definitions only: for these, ask `is_kept`. `on_failure` is called with each failure that
+    `keepers` are notified of definitions only: for these, ask `is_kept`. `on_failure` is called with each failure that
     the model contains, as `supervision.report` is: what happened, the exception, and the fields of one log line.
     `failures` counts them. `on_log` is given each line that the model has for the log: its level, what happened, the
     address of the client that it is about, and the other fields.
@@ -41,11 +41,11 @@ class EventDispatcher:
 
     @property
     def is_kept(self) -> bool:
-        """Does anybody want to hear of definitions?"""
+        """Is there an observer of definitions?"""
         return bool(self.observers or self.keepers)
 
     def report(self, name: str, vhost: str, subject: Any, **details: Any) -> None:
-        """Tell everybody; an observer that raises is its own trouble."""
+        """Notify all observers; an observer that raises is its own trouble."""
         event = BrokerEvent(name, vhost, subject, details)
         for observer in (*self.observers, *self.keepers):
             try:
@@ -64,10 +64,10 @@ class EventDispatcher:
     def fail(self, event: str, failure: Exception, **fields: Any) -> None:
         """Report a failure that is contained."""
         self.failures += 1
-        with suppress(Exception):  # a log that fails is nobody's trouble
+        with suppress(Exception):  # a failing log must not harm the caller
             self.on_failure(event, failure, **fields)
 
     def log(self, level: str, event: str, address: str = "", **fields: Any) -> None:
         """Write a line to the log."""
-        with suppress(Exception):  # a log that fails is nobody's trouble
+        with suppress(Exception):  # a failing log must not harm the caller
             self.on_log(level, event, address, **fields)

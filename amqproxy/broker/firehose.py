@@ -14,13 +14,13 @@ _WIRE_TYPES = {"headers": "F", "delivery_mode": "I", "priority": "I", "timestamp
 
 
 def traced_publish(message: Message, place: Table, queues: list[str]) -> Message:
-    """What is said of a publish; `place` tells where it came from."""
+    """The trace message of a publish; `place` tells where it came from."""
     routed = Field("routed_queues", "A", Array([Item("S", queue) for queue in queues]))
     return _traced(f"publish.{message.exchange}", message, [*place.fields, routed])
 
 
 def traced_delivery(message: Message, place: Table, queue: str, is_redelivered: bool) -> Message:
-    """What is said of a delivery or a get."""
+    """The trace message of a delivery or a get."""
     redelivered = Field("redelivered", "I", int(is_redelivered))
     return _traced(f"deliver.{queue}", message, [redelivered, *place.fields])
 

@@ -13,7 +13,7 @@ PERSISTENT = 2
 class Message:
     """One publish. `header` is its content header's payload, `body` all of its bytes.
 
-    `more_keys` are the routing keys that CC and BCC add. The properties are decoded when somebody asks.
+    `more_keys` are the routing keys that CC and BCC add. The properties are decoded on first use.
     """
 
     __slots__ = ("_properties", "body", "exchange", "header", "more_keys", "routing_key")
@@ -58,7 +58,7 @@ class Message:
 
     @property
     def has_properties(self) -> bool:
-        """Is there any property at all? Told without decoding them."""
+        """Is there any property at all? Needs no decoding."""
         return self.header[12:14] != b"\x00\x00"
 
     @property

@@ -17,7 +17,7 @@ Slot = list[Any]
 class Schedule(Generic[T]):
     """Things by the time (seconds) at which they want to be looked at.
 
-    `sooner` is told the time whenever something is due before all else that is.
+    `sooner` is called with the time whenever something becomes due before everything else.
     """
 
     def __init__(self, sooner: Callable[[float], None] = lambda when: None) -> None:

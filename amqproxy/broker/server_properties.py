@@ -1,4 +1,4 @@
-"""What the broker says of itself in connection.start, as RabbitMQ does. Clients decide by it what they may ask for."""
+"""The server properties in connection.start, as RabbitMQ sends them. Clients decide by it what they may ask for."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ REMOVING = 16
 """What it costs of a turn to remove a queue or an exchange."""
 
 CANCELLING = 4
-"""What it costs of a turn to tell a consumer that its queue is gone."""
+"""What cancelling a consumer of a deleted queue costs of a turn."""
 
 RELEASING = 8
 """What it costs of a turn to let a held message go on."""
@@ -74,7 +74,7 @@ class ReplyTarget(Protocol):
 class VirtualHost:
     """All that one name space holds. Errors are `ProtocolError`s with RabbitMQ's codes and texts.
 
-    `sooner` is told when `next_deadline` may have become sooner. `work` is for what does not fit into a turn.
+    `sooner` is called when `next_deadline` may have become earlier. `work` is for what does not fit into a turn.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class VirtualHost:
         self._keeper = self.held.keeper = keeper
 
     def describe(self, description: str, tags: Iterable[str] = ()) -> None:
-        """Say what the virtual host is for."""
+        """Set the description of the virtual host."""
         self.description, self.tags = description, list(tags)
         self.events.report("vhost.metadata.set", self.name, self)
 
@@ -238,7 +238,7 @@ class VirtualHost:
         return "amq.gen-" + secrets.token_urlsafe(16)
 
     def check_queue_name(self, name: str) -> None:
-        """403 for a name that is the broker's to give, even where a queue has it."""
+        """403 for a reserved name, even if a queue has it."""
         self._check_name("queue", name)
 
     def check_queue_limit(self, name: str) -> None:
@@ -328,7 +328,7 @@ class VirtualHost:
         return count
 
     def _cancelling(self, queue: Queue) -> Job:
-        """Tell the consumers of a queue that is gone, but for those that end by themselves meanwhile."""
+        """Cancel the consumers of a deleted queue, except those that end by themselves meanwhile."""
         quantum = self.work.quantum
         consumers = list(reversed(queue.consumers))
         while consumers:
@@ -341,7 +341,7 @@ class VirtualHost:
             if quantum.left <= 0 and quantum.is_over():
                 yield
 
-    # --- what queues say
+    # --- notifications from queues
 
     def became_unused(self, queue: Queue) -> None:
         self.remove_queue(queue)

@@ -120,10 +120,10 @@ class WorkQueue:
             if self.quantum.is_over():
                 break
 
-    # --- what nobody wants any more
+    # --- containers to be freed
 
     def free(self, container: Container) -> None:
-        """Empty a container that nobody uses any more: to let go of a million things at once takes its time too."""
+        """Empty a container that is no longer used: to let go of a million things at once takes its time too."""
         if self.quantum.step != UNBOUNDED and len(container) > min(SMALL, self.quantum.step):
             self._heap.append(container)
             if len(self._heap) == 1:

@@ -70,7 +70,7 @@ class Insert(Action, frozen=True, gc=False):
 
 
 class Wait(Action, frozen=True, gc=False):
-    """Have a command wait, and all behind it in the flow, until its time has come or somebody releases it."""
+    """Keep a command, and everything behind it in its direction, until it is due or released."""
 
     direction: ChannelDirection
     waiting: WaitingCommand
@@ -90,7 +90,7 @@ class Drop(Action, frozen=True, gc=False):
 
 
 class Watch(Action, frozen=True, gc=False):
-    """Hand over all that is said on the channel from here on."""
+    """Hand over all frames of the channel from here on."""
 
 
 class Forget(Action, frozen=True, gc=False):

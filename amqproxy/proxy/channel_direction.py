@@ -36,7 +36,7 @@ FRAME_COST = 256
 
 
 class QueuedBytes:
-    """How many bytes wait in a session because of what one peer has said; they are part of the session's `share`."""
+    """How many bytes are queued in a session because of one peer; they are part of the session's `share`."""
 
     __slots__ = ("_share", "octets")
 
@@ -107,15 +107,15 @@ class PostponedDelivery:
 
 
 class ChannelDirection:
-    """What `sender` says on one channel, between its coming and its going on.
+    """One direction of a channel: what `sender` has sent on it that has not been sent on yet.
 
     `gathered` are the frames of a command that is not judged yet, `stage` how much of it must come before it can be;
     `rest` is what becomes of the frames of a content that is judged, or was not wanted. `is_mid` holds while the target
     has had a part of a content and not all of it: nothing else may be put between. `ordinal` counts the contents seen,
     `settled` those of whom it is known by now whether they go on. `first` is the method under way, and `is_acked`
-    whether anybody has to acknowledge it, as it was when it came; None when nobody has asked. `note` is what taps are
-    to know of it. `insertions` wait for the end of such a content; each with the delivery tag that the broker gave it,
-    if it did. What waits counts for `loads`, for the peer on whose account it does; what is gathered for `gathering`.
+    whether anybody has to acknowledge it, as it was when it came; None if no one asked. `note` is what taps are to know
+    of it. `insertions` wait for the end of such a content; each with the delivery tag that the broker gave it, if it
+    did. What waits counts for `loads`, for the peer on whose account it does; what is gathered for `gathering`.
     """
 
     __slots__ = (
@@ -174,7 +174,7 @@ class ChannelDirection:
 
     @property
     def is_held(self) -> bool:
-        """Does a command wait for somebody's word, and not only for its time?"""
+        """Is a command held for an operator, and not only delayed?"""
         return self.waiting is not None and self.waiting.hold is not None
 
     @property
@@ -268,7 +268,7 @@ class ChannelDirection:
             self._remaining = lane.remaining
 
     def join_midway(self, frame: Frame) -> None:
-        """Begin to see a content with a header or body of it; how much more is to come, its lane says in the end."""
+        """Begin to see a content with a header or body of it; its content state knows how much more is to come."""
         self.begin(ContentRest.PASSES)
         self.ordinal = self.settled = frame.ordinal
         self._has_header = frame.kind != HEADER

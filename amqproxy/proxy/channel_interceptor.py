@@ -97,7 +97,7 @@ CONSUMER_ENDS = frozenset({BasicCancel.index, BasicCancelOk.index})
 _CLOSES = frozenset({ChannelClose.index, ConnectionClose.index})
 
 CLOSED_BY_RULE = "closed by a rule of the proxy"
-"""What the other one is told when we close a channel that it knows."""
+"""The reply code and text for the other peer when we close a channel that it knows."""
 
 LEGS = {CLIENT: "client", SERVER: "upstream"}
 """What taps call the leg to each peer."""
@@ -148,12 +148,12 @@ class ChannelOwner(Protocol):
 
 
 class ChannelInterceptor:
-    """What a channel needs whose legs may differ. It takes frames and verdicts, and says what is to be done.
+    """What a channel needs whose legs may differ. It takes frames and verdicts, and yields actions.
 
-    `confirms` and `deliveries` are there from the first difference on. `closing` is why we close it; `is_closed` holds
-    once both peers have been told. `reopening` is what the client says on the number's next channel before the broker
-    has let go of this one. `own_requests` has, for each kind of request of which we sent one, whose the next answers
-    are (True: ours), `own_settlings` what we have settled ourselves in the client's transaction.
+    `confirms` and `deliveries` are there from the first difference on. `closing` is why we close it; `is_closed` is
+    true once both peers have been sent a close. `reopening` holds the client's frames for the next channel of this
+    number, sent before the broker's close-ok. `own_requests` has, for each kind of request of which we sent one, whose
+    the next answers are (True: ours), `own_settlings` what we have settled ourselves in the client's transaction.
     """
 
     __slots__ = (
@@ -236,7 +236,7 @@ class ChannelInterceptor:
     def _take_close(self, direction: ChannelDirection, frame: Frame) -> Actions:
         """Take channel.close or connection.close."""
         if frame.index == ConnectionClose.index and self._around.holds_up(direction.sender):
-            direction.enqueue(frame, None)  # what was said before must be heard before
+            direction.enqueue(frame, None)  # earlier frames must be sent first
             return
         if frame.index == ChannelClose.index and direction.sender is SERVER:
             yield Drop(self.directions[CLIENT])  # the broker would not take it any more
@@ -370,7 +370,7 @@ class ChannelInterceptor:
     # --- verdicts
 
     def pass_unchanged(self, direction: ChannelDirection, command: Command) -> Actions:
-        """Do what a verdict says that changes nothing."""
+        """Carry out a verdict that changes nothing."""
         direction.settled = direction.ordinal
         if self._is_plain(direction) and not direction.insertions and self.closing is None:
             if not command.is_complete:
@@ -390,7 +390,7 @@ class ChannelInterceptor:
             yield from self._overtake(direction, command)
 
     def carry_out(self, direction: ChannelDirection, command: Command, verdict: Verdict) -> Actions:
-        """Do what a verdict says on a command."""
+        """Carry out a verdict on a command."""
         yield from self._anticipate(command, verdict)
         for insertion in verdict.insertions:
             if insertion.is_ahead or insertion.after > 0:
@@ -473,7 +473,7 @@ class ChannelInterceptor:
             yield from self._try_to_close(note)
 
     def complete(self, direction: ChannelDirection) -> Actions:
-        """A content has come to its end, as its lane says."""
+        """A content is complete, as its state shows."""
         return self._complete(direction)
 
     def _pass_on(
@@ -515,7 +515,7 @@ class ChannelInterceptor:
         yield from self._close(command, Close(Scope.CHANNEL, InternalError.code, text), note)
 
     def _answer(self, direction: ChannelDirection, command: Command, verdict: Verdict, note: Note) -> Actions:
-        """Tell the sender of a command what became of it, where it has to hear something."""
+        """Reply to the sender of a command that is not sent on, if it expects a reply."""
         method = command.method
         if isinstance(method, BasicPublish):
             yield from self._answer_publish(direction, command, verdict, note)
@@ -669,7 +669,7 @@ class ChannelInterceptor:
             yield from self._send_own(direction.sender.other, command, tag, note)
 
     def _send_own(self, to: Peer, command: Command, tag: int | None, note: Note) -> Actions:
-        """Send a command that nobody sent us just now. Its number, if it has one, is the next."""
+        """Send a command that was not received just now. Its number, if it has one, is the next."""
         method = command.method
         if isinstance(method, BasicPublish):
             yield from self._number_own_publish()

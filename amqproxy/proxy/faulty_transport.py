@@ -11,7 +11,7 @@ from amqproxy.rules.verdict import Impairment
 from amqproxy.sockets.transport import Transport, TransportBroken
 
 MOST_HELD = 1024 * 1024
-"""Bytes that may be on their way; who sends more waits, and so slows whoever it has them from."""
+"""Bytes that may be on their way; a sender of more waits, which slows its own source."""
 
 
 class FaultyTransport:

@@ -2,7 +2,7 @@
 
 A `Interceptor` is what a session has between its legs when there are rules. It takes the frames that were handed over,
 has them judged, and gives what is to be sent to each peer. It keeps both legs' `Connection`s true: each is shown what
-really passes on it, so that neither peer ever gets what it may not. It does no input or output, and is told the time.
+really passes on it, so that neither peer ever gets what it may not. It does no input or output; the time is passed in.
 """
 
 from __future__ import annotations
@@ -471,7 +471,7 @@ class Interceptor:
         return is_live
 
     def _learn(self, method: Method) -> None:
-        """Know more of the client by what it says of itself."""
+        """Update what is known of the client from the handshake."""
         known = updated_client(self.client, method)
         if known is not self.client:
             self.client = known
@@ -512,7 +512,7 @@ class Interceptor:
         return number in self.connections[peer].channels
 
     def _watch(self, channel: ChannelInterceptor) -> None:
-        """See all that is said on a channel from here on."""
+        """Have all frames of a channel handed over from here on."""
         number = channel.number
         if not number:
             return
@@ -535,7 +535,7 @@ class Interceptor:
                     self.newly_watched.add(channel.number)
 
     def _end_if_nothing_waits(self) -> None:
-        """Let a connection.close go on that has waited for all that was said before it."""
+        """Send on a connection.close that waited for everything sent before it."""
         last = self.channels.get(0)
         if last is not None:
             for direction in last.directions.values():

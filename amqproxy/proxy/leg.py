@@ -1,4 +1,4 @@
-"""One leg of a session: the transport to one peer, and what has been said on it."""
+"""One leg of a session: the transport to one peer, and the connection state on it."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Leg:
     def missed_heartbeats(self, now: float, leeway: float = 0.0) -> str:
         """Why the peer counts as gone that says nothing, or will within `leeway` seconds; "" when it does not.
 
-        A peer that is not being listened to, because what it said before is still being passed on, is not silent. To be
-        asked now and then: a peer counts as heard at the first time it is asked about after something has come.
+        A peer that is not being read from, because earlier data is still being sent on, is not silent. To be asked now
+        and then: a peer counts as heard at the first time it is asked about after something has come.
         """
         heartbeat = self.connection.heartbeat
         if not heartbeat:
@@ -80,7 +80,7 @@ class Leg:
         return self.connection.send(self.peer.other, 0, close)
 
     async def answer_close(self) -> None:
-        """Say close-ok, if the peer has closed and waits for it. `TransportBroken` if the peer is gone."""
+        """Send close-ok, if the peer has sent close and waits for it. `TransportBroken` if the peer is gone."""
         if self.connection.state in (_CLOSED_BY[self.peer], ConnectionState.CLOSED_BY_BOTH):
             await self.transport.send(self.connection.send(self.peer.other, 0, ConnectionCloseOk()))
 
@@ -101,7 +101,7 @@ class Leg:
     async def linger(self) -> None:
         """Read, and throw away, until the peer has answered a close or is gone (or `TransportBroken`).
 
-        A socket closed with bytes unread takes away with it what was said to the peer last.
+        Closing a socket with unread bytes resets it, and the peer loses what was sent last.
         """
         lost = b""
         self.reader.quantum = 0

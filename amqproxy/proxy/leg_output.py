@@ -8,9 +8,8 @@ from amqproxy.amqp091.frames import Frame, FrameReader
 class LegOutput:
     """Collects the bytes for one peer.
 
-    Between `begin` and `end` a chunk of what the other peer sends is gone through in order. What lies there in one
-    piece and goes on, frames as well as what nobody looked at, is one slice in the end: nothing is copied. All else is
-    put behind what was there before.
+    Between `begin` and `end` a chunk of what the other peer sends is gone through in order. What is contiguous and sent
+    on, frames or unexamined bytes, becomes one slice: nothing is copied. All else is put behind what was there before.
     """
 
     __slots__ = ("_end", "_parts", "_reader", "_start", "position")

@@ -39,13 +39,13 @@ SESSIONS_A_TURN = 50
 """Sessions handled in one turn of the loop where all of them are."""
 
 LAST_WORDS = 1.0
-"""Seconds of the drain's timeout that are kept for those whom it has to cut off, to tell them."""
+"""Seconds of the drain's timeout that are reserved for sending a close to sessions that must be cut off."""
 
 
 class ProxyServer:
     """All sessions of one proxy, and the listeners that begin them.
 
-    `on_hold` is told of each command that begins to wait for somebody's word: its session, and its number there.
+    `on_hold` is called for each newly held command: its session, and its number there.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ class DropReason(StrEnum):
     INVALID = "invalid"
     """It cannot be encoded, or has a header that does not fit a frame."""
     UPSTREAM = "upstream"
-    """There is no such upstream, or nobody to send to it."""
+    """There is no such upstream, or no login for it."""
 
 
 class MirrorDrops:

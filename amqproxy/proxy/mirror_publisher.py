@@ -102,8 +102,8 @@ class MirrorPublisher:
     """Sends what it is given as soon as it can; what it has to drop is counted in `drops`, of `upstream`.
 
     It connects when there is something to send, and again when the connection is lost. Once it `is_retired` it takes
-    nothing more: it has had nothing to do for a time, or was told to. At most `backlog` copies wait, and no more bytes
-    than its share of `memory`.
+    nothing more: it was idle for a time, or was stopped. At most `backlog` copies wait, and no more bytes than its
+    share of `memory`.
     """
 
     def __init__(
@@ -315,7 +315,7 @@ class MirrorPublisher:
 
 
 _LOST = (TransportBroken, MirrorRejected, ProtocolError, trio.TooSlowError)
-"""How a connection may end that is nobody's mistake here."""
+"""How a connection may end without a fault of ours."""
 
 
 def _encoded(command: Command) -> EncodedPublish:

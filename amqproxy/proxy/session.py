@@ -1,8 +1,8 @@
 """One client's connection and the one to the broker that serves it, joined frame by frame.
 
-This is where the two legs meet, and the only place that knows both. As long as no rule says
-otherwise, whole frames leave as the very bytes that came in; what is seen of them moves both legs'
-`Connection`s, and the counters. However a session ends, both peers are told in a way they know.
+This is where the two legs meet, and the only place that knows both. Unless a rule changes them, whole frames are sent
+on as the bytes that were received; what is seen of them moves both legs' `Connection`s, and the counters. However a
+session ends, each peer is sent a close that it understands.
 """
 
 from __future__ import annotations
@@ -539,7 +539,7 @@ class Session:
     def _cross(
         self, interceptor: Interceptor, source: Leg, target: Leg, frames: list[Frame]
     ) -> tuple[bytes | memoryview, ProtocolError | InterceptorFault | None]:
-        """Let the rules have their say about the frames: what is to be sent on, and what is wrong after it."""
+        """Apply the rules to the frames: what is to be sent on, and what is wrong after it."""
         reader, sender = source.reader, source.peer
         error: ProtocolError | InterceptorFault | None = reader.error
         try:
@@ -582,7 +582,7 @@ class Session:
             self._nursery.start_soon(self._keep_time, interceptor)
 
     def _mirror(self, copy: MirroredCopy) -> None:
-        """Have a copy sent by somebody who may take his time."""
+        """Hand a copy to its mirror, which sends it in its own task."""
         connection = self.legs[SERVER].connection
         if self._mirrors is None or connection.client is None:
             self._drop_copy()
@@ -594,7 +594,7 @@ class Session:
         self._metrics.copies_dropped.labels(str(DropReason.UPSTREAM)).inc()
 
     async def _answer(self, interceptor: Interceptor, source: Leg) -> None:
-        """Send what is to be said to whom we have just heard; and wait while too much of what it said waits."""
+        """Send queued replies to the source; and wait while too much of what it said waits."""
         octets = interceptor.take_output(source.peer)
         if octets:
             with suppress(TransportBroken):  # its own direction will say what happened
@@ -750,7 +750,7 @@ class Session:
         self._scope.cancel()
 
     def _ask_if_drained(self) -> None:
-        """Tell the client to go, once no content is left that was under way when the drain began.
+        """Send the client connection.close, once the contents in progress at the start of the drain are complete.
 
         Its leg counts as closed from here on, and so nothing of the server's comes after the close
         or between it and what was passed on before.
@@ -805,7 +805,7 @@ class Session:
         self._is_beating = False
 
     def lose(self, peer: Peer, reason: str) -> None:
-        """End the session because `peer` says or takes no more. It is reset, so that nothing it says then vanishes."""
+        """End the session because `peer` is silent or does not read. It is reset."""
         if self._nursery is None:
             return  # it is ending already
         if peer is SERVER:
@@ -833,13 +833,13 @@ class Session:
             self._farewells[CLIENT] = ConnectionForced(f"upstream {reason}")
 
     def _refuse(self, sender: Peer, error: ProtocolError) -> None:
-        """End the session because of what `sender` sent; the other side is told that it was not its fault."""
+        """End the session because of what `sender` sent; the other side receives a close without blame."""
         self._report.note_violation(sender, error)
         self._farewells[sender] = self._reworded(error) if sender is CLIENT else error
         self._farewells[sender.other] = ConnectionForced(f"the {sender} broke the protocol: {error.reply_text}")
 
     def _reworded(self, error: ProtocolError) -> ProtocolError:
-        """What RabbitMQ would tell a client that sent this; the log has more to say."""
+        """The error that RabbitMQ would send to a client for this; the log has the details."""
         reader, error_of_client = self.client.reader, copy(error)
         if error is reader.error:
             return reworded_reading(error_of_client, reader.refused, reader.frame_max)
@@ -862,7 +862,7 @@ class Session:
                     nursery.start_soon(leg.transport.linger)
 
     async def _say_farewells(self) -> None:
-        """Send connection.close to those who are to hear why the session ended."""
+        """Send connection.close to the peers that should know why the session ended."""
         async with trio.open_nursery() as nursery:
             for peer, error in self._farewells.items():
                 if peer in self.legs:

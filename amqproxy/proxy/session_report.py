@@ -1,4 +1,4 @@
-"""What is told of one session: to the counters, to the log, and to a tap."""
+"""Reports one session: to the counters, to the log, and to a tap."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.tap import Tap
 
 NORMAL = (0, 200)
-"""The reply codes of a connection.close that says nothing is wrong: 200, and 0 as py-amqp and Kombu have it."""
+"""The reply codes of a normal connection.close: 200, and 0 as py-amqp and Kombu have it."""
 
 
 class SessionEnd(NamedTuple):
@@ -35,7 +35,7 @@ class SessionEnd(NamedTuple):
     reason: str
     is_abnormal: bool = True
     is_probe: bool = False
-    """Whether the client has closed before it said anything, as health checks do."""
+    """Whether the client closed before it sent anything, as health checks do."""
 
 
 class SessionReport:
@@ -57,7 +57,7 @@ class SessionReport:
         self._channel_count = 0
 
     def introduce(self, client: Client) -> None:
-        """Have every line from here on say who the client is; `client` is what people may see of it."""
+        """Add the client to every log line from here on; `client` is what people may see of it."""
         properties = client.properties
         found = {"user": client.user, "name": properties.get("connection_name"), "product": properties.get("product")}
         self._log = self._log.try_unbind(*found).bind(**{field: str(value) for field, value in found.items() if value})
@@ -78,7 +78,7 @@ class SessionReport:
         log("connection closed", by=end.by, code=end.code or None, reason=end.reason)
 
     def log(self, level: str, text: str) -> None:
-        """Log what a rule says of this session."""
+        """Log a rule's text about this session."""
         getattr(self._log, level)(text)
 
     def note_failed_rules(self, rules: Iterable[str], counts: Mapping[str, RuleFailures]) -> None:

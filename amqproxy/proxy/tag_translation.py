@@ -59,7 +59,7 @@ class ConfirmTranslation:
             self._miss(min(first_open, mine) if is_multiple else mine)
 
     def translate(self, number: int, multiple: bool, published: int) -> Settled:
-        """What the client is to be told when the broker confirms `number`, after the client's `published`.
+        """The confirms to send to the client when the broker confirms `number`, after the client's `published`.
 
         A word of the broker's is about what it has got, whatever number it names. So what is done for all of them
         is bounded by what was published: a constant for each.
@@ -121,7 +121,7 @@ class ConfirmTranslation:
         self._check()
 
     def _miss(self, number: int) -> None:
-        """The client is never told of its publish of this number."""
+        """The client never receives a confirm for its publish of this number."""
         self._first_lost = number if self._first_lost is None else min(self._first_lost, number)
 
     def _check(self) -> None:
@@ -170,7 +170,7 @@ class DeliveryTagTranslation:
                 raise OverflowError(f"more than {MAX_OPEN} deliveries are not acknowledged")
 
     def hand_out(self, tag: int | None, *, is_acked: bool = True) -> int:
-        """The client's tag for the delivery that the broker gave `tag`; None for a copy, which nobody else knows of.
+        """The client's tag for the delivery that the broker gave `tag`; None for a copy of our own.
 
         Of a copy, `is_acked` is whether the client has to acknowledge it.
         """

@@ -1,4 +1,4 @@
-"""What is to be done later, by a clock that somebody else reads."""
+"""Timers without a clock of their own: the caller passes in the time."""
 
 from __future__ import annotations
 

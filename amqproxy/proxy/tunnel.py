@@ -1,4 +1,4 @@
-"""Carries what nobody here can read: bytes from one transport to the other, and back, until both have ended."""
+"""Relays a protocol that is not decoded: bytes from one transport to the other, and back, until both have ended."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Tunnel:
         self.ended_by: tuple[str, str] | None = None
 
     async def run(self, nursery: trio.Nursery, said: bytes) -> None:
-        """Until it is over. `said` is what the client has said so far."""
+        """Until it is over. `said` is what the client has sent so far."""
         nursery.start_soon(self._carry, "server", self._upstream, self._client, b"", nursery.cancel_scope)
         await self._carry("client", self._client, self._upstream, said, nursery.cancel_scope)
 

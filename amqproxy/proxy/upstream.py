@@ -23,7 +23,7 @@ class Unreachable(Exception):
 
 
 class Dialer:
-    """Opens connections to one broker, as the config has it. `ConfigError` when its files are wrong."""
+    """Opens connections to one broker, as configured. `ConfigError` when its files are wrong."""
 
     def __init__(self, upstream: UpstreamConfig, timeout: float) -> None:
         self.upstream = upstream
@@ -42,7 +42,7 @@ class Dialer:
         return True
 
     def on_behalf_of(self, client: Address, listener: Address) -> Callable[[], Awaitable[Transport]]:
-        """What opens connections for a client of `listener`, whose address the broker is told if it is to be."""
+        """Opens connections for a client of `listener`, and sends the broker its address if that is configured."""
         return partial(self._dial, (client, listener))
 
     async def __call__(self) -> Transport:

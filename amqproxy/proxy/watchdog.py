@@ -1,4 +1,4 @@
-"""Hangs up on peers that say or take nothing more, and beats for clients: one task, off the data path."""
+"""Disconnects peers that are silent or do not read, and sends heartbeats for clients: one task, off the data path."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SESSIONS_A_TURN = 200
 
 
 async def watch(sessions: Mapping[int, Session], limits: Limits) -> None:
-    """Look after `sessions`, whoever comes and goes, until cancelled."""
+    """Watch `sessions`, which may come and go, until cancelled."""
     watchdog = Watchdog(limits)
     while True:
         await trio.sleep(INTERVAL)

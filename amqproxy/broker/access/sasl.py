@@ -1,4 +1,4 @@
-"""Who a client says it is: the SASL mechanisms that RabbitMQ has."""
+"""Logins by SASL mechanism: the SASL mechanisms that RabbitMQ has."""
 
 from __future__ import annotations
 

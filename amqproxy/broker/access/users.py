@@ -36,11 +36,11 @@ def hash_password(password: str, algorithm: str = USUAL_ALGORITHM, salt: bytes |
 
 
 class LoginRefused(Exception):
-    """Somebody could not log in; the text says why, in RabbitMQ's words, and is for the log only."""
+    """A refused login; the text is RabbitMQ's reason, and is for the log only."""
 
 
 class User:
-    """Somebody who may log in. `only_from_loopback` is RabbitMQ's rule for guest.
+    """A user who may log in. `only_from_loopback` is RabbitMQ's rule for guest.
 
     Without a hash (an empty one) no password is right. `permissions` are by virtual host, `topic_permissions` by
     virtual host and exchange; `limits` are RabbitMQ's max-connections and max-channels. Change them through the

@@ -73,7 +73,7 @@ HANDSHAKE_TIME = 10.0
 """Seconds that a client has to open its connection."""
 
 LIKE_0_9_1 = {NAME: (0, 9), "0-9": (0, 9), "0-8": (8, 0), "0-9-1 (Qpid)": (8, 0)}
-"""The protocols whose clients RabbitMQ takes, and the version that it tells them."""
+"""The protocols whose clients RabbitMQ accepts, and the version that it sends them."""
 
 ASKING = 16
 """What it costs of a turn to take a method that is not on the way of every message."""
@@ -358,7 +358,7 @@ class ClientConnection:
                 channel.deliveries.pump(now)
 
     def notify_cancelled(self, channel: int, consumer_tag: str) -> None:
-        """Tell the client that a consumer's queue is gone, if it can take that."""
+        """Send the client basic.cancel because a consumer's queue is gone, if it supports that."""
         if not self.takes_cancel:
             return
         if self._held_notices is None:
@@ -612,7 +612,7 @@ class ClientConnection:
         self.broker.timed_links.set(self, when)
 
     def _set_timer(self, now: float) -> None:
-        """Four times in a heartbeat interval, somebody is to look whether one is due."""
+        """Heartbeats are checked four times in each interval."""
         interval = self.connection.heartbeat
         if self._ends_at is not None:
             self.broker.timed_links.set(self, self._ends_at)
@@ -646,11 +646,11 @@ class ClientConnection:
         self.do(self._closing_channel(number, ChannelClose(error.code, error.reply_text, 0, 0), now), now)
 
     def close(self, reason: str, now: float) -> None:
-        """Close the connection with 320, for a reason that the client is told."""
+        """Close the connection with 320 and a reason."""
         self._close(ConnectionForced(reason), now)
 
     def _refuse(self, frame: Frame, error: ProtocolError, now: float) -> None:
-        """Close the channel or the connection, as the error says."""
+        """Close the channel or the connection, whichever the error's scope is."""
         if not isinstance(error, InternalError):
             at_fault = frame.method if frame.kind == METHOD else BasicPublish
             error.class_id, error.method_id = at_fault.class_id, at_fault.method_id
@@ -665,7 +665,7 @@ class ClientConnection:
             self._close(error, now)
 
     def _closing_channel(self, number: int, last: Method, now: float) -> Job:
-        """Let go of a channel, and say the last word on it."""
+        """Remove a channel, and send its last method."""
         yield from self._losing_channel(number, now)
         self.say(number, last)
 

@@ -1,4 +1,4 @@
-"""How a connection ends once the last word is said to its client, as RabbitMQ ends it."""
+"""How RabbitMQ ends a connection after the last method."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class SocketClosing(Enum):
     AGREED = auto()
     """The client has agreed to our close, or speaks another protocol: we close our half."""
     REFUSED = auto()
-    """Nothing more is said or heard, until the socket is cut."""
+    """Nothing more is sent or read, until the socket is closed."""
     LOST = auto()
     """It is cut at once, by a reset: what was on its way is lost, and nothing more is taken."""
 
 
 def closing_time(heartbeat: int) -> float:
-    """The seconds that a client has for its part in a close, as RabbitMQ has it."""
+    """The seconds that a client has for its part in a close, as with RabbitMQ."""
     return float(heartbeat) if 0 < heartbeat < CLOSING_TIME else CLOSING_TIME

@@ -61,8 +61,7 @@ _MULTIPLE, _REQUEUE = 1, 2
 class Deliveries(Receiver):
     """Of one channel: its consumers by their tags, and what they, and basic.get, were handed and have not settled.
 
-    A `ProtocolError` says how the channel, or
-    its connection, is to be closed.
+    A `ProtocolError` closes the channel or its connection.
     """
 
     def __init__(self, channel: OwningChannel, vhost: VirtualHost, output: OutputBuffer) -> None:
@@ -162,7 +161,7 @@ class Deliveries(Receiver):
         )
 
     def _delivered(self, entry: QueueEntry, now: float) -> None:
-        """Tell whoever watches. Of what the firehose brings nothing is traced."""
+        """Report it to observers. Of what the firehose brings nothing is traced."""
         vhost, message, queue = self.vhost, entry.message, entry.queue
         if vhost.is_traced and message.exchange != firehose.EXCHANGE:
             with vhost.events.contained("tracing failed", vhost=vhost.name):
@@ -282,7 +281,7 @@ class Deliveries(Receiver):
         return nullcontext()
 
     def _settled(self, entries: list[QueueEntry], outcome: str) -> None:
-        """Tell whoever watches."""
+        """Report it to observers."""
         for entry in entries:
             details = {"queue": entry.queue, "channel": self.channel, "outcome": outcome}
             self.events.report("message.settled", self.vhost.name, entry.message, **details)

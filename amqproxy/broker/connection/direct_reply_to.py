@@ -23,7 +23,7 @@ _PROCESS = struct.Struct(">BBBH14sIII")
 
 
 def new_name() -> str:
-    """The name of one channel's consumer, in RabbitMQ's shape; nobody can guess it."""
+    """The name of one channel's consumer, in RabbitMQ's shape; it cannot be guessed."""
     number = secrets.randbits(27)
     process = _PROCESS.pack(131, ord("X"), ord("v"), 14, b"reply@%08d" % (number % 10**8), number, 0, 0)
     return f"{PREFIX}{b64encode(process).decode()}.{b64encode(secrets.token_bytes(16)).decode()}"

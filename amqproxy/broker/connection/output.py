@@ -186,7 +186,7 @@ class OutputBuffer:
         return self.waiting > most or (self._all.octets > self._all.most and self.waiting > _SHARE)
 
     def close(self) -> None:
-        """Nothing will be sent any more: what waits counts no more, and nobody is woken."""
+        """Nothing will be sent any more: unsent bytes no longer count, and no task is woken."""
         self._all.octets -= self.waiting
         self._all = UnsentBytes()
         self._wake = _nobody

@@ -89,7 +89,7 @@ class CachedRoute:
 
 
 class Publisher:
-    """Of one channel. A `ProtocolError` says how the channel, or its connection, is to be closed.
+    """Of one channel. A `ProtocolError` closes the channel or its connection.
 
     What was published before is not looked at twice: a method or a header that is as one before it, to the byte, is
     known, and so is the way of what it begins.
@@ -368,7 +368,7 @@ class Publisher:
                 asking.deliver_reply(key, message)
 
     def _published(self, exchange: Exchange, message: Message, queues: Queues, now: float) -> None:
-        """Tell whoever watches."""
+        """Report it to observers."""
         vhost = self.vhost
         if vhost.is_traced:
             with vhost.events.contained("tracing failed", vhost=vhost.name):

@@ -33,7 +33,7 @@ class DefinitionError(ValueError):
 
 
 def load(broker: Broker, definitions: Entry, now: float, vhost: str | None = None) -> list[str]:
-    """Make all that `definitions` list; `vhost` is where things go that do not say.
+    """Make all that `definitions` list; `vhost` is the default virtual host of entries without one.
 
     What is returned says which bindings are left out, for what they bind is not there: RabbitMQ exports those of
     exclusive queues and of internal exchanges too. `DefinitionError` at the first entry that cannot be; those before
@@ -352,7 +352,7 @@ def _typed(value: Any) -> tuple[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """A table's value as JSON has it; bytes that are no text, in base64."""
+    """A table's value as JSON; bytes that are no text, in base64."""
     if isinstance(value, Mapping):
         return {_text(name): plain(each) for name, each in value.items()}
     if isinstance(value, Array):

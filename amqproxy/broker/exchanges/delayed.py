@@ -56,7 +56,7 @@ class DelayedMessageExchange(Exchange):
 
 
 def released(message: Message) -> Message:
-    """The message once its time has come: the sign of x-delay says that it is not to be held again."""
+    """The message once its time has come: the sign of x-delay shows that it must not be delayed again."""
     properties = message.properties
     headers = properties.headers or Table()
     fields = [Field(each.name, "l", -each.value) if each.name == "x-delay" else each for each in headers.fields]

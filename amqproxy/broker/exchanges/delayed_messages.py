@@ -56,7 +56,8 @@ class ExchangeDelayedMessages:
 
 
 class DelayedMessages:
-    """Messages by the time (seconds) when each is due. `sooner` is told of one that is due before all others.
+    """Messages by the time (seconds) when each is due. `sooner` is called with the time of one that is due before all
+    others.
 
     `so_far` counts all that were ever held, and `octets_in_memory` is about what those that are now cost.
     """

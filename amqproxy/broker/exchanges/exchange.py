@@ -37,7 +37,7 @@ class Destinations(dict["Queue | Exchange", int]):
 
 
 class Exchange:
-    """One exchange. A subclass is a type: it says which bindings a message fits.
+    """One exchange. A subclass is a type: it decides which bindings match a message.
 
     `routes_by_key_only` says that nothing else of a message counts, so that routes may be remembered. `policy` is what
     the policy that matches it says, if one does.
@@ -119,5 +119,5 @@ class Exchange:
 
 
 def _key(binding: Binding) -> tuple[int, str, Table]:
-    """What tells bindings of one exchange apart."""
+    """The identity of a binding within its exchange."""
     return id(binding.destination), binding.routing_key, binding.arguments

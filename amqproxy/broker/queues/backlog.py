@@ -129,7 +129,7 @@ class Backlog:
         return True
 
     def done(self, entry: QueueEntry, *, is_used: bool = True) -> None:
-        """What was taken out will not come back: somebody has used it, or it goes elsewhere."""
+        """What was taken out will not come back: it was consumed, or is moved elsewhere."""
 
     @property
     def expires_at(self) -> float:

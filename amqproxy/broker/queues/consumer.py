@@ -108,7 +108,7 @@ class Receiver:
 
 
 class Consumer:
-    """Whoever is sent a queue's messages, as `deliveries` of its channel.
+    """A consumer of a queue; its messages are `deliveries` of its channel.
 
     `prefetch` bounds `unacked`, what it holds that is not acknowledged (UNLIMITED: no bound).
 

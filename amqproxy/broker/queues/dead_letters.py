@@ -155,7 +155,7 @@ def _counted(item: Item, count: int) -> Item:
 
 
 def _next_count(count: object) -> int:
-    """One more, as far as a count goes. What a client wrote may be no number, and says nothing then."""
+    """One more, as far as a count goes. A client may have written something that is no number; it is ignored."""
     return min(max(count, -MAX_COUNT), MAX_COUNT - 1) + 1 if isinstance(count, int) else 1
 
 

@@ -130,7 +130,7 @@ LOWER_WINS = frozenset(
         "message-ttl",
     }
 )
-"""Numbers of which the lower holds, whoever set it."""
+"""Numbers of which the lower applies, from either policy."""
 
 OPERATOR_SETTINGS = LOWER_WINS | {"queue-version"}
 """What an operator policy may set."""

@@ -55,7 +55,7 @@ class ExclusiveOwner(Protocol):
 
 
 class QueueObserver(Protocol):
-    """What a queue tells its virtual host."""
+    """What a queue reports to its virtual host."""
 
     name: str
     work: WorkQueue
@@ -517,7 +517,7 @@ class Queue:
         return True
 
     def pump(self, now: float) -> None:
-        """Hand out what is ready, for as long as somebody takes it."""
+        """Deliver ready messages, as long as a consumer can take them."""
         if self._is_pumping or self._holds or self._is_late or not self._count:
             return
         quantum = self._quantum
@@ -553,7 +553,7 @@ class Queue:
             self.forget(entry)
 
     def hold(self, entry: QueueEntry, consumer: Consumer | None) -> None:
-        """Note that somebody has a message until it is settled; nobody in particular for basic.get."""
+        """Record that a message is unacknowledged until it is settled; nobody in particular for basic.get."""
         self.unacked += 1
         entry.consumer = consumer  # and whoever had it before has it no more
         if consumer is not None:
@@ -672,7 +672,7 @@ class Queue:
     # --- its end
 
     def discard(self) -> None:
-        """The queue is gone, and nobody wants what is in it any more."""
+        """The queue is deleted, with its messages."""
         for _, lane in self._lanes:
             for container in lane.discard():
                 self._owner.work.free(container)

@@ -161,7 +161,7 @@ def _check(what: str, names: tuple[str, ...], arguments: Table) -> None:
 
 
 def _check_known(what: str, type_: str, known: Mapping[str, tuple[str, ...]], arguments: Table) -> None:
-    """406 for what only other types take; what no type knows is nobody's business."""
+    """406 for what only other types take; unknown arguments are ignored."""
     foreign = {name for names in known.values() for name in names}.difference(known[type_])
     for each in arguments.fields:
         if each.name in foreign:
@@ -284,4 +284,4 @@ _CHECKS: dict[str, Callable[[Field, Table], str]] = {
     "x-cancel-on-ha-failover": _boolean,
     "x-stream-offset": _stream_offset,
 }
-"""In RabbitMQ's order: of two faults, the first here is the one that is told."""
+"""In RabbitMQ's order: of two errors, the first here is reported."""

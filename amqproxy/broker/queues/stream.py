@@ -74,7 +74,7 @@ class StreamQueue(Queue):
 
     @property
     def consumer_count(self) -> int:
-        """RabbitMQ does not tell."""
+        """RabbitMQ reports nothing."""
         return 0
 
     def __iter__(self) -> Iterator[Message]:
@@ -295,7 +295,7 @@ class StreamQueue(Queue):
                 break
 
     def _offset(self, arguments: Table, now: float) -> int:
-        """Where a consumer begins: x-stream-offset, which is the end unless it says otherwise."""
+        """Where a consumer begins: x-stream-offset; by default the end."""
         found = field(arguments, "x-stream-offset")
         value: Any = "next" if found is None else found.value
         log = self._log

@@ -42,7 +42,7 @@ class ConnectionTask:
     """One client's. Its one task reads, and what that brings for this client or another is sent there and then.
 
     Only what a socket does not take at once is for a task of its own, in `nursery`. No exception leaves any of them.
-    `is_ended` is set once the last word is said.
+    `is_ended` is set once everything is sent.
     """
 
     __slots__ = (
@@ -139,7 +139,7 @@ class ConnectionTask:
         return keeper is not None and keeper.journal.is_full
 
     async def _wait(self) -> None:
-        """Until the client is to be heard again."""
+        """Until the client may be read from again."""
         link = self.link
         while not link.is_over:
             self._may_read = trio.Event()
@@ -248,7 +248,7 @@ class ConnectionTask:
         self._outbox.flush(now)
 
     def _fail(self, error: Exception) -> None:
-        """An exception of our own ends this connection and is nobody else's trouble; a second one without a word."""
+        """An exception of our own ends this connection and no other; a second one without a word."""
         self._broker.events.fail("connection failed", error, client=self.link.name)
         if self._has_failed:
             self._scope.cancel()

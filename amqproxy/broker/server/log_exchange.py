@@ -1,4 +1,4 @@
-"""amq.rabbitmq.log: what the broker logs is published too, under its level, for whoever binds a queue there."""
+"""amq.rabbitmq.log: publishes the broker's log lines, with their level as routing key."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ MEMORY_SHARE = 0.4
 
 
 def memory_in_use() -> int | None:
-    """Bytes of this process that are in memory; None where the system does not say."""
+    """Bytes of this process that are in memory; None if the system does not report it."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except (OSError, ValueError):
@@ -19,12 +19,12 @@ def memory_in_use() -> int | None:
 
 
 def usual_memory_limit() -> int:
-    """Bytes above which publishers are held up, unless somebody says otherwise."""
+    """The default memory limit: publishers are blocked above this many bytes."""
     return int(MEMORY_SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
 def disk_free(directory: Path) -> int | None:
-    """Bytes that we may still write where the directory is; None where the system does not say."""
+    """Bytes that we may still write where the directory is; None if the system does not report it."""
     try:
         found = os.statvfs(directory)
     except OSError:

@@ -1,4 +1,4 @@
-"""The trio shell of the store: a broker that finds again what it was told to keep."""
+"""The trio shell of the store: a broker with durable state on disk."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[DefinitionRecor
         write(is_due=True)
 
     def note_written(batch: JournalBatch) -> None:
-        """Called by the store's thread. What cannot be told at once is told again: nobody else knows of the batch."""
+        """Called by the store's thread. What cannot be told at once is told again: nothing else refers to the batch."""
         token.run_sync_soon(
             partial(guarded, "cannot tell what is written", written, batch, then=lambda _: note_written(batch))
         )

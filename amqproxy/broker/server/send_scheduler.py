@@ -16,7 +16,7 @@ SENDING = 8
 
 
 class ScheduledSender(Protocol):
-    """Whoever can have something to send."""
+    """A connection that may have something to send."""
 
     def send(self, now: float) -> None:
         """Send what there is, as far as that goes without waiting."""
@@ -25,8 +25,8 @@ class ScheduledSender(Protocol):
 class SendScheduler:
     """The senders of one broker that have something to send.
 
-    Whoever makes the broker speak holds it before (`hold`) and empties it after (`flush`): so what belongs together
-    leaves in one piece, and no task has to wake up for it. The rest is for `run` to send.
+    Code that makes the broker send calls `hold` before and `flush` after: so what belongs together leaves in one piece,
+    and no task has to wake up for it. The rest is for `run` to send.
     """
 
     def __init__(self, quantum: Quantum | None = None) -> None:
@@ -65,7 +65,7 @@ class SendScheduler:
             self._something.set()
 
     async def run(self) -> None:
-        """Flush what nobody else does, until cancelled."""
+        """Flush what is left, until cancelled."""
         while True:
             await self._something.wait()
             self._something = trio.Event()

@@ -37,14 +37,14 @@ BREATHER = 0.1
 """Seconds to wait when the system has no file descriptor left for another client."""
 
 SHUTDOWN = "broker forced connection closure with reason 'shutdown'"
-"""What RabbitMQ tells its clients when it is stopped."""
+"""The reply text of RabbitMQ when it is stopped."""
 
 
 class BrokerServer:
     """All the clients of one broker, wherever they come from. `run` must be running.
 
-    `most_connections` are served at a time; more are closed at once. `naming` says whom a client's certificate names.
-    `directory` is where the disk must have room.
+    `most_connections` are served at a time; more are closed at once. `naming` reads the user from a client's
+    certificate. `directory` is where the disk must have room.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class BrokerServer:
         self._nursery: trio.Nursery | None = None
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve whoever comes, until cancelled."""
+        """Accept and serve clients, until cancelled."""
         async with trio.open_nursery() as self._nursery:
             self._nursery.start_soon(kept_up, "time not kept", self._timekeeper.run)
             self._nursery.start_soon(kept_up, "sending failed", self._outbox.run)
@@ -78,7 +78,7 @@ class BrokerServer:
             task_status.started()
 
     async def close(self, timeout: float) -> None:
-        """Accept nobody any more, and close all connections with 320, as RabbitMQ does when it is stopped.
+        """Stop accepting, and close all connections with 320, as RabbitMQ does when it is stopped.
 
         Returns when all have answered, or after `timeout` seconds.
         """

@@ -1,4 +1,4 @@
-"""Lets the model do what is due, when it is due, and tells it what it uses of the machine."""
+"""Runs the model's timers when they are due, and reports memory and disk use to it."""
 
 from __future__ import annotations
 

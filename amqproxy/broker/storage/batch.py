@@ -25,7 +25,7 @@ class LogOwner(NamedTuple):
 
 
 class DurabilityTicket:
-    """Messages that somebody is to be told of when all of them are safe: on the disk, or done with before that.
+    """Messages of a publish that is confirmed when all of them are safe: on the disk, or done with before that.
 
     `left` counts those that are not; `call` is called when none is. `acks` and `last` are for its owner: how many
     publishes are then to be acked, and the last one's number.

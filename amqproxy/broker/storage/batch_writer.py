@@ -98,7 +98,7 @@ class WriteOneByOne(WriteTogether):
 
 
 def values_of(row: JournalRow) -> tuple[Any, ...]:
-    """A row as its table has it."""
+    """A row for its table."""
     id_, size, expires_at, shared, message, _ = row
     return id_, size, expires_at, shared, pack(message) if shared is None else None
 

@@ -13,7 +13,7 @@ ROOM_AND_RIGHTS = "see whether the disk has room, and who may write there, or na
 
 
 class StoreError(Exception):
-    """The store cannot be opened, or read; the text says where and why, and what to do about it."""
+    """The store cannot be opened, or read; the text gives the place, the reason and a remedy."""
 
 
 def lock(directory: Path) -> int:

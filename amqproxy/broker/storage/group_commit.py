@@ -1,4 +1,4 @@
-"""How long a batch is to gather before the disk has it.
+"""How long to collect a batch before it is committed.
 
 A message that is used before that never goes there at all, and is confirmed at once; one that waits is confirmed the
 later. So a batch is waited for where that has spared the disk most of the last ones, and only where many come together.

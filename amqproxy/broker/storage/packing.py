@@ -1,4 +1,4 @@
-"""A message as the disk has it."""
+"""A message as it is stored on disk."""
 
 from __future__ import annotations
 

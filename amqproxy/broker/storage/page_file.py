@@ -1,4 +1,4 @@
-"""Where messages go that nobody asked to keep, when there are more of them than memory is for.
+"""Page files: transient messages that do not fit in memory.
 
 It outlives nothing: its files have no names, so they are gone when the process is, and no write is waited for.
 """
