@@ -2,7 +2,7 @@
 
 Its rooms, from the top down:
 
-- `actions`: all kinds of rule, told apart by `action` in the configuration.
+- `actions`: all kinds of rule, selected by `action` in the configuration.
 - `engine`: evaluates the rules of a session for each command; checks and explains rules.
 - `observing`: tag, log, mirror and hold.
 - `rewriting`: rewrite and redact.

@@ -1,4 +1,4 @@
-"""All that a rule can do: every action there is, told apart by its name in the config."""
+"""All that a rule can do: every action, selected by its name in the config."""
 
 from __future__ import annotations
 

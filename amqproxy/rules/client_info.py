@@ -1,4 +1,4 @@
-"""What a client says of itself while it opens its connection. Section 1.4."""
+"""Reads what is known of a client from its handshake. Section 1.4."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from amqproxy.rules.context import Client
 
 
 def updated_client(client: Client, method: Method) -> Client:
-    """What is known of a client once it has said `method`: its user and properties, or its virtual host."""
+    """What is known of a client after it has sent `method`: its user and properties, or its virtual host."""
     match method:
         case ConnectionStartOk():
             properties = plain(method.client_properties)
@@ -26,9 +26,9 @@ def updated_client(client: Client, method: Method) -> Client:
 
 
 def user_of(start: ConnectionStartOk, tls_subject: str = "") -> str:
-    """The name that a client logs in with by PLAIN or AMQPLAIN, as RabbitMQ reads it; "" where it says none.
+    """The name that a client logs in with by PLAIN or AMQPLAIN, as RabbitMQ reads it; "" if there is none.
 
-    With EXTERNAL, the client is whom its certificate names, whatever its response says: anybody could say that.
+    With EXTERNAL, the client is whom its certificate names, whatever its response says: any client could claim that.
     """
     if start.mechanism == "PLAIN":
         parts = start.response.split(b"\0")

@@ -38,7 +38,7 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
         return cls(session=session, address=host.strip("[]"), port=number, listener=there, upstream=there)
 
     def announced(self, capability: str) -> bool:
-        """Did the client say that it knows an extension, such as "connection.blocked"?"""
+        """Did the client announce a capability, such as "connection.blocked"?"""
         capabilities = self.properties.get("capabilities")
         return isinstance(capabilities, Mapping) and capabilities.get(capability) is True
 

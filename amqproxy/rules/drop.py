@@ -1,4 +1,4 @@
-"""Letting a command go no further, so that nobody waits for it."""
+"""Drops a command, with a reply to a peer that waits for one."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from amqproxy.rules.verdict import Answer, Insertion, Verdict
 def dropped(
     command: Command, answer: Answer = Answer.NOTHING, returned: tuple[int, str] = (312, "NO_ROUTE")
 ) -> Verdict:
-    """The last word: nothing goes on, and the sender is told what `answer` says.
+    """The last word: nothing is sent on, and the sender receives the reply `answer`.
 
-    A client that has asked for a message hears that there is none.
+    A client that sent basic.get receives get-empty.
     """
     insertions: tuple[Insertion, ...] = ()
     if command.index == BasicGetOk.index:

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 
 class Resources(Protocol):
-    """Whoever loads the config has one; rules ask it, since they themselves read nothing.
+    """The loader of the config has one; rules ask it, since they themselves read nothing.
 
-    Every method ends in a `ValueError` that says what is missing or cannot be read.
+    Every method raises `ValueError` for what is missing or cannot be read.
     """
 
     def text(self, file: str) -> str:

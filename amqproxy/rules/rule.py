@@ -40,7 +40,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     when: str = ""
     mode: Literal["enforce", "shadow"] = "enforce"
 
-    # Three properties: a subclass answers with a constant of the class, or by what the rule's own keys say.
+    # Three properties: a subclass answers with a constant of the class, or by the rule's own keys.
 
     @property
     def needs(self) -> Stage:
@@ -115,7 +115,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """The rule with what it takes from files and variables; done once, when the config is loaded.
 
         What it got is no part of its config: it is kept in the rule's `__dict__`, and neither dumped nor compared.
-        `ValueError` says what is missing or wrong.
+        `ValueError` for what is missing or wrong.
         """
         return self
 

@@ -20,7 +20,7 @@ MAX_CODE = 65_535
 
 
 class Unsendable(ValueError):
-    """What a rule has made does not fit the protocol; the text says what is wrong, and nothing of what a peer said."""
+    """What a rule has made does not fit the protocol; the text has the error, and no data of a peer."""
 
 
 def check_verdict(verdict: Verdict, command: Command) -> None:
@@ -57,7 +57,7 @@ def check_command(command: Command) -> None:
 
 
 def check_reply(code: Any, text: Any) -> None:
-    """`Unsendable` when a close or a return cannot say this."""
+    """`Unsendable` if a close or a return cannot contain this."""
     if not isinstance(code, int) or not 0 <= code <= MAX_CODE:
         raise Unsendable(f"a reply code is a number from 0 to {MAX_CODE}")
     try:

@@ -21,7 +21,7 @@ def check_short_string(text: str, key: str = "") -> None:
 
 
 def check_short_template(template: Template, key: str = "") -> None:
-    """The same for what a template says whatever fills its places."""
+    """The same for the literal parts of a template."""
     check_short_string(template.literal, key)
 
 

@@ -48,7 +48,7 @@ def seconds(time: str) -> float:
 
 
 def rate(text: str) -> float:
-    """How much a second is meant by "100/s", "6000/m" or "64KiB/s"; where no time is said, it is a second."""
+    """How much a second is meant by "100/s", "6000/m" or "64KiB/s"; without a time unit, it is a second."""
     amount, slash, unit = text.partition("/")
     found, unit = _measured(amount, UNITS), unit.strip()
     if found is None or (slash and (not unit or unit not in TIMES)):

@@ -24,7 +24,7 @@ class Stage(IntEnum):
 
 
 class Answer(StrEnum):
-    """What the sender of a message is told that goes no further."""
+    """The reply to the sender of a message that is not sent on."""
 
     NOTHING = "nothing"
     ACK = "ack"
@@ -66,7 +66,7 @@ class Insertion(msgspec.Struct, frozen=True):
 
 
 class HoldAction(msgspec.Struct, frozen=True):
-    """The command waits, and what comes behind it on its channel, for somebody's word or until `timeout` (seconds).
+    """The command, and what follows it on its channel, waits for an operator or until `timeout` (seconds).
 
     Then it passes, or is refused if not `passes_at_timeout`.
     """
@@ -102,11 +102,11 @@ class MirroredCopy(msgspec.Struct, frozen=True):
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """What becomes of one command. `command` is what goes on: the very one that was seen, another, or None: nothing.
 
-    When nothing goes on, `answer` says what its sender is told. `delay` is how long the command waits first, and its
+    If nothing is sent on, `answer` is the reply to its sender. `delay` is how long the command waits first, and its
     channel behind it, in seconds; `behind` how many later commands of the same method on its channel overtake it.
-    `shown` is the command as taps see it, where that differs. `is_final`: no later rule is asked. `marks` are the
-    names of the rules that acted, `tags` the words that they gave the command. `damage` are the bits to flip in the
-    bytes of its first frame, each by its byte's place and a mask.
+    `shown` is the command as taps see it, where that differs. `is_final`: no later rule is asked. `marks` are the names
+    of the rules that acted, `tags` the words that they gave the command. `damage` are the bits to flip in the bytes of
+    its first frame, each by its byte's place and a mask.
     """
 
     command: Command | None
@@ -132,7 +132,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     def then(self, later: Verdict) -> Verdict:
         """What both come to, where `later` was decided on what this one lets go on."""
-        changes: dict[str, Any] = {}  # most verdicts say one thing or nothing, and to make a new one takes longer
+        changes: dict[str, Any] = {}  # most verdicts do one thing or nothing, and making a new one takes longer
         if self.marks:
             changes["marks"] = self.marks + later.marks
         if self.tags:

@@ -7,8 +7,8 @@
     act := "publish" | "consume" | "get" | "declare" | "delete" | "bind" | "unbind" | "purge" | "connect" | "any"
     object := ("exchange" or "queue" or "routing_key" or "vhost") text ("," text)*
 
-A text is a pattern in double quotes, for an address an address or a network; what follows a # is a comment. What a
-command does is told by `operations`: it may be several things, each of which the list is asked about.
+A text is a pattern in double quotes, for an address an address or a network; what follows a # is a comment.
+`operations` lists what a command does: it may be several things, each of which the list is asked about.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Line(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def is_keyed(self) -> bool:
-        """Does it take the header of a publish to tell whether it holds of that?"""
+        """Does matching a publish need its header?"""
         return "publish" in self.acts and bool({"routing_key", "queue"} & self.objects.keys())
 
     @cached_property
@@ -101,7 +101,7 @@ class Line(msgspec.Struct, frozen=True, dict=True):
 
 
 def parse(text: str) -> tuple[Line, ...]:
-    """The lines of a list; `TextError` says what is wrong, and where."""
+    """The lines of a list; `TextError` has the error and its place."""
     return tuple(_Parser(text).lines())
 
 

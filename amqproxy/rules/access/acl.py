@@ -30,7 +30,7 @@ class AccessList(Rule, frozen=True, tag="acl"):
     """Ask the `lines` in order: what the first that holds allows goes on to the next rule, what it denies is refused.
 
     What no line is about goes on. A command that does several things is refused if one of them is denied. `code` and
-    `text` are those of the refusal; `access_list` says how lines are written.
+    `text` are those of the refusal; `access_list` has the syntax of lines.
     """
 
     lines: str

@@ -1,4 +1,4 @@
-"""Say no, in the way that the protocol has for each method."""
+"""Refuses a command, in the way that the protocol provides for its method."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _ANSWERS: dict[Way, Answer] = {"drop": Answer.ACK, "reject": Answer.REJECT, "req
 
 
 class Refuse(Rule, frozen=True, tag="refuse"):
-    """Let it go no further, and tell its sender so; of what the broker sends, the client.
+    """Do not send it on, and send its sender an error; of what the broker sends, the client.
 
     `with` is the way, where the method knows it; else its usual one. `text` may have places, `{rule}` among them.
     """
@@ -131,7 +131,7 @@ class Refuse(Rule, frozen=True, tag="refuse"):
         return Close(scope, code, text, CLIENT if seen.sender is SERVER else None)
 
     def _what(self, seen: CommandContext) -> str:
-        """What was refused, to whom and by what, in the manner of RabbitMQ's texts."""
+        """A text like RabbitMQ's: what was refused, to which user and by which rule."""
         method, client = seen.command.method, seen.client
         vhost = client.vhost
         words = [method.name]

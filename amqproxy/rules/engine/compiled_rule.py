@@ -1,4 +1,4 @@
-"""One rule, made ready to be asked: what must hold first, and when that can be told."""
+"""One rule, made ready to be asked: what must match first, and how early that is known."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class CompiledRule:
         self.may_spare_if_plain = not rule.is_constant and reads_names_only
         """Both, if the header of a publish is plain: it has no further names (CC, BCC, reply-to)."""
         self.is_late = any(each.reads & SAID_LATER for each in conditions)
-        """Is it about something that a client says only after it has connected?"""
+        """Does it depend on something that a client sends only after it has connected?"""
         self.reads_unacked = rule.reads_unacked or any("channel.unacked" in each.reads for each in conditions)
         self.methods = frozenset.intersection(*[_methods(each) for each in wholes])
         self._senders = {each.match.sender for each in wholes} - {None}
@@ -129,11 +129,11 @@ class CompiledRule:
         return (not self.is_shadow or self.rule.only_takes_note) and method in self.rule.restores(sender)
 
     def holds_of_method(self, seen: CommandContext) -> bool:
-        """Does all hold that the method alone tells?"""
+        """Do all conditions that need only the method match?"""
         return all(each.holds(seen) for each in self.about_method)
 
     def holds_of_the_rest(self, seen: CommandContext) -> bool:
-        """Does all hold that the method alone does not tell?"""
+        """Do all other conditions match?"""
         for each in self.about_the_rest:  # noqa: SIM110 - it is asked for each command, and this is twice as fast
             if not each.holds(seen):
                 return False
@@ -146,7 +146,7 @@ def _methods(rule: Rule) -> frozenset[str]:
 
 
 def account(rule: Rule, error: Exception) -> str:
-    """How a rule has failed; without what a peer may have said."""
+    """How a rule has failed; without data that a peer may have sent."""
     if isinstance(error, ScriptError):
         return f"rule '{rule.name}' failed: {error.outline}"
     if isinstance(error, (Unsendable, BodyTooLarge)):

@@ -1,4 +1,4 @@
-"""What is known already of commands whose method is, to the byte, one that was seen before."""
+"""Caches the rules' decisions by the bytes of a method."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cache_key(frame: Frame) -> bytes:
     index = frame.index
     if index in _TAGGED:
         if len(payload) < 5:
-            return payload  # cut off within its arguments: whoever decodes it will say so
+            return payload  # cut off within its arguments: decoding will report it
         start = 4 if index != _TAG_SECOND else 5 + payload[4]
         return payload[:start] + payload[start + 8 :]
     return payload
@@ -117,7 +117,7 @@ class CachedDecision:
         self.settle(verdict, command)
 
     def settle(self, verdict: Verdict, command: Command) -> None:
-        """Take it that there is no more to be said."""
+        """Mark the decision as complete."""
         changed = verdict.command
         self._goes_on = changed is not None
         self.method: Any = None if changed is None or changed is command else changed.method
@@ -126,7 +126,7 @@ class CachedDecision:
         # The command is let go: its frames may hold on to all that was read with them.
         self._verdict = msgspec.structs.replace(verdict, command=None)
         self.is_final = True
-        """Is the verdict all there is to be said?"""
+        """Is the verdict final?"""
         self.is_passing = self._is_plain
         """And is it that the command passes untouched?"""
         self.goes_on_alike = self._goes_on and not changes_traffic(

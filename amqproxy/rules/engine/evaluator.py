@@ -42,7 +42,7 @@ from amqproxy.rules.verdict import Close, Impairment, Stage, Verdict
 INTERNAL_ERROR = 541
 
 MAX_TABLES = 256
-"""How many kinds of client, told apart by the rules that can hold of them, are remembered."""
+"""How many kinds of client, by the rules that can match them, are cached."""
 
 MAX_KNOWN = 512
 """How many methods of either peer are remembered for a session, to the byte."""
@@ -109,7 +109,7 @@ class RuleEvaluator:
     def __init__(self, ruleset: RuleSet, client: Client) -> None:
         self.ruleset = ruleset
         self.era = 0
-        """Goes up when what was told of passing commands holds no longer."""
+        """Goes up when cached decisions are no longer valid."""
         self._memories: dict[CompiledRule, RuleState] = {}
         self._started: set[CompiledRule] = set()
         self._retired: tuple[CompiledRule, ...] = ()
@@ -632,7 +632,7 @@ def _is_repeatable(verdict: Verdict, command: Command) -> bool:
 def _failed(case: CompiledRule, seen: CommandContext, error: Exception) -> Verdict:
     """A rule that raises refuses the command, unless it fails open or only counts what it would do.
 
-    What it raised is not told in full, since it may hold what is secret.
+    What it raised is not shown in full, since it may contain secrets.
     """
     rule = case.rule
     how = account(rule, error)

@@ -1,4 +1,4 @@
-"""What rules do, in words, and which of them would have a say in a given command."""
+"""Describes what rules do, and which of them would apply to a given command."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def explained(rules: Iterable[Rule], inquiry: ExplainedCommand) -> Iterator[str]
 
 
 def _is_last(case: CompiledRule) -> bool:
-    """Has it the last word, where it holds?"""
+    """Is it final, where it matches?"""
     if case.is_shadow or not case.is_settled:
         return False
     return isinstance(case.rule, Refuse) or (isinstance(case.rule, Allow) and case.last_place < 0)
@@ -235,7 +235,7 @@ def _summary(rule: Rule) -> str:
 
 
 def _does(rule: Rule) -> str:
-    """What its action is, and the keys that say how."""
+    """Its action, and the action's keys."""
     common = set(Rule.__struct_fields__)
     keys = [(name, field, value) for name, field, value in _said(rule) if field not in common]
     said = [f"{name} = {_written(value)}" for name, _, value in keys]
@@ -243,7 +243,7 @@ def _does(rule: Rule) -> str:
 
 
 def _said(part: msgspec.Struct) -> Iterator[tuple[str, str, Any]]:
-    """The key, the field and the value of what a part of the config says besides its defaults."""
+    """The key, the field and the value of everything in a part of the config that is not a default."""
     for field in msgspec.structs.fields(type(part)):
         value = getattr(part, field.name)
         default = field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default
@@ -252,7 +252,7 @@ def _said(part: msgspec.Struct) -> Iterator[tuple[str, str, Any]]:
 
 
 def _written(value: Any) -> str:
-    """A value as the config has it."""
+    """A value as in the config."""
     if isinstance(value, msgspec.Struct):
         tag = type(value).__struct_config__.tag
         kind = [f"{type(value).__struct_config__.tag_field} = {tag!r}"] if tag else []

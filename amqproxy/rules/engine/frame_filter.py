@@ -48,10 +48,10 @@ class _PartialMessage:
 
 
 class FrameFilter:
-    """Sifts what both peers of a connection say, from its beginning.
+    """Filters the commands of both peers of a connection, from its beginning.
 
     A message comes when as much of it has come as the filter asks about; the order within a channel stays. Where there
-    is no `room` to wait for that, it is let by: somebody should see it.
+    is no `room` to wait for that, it is let by: it should be seen.
     """
 
     def __init__(
@@ -126,10 +126,10 @@ class FrameFilter:
             try:
                 self._client = updated_client(self._client, frame.method)
             except ProtocolError:
-                return  # its record says what is wrong with it
+                return  # its record has the error
 
     def _holds(self, sender: Peer, frames: list[Frame], time: float) -> bool:
-        """Does the filter hold? What it fails on, or what is malformed, is let by: somebody should see that."""
+        """Does the filter hold? What it fails on, or what is malformed, is let by: that should be seen."""
         command = Command.received(frames)
         seen = CommandContext(
             sender=sender,

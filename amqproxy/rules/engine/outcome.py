@@ -10,9 +10,9 @@ class Outcome:
     """Of several things that become of a command, the first in this order; plain texts, since they are counted by."""
 
     REFUSED = "refused"
-    """It goes no further, and its sender is told that it failed."""
+    """It is not sent on, and its sender receives an error."""
     DROPPED = "dropped"
-    """It goes no further, and its sender is told nothing, or that all is well."""
+    """It is not sent on, and its sender receives nothing, or a success reply."""
     HELD = "held"
     DELAYED = "delayed"
     CHANGED = "changed"
@@ -73,7 +73,7 @@ class OutcomeCounter:
 
 
 class OutcomeCounts:
-    """How often each outcome was that of a rule. `last_failure` says how the rule failed last, if it ever did."""
+    """How often each outcome was that of a rule. `last_failure` is the rule's last failure, if there was one."""
 
     __slots__ = ("_counts", "last_failure")
 

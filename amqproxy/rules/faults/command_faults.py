@@ -77,7 +77,7 @@ class ReturnFault(CommandFault, frozen=True, tag="return"):
 
 
 class DropFault(CommandFault, frozen=True, tag="drop"):
-    """A command is lost. `told` is what its sender is told, where that is a message: else it hears nothing."""
+    """A command is lost. `told` is the reply to the sender of a message: otherwise there is none."""
 
     told: Literal["nothing", "ack", "nack", "reject", "requeue"] = "nothing"
 
@@ -147,7 +147,7 @@ class CloseFault(CommandFault, frozen=True, tag="close"):
 
 
 class BlockFault(CommandFault, frozen=True, tag="block"):
-    """A client that announced it is told connection.blocked, and unblocked after so many seconds."""
+    """A client with that capability receives connection.blocked, and unblocked after so many seconds."""
 
     seconds: Seconds
     reason: str = "fault injected by the proxy"

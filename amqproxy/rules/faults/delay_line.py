@@ -1,6 +1,6 @@
 """The bytes that are on their way to a peer while something is done to them; order stays, and nothing is lost in it.
 
-Bytes go in by `put`; `move` tells what is to be done next, or how long to wait for that. There is no clock.
+Bytes go in by `put`; `move` returns what to do next, or how long to wait. There is no clock.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What can be done to bytes on their way, whatever they mean: each kind is a subclass of `Impairment`.
 
-They are values; the `delay_line` does what they say.
+They are values; the `delay_line` carries them out.
 """
 
 from __future__ import annotations

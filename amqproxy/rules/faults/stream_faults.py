@@ -1,4 +1,4 @@
-"""What can go wrong with the bytes of a connection, as toxiproxy has it."""
+"""Faults of a connection's byte stream, like toxiproxy's toxics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom a limit counts together: all clients of a user, say, or each connection for itself."""
+"""The clients that share a limit: all clients of a user, say, or each connection for itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Trait = Literal["connection", "channel", "user", "vhost", "address", "exchange",
 """What commands of one group have in common: "address" is the client's, "all" nothing."""
 
 Group = Any
-"""Whatever tells groups apart that are grouped alike."""
+"""The key of a group among those of the same grouping."""
 
 _TRAITS: dict[Trait, Callable[[CommandContext], Any]] = {
     "connection": lambda seen: seen.client.session,

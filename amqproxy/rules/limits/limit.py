@@ -48,7 +48,7 @@ _ACTS: dict[str, tuple[Act, ...]] = {
     "prefetch": ("clamp", "refuse"),
     "unacked": ("clamp", "refuse"),
 }
-"""What can be done about each; the first is what is done if nothing is said."""
+"""What can be done about each; the first is the default."""
 
 MAX_PREFETCH = 65_535
 """Prefetch is a short integer."""
@@ -57,8 +57,8 @@ MAX_PREFETCH = 65_535
 class Limit(Rule, frozen=True, tag="limit"):
     """At most `rate` a second, and `burst` at once; or `most` at a time. It counts what `match` holds of.
 
-    `per` says who shares a limit: several traits are each combination of them. `max_delay` is in seconds; what would
-    have to wait for longer is refused. Who is refused is told `code` and `text`, as if by the broker.
+    `per` is the group that shares a limit: several traits are each combination of them. `max_delay` is in seconds; what
+    would have to wait for longer is refused. A refused client receives `code` and `text`, as if from the broker.
     """
 
     of: Limited
@@ -84,7 +84,7 @@ class Limit(Rule, frozen=True, tag="limit"):
         if self.of in ("message_size", "prefetch", "unacked") and self.per is not None:
             raise ValueError(f".per: a limit of {self.of} is nothing that is shared")
         if isinstance(self.per, tuple) and not self.per:
-            raise ValueError(".per: an empty list says nothing: leave it out")
+            raise ValueError(".per: an empty list has no meaning: leave it out")
         if self.methods and not self.methods & self.matched:
             raise ValueError(f".match: a limit of {self.of} is about {', '.join(sorted(self.methods))}")
         if self.of in ("prefetch", "unacked") and not 1 <= self._most <= MAX_PREFETCH:

@@ -41,7 +41,7 @@ _RETURNED = {
     ),
     "queues": (frozenset({"queue.delete"}), frozenset({"queue.declare-ok", "queue.delete-ok"})),
 }
-"""What the client and the server say that names one, or gives it back."""
+"""The methods of client and server that name a resource, or free it."""
 
 SESSION = 0
 """Where an inventory keeps what goes with no channel."""

@@ -46,7 +46,7 @@ class Blocking:
 
 
 class RateLimit(LimitKind):
-    """So much a second for each group: what comes too fast waits, is refused, or has its sender told to stop."""
+    """So much a second for each group: what comes too fast waits, is refused, or is answered with connection.blocked."""
 
     def __init__(
         self,
@@ -98,7 +98,8 @@ class RateLimit(LimitKind):
         return buckets.own(self._group(seen), seen.now)
 
     def _blocking(self, seen: CommandContext, bucket: TokenBucket, blocking: Blocking) -> tuple[Insertion, ...]:
-        """Tell the client to stop, and to go on when the bucket is half full again: else it would be told all the time.
+        """Send the client connection.blocked, and unblocked when the bucket is half full again: otherwise it would be
+        sent all the time.
 
         What it sends meanwhile, because it does not know the word or had sent it already, still waits.
         """

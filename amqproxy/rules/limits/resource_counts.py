@@ -112,7 +112,7 @@ class GroupTotals:
 class ResourceCounts:
     """What one session holds that one rule counts, by the channel that it goes with (0: the session), and by its label.
 
-    A label tells things of one channel apart: a consumer tag, or a queue's name.
+    A label identifies a resource on its channel: a consumer tag, or a queue's name.
     """
 
     __slots__ = ("_asked", "_expected", "_held")

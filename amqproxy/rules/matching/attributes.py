@@ -19,7 +19,7 @@ from amqproxy.rules.verdict import Stage
 
 
 class AttributeSource(StrEnum):
-    """What a name's value depends on, which says how long it stays the same."""
+    """What an attribute's value depends on, and so how long it stays the same."""
 
     CLIENT = "client"
     """The session: the same for all its commands, once known."""
@@ -90,7 +90,7 @@ def _every(names: Callable[[Command], Sequence[Named]]) -> Callable[[CommandCont
 
 
 def method_name(seen: CommandContext) -> str:
-    """As the specification has it; "heartbeat" where it is none."""
+    """As in the specification; "heartbeat" where it is none."""
     command = seen.command
     if command.frames and command.frames[0].kind == HEARTBEAT:
         return "heartbeat"
@@ -130,7 +130,7 @@ def body_text(seen: CommandContext) -> str | None:
 
 
 def body_json(seen: CommandContext) -> Any:
-    """What the body says as JSON; None where it is none."""
+    """The body as JSON; None where it is none."""
     if seen.command.header is None:
         return None
     seen.check_size(seen.command.body_size)

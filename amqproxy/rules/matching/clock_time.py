@@ -19,8 +19,8 @@ _OFFSET = re.compile(r"([+-])(\d\d):(\d\d)")
 class ClockTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, rename={"start": "from"}):
     """From `start` until just before `to`, HH:MM or HH:MM:SS, on `days`; past midnight where `to` comes first.
 
-    In UTC, or as far ahead of it as `offset` says ("+02:00"); it knows no summer time. What begins on one of the days
-    and goes past midnight ends on the next.
+    In UTC, or ahead of it by `offset` ("+02:00"); it knows no summer time. What begins on one of the days and goes past
+    midnight ends on the next.
     """
 
     start: str | int = "00:00"

@@ -1,4 +1,4 @@
-"""One thing that must hold of a command, and what it takes to tell."""
+"""A condition on a command, and how much of the command it needs."""
 
 from __future__ import annotations
 

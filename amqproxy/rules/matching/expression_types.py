@@ -1,4 +1,4 @@
-"""What can be told of an expression's types before it is ever evaluated.
+"""Checks the types of an expression before it is evaluated.
 
 The library finds out with each command that a text cannot be compared with a number, and then the rule fails on each.
 This walks over the tokens of an expression that the library has compiled, and follows the types of names and literals.

@@ -1,7 +1,7 @@
-"""What a CEL expression reads, and where in its text: what the CEL library does not tell.
+"""What a CEL expression reads, and where in its text: which the CEL library does not report.
 
 An expression is looked at before the library compiles it, so that a name which nothing has is refused with a caret
-under it, and so that it is known which names to fetch. The library alone says what an expression comes to.
+under it, and so that it is known which names to fetch. Only the library evaluates expressions.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def path_at(tokens: list[Token], at: int) -> tuple[list[str], int]:
 
 
 def _literal(text: str) -> str | None:
-    """What a plain string literal says; None where only CEL itself can tell."""
+    """The value of a plain string literal; None if only CEL itself can decode it."""
     try:
         value = ast.literal_eval(text)
     except (SyntaxError, ValueError):

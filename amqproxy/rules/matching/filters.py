@@ -52,7 +52,7 @@ class Filter:
     __slots__ = ("_program", "_reads", "condition", "expression", "names")
 
     def __init__(self, expression: str) -> None:
-        """`TextError`, a `ValueError`, says what is wrong with it, and where."""
+        """`TextError`, a `ValueError`, has the error and its place."""
         if not expression.strip():
             raise TextError("an empty expression asks nothing", expression, 0)
         found = examined(expression)

@@ -238,7 +238,7 @@ def _has(method: str, fields: tuple[str, ...]) -> bool:
 
 
 def _placed(key: str, make: Callable[[Any], Any], value: Any) -> Any:
-    """What `make` makes of a value; its `ValueError` is told with the key."""
+    """What `make` makes of a value; its `ValueError` is reported with the key."""
     try:
         return make(value)
     except ValueError as error:

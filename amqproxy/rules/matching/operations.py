@@ -40,7 +40,7 @@ DIRECT_REPLY_TO = "amq.rabbitmq.reply-to"
 
 
 class UnknownName(Enum):
-    """A name that cannot be told in advance: the routing key of messages that are yet to come."""
+    """A name that is not known in advance: the routing key of messages that are yet to come."""
 
     KEY = "whichever a message has"
 
@@ -90,7 +90,7 @@ def spellings(name: str) -> tuple[str, ...]:
 def copies(command: Command) -> list[str]:
     """The routing keys, besides its own, under which a message is published, as far as its header has come."""
     headers = None if command.header is None else command.properties.headers
-    if headers is None or b"CC" not in headers.octets:  # most have none, and need not be decoded to tell
+    if headers is None or b"CC" not in headers.octets:  # most have none, which shows without decoding
         return []
     return [text for name in COPIES for text in texts(headers, name)]
 

@@ -50,7 +50,7 @@ def exact(patterns: Patterns) -> frozenset[str] | None:
 
 
 def takes_all(patterns: Patterns) -> bool:
-    """Do the patterns say of themselves that they match whatever there is?"""
+    """Do the patterns match everything?"""
     several = (patterns,) if isinstance(patterns, str) else patterns
     return bool(_EVERYTHING & {*several}) and not any(each.startswith("!") for each in several)
 

@@ -56,7 +56,7 @@ def _inside(value: Any, path: str) -> Any:
 
 
 class Template:
-    """A text in which `{name}` stands for what a command says; `{{` and `}}` are braces.
+    """A text in which `{name}` stands for an attribute of the command; `{{` and `}}` are braces.
 
     `ValueError` when it has a place of no known name. `given` are names whose values are known already.
     """
@@ -88,7 +88,7 @@ class Template:
 
     @property
     def literal(self) -> str:
-        """What it says whatever fills its places."""
+        """Its literal parts."""
         return "".join([piece for piece in self.pieces if isinstance(piece, str)])
 
     @property

@@ -1,4 +1,4 @@
-"""Stop a command until somebody has looked at it."""
+"""Holds a command until an operator releases it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UNHELD = frozenset(
 class Hold(Rule, frozen=True, tag="hold"):
     """Let a command wait, and with it whatever comes behind it on its channel, to be released, edited or dropped.
 
-    When nobody has said anything for `timeout` seconds, it passes or is refused. A message is held whole.
+    After `timeout` seconds without a release, it passes or is refused. A message is held whole.
     """
 
     timeout: Annotated[float, duration(gt=0, le=3600)] = 60.0

@@ -13,7 +13,7 @@ from amqproxy.rules.rule import Rule, RuleState
 from amqproxy.rules.verdict import Stage, Verdict
 
 MAX_TEXT = 4096
-"""Characters of a line, whatever a peer has said."""
+"""Characters of a line, at most."""
 
 
 class Log(Rule, frozen=True, tag="log"):

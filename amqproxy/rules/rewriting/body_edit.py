@@ -70,8 +70,8 @@ class BodyEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     function is called with it.
 
     `set` may have places, such as `{user}`. `call` is "module:function" or "file.py:function"; the function is given
-    the body's bytes and a `scripting.Context`, and returns bytes or text. `otherwise` says what happens to a body
-    that is no JSON, or where a patch finds no place: the message is refused with 541, or passes as it is.
+    the body's bytes and a `scripting.Context`, and returns bytes or text. `otherwise` is for a body that is no JSON, or
+    where a patch finds no place: the message is refused with 541, or passes as it is.
     """
 
     set: str | None = None

@@ -1,4 +1,4 @@
-"""Who a client says it is to the broker: the response in connection.start-ok, with a name and password of ours."""
+"""Rewrites a client's login to the broker: the response in connection.start-ok, with a name and password of ours."""
 
 from __future__ import annotations
 

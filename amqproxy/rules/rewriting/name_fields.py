@@ -72,7 +72,8 @@ def _key_noun(exchange: str) -> NameKind:
 def renamed(method: Method, rename: Rename, *, is_back: bool = False, in_arguments: bool = True) -> Method:
     """The method with other names in all its places; the very same, if none is another.
 
-    What a routing key means is told by the exchange that the client knows: the old one, on the way back the new one.
+    The meaning of a routing key depends on the exchange, by the client's name for it: the old one, on the way back the
+    new one.
     """
     changes: dict[str, Any] = {}
     for field, noun in FIELDS.get(method.name, ()):
@@ -164,7 +165,7 @@ def _renamed_texts(texts: Array, noun: NameKind, rename: Rename) -> Array:
 
 
 def _renamed_death(item: Item, rename: Rename) -> Item:
-    """One entry of x-death, which says where a message died: queue, exchange and routing keys."""
+    """One entry of x-death, which names the queue and exchange of a dead letter: queue, exchange and routing keys."""
     death = item.value
     if not isinstance(death, Table):
         return item

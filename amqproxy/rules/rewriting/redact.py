@@ -1,4 +1,4 @@
-"""Cover what nobody is to see: in records, captures and logs. On the wire nothing changes."""
+"""Masks what taps must not see: in records, captures and logs. On the wire nothing changes."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     @property
     def is_reversible(self) -> bool:
-        """Can the old name be told from the new one, whatever names have been used?"""
+        """Can the old name be derived from the new one, whatever names have been used?"""
         if self.to is not None:
             return self._only_source is not None
         return bool(self.names) or not (self.strip_prefix or self.strip_suffix)
@@ -128,7 +128,7 @@ class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         return new
 
     def old(self, new: str, seen: CommandContext, literal: str | None = None) -> str:
-        """The name that has become `new`, as far as it can be told; else itself.
+        """The old name of `new`, if it is known; else itself.
 
         `literal` is the only name that can be meant, where a rule's match says so.
         """

@@ -50,7 +50,8 @@ EVERYWHERE: tuple[Follow, ...] = ("arguments", "reply_to", "copies", "deaths", "
 and BCC, those that tell of dead-lettering, and the texts of closes."""
 
 RECALLED = frozenset({"basic.cancel", "basic.cancel-ok", "basic.credit"})
-"""What a client says of a consumer that it has: by a tag that was changed when the consumer was made, and only if."""
+"""A client's methods about a consumer that it has: by a tag that was changed when the consumer was made, and only if.
+"""
 
 _NEVER_EMPTY = {NameKind.QUEUE, NameKind.CONSUMER_TAG, NameKind.USER}
 """Nouns whose empty name is none: the broker is to give one, or the last one is meant."""
@@ -73,7 +74,7 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
     """Change a command that goes on; and give names back, in what the broker says, that it has changed.
 
     A name may be given as such: then it is what every command that matches gets. `both_ways = false` leaves what the
-    broker says as it is. `follows` are the places besides methods in which names change as well.
+    broker sends unchanged. `follows` are the places besides methods in which names change as well.
     """
 
     vhost: str | Renaming | None = None
@@ -114,7 +115,7 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
 
     @property
     def places(self) -> MatchedPlaces:
-        """`match` says which commands are edited; names elsewhere are found by `from`."""
+        """`match` selects the commands that are edited; names elsewhere are found by `from`."""
         return MatchedPlaces.OWN
 
     @property
@@ -417,7 +418,7 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
         return Verdict(command=_altered(command, new, properties))
 
     def _may_bear_names(self, command: Command) -> bool:
-        """Can the header name anything? Most do not, and need not be decoded to tell."""
+        """Can the header name anything? Most do not, which shows without decoding."""
         if NameKind.QUEUE in self._renamings or len(command.frames) < 2:
             return True
         octets = command.frames[1].payload

@@ -9,7 +9,7 @@ from time import thread_time
 from typing import Any
 
 LONGEST = 0.1
-"""Seconds of work after which a substitution is given up: nobody else is served while it lasts."""
+"""Seconds of work after which a substitution is given up: no other connection is served while it lasts."""
 
 _LOOKS = 16
 """Matches between two looks at the clock."""

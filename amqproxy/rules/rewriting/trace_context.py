@@ -19,7 +19,7 @@ _ONLY_FOUR_PARTS = "00-"
 def begun(headers: Table, random: Callable[[], float]) -> Table:
     """The headers with a trace: their own, if it is a valid one, else a new one, which is sampled.
 
-    A state that belongs to no valid parent goes, as the specification has it (section 3.3).
+    A state without a valid parent is removed, as specified (section 3.3).
     """
     if is_valid(headers.get(PARENT)):
         return headers

@@ -38,7 +38,7 @@ class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         return answer if heartbeat == answer.heartbeat else replace(answer, heartbeat=heartbeat)
 
     def objection(self, answer: ConnectionTuneOk) -> Close | None:
-        """What RabbitMQ says to a client that takes more than it was offered.
+        """RabbitMQ's error for a client that takes more than it was offered.
 
         To tell the broker less than the client goes by would only have the broker end it later.
         """

@@ -1,4 +1,4 @@
-"""Python that comes with the config: run once when it is loaded, and its faults told by file and line."""
+"""Python that comes with the config: run once when it is loaded, and its errors reported by file and line."""
 
 from __future__ import annotations
 
