@@ -1,0 +1,35 @@
+"""The walks of docs/architecture.md name what there is."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs/architecture.md").read_text()
+FILES = sorted(set(re.findall(r"`(amqproxy/[\w/]+\.py)`", PAGE)))
+NAMES = [
+    (path, name)
+    for path, names in re.findall(r"`(amqproxy/[\w/]+\.py)`(?:,| \()\s*((?:`[\w.]+`(?:, )?)+)", PAGE)
+    for name in re.findall(r"`([\w.]+)`", names)
+]
+
+
+def test_there_are_walks() -> None:
+    assert PAGE.count("\n## ") == 4
+    assert len(NAMES) > 30
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_a_file_that_is_named_is_there(path: str) -> None:
+    assert (ROOT / path).is_file()
+
+
+@pytest.mark.parametrize(("path", "name"), NAMES)
+def test_what_is_named_can_be_imported(path: str, name: str) -> None:
+    thing: object = importlib.import_module(path.removesuffix(".py").replace("/", "."))
+    for part in name.split("."):
+        thing = getattr(thing, part)
