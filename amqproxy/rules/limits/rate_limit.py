@@ -46,7 +46,7 @@ class Blocking:
 
 
 class RateLimit(LimitKind):
-    """So much a second for each group: what comes too fast waits, is refused, or is answered with connection.blocked."""
+    """So much a second for each group: what comes too fast waits, is refused, or blocks its sender."""
 
     def __init__(
         self,
