@@ -1,10 +1,7 @@
 # What C sees of `backlog`: the types of what every message goes through. What is not named here is in `__dict__`.
 
 from amqproxy.broker.message cimport Message
-from amqproxy.broker.queues.consumer cimport QueueEntry
-
-
-cpdef QueueEntry taken(object queue, Message message, long long position, double expires_at)
+from amqproxy.broker.queues.consumer cimport QueueEntry, taken
 
 
 cdef double _NEVER

@@ -9,16 +9,11 @@ from itertools import repeat
 
 from amqproxy.amqp091.properties import Properties
 from amqproxy.broker.message import Message
-from amqproxy.broker.queues.consumer import ConsumedQueue, QueueEntry
+from amqproxy.broker.queues.consumer import ConsumedQueue, QueueEntry, taken
 from amqproxy.broker.queues.paged_bodies import bring_back, put_away, whole
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST, UNREADABLE, PagedMessages, PageStore
 from amqproxy.broker.storage.packing import PackedMessage
 from amqproxy.broker.work import Container
-
-try:
-    import cython
-except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
 
 NEVER = float("inf")
 _NEVER = NEVER  # as C sees it
@@ -30,22 +25,6 @@ HEAD_OCTETS = 64 * 1024
 BLOCK_MESSAGES = 1024
 BLOCK_OCTETS = 256 * 1024
 """What is put away at once, until it is so many messages or so much."""
-
-
-def taken(queue: ConsumedQueue, message: Message, position: cython.longlong, expires_at: float) -> QueueEntry:
-    """An entry, made without a call: on the way of every delivery."""
-    entry: QueueEntry = QueueEntry.__new__(QueueEntry)
-    entry.queue = queue
-    entry.message = message
-    entry.position = position
-    entry.expires_at = expires_at
-    entry.header = message.header
-    entry.consumer = None
-    entry.tag = 0
-    entry.is_redelivered = False
-    entry.delivery_count = 0
-    entry.away = None
-    return entry
 
 
 class Backlog:

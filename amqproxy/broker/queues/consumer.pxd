@@ -21,6 +21,9 @@ cdef class QueueEntry:
     cdef public object away
 
 
+cpdef QueueEntry taken(object queue, Message message, long long position, double expires_at)
+
+
 cdef class Receiver:
     cdef public long long held
     cdef public long long global_prefetch
