@@ -11,8 +11,10 @@ With rules, frames pass from one leg to the other through the `Interceptor` (`in
 clock; `session_rules` is its interface to the rules. It has a `ChannelInterceptor` (`channel_interceptor`) for
 each channel whose legs may differ, with a `ChannelDirection` (`channel_direction`) for each direction: queued commands
 and the state of the content in progress. A channel interceptor yields `actions`, which its owner carries out. Delivery
-tags and confirms that differ between the legs are translated by `tag_translation`, changed commands are encoded by
-`encoding`, delays are kept in `timers`, and what each peer is to be sent is collected in `leg_output`. A
+tags and confirms that differ between the legs are translated by its `channel_tags`, in `tag_translation`'s tables;
+changed commands are encoded by `encoding`, what waits is kept in `delayed_commands` with its `timers`, what each peer
+is to be sent is collected in `leg_output`, publishes that need not be evaluated again in `repeated_publishes`, and what
+else is to be done is handed to the session as `effects`. `stateful` lists the methods that change a connection. A
 `FaultyTransport` (`faulty_transport`) applies stream faults; it wraps a leg's transport. Copies of publishes go to the
 `Mirrors` (`mirrors`), each through a `MirrorPublisher` (`mirror_publisher`).
 

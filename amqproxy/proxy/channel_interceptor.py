@@ -7,9 +7,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-import msgspec
-
-from amqproxy.amqp091.channel import Channel, ChannelMode
+from amqproxy.amqp091.channel import Channel
 from amqproxy.amqp091.commands import MAX_BODY, MAX_FRAMES, Command
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import (
@@ -18,7 +16,6 @@ from amqproxy.amqp091.errors import (
     InternalError,
     PreconditionFailed,
     ProtocolError,
-    ResourceError,
     Scope,
 )
 from amqproxy.amqp091.frames import (
@@ -39,18 +36,13 @@ from amqproxy.amqp091.methods import (
     BasicGetOk,
     BasicNack,
     BasicPublish,
-    BasicRecoverAsync,
-    BasicRecoverOk,
-    BasicReject,
     BasicReturn,
     ChannelClose,
     ChannelCloseOk,
     ConnectionClose,
     Method,
-    TxCommit,
-    TxRollback,
 )
-from amqproxy.amqp091.transitions import ANSWERS, CLIENT, REPLIES, SERVER, ChannelState, Peer
+from amqproxy.amqp091.transitions import CLIENT, SERVER, ChannelState, Peer
 from amqproxy.proxy.actions import (
     Action,
     CloseConnection,
@@ -75,14 +67,11 @@ from amqproxy.proxy.channel_direction import (
     WaitingCommand,
     cost,
 )
-from amqproxy.proxy.encoding import UNPLACED, altered, check, damaged, method_frame, settling
+from amqproxy.proxy.channel_tags import ChannelTags
+from amqproxy.proxy.encoding import UNPLACED, altered, check, damaged
 from amqproxy.proxy.memory_budget import MemoryShare
 from amqproxy.proxy.tag_translation import (
-    MAX_OPEN,
-    ConfirmTranslation,
-    DeliveryTagTranslation,
     UnknownDeliveryTag,
-    within_bounds,
 )
 from amqproxy.rules.engine.outcome import Outcome, outcome
 from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict
@@ -150,25 +139,21 @@ class ChannelOwner(Protocol):
 class ChannelInterceptor:
     """What a channel needs whose legs may differ. It takes frames and verdicts, and yields actions.
 
-    `confirms` and `deliveries` are there from the first difference on. `closing` is why we close it; `is_closed` is
-    true once both peers have been sent a close. `reopening` holds the client's frames for the next channel of this
-    number, sent before the broker's close-ok. `own_requests` has, for each kind of request of which we sent one, whose
-    the next answers are (True: ours), `own_settlings` what we have settled ourselves in the client's transaction.
+    `tags` translates what the legs number differently. `closing` is why we close it; `is_closed` is true once both
+    peers have been sent a close. `reopening` holds the client's frames for the next channel of this number, sent before
+    the broker's close-ok.
     """
 
     __slots__ = (
         "_around",
         "class_and_method",
         "closing",
-        "confirms",
-        "deliveries",
         "directions",
         "is_closed",
         "is_watched",
         "number",
-        "own_requests",
-        "own_settlings",
         "reopening",
+        "tags",
     )
 
     def __init__(self, number: int, around: ChannelOwner) -> None:
@@ -176,20 +161,11 @@ class ChannelInterceptor:
         self._around = around
         self.directions = {peer: ChannelDirection(peer, around.loads, around.gathering) for peer in (CLIENT, SERVER)}
         self.is_watched = False
-        self.confirms: ConfirmTranslation | None = None
-        self.deliveries: DeliveryTagTranslation | None = None
-        self.own_requests: dict[str, deque[bool]] = {}
-        self.own_settlings: list[Method] = []
+        self.tags = ChannelTags(number, around.connections, self.directions)
         self.closing: Close | None = None
         self.class_and_method = (0, 0)
         self.is_closed = False
         self.reopening: deque[Frame] = deque()
-
-    @property
-    def confirms_from(self) -> int | None:
-        """How many publishes came before confirm.select; None without one."""
-        channel = self._around.connections[CLIENT].channels.get(self.number)
-        return None if channel is None else channel.confirms_from
 
     def is_idle(self, direction: ChannelDirection) -> bool:
         """Do the legs not differ, is nothing before what comes now, and no content under way?"""
@@ -252,7 +228,7 @@ class ChannelInterceptor:
 
     def _hold_up(self, direction: ChannelDirection, frame: Frame) -> Actions:
         check(frame)
-        is_acked = self._needs_ack(frame.method) if frame.index in DELIVERIES else None
+        is_acked = self.tags.needs_ack(frame.method) if frame.index in DELIVERIES else None
         direction.enqueue(frame, is_acked)
         return ()
 
@@ -289,7 +265,7 @@ class ChannelInterceptor:
         if direction.gathered:
             direction.take_gathered()  # a method cuts a content short
             direction.decided = None
-        if direction.is_mid or direction.insertions or self.own_requests or self._around.counts_unacked:
+        if direction.is_mid or direction.insertions or self.tags.own_requests or self._around.counts_unacked:
             return self._begin_behind(direction, frame, is_acked)
         direction.start(frame, is_acked)
         return self._stage(direction, frame)
@@ -300,10 +276,8 @@ class ChannelInterceptor:
             yield from self._complete(direction)
         direction.start(frame, is_acked)
         yield from self._insert_waiting(direction)
-        if self.own_requests and direction.sender is SERVER and frame.kind == METHOD:
-            owners = self.own_requests.get(ANSWERS.get(BY_INDEX[frame.index].name, ""))
-            if owners and owners.popleft():
-                return
+        if direction.sender is SERVER and frame.kind == METHOD and self.tags.takes_own_reply(frame):
+            return
         if self._around.counts_unacked and frame.index in DELIVERIES:
             yield from self._number_deliveries(frame.method.delivery_tag - 1)
         yield from self._stage(direction, frame)
@@ -381,7 +355,7 @@ class ChannelInterceptor:
 
     def _is_plain(self, direction: ChannelDirection) -> bool:
         """Does what a flow sends on need no other numbers, and is nothing to overtake or follow it?"""
-        return self.confirms is None and self.deliveries is None and not self.own_requests and not direction.postponed
+        return not self.tags.are_used and not direction.postponed
 
     def _pass_translated(self, direction: ChannelDirection, command: Command) -> Actions:
         yield from self._emit(direction.sender, command.frames)
@@ -404,7 +378,7 @@ class ChannelInterceptor:
         for frame in command.frames:
             check(frame)
         if direction.is_acked is None and command.index in DELIVERIES:
-            direction.is_acked = self._is_acked()
+            direction.is_acked = self.tags.is_acked()
         yield Wait(direction, WaitingCommand(command, verdict))
         yield Watch()
 
@@ -522,16 +496,14 @@ class ChannelInterceptor:
         elif isinstance(method, (BasicDeliver, BasicGetOk)):
             yield from self._answer_delivery(method, verdict.answer, note)
         elif isinstance(method, (BasicAck, BasicNack)) and direction.sender is SERVER:
-            if self.confirms is None:
+            if self.tags.confirms is None:
                 yield Watch()
-                self.confirms = ConfirmTranslation(min(method.delivery_tag - 1, self._published()))
-            within_bounds(self.confirms.lose, method.delivery_tag, method.multiple, self._published())
+            self.tags.lose_confirm(method)
 
     def _answer_publish(self, direction: ChannelDirection, command: Command, verdict: Verdict, note: Note) -> Actions:
         method, answer = command.method, verdict.answer
-        confirms_from = self.confirms_from
-        is_confirming = confirms_from is not None and direction.ordinal > confirms_from
-        if answer is Answer.NACK and not is_confirming:
+        number = self.tags.number_of_publish(direction.ordinal)
+        if answer is Answer.NACK and number is None:
             text = f"{BY_CODE[403].name} - refused by a rule of the proxy"
             yield from self._close(command, Close(Scope.CHANNEL, 403, text), note)
             return
@@ -540,55 +512,27 @@ class ChannelInterceptor:
             returned = BasicReturn(code, text, method.exchange, method.routing_key)
             returning = Command(self.number, returned, command.properties, command.body)
             yield Insert(Insertion(CLIENT, returning), None, note)
-        if not is_confirming:
+        if number is None:
             return
-        assert confirms_from is not None
-        number = direction.ordinal - confirms_from
-        if self.confirms is None:
-            self.confirms = ConfirmTranslation(number - 1)
+        if self.tags.withhold_publish(number, is_answered=answer is not Answer.NOTHING):
             yield Watch()
-        within_bounds(self.confirms.withhold, number, is_answered=answer is not Answer.NOTHING)
         if answer is not Answer.NOTHING:  # behind what is to be said to the client before
             confirm: Method = BasicNack(number) if answer is Answer.NACK else BasicAck(number, False)
             yield Insert(Insertion(CLIENT, Command(self.number, confirm)), None, note)
 
     def _answer_delivery(self, method: BasicDeliver | BasicGetOk, answer: Answer, note: Note) -> Actions:
-        is_acked = self._is_acked()
+        is_acked = self.tags.is_acked()
         yield from self._number_deliveries(method.delivery_tag - 1)
-        assert self.deliveries is not None
-        within_bounds(self.deliveries.receive, method.delivery_tag, is_acked=is_acked)
+        self.tags.receive(method.delivery_tag, is_acked=is_acked)
         if is_acked and answer is not Answer.NOTHING:
-            self.deliveries.settle_own(method.delivery_tag)
-            if self._unanswered(SERVER, "basic.recover"):
-                return  # it is requeued with all others, and may be so already
-            settling: Method = BasicAck(method.delivery_tag, False)
-            if answer is not Answer.ACK:
-                settling = BasicReject(method.delivery_tag, answer is Answer.REQUEUE)
-            yield Insert(Insertion(SERVER, Command(self.number, settling)), None, note)
-            channel = self._around.connections[SERVER].channels.get(self.number)
-            if channel is not None and channel.mode is ChannelMode.TX:
-                self.own_settlings.append(settling)
-                if len(self.own_settlings) > MAX_OPEN:
-                    raise ResourceError(f"more than {MAX_OPEN} deliveries are settled in one transaction")
-
-    def _is_acked(self) -> bool:
-        """Does anybody have to acknowledge the delivery under way?"""
-        direction = self.directions[SERVER]
-        assert direction.first is not None
-        return self._needs_ack(direction.first.method) if direction.is_acked is None else direction.is_acked
-
-    def _needs_ack(self, method: BasicDeliver | BasicGetOk) -> bool:
-        """Does anybody have to acknowledge this delivery, which came just now?"""
-        channel = self._around.connections[SERVER].channels.get(self.number)
-        if channel is None:
-            return False
-        if isinstance(method, BasicDeliver):
-            return not channel.consumers.get(method.consumer_tag, channel.consumers.get("", False))
-        return not channel.got_without_ack
+            settling = self.tags.settle_ourselves(method.delivery_tag, answer)
+            if settling is not None:
+                yield Insert(Insertion(SERVER, Command(self.number, settling)), None, note)
+                self.tags.note_own_settling(settling)
 
     def _number_deliveries(self, start: int) -> Actions:
-        if self.deliveries is None:
-            self.deliveries = DeliveryTagTranslation(start)
+        if self.tags.deliveries is None:
+            self.tags.begin_deliveries(start)
             yield Watch()
 
     def _anticipate(self, command: Command, verdict: Verdict) -> Actions:
@@ -603,29 +547,12 @@ class ChannelInterceptor:
 
     def _number_confirms(self) -> Actions:
         """Begin to number the confirms, if the broker was asked for them; all that went on by now is common."""
-        before = self._before_confirms()
-        if self.confirms is None and before is not None:
+        if self.tags.confirms is None and self.tags.before_confirms() is not None:
             yield Watch()
-            self.confirms = ConfirmTranslation(self.directions[CLIENT].settled - before)
-
-    def _before_confirms(self) -> int | None:
-        """How many publishes of the client's came before the confirm.select that has gone on; None without one.
-
-        What the client's own leg has counted goes first: the broker's knows only of what was let pass, where it counts.
-        """
-        channel = self._around.connections[SERVER].channels.get(self.number)
-        if channel is None or channel.confirms_from is None:
-            return None
-        return channel.confirms_from if self.confirms_from is None else self.confirms_from
-
-    def _published(self) -> int:
-        """How many publishes of the client's have been numbered by now, and have gone on or will not."""
-        before = self._before_confirms()
-        return 0 if before is None else self.directions[CLIENT].settled - before
+            self.tags.begin_confirms()
 
     def _postpone(self, direction: ChannelDirection, command: Command, tag: int, behind: int) -> Actions:
-        assert self.deliveries is not None
-        within_bounds(self.deliveries.receive, tag, is_acked=self._is_acked())
+        self.tags.receive(tag, is_acked=self.tags.is_acked())
         postponed = PostponedDelivery(command, tag, behind)
         direction.postpone(postponed)
         yield Postpone(direction, postponed)
@@ -672,17 +599,11 @@ class ChannelInterceptor:
         """Send a command that was not received just now. Its number, if it has one, is the next."""
         method = command.method
         if isinstance(method, BasicPublish):
-            yield from self._number_own_publish()
-        elif isinstance(method, BasicDeliver) and self.deliveries is not None:
-            consumers = self._around.connections[CLIENT].channels[self.number].consumers
-            no_ack = consumers.get(method.consumer_tag, consumers.get("", False))
-            new = within_bounds(self.deliveries.hand_out, tag, is_acked=not no_ack)
-            method = msgspec.structs.replace(method, delivery_tag=new)
-            command = Command(command.channel, method, command.properties, command.body)
-        elif method.name in REPLIES and not getattr(method, "no_wait", False):
-            if method.name not in self.own_requests:
-                self.own_requests[method.name] = deque([False] * self._unanswered(to, method.name))
-            self.own_requests[method.name].append(True)
+            yield from self._number_confirms()
+            self.tags.insert_publish()
+        elif isinstance(method, BasicDeliver):
+            command = self.tags.handed_out(command, tag)
+        elif self.tags.expect_own_reply(to, method):
             yield Watch()
         frame_max = self._around.connections[to].frame_max
         frames = every_frame(command.encode(frame_max), UNPLACED)
@@ -690,20 +611,6 @@ class ChannelInterceptor:
             yield from self._refuse_large(command, size, frame_max, note=note)
         else:
             yield Send(to.other, frames, note._replace(leg=LEGS[to]))
-
-    def _number_own_publish(self) -> Actions:
-        before = self._before_confirms()
-        if before is None:
-            return
-        yield from self._number_confirms()
-        assert self.confirms is not None
-        within_bounds(self.confirms.insert, self.directions[CLIENT].settled - before + 1)
-
-    def _unanswered(self, by: Peer, request: str) -> int:
-        """How many answers to such requests are still to come, or wait here."""
-        waiting = sum(ANSWERS.get(BY_INDEX[frame.index].name) == request for frame, _ in self.directions[by].queue)
-        channel = self._around.connections[by].channels.get(self.number)
-        return waiting if channel is None else waiting + len(channel.awaited[by.other].get(request, ()))
 
     def _emit(
         self, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING, shown: Command | None = None
@@ -719,71 +626,18 @@ class ChannelInterceptor:
                 yield from self.send_postponed(
                     direction, [each for each in direction.postponed if _consumer_of(each) == tag]
                 )
-            translated = yield from self._translated(sender, first)
+            try:
+                translated = self.tags.translated(sender, first)
+            except UnknownDeliveryTag:
+                text = f"{PreconditionFailed.name} - unknown delivery tag {first.method.delivery_tag}"
+                yield from self._close(Command.received([first]), Close(Scope.CHANNEL, 406, text))
+                translated = []
             if translated != [first]:
                 yield Send(sender, translated, note, shown is None)
                 frames = frames[1:]
         yield Send(sender, frames, note, shown is None)
         if shown is not None:
             yield ShowToTaps(sender, _shown(None, shown), note)
-
-    def _translated(self, sender: Peer, frame: Frame) -> Generator[Action, None, list[Frame]]:
-        """The method as its receiver is to see it: with other numbers, as several, or not at all."""
-        name = BY_INDEX[frame.index].name
-        if name in REPLIES and name in self.own_requests and not getattr(frame.method, "no_wait", False):
-            self.own_requests[name].append(False)
-        if sender is SERVER and self.confirms is not None and name in ("basic.ack", "basic.nack"):
-            settled = within_bounds(
-                self.confirms.translate, frame.method.delivery_tag, frame.method.multiple, self._published()
-            )
-            return settling(self.number, frame.method, settled)
-        if self.deliveries is not None:
-            return (yield from self._translated_delivery(self.deliveries, sender, frame))
-        return [frame]
-
-    def _translated_delivery(
-        self, numbers: DeliveryTagTranslation, sender: Peer, frame: Frame
-    ) -> Generator[Action, None, list[Frame]]:
-        method = frame.method
-        match method:
-            case BasicDeliver() | BasicGetOk():
-                within_bounds(numbers.receive, method.delivery_tag, is_acked=self._is_acked())
-                tag = within_bounds(numbers.hand_out, method.delivery_tag)
-                return [method_frame(self.number, msgspec.structs.replace(method, delivery_tag=tag))]
-            case BasicAck() | BasicNack() | BasicReject() if sender is CLIENT:
-                channel = self._around.connections[CLIENT].channels.get(self.number)
-                is_transactional = channel is not None and channel.mode is ChannelMode.TX
-                multiple = getattr(method, "multiple", False)
-                try:
-                    settled = within_bounds(
-                        numbers.settle, method.delivery_tag, multiple, may_be_taken_back=is_transactional
-                    )
-                except UnknownDeliveryTag:
-                    text = f"{PreconditionFailed.name} - unknown delivery tag {method.delivery_tag}"
-                    yield from self._close(Command.received([frame]), Close(Scope.CHANNEL, 406, text))
-                    return []
-                return settling(self.number, method, settled)
-            case BasicRecoverOk() | BasicRecoverAsync():
-                numbers.recover()
-                self.own_settlings = []
-                self._forget_deliveries()
-            case TxCommit():
-                numbers.commit()
-                self.own_settlings = []
-            case TxRollback():
-                numbers.roll_back()
-                # What we have settled ourselves is not the client's to take back.
-                return [frame, *[method_frame(self.number, settling) for settling in self.own_settlings]]
-        return [frame]
-
-    def _forget_deliveries(self) -> None:
-        """What the client has not had of the deliveries is requeued with the others, and comes again."""
-        direction = self.directions[SERVER]
-        direction.no_longer_postponed(list(direction.postponed))
-        for _ in range(len(direction.insertions)):
-            command, tag = direction.next_own()
-            if tag is None:
-                direction.put_off(command, tag)
 
     # --- the end
 

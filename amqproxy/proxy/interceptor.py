@@ -603,7 +603,7 @@ class Interceptor:
         if state is None:
             return ChannelInfo(number=number)
         channel = self.channels.get(number)
-        unacked = 0 if channel is None or channel.deliveries is None else channel.deliveries.open
+        unacked = 0 if channel is None or channel.tags.deliveries is None else channel.tags.deliveries.open
         key = number, state.mode, len(state.consumers), unacked
         if self._last_facts[0] != key:
             facts = ChannelInfo(

@@ -1062,7 +1062,7 @@ def test_consumers_are_known_by_the_names_that_the_broker_has_for_them():
         "basic.consume-ok",
         "basic.deliver",
     )
-    assert water.interceptor.channels[1].deliveries.open == 0
+    assert water.interceptor.channels[1].tags.deliveries.open == 0
 
 
 def test_what_was_overtaken_comes_before_its_consumer_is_gone():
