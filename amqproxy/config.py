@@ -518,12 +518,12 @@ def _descriptions() -> dict[str, dict[str, str]]:
                         case ast.Expr(ast.Constant(str(text))):
                             texts[statement.target.id] = text
                         case _:
-                            texts[statement.target.id] = _told_by_type(statement)
+                            texts[statement.target.id] = _docstring_of_type(statement)
             found[each.name] = texts
     return found
 
 
-def _told_by_type(statement: ast.AnnAssign) -> str:
+def _docstring_of_type(statement: ast.AnnAssign) -> str:
     """The docstring of the struct that is an annotation's first word."""
     kind = getattr(sys.modules[__name__], ast.unparse(statement.annotation).split(" ")[0])
     return inspect.getdoc(kind) or ""

@@ -98,7 +98,7 @@ def _check_listeners(listeners: tuple[ListenerConfig, ...], place: str) -> None:
     for number, each in enumerate(listeners):
         _check_host(each.address, f"{place}[{number}].address")
         if each.tls is not None and _can_be_read_twice(each.tls):
-            with _told_at(f"{place}[{number}].tls"):
+            with _errors_at(f"{place}[{number}].tls"):
                 server_context(each.tls)
 
 
@@ -108,7 +108,7 @@ def _check_upstream(upstream: UpstreamConfig, place: str) -> None:
     if tls is None:
         return
     if _can_be_read_twice(tls):
-        with _told_at(f"{place}.tls"):
+        with _errors_at(f"{place}.tls"):
             client_context(tls)
     if tls.server_name is not None:
         try:
@@ -162,7 +162,7 @@ def _check_socket_path(path: Path, place: str) -> None:
         raise PreflightError(
             place, f"{path}: the name of a Unix socket has {PATH_SIZE} bytes at most: choose a shorter one"
         )
-    with _told_at(place, path):
+    with _errors_at(place, path):
         if not path.parent.is_dir():
             raise PreflightError(place, f"{path}: there is no directory {path.parent}: make it")
         if path.exists() and not stat.S_ISSOCK(path.stat().st_mode):
@@ -173,7 +173,7 @@ def _check_socket_path(path: Path, place: str) -> None:
 
 def _check_directory(path: Path, place: str) -> None:
     """Is it a directory that can be written to, or can it be made?"""
-    with _told_at(place, path):
+    with _errors_at(place, path):
         nearest = path.absolute()
         while not nearest.exists():
             nearest = nearest.parent
@@ -185,7 +185,7 @@ def _check_directory(path: Path, place: str) -> None:
 
 def _check_definitions(path: Path, place: str) -> None:
     """Can a broker begin with them?"""
-    with _told_at(place, path):
+    with _errors_at(place, path):
         if path.exists() and not path.is_file():
             return
         try:
@@ -198,7 +198,7 @@ def _check_definitions(path: Path, place: str) -> None:
 
 
 @contextmanager
-def _told_at(place: str, path: Path | None = None) -> Iterator[None]:
+def _errors_at(place: str, path: Path | None = None) -> Iterator[None]:
     """What goes wrong within is a fault of the value at `place`, and of the file that it names."""
     if path is not None and "\0" in str(path):
         raise PreflightError(place, "no name of a file holds a NUL")

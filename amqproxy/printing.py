@@ -19,7 +19,7 @@ from amqproxy.taps.record import Record
 PATIENCE = 1.0
 """Seconds that the last records may take to be printed."""
 
-TELLING_INTERVAL = 10.0
+REPORT_INTERVAL = 10.0
 """Seconds between two lines of the log about records that could not be printed."""
 
 Render = Callable[[Record], str]
@@ -56,7 +56,7 @@ class Printing:
     async def tell(self) -> None:
         """Log now and then how many records were not printed, also while nothing is read at all; until cancelled."""
         while True:
-            await trio.sleep(TELLING_INTERVAL)
+            await trio.sleep(REPORT_INTERVAL)
             with contained("records not counted"):
                 self._tell()
 
@@ -75,7 +75,7 @@ class Printing:
 
     async def _flush(self) -> None:
         async with self._lock:
-            records = self.printer.take()
+            records = self.printer.take_records()
             if self.is_unheard:
                 return
             try:

@@ -98,18 +98,18 @@ def renew_certificates(contexts: Iterable[ssl.SSLContext], dialers: Iterable[Dia
     nothing."""
     listeners = upstreams = 0
     for context in {id(context): context for context in contexts}.values():
-        with _telling():
+        with _reported():
             renew(context)
             listeners += 1
     for dialer in dialers:
-        with _telling():
+        with _reported():
             upstreams += dialer.renew()
     if listeners or upstreams:
         logger().info("certificates reloaded", listeners=listeners, upstreams=upstreams)
 
 
 @contextmanager
-def _telling() -> Iterator[None]:
+def _reported() -> Iterator[None]:
     try:
         yield
     except ConfigError as error:

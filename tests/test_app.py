@@ -33,7 +33,7 @@ from amqproxy.config import (
 )
 from amqproxy.control.control_client import ControlClient
 from amqproxy.control.request import RequestError
-from amqproxy.printing import TELLING_INTERVAL, Printing
+from amqproxy.printing import REPORT_INTERVAL, Printing
 from amqproxy.rules.access.refuse import Refuse
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.match import Match
@@ -266,7 +266,7 @@ async def test_what_nobody_reads_is_told_of(
             for _ in range(10):
                 printing.printer.saw_protocol_header(session, b"AMQP")
                 await trio.testing.wait_all_tasks_blocked()
-            await trio.sleep(2.5 * TELLING_INTERVAL)
+            await trio.sleep(2.5 * REPORT_INTERVAL)
             nursery.cancel_scope.cancel()
     assert [(event["event"], event["count"]) for event in log] == [("records not printed", 7)]
 

@@ -240,11 +240,11 @@ class Connection:
 
     # --- heartbeats: section 4.2.7; any byte counts as one
 
-    def heard(self, sender: Peer, now: float) -> None:
+    def note_received(self, sender: Peer, now: float) -> None:
         """Note that bytes came from `sender` at `now` (seconds, of any steady clock)."""
         self._heard[sender] = now
 
-    def heartbeat_is_due(self, sender: Peer, now: float) -> bool:
+    def is_heartbeat_due(self, sender: Peer, now: float) -> bool:
         """Should `sender` send a heartbeat now? Yes, if it has been silent for half an interval."""
         return self._silence(sender, now) >= self.heartbeat / 2 > 0
 

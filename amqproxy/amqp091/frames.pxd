@@ -25,11 +25,11 @@ cdef class Frame:
     cdef object _decoded
 
     cdef bytes _raw(self)
-    cpdef bytes octets_of_payload(self)
+    cpdef bytes payload_bytes(self)
     cpdef Py_ssize_t length(self)
     cpdef bint is_as(self, bytes raw)
     cpdef unsigned long long long_long_at(self, Py_ssize_t place)
-    cpdef int octet_at(self, Py_ssize_t place)
+    cpdef int byte_at(self, Py_ssize_t place)
     cpdef unsigned long long announced(self)
     cdef object _decode_method(self)
     cdef object _decode_header(self)

@@ -210,9 +210,9 @@ class Frame:
 
     @property
     def payload(self) -> bytes:
-        return self.octets_of_payload()
+        return self.payload_bytes()
 
-    def octets_of_payload(self) -> bytes:
+    def payload_bytes(self) -> bytes:
         """The payload; for callers that are compiled."""
         p: cython.p_const_uchar = self._octets
         return p[self._start + 7 : self._end - 1]
@@ -251,7 +251,7 @@ class Frame:
             number = (number << 8) | p[i]
         return number
 
-    def octet_at(self, place: cython.Py_ssize_t) -> cython.int:
+    def byte_at(self, place: cython.Py_ssize_t) -> cython.int:
         """The byte at `place`, which must be there."""
         p: cython.p_const_uchar = self._octets
         return p[self._start + place]
@@ -283,7 +283,7 @@ class Frame:
             return self._decode_method()
         if self.kind == _HEADER:
             return self._decode_header()
-        return self.octets_of_payload()
+        return self.payload_bytes()
 
     @property
     def body_size(self) -> int:

@@ -261,7 +261,7 @@ class Broker:
             link.give_up(now)
 
     @property
-    def octets_in_memory(self) -> int:
+    def bytes_in_memory(self) -> int:
         """What all that the broker holds costs in memory, by and large."""
         return sum(self._costs())
 
@@ -271,15 +271,15 @@ class Broker:
         if self.keeper is not None:
             yield self.keeper.journal.pending
         for vhost in list(self.vhosts.values()):
-            yield vhost.held.octets_in_memory
+            yield vhost.held.bytes_in_memory
             for queue in list(vhost.queues.values()):
-                yield QUEUE_COST + queue.octets_in_memory
+                yield QUEUE_COST + queue.bytes_in_memory
             for exchange in list(vhost.exchanges.values()):
                 yield QUEUE_COST + BINDING_COST * len(exchange.bindings)
         for link in list(self.links):
             yield LINK_COST
             for channel in list(link.channels.values()):
-                yield CHANNEL_COST + channel.deliveries.unacked.octets_in_memory
+                yield CHANNEL_COST + channel.deliveries.unacked.bytes_in_memory
 
     def measure(
         self, now: float, *, memory: int | None = None, disk_free: int | None = None, base: int | None = None

@@ -59,7 +59,7 @@ class Schedule(Generic[T]):
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else math.inf
 
-    def take(self, now: float) -> list[T]:
+    def pop_due(self, now: float) -> list[T]:
         """Take out all that is due, in the order of their times."""
         due = []
         while (thing := self.take_first(now)) is not None:

@@ -514,7 +514,7 @@ class VirtualHost:
         while self.held.next <= now and not quantum.is_over():
             quantum.left -= RELEASING
             with self.events.contained("delayed message lost", vhost=self.name):
-                exchange, message = self.held.take(now)
+                exchange, message = self.held.pop_due(now)
                 if message is not DAMAGED:
                     self.publish(exchange, released(message), now)
 

@@ -82,14 +82,14 @@ class ConversationSide:
 @cython.final
 @cython.cclass
 class Conversation:
-    """One stream, from its `Opened` on; `is_told` is true once something of it has been reported.
+    """One stream, from its `Opened` on; `is_reported` is true once something of it has been reported.
 
     Nothing is reported before it is known to be AMQP, or another protocol on an AMQP port.
     """
 
     stream: int
     connection: str
-    is_told: bool = cython.declare(cython.bint, visibility="readonly")
+    is_reported: bool = cython.declare(cython.bint, visibility="readonly")
     _sides: tuple[ConversationSide, ConversationSide]
     _endpoints: tuple[Endpoint, Endpoint]
     _client: cython.int  # the direction of the client; -1: not yet known
@@ -103,7 +103,7 @@ class Conversation:
     def __init__(self, opened: Opened, tally: Tally) -> None:
         self.stream = opened.stream
         self.connection = ""
-        self.is_told = False
+        self.is_reported = False
         self._sides = (ConversationSide(opened.has_handshake), ConversationSide(opened.has_handshake))
         self._endpoints = opened.endpoints
         self._has_handshake = opened.has_handshake
@@ -119,7 +119,7 @@ class Conversation:
     def is_hopeless(self) -> bool:
         """Whether neither side is AMQP, so that nothing will ever be reported."""
         one, other = self._side(0), self._side(1)
-        return not self.is_told and one.stranger != "" and other.stranger != ""
+        return not self.is_reported and one.stranger != "" and other.stranger != ""
 
     @property
     def is_over(self) -> bool:
@@ -137,11 +137,11 @@ class Conversation:
         if side.finder is not None:
             found = side.finder.feed(ts_ns, octets)
             if found:
-                self._tell(direction, ts_ns, found, passed)
-            elif not self.is_told and side.finder.skipped > MAX_GUESS_OCTETS and not self._has_server_port:
+                self._report(direction, ts_ns, found, passed)
+            elif not self.is_reported and side.finder.skipped > MAX_GUESS_OCTETS and not self._has_server_port:
                 self._be_stranger(direction, ts_ns, "unknown", passed)
         elif side.stranger:
-            self._hear_stranger(direction, ts_ns, octets, passed)
+            self._count_other_protocol(direction, ts_ns, octets, passed)
         else:
             side.first_ts_ns = side.first_ts_ns or ts_ns
             side.first += octets
@@ -163,7 +163,7 @@ class Conversation:
     def end(self, direction: cython.int, ts_ns: int, ending: StreamEnd, passed: list[Decoded]) -> None:
         """Take that no more bytes come from one side: report what of it was not read."""
         self._lasting -= 1
-        if not self.is_told:
+        if not self.is_reported:
             return
         side = self._side(direction)
         if side.finder is None and not side.stranger and (side.first or side.missing):
@@ -173,8 +173,8 @@ class Conversation:
                 self._read(direction, ts_ns, True, passed)
         if side.finder is not None:
             found: list[Found] = list(side.finder.end(ts_ns, _ENDED.get(ending, _CUT)))
-            self._tell(direction, ts_ns, found, passed)
-        self._tell_counted(direction, passed)
+            self._report(direction, ts_ns, found, passed)
+        self._report_counted(direction, passed)
 
     # ------------------------------------------------------------------------------------------- the first bytes
 
@@ -189,7 +189,7 @@ class Conversation:
         if first[:4] == HEADER[:4]:
             self._greet(direction, ts_ns, name, passed)
             return
-        if self.is_told and peer.stranger and side.is_from_start:
+        if self.is_reported and peer.stranger and side.is_from_start:
             # A peer addressed in another protocol answers in that protocol.
             self._be_stranger(direction, ts_ns, peer.stranger, passed)
             return
@@ -199,9 +199,9 @@ class Conversation:
         if end != IMPOSSIBLE and (end != UNSURE or first[0] != BODY):
             self._read(direction, ts_ns, True, passed)
         elif self._has_server_port and (known := _foreign_to_amqp(first, side.is_from_start)):
-            self._start_telling(ts_ns, passed)
+            self._start_reporting(ts_ns, passed)
             self._be_stranger(direction, ts_ns, known, passed)
-        elif not side.is_from_start or (self.is_told and direction != self._client):
+        elif not side.is_from_start or (self.is_reported and direction != self._client):
             self._read(direction, ts_ns, side.is_from_start, passed)
         else:
             self._be_stranger(direction, ts_ns, name, passed)
@@ -212,14 +212,14 @@ class Conversation:
         side = self._side(direction)
         if self._client < 0:
             self._client = direction
-        self._start_telling(ts_ns, passed)
+        self._start_reporting(ts_ns, passed)
         octets, side.first = side.first, b""
         if side.missing:
             fault = UnreadableBytes(side.first_ts_ns, self._reason(), side.offset, side.missing)
-            self._tell_skipped(direction, NAME, fault, passed)
+            self._report_skipped(direction, NAME, fault, passed)
             side.offset += side.missing
             side.missing = 0
-        self._tell_header(direction, ts_ns, protocol, octets[:_HEADER_OCTETS], passed)
+        self._report_header(direction, ts_ns, protocol, octets[:_HEADER_OCTETS], passed)
         side.has_greeted = True
         side.offset += _HEADER_OCTETS
         if protocol == NAME:
@@ -247,7 +247,7 @@ class Conversation:
         side.finder = FrameResync(self._tally, frame_max=self._frame_max, offset=begin, fault=fault)
         if octets:
             found = side.finder.feed(ts_ns, octets)
-            self._tell(direction, ts_ns, found, passed)
+            self._report(direction, ts_ns, found, passed)
 
     @cython.cfunc
     def _be_stranger(self, direction: cython.int, ts_ns: int, protocol: str, passed: list[Decoded]) -> None:
@@ -262,12 +262,12 @@ class Conversation:
         if side.missing:
             side.count(side.first_ts_ns, side.missing)
             side.missing = 0
-        if self.is_told:
+        if self.is_reported:
             octets, side.first = side.first, b""
             answers = self._side(1 - direction).stranger == protocol and direction != self._client
             if octets and side.is_from_start and not answers:
                 header = octets[:_HEADER_OCTETS]
-                self._tell_header(direction, side.first_ts_ns, protocol, header, passed)
+                self._report_header(direction, side.first_ts_ns, protocol, header, passed)
                 side.offset += len(header)
                 octets = octets[_HEADER_OCTETS:]
             side.count(ts_ns, len(octets))
@@ -276,22 +276,22 @@ class Conversation:
             side.first = side.first[:_HEADER_OCTETS]
 
     @cython.cfunc
-    def _hear_stranger(self, direction: cython.int, ts_ns: int, octets: bytes, passed: list[Decoded]) -> None:
+    def _count_other_protocol(self, direction: cython.int, ts_ns: int, octets: bytes, passed: list[Decoded]) -> None:
         """Count bytes of another protocol, unless the client now retries with 0-9-1."""
         side, peer = self._side(direction), self._side(1 - direction)
         if octets.startswith(HEADER) and side.has_greeted and peer.has_greeted and not peer.stranger:
-            self._tell_counted(direction, passed)
+            self._report_counted(direction, passed)
             side.first, side.first_ts_ns = octets, ts_ns
             self._greet(direction, ts_ns, NAME, passed)
         else:
             side.count(ts_ns, len(octets))
 
     @cython.cfunc
-    def _start_telling(self, ts_ns: int, passed: list[Decoded]) -> None:
+    def _start_reporting(self, ts_ns: int, passed: list[Decoded]) -> None:
         """Report the stream from here on, and the first bytes of its other side."""
-        if self.is_told:
+        if self.is_reported:
             return
-        self.is_told = True
+        self.is_reported = True
         self._identify()
         for direction in (0, 1):
             side = self._side(direction)
@@ -318,7 +318,7 @@ class Conversation:
     # --------------------------------------------------------------------------------------------------- reporting
 
     @cython.cfunc
-    def _tell(self, direction: cython.int, ts_ns: int, found: list[Found], passed: list[Decoded]) -> None:
+    def _report(self, direction: cython.int, ts_ns: int, found: list[Found], passed: list[Decoded]) -> None:
         if not self._is_settled and not self._settle(direction, ts_ns, found, passed):
             return
         sender = "client" if direction == self._client else "server"
@@ -326,18 +326,18 @@ class Conversation:
             if isinstance(each, list):
                 passed.append(DecodedFrames(ts_ns, self.stream, self.connection, sender, each))
             else:
-                self._tell_skipped(direction, NAME, each, passed)
+                self._report_skipped(direction, NAME, each, passed)
 
     @cython.cfunc
     def _settle(self, direction: cython.int, ts_ns: int, found: list[Found], passed: list[Decoded]) -> bool:
         """Note what the first frames of a stream settle: ends, and limits. False when there are none yet."""
         frames = [frame for each in found if isinstance(each, list) for frame in each]
-        if not self.is_told:
+        if not self.is_reported:
             if not frames:
                 return False
             if self._client < 0:
                 self._client = _client_by_methods(direction, frames)
-            self._start_telling(ts_ns, passed)
+            self._start_reporting(ts_ns, passed)
         # A channel is in use only after both agreed, whether or not that is in the capture.
         self._is_settled = any(frame.channel for frame in frames)
         for frame in frames:
@@ -359,7 +359,7 @@ class Conversation:
                 side.finder.set_frame_max(self._frame_max)
 
     @cython.cfunc
-    def _tell_skipped(
+    def _report_skipped(
         self, direction: cython.int, protocol: str, fault: UnreadableBytes, passed: list[Decoded]
     ) -> None:
         passed.append(
@@ -382,20 +382,20 @@ class Conversation:
         return "client" if direction == self._client else "server"
 
     @cython.cfunc
-    def _tell_header(
+    def _report_header(
         self, direction: cython.int, ts_ns: int, protocol: str, octets: bytes, passed: list[Decoded]
     ) -> None:
         header = DecodedProtocolHeader(ts_ns, self.stream, self.connection, self._sender(direction), protocol, octets)
         passed.append(header)
 
     @cython.cfunc
-    def _tell_counted(self, direction: cython.int, passed: list[Decoded]) -> None:
+    def _report_counted(self, direction: cython.int, passed: list[Decoded]) -> None:
         """Report how many bytes of another protocol there were."""
         side = self._side(direction)
         if side.counted:
             reason = f"{side.stranger} is not decoded"
             fault = UnreadableBytes(side.counted_ts_ns, reason, side.offset, side.counted)
-            self._tell_skipped(direction, side.stranger, fault, passed)
+            self._report_skipped(direction, side.stranger, fault, passed)
             side.offset += side.counted
             side.counted = 0
 

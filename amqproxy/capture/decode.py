@@ -59,7 +59,7 @@ class Decoder:
         talk.end(event.direction, event.ts_ns, event.ending, passed)
         if talk.is_over:
             del self._talks[event.stream]
-            self.ignored += not talk.is_told
+            self.ignored += not talk.is_reported
 
 
 def read_decoded(source: str | os.PathLike[str] | BinaryIO, notify: OnWarning = ignore_warning) -> Iterator[Decoded]:

@@ -131,10 +131,10 @@ class Dissector:
         """Report what was lost, at the end of the file."""
         fragmented = self._fragments.lost + self._fragments.pending
         if fragmented:
-            self._tell(WarningKind.FRAGMENTS, f"IP fragments are missing for {fragmented} packets, which are lost")
+            self._report(WarningKind.FRAGMENTS, f"IP fragments are missing for {fragmented} packets, which are lost")
         if self._cut:
             text = f"{self._cut} packets were captured without the whole of their headers, and are lost"
-            self._tell(WarningKind.HEADERS, f"{text}: capture with a larger snapshot length")
+            self._report(WarningKind.HEADERS, f"{text}: capture with a larger snapshot length")
 
     @cython.cfunc
     def _ip(
@@ -293,10 +293,10 @@ class Dissector:
         if link not in self._links:
             self._links[link] = True
             text = f"packets of link type {link} ({_NAMES.get(link, 'unknown')}) are not understood, and are left out"
-            self._tell(WarningKind.LINK_TYPE, text)
+            self._report(WarningKind.LINK_TYPE, text)
 
     @cython.cfunc
-    def _tell(self, kind: object, text: str) -> None:
+    def _report(self, kind: object, text: str) -> None:
         self._notify(CaptureWarning(kind, self._file, -1, text))  # type: ignore[operator, arg-type]
 
 

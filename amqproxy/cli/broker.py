@@ -57,14 +57,14 @@ def broker(
 
     from amqproxy import app as root
     from amqproxy import log, preflight
-    from amqproxy.cli.flags import merged, merged_broker, told_with_line
+    from amqproxy.cli.flags import errors_with_line, merged, merged_broker
     from amqproxy.config import Config, load
 
     settings = merged(load(config) if config else Config(), None, None, None, log_format, log_level)
     files = {"certificate": tls_cert, "key": tls_key, "client_ca": tls_client_ca}
     tls = {name: str(file) for name, file in files.items() if file}
     own = merged_broker(settings.broker, listen, data, definitions, tls)
-    with told_with_line(config):
+    with errors_with_line(config):
         preflight.check_broker(own)
     with log.started(settings.log):
         try:

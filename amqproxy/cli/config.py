@@ -28,11 +28,11 @@ def check(*files: Path) -> None:
     if not files:
         raise Failure("config check: name a file", MISUSED)
     from amqproxy import preflight
-    from amqproxy.cli.flags import told_with_line
+    from amqproxy.cli.flags import errors_with_line
     from amqproxy.config import load
 
     for file in files:
-        with told_with_line(file):
+        with errors_with_line(file):
             config = load(file)
             preflight.check(config)
         for each in preflight.find_warnings(config):

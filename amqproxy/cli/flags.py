@@ -22,7 +22,7 @@ from amqproxy.config import (
 
 
 @contextmanager
-def told_with_line(config: Path | None) -> Iterator[None]:
+def errors_with_line(config: Path | None) -> Iterator[None]:
     """Adds the config file and the line of the key to preflight's errors."""
     try:
         yield

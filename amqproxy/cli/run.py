@@ -60,7 +60,7 @@ def run(
 
     from amqproxy import app as root
     from amqproxy import log, preflight
-    from amqproxy.cli.flags import merged, told_with_line
+    from amqproxy.cli.flags import errors_with_line, merged
     from amqproxy.config import Config, load
 
     if filter is not None and not (print_ or json):
@@ -73,7 +73,7 @@ def run(
         return merged(load(config) if config else Config(), listen, upstream, metrics, log_format, log_level)
 
     settings = read()
-    with told_with_line(config):
+    with errors_with_line(config):
         preflight.check_proxy(settings)
     render = renderer(json) if print_ or json else None
     with log.started(settings.log):

@@ -68,7 +68,7 @@ class FaultyTransport:
                 await self._step()
         finally:
             self._is_running = False
-            self._tell_who_waits()
+            self._wake_waiting()
 
     # --- as a transport
 
@@ -146,15 +146,15 @@ class FaultyTransport:
                 self._stirred = trio.Event()
                 with trio.move_on_at(until):
                     await self._stirred.wait()
-        self._tell_who_waits()
+        self._wake_waiting()
 
     def _fail(self, reason: str) -> None:
         """Nothing more can be sent; who waits is told."""
         if self._failure is None:
             self._failure = reason
         self._stirred.set()
-        self._tell_who_waits()
+        self._wake_waiting()
 
-    def _tell_who_waits(self) -> None:
+    def _wake_waiting(self) -> None:
         self._moved.set()
         self._moved = trio.Event()

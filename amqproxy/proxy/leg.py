@@ -55,7 +55,7 @@ class Leg:
             return ""
         before, self._received = self._received, self.transport.received
         if self._received != before or not self.transport.is_listening:
-            self.connection.heard(self.peer, now)
+            self.connection.note_received(self.peer, now)
         elif self.connection.is_silent(self.peer, now + min(leeway, heartbeat)):
             return f"missed its heartbeats, of which there is one in {heartbeat} s"
         return ""
@@ -84,7 +84,7 @@ class Leg:
         if self.connection.state in (_CLOSED_BY[self.peer], ConnectionState.CLOSED_BY_BOTH):
             await self.transport.send(self.connection.send(self.peer.other, 0, ConnectionCloseOk()))
 
-    async def say_goodbye(self, error: ProtocolError, timeout: float, *, is_understood: bool = False) -> None:
+    async def send_close(self, error: ProtocolError, timeout: float, *, is_understood: bool = False) -> None:
         """Close the connection in good order, for `error`; within `timeout` seconds, or not at all.
 
         That is said also to a peer who would usually not understand it yet, if `is_understood`.

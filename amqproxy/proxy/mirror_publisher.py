@@ -239,7 +239,7 @@ class MirrorPublisher:
         finally:
             with trio.CancelScope(shield=True):
                 if self.is_retired:
-                    await _say_goodbye(transport, connection)
+                    await _send_close(transport, connection)
                 await transport.aclose()
         return reasons[0] if reasons else ""
 
@@ -336,7 +336,7 @@ async def _write(transport: Transport, data: bytes) -> None:
         raise TransportBroken(f"the broker has read nothing for {SEND_TIMEOUT:g} s")
 
 
-async def _say_goodbye(transport: Transport, connection: Connection) -> None:
+async def _send_close(transport: Transport, connection: Connection) -> None:
     """Close the connection in good order, if the broker answers soon."""
     if connection.state is not ConnectionState.OPEN:
         return

@@ -177,7 +177,7 @@ class Session:
                 for peer in self._lost:
                     await self.legs[peer].transport.reset()
                 await self._settle_what_waits()
-                await self._say_farewells()
+                await self._send_closes()
                 await self._linger()
         finally:
             with trio.CancelScope(shield=True):
@@ -861,12 +861,12 @@ class Session:
                 if isinstance(leg.transport, FaultyTransport):
                     nursery.start_soon(leg.transport.linger)
 
-    async def _say_farewells(self) -> None:
+    async def _send_closes(self) -> None:
         """Send connection.close to the peers that should know why the session ended."""
         async with trio.open_nursery() as nursery:
             for peer, error in self._farewells.items():
                 if peer in self.legs:
-                    goodbye = partial(self.legs[peer].say_goodbye, is_understood=self._is_understood(peer, error))
+                    goodbye = partial(self.legs[peer].send_close, is_understood=self._is_understood(peer, error))
                     nursery.start_soon(goodbye, error, self._limits.close_timeout)
 
     def _is_understood(self, peer: Peer, error: ProtocolError) -> bool:

@@ -52,8 +52,8 @@ class Watchdog:
         with session.contained():
             if session.owes_heartbeats:
                 upstream = session.legs[SERVER].connection
-                if upstream.heartbeat_is_due(CLIENT, now):
-                    upstream.heard(CLIENT, now)
+                if upstream.is_heartbeat_due(CLIENT, now):
+                    upstream.note_received(CLIENT, now)
                     session.send_heartbeat()
             for peer, leg in session.legs.items():
                 key = (session.number, peer)

@@ -41,7 +41,7 @@ ESCAPED = frozenset('"+,;<>\\')
 
 def distinguished_name(certificate: Mapping[str, Any]) -> str | None:
     """The whole subject, as RFC 4514 writes it: `CN=orders,O=acme`. RabbitMQ's usual choice."""
-    parts = ["+".join(map(_told, names)) for names in reversed(certificate.get("subject", ()))]
+    parts = ["+".join(map(_attribute, names)) for names in reversed(certificate.get("subject", ()))]
     return ",".join(parts) or None
 
 
@@ -55,7 +55,7 @@ NAMINGS: dict[str, Naming] = {"distinguished_name": distinguished_name, "common_
 """By RabbitMQ's words for them, in ssl_cert_login_from."""
 
 
-def _told(name: tuple[str, str]) -> str:
+def _attribute(name: tuple[str, str]) -> str:
     kind, value = name
     return f"{KINDS.get(kind, kind)}={_escaped(value)}"
 

@@ -13,7 +13,7 @@ from amqproxy.config import ClientTLS, ConfigError, ServerTLS
 def server_context(tls: ServerTLS) -> ssl.SSLContext:
     """For a listener. `ConfigError` when a file cannot be read or does not fit. `renew` reads them again."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.sni_callback = _hear_name
+    context.sni_callback = _store_server_name
     context.num_tickets = 0  # Java's NIO client never gets over a ticket after the handshake; RabbitMQ sends none
     _load_certificate(context, tls.certificate, tls.key)
     if tls.client_ca:
@@ -36,7 +36,7 @@ _renewed: WeakKeyDictionary[ssl.SSLContext, ssl.SSLContext] = WeakKeyDictionary(
 _asked: WeakKeyDictionary[ssl.SSLObject, str] = WeakKeyDictionary()
 
 
-def _hear_name(connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+def _store_server_name(connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
     """Called in each handshake, whether the client asks for a name or not."""
     _asked[connection] = name or ""
     renewed = _renewed.get(context)

@@ -47,7 +47,7 @@ class Printer:
         self._waiting.clear()
         self._waiting_size = self._taken_size = 0
 
-    def take(self) -> deque[Record]:
+    def take_records(self) -> deque[Record]:
         """The records that wait. Those that were taken before are taken to be printed by now."""
         records, self._waiting = self._waiting, deque()
         self._taken_size, self._waiting_size = self._waiting_size, 0

@@ -424,10 +424,10 @@ def test_the_middle_of_a_content() -> None:
 
 def test_heartbeats() -> None:
     connection = play(OPEN)  # every ten seconds
-    connection.heard(CLIENT, 100.0)
-    assert [connection.heartbeat_is_due(CLIENT, now) for now in (100.0, 104.9, 105.0)] == [False, False, True]
+    connection.note_received(CLIENT, 100.0)
+    assert [connection.is_heartbeat_due(CLIENT, now) for now in (100.0, 104.9, 105.0)] == [False, False, True]
     assert [connection.is_silent(CLIENT, now) for now in (105.0, 120.0, 120.1)] == [False, False, True]
-    connection.heard(CLIENT, 120.0)
+    connection.note_received(CLIENT, 120.0)
     assert not connection.is_silent(CLIENT, 139.0)
 
 
@@ -438,9 +438,9 @@ def test_silence_begins_when_it_is_first_asked_about() -> None:
 
 def test_no_heartbeats() -> None:
     connection = play(START + ">> connection.tune-ok channel_max=3 frame_max=8192 heartbeat=0")
-    connection.heard(CLIENT, 0.0)
+    connection.note_received(CLIENT, 0.0)
     assert not connection.is_silent(CLIENT, 1e9)
-    assert not connection.heartbeat_is_due(CLIENT, 1e9)
+    assert not connection.is_heartbeat_due(CLIENT, 1e9)
 
 
 # --- properties

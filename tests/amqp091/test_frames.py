@@ -213,10 +213,10 @@ def test_what_is_lent_is_as_what_is_given(sizes: list[int]) -> None:
             assert not lent.is_as(given_.raw[:-1])
             assert not lent.is_as(given_.raw[:-1] + b"?")
             assert lent.announced() == given_.body_size
-            assert lent.octet_at(0) == given_.kind
+            assert lent.byte_at(0) == given_.kind
             if given_.kind == METHOD and given_.index == BasicAck.index:
                 assert lent.long_long_at(11) == lent.delivery_tag == 7
-            assert lent.octets_of_payload() == given_.payload
+            assert lent.payload_bytes() == given_.payload
             assert (lent.raw, lent.value) == (given_.raw, given_.value)
         assert bytes(lending.taken) == bytes(giving.taken)
 

@@ -50,7 +50,7 @@ def main(directory: Path) -> None:
                 lane.delivered(number)
                 lane.settled(number, len(body(number)))
             settled = number
-        batch = journal.take()
+        batch = journal.take_batch()
         on_the_way.append((batch, enqueued, settled))
         store.submit(batch)
         while len(on_the_way) > 1:

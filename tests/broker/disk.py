@@ -26,7 +26,7 @@ class Disk:
         self.fetches: list[int] = []
 
     def commit(self) -> None:
-        batch = self.journal.take()
+        batch = self.journal.take_batch()
         self.journal.committed(batch)
         for first, last, kept in batch.cleared:
             self.rows = {id_: row for id_, row in self.rows.items() if not first <= id_ <= last or id_ - first in kept}

@@ -158,7 +158,7 @@ class KeptPlayer(OwnPlayer):
     def rest(self) -> None:
         super().rest()
         while self.journal.is_dirty:
-            self.store.submit(self.journal.take())
+            self.store.submit(self.journal.take_batch())
             self.journal.committed(self.written.get())
             super().rest()
 

@@ -164,17 +164,17 @@ def test_octets_in_memory() -> None:
     broker = Broker()
     client = connected(broker)
     client.declare("q")
-    before = broker.octets_in_memory
+    before = broker.bytes_in_memory
     for _ in range(3):
         client.publish("", "q", bytes(1000))
-    assert broker.octets_in_memory == before + 3 * (1000 + MESSAGE_COST)
+    assert broker.bytes_in_memory == before + 3 * (1000 + MESSAGE_COST)
     client.say(1, BasicGet(queue="q"))
-    assert broker.octets_in_memory > before + 4 * (1000 + MESSAGE_COST) - MESSAGE_COST
+    assert broker.bytes_in_memory > before + 4 * (1000 + MESSAGE_COST) - MESSAGE_COST
     client.receive()
-    assert broker.octets_in_memory == before + 3 * (1000 + MESSAGE_COST)
+    assert broker.bytes_in_memory == before + 3 * (1000 + MESSAGE_COST)
     client.say(1, BasicAck(1))
-    assert broker.octets_in_memory == before + 2 * (1000 + MESSAGE_COST)
+    assert broker.bytes_in_memory == before + 2 * (1000 + MESSAGE_COST)
     client.channel(2)
-    assert broker.octets_in_memory == before + 2 * (1000 + MESSAGE_COST) + CHANNEL_COST
+    assert broker.bytes_in_memory == before + 2 * (1000 + MESSAGE_COST) + CHANNEL_COST
     client.link.lose(client.now)
-    assert broker.octets_in_memory == before + 2 * (1000 + MESSAGE_COST) - CHANNEL_COST - LINK_COST
+    assert broker.bytes_in_memory == before + 2 * (1000 + MESSAGE_COST) - CHANNEL_COST - LINK_COST

@@ -21,7 +21,7 @@ def test_each_thing_once_at_its_last_time(steps: list[tuple[int, float]], now: i
         if when < math.inf:
             expected[thing] = when
     assert schedule.next == min(expected.values(), default=math.inf)
-    taken = schedule.take(now)
+    taken = schedule.pop_due(now)
     assert sorted(taken) == sorted(thing for thing, when in expected.items() if when <= now)
     assert [expected[thing] for thing in taken] == sorted(expected[thing] for thing in taken)
     assert len(schedule) == len(expected) - len(taken)

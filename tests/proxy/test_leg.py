@@ -90,7 +90,7 @@ def test_what_the_log_calls_the_peers() -> None:
 )
 async def test_a_peer_that_answers(lines: list[bytes | None], told: str, autojump_clock: MockClock) -> None:
     leg, script = leg_in(ConnectionState.OPEN, CLIENT, *lines)
-    await leg.say_goodbye(FORCED, timeout=5.0)
+    await leg.send_close(FORCED, timeout=5.0)
     assert words(script.told) == told
     assert script.ends == ["EOF"]
     assert trio.current_time() == 0
@@ -99,7 +99,7 @@ async def test_a_peer_that_answers(lines: list[bytes | None], told: str, autojum
 @pytest.mark.parametrize("lines", [[b""], [octets("heartbeat"), b""], [None]])
 async def test_a_peer_that_goes(lines: list[bytes | None], autojump_clock: MockClock) -> None:
     leg, script = leg_in(ConnectionState.OPEN, CLIENT, *lines)
-    await leg.say_goodbye(FORCED, timeout=5.0)
+    await leg.send_close(FORCED, timeout=5.0)
     assert words(script.told) == "connection.close 320"
     assert trio.current_time() == 0
 
@@ -107,7 +107,7 @@ async def test_a_peer_that_goes(lines: list[bytes | None], autojump_clock: MockC
 @pytest.mark.parametrize("lines", [[], [octets("heartbeat")], [b"nonsense"]])
 async def test_a_peer_that_does_not_answer(lines: list[bytes | None], autojump_clock: MockClock) -> None:
     leg, script = leg_in(ConnectionState.OPEN, SERVER, *lines)
-    await leg.say_goodbye(FORCED, timeout=5.0)
+    await leg.send_close(FORCED, timeout=5.0)
     assert words(script.told) == "connection.close 320"
     assert trio.current_time() == pytest.approx(5.0)
 
@@ -125,20 +125,20 @@ async def test_a_peer_that_does_not_answer(lines: list[bytes | None], autojump_c
 async def test_a_peer_that_would_not_understand(state: ConnectionState) -> None:
     leg, script = leg_in(state, CLIENT)
     assert state not in TAKES_CLOSE
-    await leg.say_goodbye(FORCED, timeout=5.0)
+    await leg.send_close(FORCED, timeout=5.0)
     assert script.told == b""
 
 
 async def test_a_peer_whose_close_nobody_answered() -> None:
     leg, script = leg_in(ConnectionState.OPEN, SERVER)
     leg.connection.feed(SERVER, octets("connection.close 320"))
-    await leg.say_goodbye(FORCED, timeout=5.0)
+    await leg.send_close(FORCED, timeout=5.0)
     assert words(script.told) == "connection.close-ok"
 
 
 async def test_the_close_says_what_was_wrong() -> None:
     leg, script = leg_in(ConnectionState.OPENING, CLIENT, b"")
-    await leg.say_goodbye(FrameError("too large", class_id=60, method_id=40), timeout=5.0)
+    await leg.send_close(FrameError("too large", class_id=60, method_id=40), timeout=5.0)
     (close,) = Connection().readers[SERVER].feed(script.told)
     assert close.method.reply_text == "FRAME_ERROR - too large"
     assert (close.method.failing_class_id, close.method.failing_method_id) == (60, 40)

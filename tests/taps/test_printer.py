@@ -40,7 +40,7 @@ def test_records_in_order() -> None:
     printer.saw_protocol_header(Session(), HEADER)
     printer.saw_frames(Session(), SERVER, FRAMES)
     printer.saw_violation(Session(), CLIENT, FrameError("too large", offset=9))
-    records, lost = printer.take(), printer.take_dropped()
+    records, lost = printer.take_records(), printer.take_dropped()
     assert [record.method or record.type for record in records] == [
         "protocol-header",
         "tx.select",
@@ -52,7 +52,7 @@ def test_records_in_order() -> None:
     assert {(record.stream, record.connection) for record in records} == {(7, "c:1-p:2")}
     assert lost == 0
     assert bell.rings == 3
-    assert (printer.take(), printer.take_dropped()) == (type(records)(), 0)
+    assert (printer.take_records(), printer.take_dropped()) == (type(records)(), 0)
 
 
 def test_what_there_is_no_room_for_is_counted() -> None:
@@ -62,11 +62,11 @@ def test_what_there_is_no_room_for_is_counted() -> None:
         printer.saw_frames(Session(), CLIENT, FRAMES)
     printer.saw_protocol_header(Session(), HEADER)
     printer.saw_violation(Session(), CLIENT, FrameError("too large"))
-    records, lost = printer.take(), printer.take_dropped()
+    records, lost = printer.take_records(), printer.take_dropped()
     assert [record.method for record in records] == ["tx.select", "tx.commit", "tx.rollback", "tx.select"]
     assert lost == dropped(metrics) == 7
     printer.saw_frames(Session(), CLIENT, FRAMES)
-    records, lost = printer.take(), printer.take_dropped()
+    records, lost = printer.take_records(), printer.take_dropped()
     assert (len(records), lost) == (3, 0)
     assert dropped(metrics) == 7
 
@@ -78,13 +78,13 @@ def test_bytes_that_wait_are_bounded_too() -> None:
         encode_frame(HEADER_FRAME, 1, ContentHeader(0, Properties(headers=Table({"x": "y" * 5000}))).encode())
     )
     printer.saw_frames(Session(), CLIENT, [large] * 20)
-    count = len(printer.take())
+    count = len(printer.take_records())
     assert 3 < count < 10
     assert dropped(metrics) == 20 - count
     printer.saw_frames(Session(), CLIENT, [large] * 20)  # while those are being written
-    assert len(printer.take()) == 0
+    assert len(printer.take_records()) == 0
     printer.saw_frames(Session(), CLIENT, [large] * 20)  # they are written by now
-    assert len(printer.take()) == count
+    assert len(printer.take_records()) == count
 
 
 def test_bodies_count_where_they_are_shown() -> None:
@@ -92,6 +92,6 @@ def test_bodies_count_where_they_are_shown() -> None:
     for body, kept in ((0, 10), (100, 10), (10_000, 2)):
         printer = Printer(100, 100_000, Metrics(), Bell(), body=body)
         printer.saw_frames(Session(), CLIENT, frames)
-        records = printer.take()
+        records = printer.take_records()
         assert len(records) == kept
         assert {len(record.body or "") for record in records} == {body}

@@ -162,7 +162,7 @@ class BrokerChannel:
 
     def _reply(self, method: Any, reply: Method) -> None:
         if not getattr(method, "no_wait", False):
-            self.link.say(self.number, reply)
+            self.link.send_method(self.number, reply)
 
     def _reply_kept(self, method: Any, reply: Method, *places: Queue | Exchange | None) -> None:
         """Answer once the disk has it, if all of these outlive the broker: it is not to be undone by a power cut."""
@@ -172,7 +172,7 @@ class BrokerChannel:
         if journal is not None and journal.is_defining and all(each is not None and each.durable for each in places):
             self.link.answer_when_kept(journal, self.number, reply)
         else:
-            self.link.say(self.number, reply)
+            self.link.send_method(self.number, reply)
 
     def _queue_name(self, name: str) -> str:
         """A queue's name, which may be left out for the last one declared. Section 1.7.2.1."""
@@ -467,7 +467,7 @@ class BrokerChannel:
         if pledge.is_refused:
             self.link.fail_soon()
         elif self.is_open:
-            self.link.say(self.number, TxCommitOk())
+            self.link.send_method(self.number, TxCommitOk())
 
     def _tx_rollback(self, method: TxRollback, now: float) -> None:
         self._check_transactional()

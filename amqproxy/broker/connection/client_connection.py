@@ -180,7 +180,7 @@ class ClientConnection:
         """Take what the client sent. Whatever is wrong with it is answered; nothing is raised."""
         if self._has_ended():
             return
-        self.connection.heard(CLIENT, now)
+        self.connection.note_received(CLIENT, now)
         if self.connection.state is ConnectionState.NEW:
             data = self._greet(data)
         if not data or self._is_deaf:
@@ -323,14 +323,14 @@ class ClientConnection:
         self.connection.receive_header(CLIENT, HEADER)
         major, minor = LIKE_0_9_1[protocol]
         mechanisms = sasl.offered(self.broker.mechanisms, self._certificate_name)
-        self.say(0, ConnectionStart(major, minor, self.broker.properties, mechanisms, b"en_US"))
+        self.send_method(0, ConnectionStart(major, minor, self.broker.properties, mechanisms, b"en_US"))
         return self._greeting[len(HEADER) :]
 
     def write(self, octets: bytes) -> None:
         """Send bytes, in their turn."""
         self.output.put(octets)
 
-    def say(self, channel: int, method: Method) -> None:
+    def send_method(self, channel: int, method: Method) -> None:
         """Send a method."""
         if method.class_id != 60:
             self.write(self.connection.send(SERVER, channel, method))
@@ -344,7 +344,7 @@ class ClientConnection:
 
     def take_output(self) -> bytes:
         """All that is to be sent now."""
-        return self.output.take()
+        return self.output.take_bytes()
 
     def take_pieces(self) -> list[bytes]:
         """The same, in pieces: nobody has to join what is large."""
@@ -352,7 +352,7 @@ class ClientConnection:
 
     def sent(self, now: float) -> None:
         """What was taken is sent: there is room again."""
-        self.connection.heard(SERVER, now)
+        self.connection.note_received(SERVER, now)
         if self.output.sent():
             for channel in list(self.channels.values()):
                 channel.deliveries.pump(now)
@@ -362,7 +362,7 @@ class ClientConnection:
         if not self.takes_cancel:
             return
         if self._held_notices is None:
-            self.say(channel, BasicCancel(consumer_tag, True))
+            self.send_method(channel, BasicCancel(consumer_tag, True))
         else:
             self._held_notices.append((channel, consumer_tag))
 
@@ -384,7 +384,7 @@ class ClientConnection:
     def _answer_kept(self, channel: int, answer: Method) -> None:
         self._await_no_more()
         if channel in self.channels and not self.is_over:
-            self.say(channel, answer)
+            self.send_method(channel, answer)
         self._release_notices()
         if self.is_behind:
             self._go_on_later()
@@ -394,7 +394,7 @@ class ClientConnection:
         notices, self._held_notices = self._held_notices or [], None
         for channel, consumer_tag in notices:
             if channel in self.channels:
-                self.say(channel, BasicCancel(consumer_tag, True))
+                self.send_method(channel, BasicCancel(consumer_tag, True))
 
     @contextmanager
     def notices_held(self) -> Iterator[None]:
@@ -416,7 +416,7 @@ class ClientConnection:
             return False
         self.is_blocked = True
         if self._takes_blocked:
-            self.say(0, ConnectionBlocked("low on " + " & ".join(sorted(self.broker.alarms, reverse=True))))
+            self.send_method(0, ConnectionBlocked("low on " + " & ".join(sorted(self.broker.alarms, reverse=True))))
         return True
 
     def alarms_changed(self, now: float) -> None:
@@ -425,7 +425,7 @@ class ClientConnection:
             return
         self.is_blocked = False
         if self._takes_blocked and self.connection.state is ConnectionState.OPEN:
-            self.say(0, ConnectionUnblocked())
+            self.send_method(0, ConnectionUnblocked())
         if not self._is_busy:
             self._take(self._unread, now)
         if self.is_behind:
@@ -458,7 +458,7 @@ class ClientConnection:
             case ChannelOpen():
                 assert self.vhost is not None
                 self.channels[frame.channel] = channel = BrokerChannel(frame.channel, self, self.vhost)
-                self.say(frame.channel, ChannelOpenOk())
+                self.send_method(frame.channel, ChannelOpenOk())
                 self._report("channel.created", channel)
             case ChannelClose():
                 self.do(self._closing_channel(frame.channel, ChannelCloseOk(), now), now)
@@ -500,7 +500,7 @@ class ClientConnection:
             case ConnectionOpen():
                 self._enter(method.virtual_host, now)
             case ConnectionUpdateSecret():
-                self.say(0, ConnectionUpdateSecretOk())
+                self.send_method(0, ConnectionUpdateSecretOk())
             case ConnectionClose():
                 self._close_for_client(method, now)
             case ConnectionCloseOk():
@@ -539,7 +539,7 @@ class ClientConnection:
         self.takes_cancel = bool(able.get("consumer_cancel_notify"))
         self._takes_blocked = bool(able.get("connection.blocked"))
         broker = self.broker
-        self.say(0, ConnectionTune(broker.channel_max, broker.frame_max, broker.heartbeat))
+        self.send_method(0, ConnectionTune(broker.channel_max, broker.frame_max, broker.heartbeat))
 
     def _refuse_login(self, mechanism: str, now: float, *, says_why: bool) -> None:
         """Cut the client after a while, whether it is told why or not."""
@@ -548,7 +548,7 @@ class ClientConnection:
         if says_why:
             text = f"Login was refused using authentication mechanism {mechanism}. "
             text += "For details see the broker logfile."
-            self._say_close(403, f"ACCESS_REFUSED - {text}", 0, 0, now + PENALTY)
+            self._send_close(403, f"ACCESS_REFUSED - {text}", 0, 0, now + PENALTY)
         else:
             self._end(SocketClosing.REFUSED, PENALTY)
 
@@ -572,7 +572,7 @@ class ClientConnection:
         if name not in user.permissions:
             raise NotAllowed(refused)
         self.vhost = vhost
-        self.say(0, ConnectionOpenOk())
+        self.send_method(0, ConnectionOpenOk())
         self._ends_at = None
         self._set_timer(now)
         heartbeat = self.connection.heartbeat or None
@@ -602,9 +602,9 @@ class ClientConnection:
         if self._ends_at is not None and self._ends_at <= now:
             self.cut("" if connection.state in CONNECTION_CLOSING else "handshake timeout")
             return
-        if connection.state is ConnectionState.OPEN and connection.heartbeat_is_due(SERVER, now):
+        if connection.state is ConnectionState.OPEN and connection.is_heartbeat_due(SERVER, now):
             self.write(HEARTBEAT_FRAME)
-            connection.heard(SERVER, now)
+            connection.note_received(SERVER, now)
         self._set_timer(now)
 
     def _end_by(self, when: float) -> None:
@@ -667,7 +667,7 @@ class ClientConnection:
     def _closing_channel(self, number: int, last: Method, now: float) -> Job:
         """Remove a channel, and send its last method."""
         yield from self._losing_channel(number, now)
-        self.say(number, last)
+        self.send_method(number, last)
 
     def _losing_channel(self, number: int, now: float) -> Generator[None, float, float]:
         channel = self.channels.pop(number, None)
@@ -693,17 +693,17 @@ class ClientConnection:
         now = yield from self._losing_channels(now)
         if self.connection.state not in CONNECTION_CLOSING:
             ends_at = now + closing_time(self.connection.heartbeat)
-            self._say_close(error.code, error.reply_text, error.class_id, error.method_id, ends_at)
+            self._send_close(error.code, error.reply_text, error.class_id, error.method_id, ends_at)
 
-    def _say_close(self, code: int, text: str, class_id: int, method_id: int, ends_at: float) -> None:
-        self.say(0, ConnectionClose(code, text, class_id, method_id))
+    def _send_close(self, code: int, text: str, class_id: int, method_id: int, ends_at: float) -> None:
+        self.send_method(0, ConnectionClose(code, text, class_id, method_id))
         self.is_blocked = False
         self._unread, self._place = [], 0
         self._end_by(ends_at)
 
     def _closed_by_client(self, now: float) -> Job:
         yield from self._losing_channels(now)
-        self.say(0, ConnectionCloseOk())
+        self.send_method(0, ConnectionCloseOk())
         self._end(SocketClosing.CLOSED, closing_time(self.connection.heartbeat))
 
     def cut(self, reason: str = "") -> None:

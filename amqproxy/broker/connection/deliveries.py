@@ -145,7 +145,7 @@ class Deliveries(Receiver):
             self._last_tag, entry.is_redelivered, message.exchange, message.routing_key, queue.message_count
         )
         try:
-            self.channel.link.say(self.number, got)
+            self.channel.link.send_method(self.number, got)
         except Exception as error:  # noqa: BLE001
             self._cannot_deliver(entry, error)
             return
@@ -184,7 +184,7 @@ class Deliveries(Receiver):
         """Take a basic.ack, nack or reject."""
         if frame.index == _ACK and frame.length() == _SETTLEMENT:
             # The one that comes as often as messages do is not worth a method.
-            self._take(frame.long_long_at(11), frame.octet_at(19) & _MULTIPLE != 0, ACK, now)
+            self._take(frame.long_long_at(11), frame.byte_at(19) & _MULTIPLE != 0, ACK, now)
             return
         method: BasicAck | BasicNack | BasicReject = frame.method
         multiple = not isinstance(method, BasicReject) and method.multiple
@@ -195,7 +195,7 @@ class Deliveries(Receiver):
         if multiple and self.unacked.most_up_to(tag) > min(_AT_ONCE, self._quantum.step):
             self.channel.link.do(self._taking(tag, outcome, now), now)
             return
-        entries = self.unacked.take(tag, multiple)
+        entries = self.unacked.settle(tag, multiple)
         if self.is_transactional:
             self._pending.append((entries, outcome))
         else:

@@ -156,7 +156,7 @@ class OutputBuffer:
         self._lay_content(channel, header, body)
         self._added(before)
 
-    def take(self) -> bytes:
+    def take_bytes(self) -> bytes:
         """All there is, which leaves with this."""
         pieces = self.take_pieces()
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)

@@ -136,11 +136,11 @@ class Publisher:
             size = frame.length() - 8
             if self._announced <= self._largest:
                 if self._bodies is not None:
-                    self._bodies.append(frame.octets_of_payload())
+                    self._bodies.append(frame.payload_bytes())
                 elif size == self._remaining:
-                    self._body = frame.octets_of_payload()
+                    self._body = frame.payload_bytes()
                 else:
-                    self._bodies = [frame.octets_of_payload()]
+                    self._bodies = [frame.payload_bytes()]
             self._remaining -= size
         elif kind == _METHOD:
             self._begin(frame)
@@ -242,7 +242,7 @@ class Publisher:
     def _with_properties_checked(self, way: CachedRoute, frame: Frame, body: bytes) -> Message:
         """A message whose header is not known yet; what is said against it is a `ProtocolError`."""
         self._known_header = b""
-        header = frame.octets_of_payload()
+        header = frame.payload_bytes()
         properties = publish_checks.properties_of(frame)
         message = published(way.exchange_name, way.routing_key, header, body, properties)
         if not message.has_properties:
@@ -355,7 +355,7 @@ class Publisher:
             self.channel.link.to_confirm(self)
 
     def _return(self, message: Message) -> None:
-        self.channel.link.say(self.number, BasicReturn(312, "NO_ROUTE", message.exchange, message.routing_key))
+        self.channel.link.send_method(self.number, BasicReturn(312, "NO_ROUTE", message.exchange, message.routing_key))
         self.output.content(self.number, message.header, message.body)
         if self.vhost.events.observers:
             self.vhost.events.report("message.returned", self.vhost.name, message, channel=self.channel)

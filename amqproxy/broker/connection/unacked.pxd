@@ -16,7 +16,7 @@ cdef class UnackedDeliveries:
     cdef unsigned long long _parked_to
 
     cpdef add(self, unsigned long long tag, QueueEntry entry)
-    cpdef list take(self, unsigned long long tag, bint multiple)
+    cpdef list settle(self, unsigned long long tag, bint multiple)
     cpdef list take_all(self)
     cpdef Py_ssize_t most_up_to(self, unsigned long long tag)
     cpdef QueueEntry find(self, unsigned long long tag)

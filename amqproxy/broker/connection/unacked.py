@@ -84,7 +84,7 @@ class UnackedDeliveries:
         self._count += 1
         self.octets += len(entry.message.body)
 
-    def take(self, tag: cython.ulonglong, multiple: cython.bint) -> list[QueueEntry]:
+    def settle(self, tag: cython.ulonglong, multiple: cython.bint) -> list[QueueEntry]:
         """Take out what a client settles: with `multiple` all up to `tag`, which is all there is if that is 0.
 
         406 for a tag that is not there.
@@ -232,7 +232,7 @@ class UnackedDeliveries:
     """It is there for as long as its channel."""
 
     @property
-    def octets_in_memory(self) -> int:
+    def bytes_in_memory(self) -> int:
         """What it costs in memory, by and large."""
         return self.octets + len(self) * MESSAGE_COST
 

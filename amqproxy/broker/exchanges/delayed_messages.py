@@ -59,13 +59,13 @@ class DelayedMessages:
     """Messages by the time (seconds) when each is due. `sooner` is called with the time of one that is due before all
     others.
 
-    `so_far` counts all that were ever held, and `octets_in_memory` is about what those that are now cost.
+    `so_far` counts all that were ever held, and `bytes_in_memory` is about what those that are now cost.
     """
 
     def __init__(self, vhost: str, sooner: Callable[[float], None] = lambda when: None) -> None:
         self.keeper: QueueStorage | None = None
         self.so_far = 0
-        self.octets_in_memory = 0
+        self.bytes_in_memory = 0
         self._vhost = vhost
         self._exchanges: dict[Exchange, ExchangeDelayedMessages] = {}
         """Those that hold something."""
@@ -115,7 +115,7 @@ class DelayedMessages:
         if here is None:
             return []
         self._due.drop(exchange)
-        self.octets_in_memory -= here.octets
+        self.bytes_in_memory -= here.octets
         self._read = (0, {})
         return here.heap
 
@@ -124,7 +124,7 @@ class DelayedMessages:
         """When the next one is due."""
         return self._due.next
 
-    def take(self, now: float = 0.0) -> tuple[Exchange, Message]:
+    def pop_due(self, now: float = 0.0) -> tuple[Exchange, Message]:
         """Take out the next one; there must be one. It is `DAMAGED` where the disk has lost it.
 
         Where the disk cannot be read at all, the one is due again later, and the failure is raised.
@@ -166,7 +166,7 @@ class DelayedMessages:
 
     def _count(self, here: ExchangeDelayedMessages, octets: int) -> None:
         here.octets += octets
-        self.octets_in_memory += octets
+        self.bytes_in_memory += octets
 
     def _push(self, when: float, held: DelayedMessage) -> None:
         here = self._exchanges.get(held.exchange)

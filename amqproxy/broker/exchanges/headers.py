@@ -53,7 +53,7 @@ class HeadersExchange(Exchange):
 
     def added(self, binding: Binding) -> None:
         pattern = HeadersPattern(binding.arguments)
-        wants = tuple(dict.fromkeys((name, _told_apart(value)) for name, value in pattern.wanted))
+        wants = tuple(dict.fromkeys((name, _lookup_key(value)) for name, value in pattern.wanted))
         if wants and not pattern.takes_any:
             wants = (min(wants, key=lambda want: len(self._wanting.get(want, ()))),)
         self._patterns[binding] = pattern, wants
@@ -78,13 +78,13 @@ class HeadersExchange(Exchange):
             found = {each.name: comparable(each.value) for each in reversed(headers.fields)}
         places = [self._always]
         for name, value in found.items():
-            for want in {(name, _told_apart(value)), (name, ANY)}:
+            for want in {(name, _lookup_key(value)), (name, ANY)}:
                 if (wanting := self._wanting.get(want)) is not None:
                     places.append(wanting)
         return [binding.destination for place in places for binding, pattern in place.items() if pattern.fits(found)]
 
 
-def _told_apart(value: Any) -> Any:
+def _lookup_key(value: Any) -> Any:
     """A value as it can be looked up by: equal ones are one. None asks for the name alone."""
     return ANY if value is None or isinstance(value, (Table, Array)) else value
 

@@ -61,7 +61,7 @@ class PendingDeadLetters:
         self._waiting.append(letter)
         self.due = min(self.due, now + SEND_AGAIN_AFTER)
 
-    def take(self) -> deque[DeadLetter]:
+    def pop_unsent(self) -> deque[DeadLetter]:
         """All that wait, to be sent again."""
         taken, self._waiting = self._waiting, deque()
         self.due = NEVER

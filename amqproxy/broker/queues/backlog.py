@@ -141,9 +141,9 @@ class Backlog:
     # --- what memory has no room for
 
     @property
-    def octets_away(self) -> int:
+    def bytes_paged_out(self) -> int:
         """What being parked saves in memory."""
-        return self._returned_away if self._parked is None else self._returned_away + self._parked.octets_away
+        return self._returned_away if self._parked is None else self._returned_away + self._parked.bytes_paged_out
 
     def _came_back(self) -> Iterable[QueueEntry]:
         """What has come back."""
@@ -167,8 +167,8 @@ class Backlog:
             head = self._first_fresh(HEAD_MESSAGES, HEAD_OCTETS)
             self._lead(self._parked, head)
             self._drop_fresh(len(head))
-        parked, before = self._parked, self.octets_away
-        while parked is not None and parked.octets_away - before < most:
+        parked, before = self._parked, self.bytes_paged_out
+        while parked is not None and parked.bytes_paged_out - before < most:
             rows = self._first_fresh(BLOCK_MESSAGES, BLOCK_OCTETS)
             if sum(len(row.message.body) + MESSAGE_COST for row in rows) < HEAD_OCTETS:
                 break
@@ -176,7 +176,7 @@ class Backlog:
             self._drop_fresh(count)
             if count < len(rows):
                 break
-        return self.octets_away - before
+        return self.bytes_paged_out - before
 
     def _new_parked(self) -> PagedMessages:
         return PagedMessages(lost=self._lost)
@@ -217,7 +217,7 @@ class Backlog:
 
     def _take_parked(self, queue: ConsumedQueue) -> QueueEntry | None:
         assert self._parked is not None
-        taken = self._parked.take()
+        taken = self._parked.pop()
         if not self._parked:
             self._parked = None
         return None if taken is None else QueueEntry(queue, taken[0].message, taken[0].position, taken[0].expires_at)

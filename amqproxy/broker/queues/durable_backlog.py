@@ -104,7 +104,7 @@ class DurableBacklog(Backlog):
 
     def _take_parked(self, queue: ConsumedQueue) -> QueueEntry | None:
         assert self._parked is not None
-        taken = self._parked.take()
+        taken = self._parked.pop()
         if not self._parked:
             self._parked = None
         if taken is None:

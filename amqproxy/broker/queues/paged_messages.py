@@ -52,9 +52,9 @@ class PageStore(Protocol):
 class PagedMessages:
     """Messages in the order of their positions; what is added comes behind all that is here.
 
-    `lane` is the number of the lane that `fetch` reads, and `messages` and `octets` say what it holds from before.
-    `octets_away` is what not being in memory saves. What cannot be read any more is passed over, and `lost` is called:
-    with how many messages, the bytes of their bodies, and the position of one that the lane still has.
+    `lane` is the number of the message log that `fetch` reads, with `messages` and `octets` in it from before.
+    `bytes_paged_out` is what not being in memory saves. What cannot be read any more is passed over, and `lost` is
+    called: with how many messages, the bytes of their bodies, and the position of one that the lane still has.
     """
 
     __slots__ = (
@@ -67,8 +67,8 @@ class PagedMessages:
         "_next",
         "_reading",
         "_spilled",
+        "bytes_paged_out",
         "lost",
-        "octets_away",
     )
 
     def __init__(
@@ -83,7 +83,7 @@ class PagedMessages:
         self._kept: deque[PackedMessage] = deque()
         self._spilled: deque[PackedMessage] = deque()
         self._blocks: deque[tuple[PageStore, PageBlock]] = deque()
-        self.octets_away = octets + messages * MESSAGE_COST
+        self.bytes_paged_out = octets + messages * MESSAGE_COST
 
     def __len__(self) -> int:
         return self._count
@@ -101,14 +101,14 @@ class PagedMessages:
             self._next = row.position
         self._left += 1
         self._count += 1
-        self.octets_away += len(row.message.body) + MESSAGE_COST
+        self.bytes_paged_out += len(row.message.body) + MESSAGE_COST
 
     def put_spilled(self, spill: PageStore, rows: Sequence[PackedMessage]) -> None:
         """Put messages away, at least one: all of them or, with an `OSError`, none."""
         block = spill.put(rows)
         self._blocks.append((spill, block))
         self._count += block.messages
-        self.octets_away += block.octets + block.messages * MESSAGE_COST
+        self.bytes_paged_out += block.octets + block.messages * MESSAGE_COST
 
     # --- out
 
@@ -118,7 +118,7 @@ class PagedMessages:
         first = self.first
         return NEVER if first is None else first.expires_at
 
-    def take(self) -> tuple[PackedMessage, bool] | None:
+    def pop(self) -> tuple[PackedMessage, bool] | None:
         """Take the first out, and is it in the lane? None where none can be read any more."""
         row = self.first
         if row is None:
@@ -147,7 +147,7 @@ class PagedMessages:
         if not rows:  # the lane has fewer than it said
             messages, self._left = self._left, 0
             self._count -= messages
-            self.octets_away = sum(block.octets + block.messages * MESSAGE_COST for _, block in self._blocks)
+            self.bytes_paged_out = sum(block.octets + block.messages * MESSAGE_COST for _, block in self._blocks)
             self.lost(messages, 0, None)
             return
         self._left -= len(rows)
@@ -155,7 +155,7 @@ class PagedMessages:
         self._reading = min(2 * self._reading, READ_AHEAD)
         for row in rows:
             size = row.size or len(row.message.body)
-            self.octets_away -= size + MESSAGE_COST
+            self.bytes_paged_out -= size + MESSAGE_COST
             if row.message is DAMAGED:
                 self._count -= 1
                 self.lost(1, size, row.position)
@@ -164,7 +164,7 @@ class PagedMessages:
 
     def _read_block(self) -> None:
         spill, block = self._blocks.popleft()
-        self.octets_away -= block.octets + block.messages * MESSAGE_COST
+        self.bytes_paged_out -= block.octets + block.messages * MESSAGE_COST
         try:
             self._spilled.extend(spill.read(block))
         except UNREADABLE:
@@ -180,7 +180,7 @@ class PagedMessages:
         self._blocks.clear()
         self._kept.clear()
         self._spilled.clear()
-        self._count = self._left = self.octets_away = 0
+        self._count = self._left = self.bytes_paged_out = 0
 
     # --- looking
 

@@ -32,7 +32,7 @@ class Pageable(Protocol):
     def is_deleted(self) -> bool: ...
 
     @property
-    def octets_in_memory(self) -> int: ...
+    def bytes_in_memory(self) -> int: ...
 
     def park(self, place: PageStore, most: int, /) -> int:
         """Let about so many bytes go; how many that were. `OSError` when the disk does not take them."""
@@ -120,7 +120,7 @@ class Paging:
     def _list(self, holders: Iterable[Pageable]) -> Job:
         quantum = self._later.quantum
         for each in holders:
-            size = each.octets_in_memory
+            size = each.bytes_in_memory
             if size > LEAST:
                 self._holders.append((-size, len(self._holders), each))
             quantum.left -= 1
@@ -147,7 +147,7 @@ class Paging:
                 room -= freed
                 self._surplus -= freed
                 self._failed(False, now)
-                size = holder.octets_in_memory
+                size = holder.bytes_in_memory
                 if size > LEAST:
                     heapq.heappush(self._holders, (-size, number, holder))
         if self._surplus <= 0:

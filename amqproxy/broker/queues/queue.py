@@ -655,9 +655,9 @@ class Queue:
     # --- what memory has no room for
 
     @property
-    def octets_in_memory(self) -> int:
+    def bytes_in_memory(self) -> int:
         """What the ready messages cost in memory, by and large."""
-        return self.octets + self._count * MESSAGE_COST - sum(lane.octets_away for _, lane in self._lanes)
+        return self.octets + self._count * MESSAGE_COST - sum(lane.bytes_paged_out for _, lane in self._lanes)
 
     def park(self, spill: PageStore, most: int) -> int:
         """Let messages wait on the disk, those of the lowest priority first; how many bytes, about `most`, that

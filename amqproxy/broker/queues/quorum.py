@@ -229,7 +229,7 @@ class QuorumQueue(Queue):
 
     def _sending_again(self, now: float) -> Job:
         """Send all again that have not arrived, in steps; those that are not to be kept any more, for the last time."""
-        letters = self._letters.take()
+        letters = self._letters.pop_unsent()
         quantum = self._quantum
         while letters and not self.is_deleted:
             letter = letters.popleft()
@@ -258,9 +258,9 @@ class QuorumQueue(Queue):
         super()._look_ahead()
 
     @property
-    def octets_in_memory(self) -> int:
+    def bytes_in_memory(self) -> int:
         letters = sum(MESSAGE_COST + len(letter.entry.message.body) for letter in self._letters)
-        return super().octets_in_memory + letters
+        return super().bytes_in_memory + letters
 
     def park(self, spill: PageStore, most: int) -> int:
         freed = super().park(spill, most)

@@ -155,8 +155,8 @@ class StreamQueue(Queue):
         self._segments[-1:] = [ended, last]
 
     @property
-    def octets_in_memory(self) -> int:
-        return self._log.octets_in_memory
+    def bytes_in_memory(self) -> int:
+        return self._log.bytes_in_memory
 
     def park(self, spill: PageStore, most: int) -> int:
         return self._log.park(spill, most)

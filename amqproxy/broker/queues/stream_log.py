@@ -126,7 +126,7 @@ class StreamLog:
         self._read.clear()
 
     @property
-    def octets_in_memory(self) -> int:
+    def bytes_in_memory(self) -> int:
         return self._tail_octets + sum(run.octets for run in self._read)
 
     def park(self, spill: PageStore, most: int) -> int:
@@ -134,18 +134,18 @@ class StreamLog:
 
         `OSError` when the disk does not take them.
         """
-        before = self.octets_in_memory
+        before = self.bytes_in_memory
         self._read.clear()
         if self._lane is not None:
             self._forget_what_is_kept(max(0, before - most))
-        while self._lane is None and len(self._tail) > 1 and before - self.octets_in_memory < most:
+        while self._lane is None and len(self._tail) > 1 and before - self.bytes_in_memory < most:
             run = self._tail[0]
             times = zip(run.times, run.messages, strict=True)
             rows = [PackedMessage(run.first + place, time, 0, message) for place, (time, message) in enumerate(times)]
             self._away.append((spill.put(rows), spill))
             self._tail.popleft()
             self._tail_octets -= run.octets
-        return before - self.octets_in_memory
+        return before - self.bytes_in_memory
 
     def _forget_what_is_kept(self, limit: int) -> None:
         """Let go of what is on the disk for good, until no more than so many bytes are left, or the newest run."""

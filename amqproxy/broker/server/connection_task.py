@@ -157,7 +157,7 @@ class ConnectionTask:
             await self._may_read.wait()
             if link.is_unheard:
                 link.is_unheard = False
-                link.connection.heard(CLIENT, current_time())
+                link.connection.note_received(CLIENT, current_time())
 
     # --- sending
 

@@ -70,7 +70,7 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[DefinitionRecor
             return
         if batch is None:
             gathering.taken(journal.rows, journal.spared)
-            batch = journal.take()
+            batch = journal.take_batch()
         store.submit(batch)
         is_writing, began, batch = True, None, None
 
@@ -158,7 +158,7 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[DefinitionRecor
             if batch is not None:
                 store.submit(batch)
             if journal.is_dirty:
-                store.submit(journal.take())
+                store.submit(journal.take_batch())
         with trio.CancelScope(shield=True), contained("store not closed", then=lambda _: store.close()):
             await trio.to_thread.run_sync(store.close)
         broker.paging.place = None

@@ -244,7 +244,7 @@ class Journal:
         """Is so much waiting for the disk that publishers are to wait too?"""
         return self.pending >= self.max_pending
 
-    def take(self) -> JournalBatch:
+    def take_batch(self) -> JournalBatch:
         """All that has gathered. It may be empty: then it is as good as committed."""
         self.gather()
         number, octets = self.number, self.octets
@@ -290,7 +290,7 @@ class Journal:
         due = [each for each in self._waiting if each[0] <= batch.number]
         self._waiting = [each for each in self._waiting if each[0] > batch.number]
         for _, call, failed in due:
-            self._tell(call, failed)
+            self._notify(call, failed)
 
     def _refuse(self, batch: JournalBatch) -> None:
         """Some of a batch will never be written: whoever waits for it hears of that, and memory is where it stays."""
@@ -323,7 +323,7 @@ class Journal:
     ) -> None:
         """The same when all that belongs to a pledge is safe. Nothing may be added to it after."""
         if pledge.left:
-            pledge.call = partial(self._tell, call, failed)
+            pledge.call = partial(self._notify, call, failed)
             self._call_after(self.number, pledge.kept, failed)
         else:
             call()
@@ -334,7 +334,7 @@ class Journal:
         else:
             self._waiting.append((number, call, failed))
 
-    def _tell(self, call: Callable[[], None], failed: Callable[[], None]) -> None:
+    def _notify(self, call: Callable[[], None], failed: Callable[[], None]) -> None:
         """Let somebody know, in the turn of somebody else."""
         try:
             call()

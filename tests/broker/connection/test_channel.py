@@ -248,7 +248,7 @@ def kept(journal: Journal) -> Client:
     for name in "ab":
         client.declare(name, durable=True)
     client.ask(ConfirmSelect())
-    journal.committed(journal.take())
+    journal.committed(journal.take_batch())
     return client
 
 
@@ -256,11 +256,11 @@ def test_a_confirm_waits_for_the_disk(kept: Client, journal: Journal) -> None:
     assert kept.publish("", "a", delivery_mode=1) == "basic.ack"
     assert kept.publish("", "a", delivery_mode=2) == ""
     assert kept.publish("", "a", delivery_mode=1) == ""
-    batch = journal.take()
+    batch = journal.take_batch()
     assert kept.publish("", "a", delivery_mode=2) == ""
     journal.committed(batch)
     assert [(each.method.delivery_tag, each.method.multiple) for each in kept.receive()] == [(3, True)]
-    journal.committed(journal.take())
+    journal.committed(journal.take_batch())
     assert [(each.method.delivery_tag, each.method.multiple) for each in kept.receive()] == [(4, False)]
 
 
@@ -279,7 +279,7 @@ def test_an_answer_that_fails_when_the_disk_has_it_ends_the_connection(
     DefinitionRecorder(broker, journal).begin(())
     client = connected(broker)
     client.say(1, QueueDeclare(queue="a", durable=True))
-    journal.committed(journal.take())
+    journal.committed(journal.take_batch())
     client.receive()
     if who == "channel":
         client.ask(TxSelect())
@@ -292,7 +292,7 @@ def test_an_answer_that_fails_when_the_disk_has_it_ends_the_connection(
     for method in methods:
         client.say(1, method)
     assert client.told() == ""
-    journal.committed(journal.take())
+    journal.committed(journal.take_batch())
     broker.tick(client.now)
     assert client.told().startswith("connection 541 0.0 INTERNAL_ERROR")
     assert not client.link.is_awaiting
@@ -312,7 +312,7 @@ def test_confirms_come_in_their_order(kept: Client, journal: Journal) -> None:
     kept.ask(BasicConsume(queue="b", no_ack=True))
     assert kept.publish("", "a", delivery_mode=2) == ""
     assert kept.publish("", "b", delivery_mode=2) == "basic.deliver"
-    journal.committed(journal.take())
+    journal.committed(journal.take_batch())
     assert [(each.method.delivery_tag, each.method.multiple) for each in kept.receive()] == [(2, True)]
 
 
@@ -323,14 +323,14 @@ def test_a_dead_letter_is_confirmed_when_the_disk_has_it(kept: Client, journal: 
     assert kept.publish("", "c", delivery_mode=2) == "basic.deliver"
     assert kept.answers(BasicReject(1, False)) == ""
     assert kept.broker.vhosts["/"].queues["a"].message_count == 1
-    journal.committed(journal.take())
+    journal.committed(journal.take_batch())
     assert kept.told() == "basic.ack"
 
 
 def test_a_channel_that_is_gone_confirms_nothing(kept: Client, journal: Journal) -> None:
     assert kept.publish("", "a", delivery_mode=2) == ""
     assert kept.answers(ChannelClose(200, "")) == "channel.close-ok"
-    journal.committed(journal.take())
+    journal.committed(journal.take_batch())
     assert kept.told() == ""
 
 
@@ -521,7 +521,7 @@ class OnDisk:
 
     def write(self) -> str:
         """What is answered once all so far is written."""
-        self.journal.committed(self.journal.take())
+        self.journal.committed(self.journal.take_batch())
         self.client.broker.work.go_on(self.client.now)
         return self.client.told()
 

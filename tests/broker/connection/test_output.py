@@ -33,10 +33,10 @@ def test_sizes(size: int, frame_max: int) -> None:
     body = (bytes(range(250)) * 4)[:size]
     out = made(frame_max)
     out.content(7, HEADER, body)
-    assert out.take() == frames(7, body, frame_max)
+    assert out.take_bytes() == frames(7, body, frame_max)
     out.deliver(7, short_string("tag"), 9, True, "x", "k", HEADER, body)
     method = encode_method(7, BasicDeliver("tag", 9, True, "x", "k"))
-    assert out.take() == method + frames(7, body, frame_max)
+    assert out.take_bytes() == method + frames(7, body, frame_max)
 
 
 names = st.text(max_size=60)
@@ -47,7 +47,7 @@ def test_deliver(channel: int, tag: str, number: int, again: bool, exchange: str
     out = made()
     out.deliver(channel, short_string(tag), number, again, exchange, key, HEADER, body)
     expected = encode_method(channel, BasicDeliver(tag, number, again, exchange, key)) + frames(channel, body, 0)
-    assert out.take() == expected
+    assert out.take_bytes() == expected
 
 
 sizes = st.sampled_from([0, 1, 7, 300, LARGE - 1, LARGE, LARGE + 1, PIECE + 1])
@@ -67,10 +67,10 @@ def test_order(steps: list[tuple[bool, int]], frame_max: int) -> None:
             expected += octets
         assert out.waiting == len(expected) - len(taken)
         if number % 3 == 2:
-            taken += out.take()
+            taken += out.take_bytes()
             out.sent()
     assert taken + b"".join(out.take_pieces()) == expected
-    assert out.take() == b""
+    assert out.take_bytes() == b""
 
 
 def test_what_is_large_is_not_copied() -> None:
@@ -87,12 +87,12 @@ def test_wakes_when_there_is_something_to_take_again() -> None:
     out.put(b"one")
     out.put(b"two")
     assert calls == [3]
-    out.take()
+    out.take_bytes()
     out.put(b"three")  # while what was taken is on its way
     out.sent()
     out.put(b"four")
     assert calls == [3, 11]
-    assert out.take() == b"threefour"
+    assert out.take_bytes() == b"threefour"
 
 
 def test_room() -> None:
@@ -101,7 +101,7 @@ def test_room() -> None:
     assert out.has_room
     out.put(b"1")
     assert (out.has_room, out.waiting) == (False, HIGH_WATER + 1)
-    out.take()
+    out.take_bytes()
     out.put(b"2")
     assert not out.has_room, "nobody has said that it was sent"
     assert out.sent()
@@ -130,7 +130,7 @@ def test_all_clients_share_what_may_wait_for_them_together() -> None:
     one.put(b"x")
     assert not one.has_room
     for each in (one, two):
-        each.take()
+        each.take_bytes()
         assert each.sent()
     assert waiting.octets == SHARE
     assert not one.is_over(HIGH_WATER)

@@ -155,7 +155,7 @@ class Confirming:
         return " · ".join(said)
 
     def commit(self) -> None:
-        self.journal.committed(self.journal.take())
+        self.journal.committed(self.journal.take_batch())
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_who_uses_a_message_is_not_at_fault_where_its_confirm_fails(monkeypatch:
 def test_acks_that_wait_for_the_disk_stay_in_their_order() -> None:
     confirming = Confirming(is_kept=True)
     assert confirming.publish("q") == ""
-    batch = confirming.journal.take()
+    batch = confirming.journal.take_batch()
     assert confirming.publish("full", "q", "nil") == "ack 4 · nack 2"
     assert confirming.publish("full") == "nack 5"
     confirming.journal.committed(batch)

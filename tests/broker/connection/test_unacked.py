@@ -38,7 +38,7 @@ def tags(entries: list[QueueEntry]) -> list[int]:
     ],
 )
 def test_take(there: list[int], tag: int, multiple: bool, taken: list[int]) -> None:
-    assert tags(unacked(*there).take(tag, multiple)) == taken
+    assert tags(unacked(*there).settle(tag, multiple)) == taken
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_unknown(there: list[int], tag: int, multiple: bool) -> None:
     """With `multiple` too the tag itself must be there, though older ones are."""
     held = unacked(*there)
     with pytest.raises(PreconditionFailed, match=f"unknown delivery tag {tag}"):
-        held.take(tag, multiple)
+        held.settle(tag, multiple)
     assert len(held) == len(there)
 
 
@@ -60,9 +60,9 @@ def put_back(held: UnackedDeliveries, taken: list[QueueEntry], most: int = 2) ->
 
 def test_put_back_is_in_order_again() -> None:
     held = unacked(1, 2, 3, 4)
-    taken = held.take(3, False) + held.take(2, True)
+    taken = held.settle(3, False) + held.settle(2, True)
     put_back(held, taken)
-    assert tags(held.take(2, True)) == [1, 2]
+    assert tags(held.settle(2, True)) == [1, 2]
     assert tags(held.take_all()) == [3, 4]
 
 
@@ -87,7 +87,7 @@ def test_like_a_sorted_list(steps: list[tuple[str, int]]) -> None:
             taken = []
         elif there:
             tag = there[number % len(there)]
-            taken = held.take(tag, step == "many")
+            taken = held.settle(tag, step == "many")
             assert tags(taken) == ([each for each in there if each <= tag] if step == "many" else [tag])
             there = [each for each in there if each not in tags(taken)]
         if step in ("add", "all"):
@@ -101,7 +101,7 @@ def test_parts_of_all_up_to_a_tag(gone: set[int], tag: int, most: int, sparse_af
     held = unacked(*range(1, 41))
     there = [each for each in range(1, 41) if each not in gone]
     for each in gone:
-        held.take(each, False)
+        held.settle(each, False)
     found = []
     for number, part in enumerate(held.parts(tag, most)):
         assert len(part) <= most
@@ -117,7 +117,7 @@ def test_parts_of_all_up_to_a_tag(gone: set[int], tag: int, most: int, sparse_af
 def test_very_many_are_put_back_in_parts(gone: list[int], most: int, added_after: set[int]) -> None:
     """More may be added while it goes on; each step is a small one."""
     held = unacked(*range(1, 41))
-    taken = [entry for each in gone for entry in held.take(each, False)]
+    taken = [entry for each in gone for entry in held.settle(each, False)]
     there, last = list(range(1, 41)), 40
     for number, count in enumerate(held.putting_back(taken, most)):
         assert count <= most
@@ -135,19 +135,19 @@ def test_the_line_stays_short(late: int) -> None:
     for tag in range(1001, 20_001):
         held.add(tag, QueueEntry(QUEUE, message(), tag, NEVER))
         if tag - 1000 != late:
-            assert tags(held.take(tag - 1000, False)) == [tag - 1000]
+            assert tags(held.settle(tag - 1000, False)) == [tag - 1000]
     assert len(held) == 1001
-    assert tags(held.take(19_001, True)) == [late, 19_001]
+    assert tags(held.settle(19_001, True)) == [late, 19_001]
     assert tags(held.take_all()) == list(range(19_002, 20_001))
 
 
 def test_the_oldest() -> None:
     held = unacked(1, 2, 3, 4)
     assert held.oldest == 1
-    held.take(1, False)
-    taken = held.take(3, False)
+    held.settle(1, False)
+    taken = held.settle(3, False)
     assert held.oldest == 2
-    held.take(2, False)
+    held.settle(2, False)
     assert held.oldest == 4
     put_back(held, taken)
     assert held.oldest == 3
@@ -160,11 +160,11 @@ def test_octets_of_the_bodies() -> None:
     for tag in range(1, 8):
         held.add(tag, QueueEntry(QUEUE, message(tag * "x"), tag, NEVER))
     assert held.octets == 28
-    one, some = held.take(3, False), held.take(2, True)
+    one, some = held.settle(3, False), held.settle(2, True)
     assert held.octets == 22
     put_back(held, one + some)
     assert held.octets == 28
-    held.take(5, True)
+    held.settle(5, True)
     assert held.octets == 13
     held.take_all()
     assert held.octets == 0

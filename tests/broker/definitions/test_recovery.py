@@ -43,7 +43,7 @@ class Remembered:
 
     @property
     def disk(self) -> list[AnyDurable]:
-        batch = self.journal.take()
+        batch = self.journal.take_batch()
         for key, durable in batch.durables.items():
             if durable is None:
                 self._disk.pop(key, None)
@@ -167,7 +167,7 @@ def test_messages_go_with_their_queue(remembered: Remembered) -> None:
         remembered.journal.lane(LogOwner("queue", "/", "q", priority)).enqueued(1, Message("", "q", b"", b"a"))
     assert remembered.disk
     remembered.broker.vhosts["/"].delete_queue("q", None)
-    assert remembered.journal.take().lanes_deleted == [1, 2, 3]
+    assert remembered.journal.take_batch().lanes_deleted == [1, 2, 3]
 
 
 def test_a_restored_broker_writes_nothing_again(remembered: Remembered) -> None:
@@ -178,7 +178,7 @@ def test_a_restored_broker_writes_nothing_again(remembered: Remembered) -> None:
     remembrance = DefinitionRecorder(broker, journal)
     remembrance.begin(disk)
     remembrance.compare()
-    assert journal.take().is_empty
+    assert journal.take_batch().is_empty
 
 
 def test_what_cannot_be_made_is_said_and_the_rest_is_made() -> None:

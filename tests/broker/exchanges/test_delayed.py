@@ -74,10 +74,10 @@ def test_what_is_held_is_confirmed_once_it_is_kept_if_it_is(durable: bool) -> No
     client = connected(broker)
     arguments = Table({"x-delayed-type": "fanout"})
     client.ask(ExchangeDeclare(exchange="x", type="x-delayed-message", durable=durable, arguments=arguments))
-    journal.committed(journal.take())
+    journal.committed(journal.take_batch())
     client.ask(ConfirmSelect())
     assert client.publish("x", "", headers={"x-delay": 5}) == ("" if durable else "basic.ack")
-    journal.committed(journal.take())
+    journal.committed(journal.take_batch())
     assert client.told() == ("basic.ack" if durable else "")
 
 
@@ -94,5 +94,5 @@ def test_what_is_let_go_is_not_safe_before_its_queue_is_on_the_disk() -> None:
     assert client.publish("x", "", headers={"x-delay": 5}, delivery_mode=2) == ""
     broker.tick(client.now + 1)
     assert (client.depth("q"), client.told()) == (1, "")
-    journal.committed(journal.take())
+    journal.committed(journal.take_batch())
     assert client.told() == "basic.ack"

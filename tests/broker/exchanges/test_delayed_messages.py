@@ -51,20 +51,20 @@ def test_the_next_is_first_and_of_one_time_the_older() -> None:
     for when, body in ((5, "a"), (3, "b"), (5, "c"), (4, "d")):
         found.hold(when, X, message(body))
     assert (found.next, sooner, len(found), found.so_far) == (3, [5, 3], 4, 4)
-    assert [found.take()[1].body for _ in range(4)] == [b"b", b"d", b"a", b"c"]
-    assert (len(found), found.octets_in_memory, found.so_far) == (0, 0, 4)
+    assert [found.pop_due()[1].body for _ in range(4)] == [b"b", b"d", b"a", b"c"]
+    assert (len(found), found.bytes_in_memory, found.so_far) == (0, 0, 4)
 
 
 def test_what_is_held_is_found_again(disk: Disk) -> None:
     found = held(disk)
     for when, body in ((5, "a"), (3, "b"), (5, "c"), (4, "d")):
         found.hold(when, X, message(body))
-    found.take()
+    found.pop_due()
     disk.again()
     found = held(disk, X)
-    assert (bodies(found), found.octets_in_memory) == ([(4, "d"), (5, "a"), (5, "c")], 0)
+    assert (bodies(found), found.bytes_in_memory) == ([(4, "d"), (5, "a"), (5, "c")], 0)
     found.hold(5, X, message("e"))
-    assert [found.take()[1].body for _ in range(4)] == [b"d", b"a", b"c", b"e"]
+    assert [found.pop_due()[1].body for _ in range(4)] == [b"d", b"a", b"c", b"e"]
     disk.commit()
     assert disk.rows == {}
 
@@ -74,14 +74,14 @@ def test_what_is_on_the_disk_need_not_be_in_memory(disk: Disk) -> None:
     found.hold(2, passing, message("p"))
     for number in range(1000):
         found.hold(number, lasting, message(str(number)))
-    before = found.octets_in_memory
+    before = found.bytes_in_memory
     assert parked(found) == 0
     disk.commit()
-    assert (parked(found), found.octets_in_memory) == (before - 257, 257)
-    taken = [found.take()[1].body.decode() for _ in range(1001)]
+    assert (parked(found), found.bytes_in_memory) == (before - 257, 257)
+    taken = [found.pop_due()[1].body.decode() for _ in range(1001)]
     assert taken == ["0", "1", "p", *map(str, range(2, 1000))]
     assert len(disk.fetches) == 4
-    assert found.octets_in_memory == 0
+    assert found.bytes_in_memory == 0
 
 
 def test_what_goes_on_while_it_is_parked_counts_once(disk: Disk) -> None:
@@ -93,11 +93,11 @@ def test_what_goes_on_while_it_is_parked_counts_once(disk: Disk) -> None:
     parking = found.parking()
     next(parking)
     for _ in range(150):
-        found.take()
+        found.pop_due()
     found.drop(y)
     assert sum(1 for _ in parking) == 2
-    assert found.octets_in_memory == 0
-    assert [found.take()[1].body for _ in range(len(found))] == [b"%d" % number for number in range(151, 200, 2)]
+    assert found.bytes_in_memory == 0
+    assert [found.pop_due()[1].body for _ in range(len(found))] == [b"%d" % number for number in range(151, 200, 2)]
 
 
 def test_it_goes_with_its_exchange(disk: Disk) -> None:
@@ -105,7 +105,7 @@ def test_it_goes_with_its_exchange(disk: Disk) -> None:
     found.hold(1, X, message("a"))
     found.hold(2, DirectExchange("y"), message("b"))
     assert len(found.drop(X)) == 1
-    assert (bodies(found), found.octets_in_memory) == ([(2, "b")], 257)
+    assert (bodies(found), found.bytes_in_memory) == ([(2, "b")], 257)
     assert len(found.drop(X)) == 0
 
 
@@ -118,7 +118,7 @@ def test_what_the_disk_has_lost_costs_itself(disk: Disk) -> None:
     disk.rows[one] = disk.rows[one]._replace(message=DAMAGED)
     found = held(disk, X)
     del disk.rows[two]
-    assert [found.take()[1].body for _ in range(3)] == [b"", b"", b"c"]
+    assert [found.pop_due()[1].body for _ in range(3)] == [b"", b"", b"c"]
     disk.commit()
     assert disk.rows == {}
 
@@ -134,10 +134,10 @@ def test_what_cannot_be_read_now_is_due_again_later(disk: Disk) -> None:
     assert found.keeper is not None
     found.keeper.fetch = fails
     with pytest.raises(OSError, match="Input"):
-        found.take(5.0)
+        found.pop_due(5.0)
     assert found.next == 5.0 + AGAIN_AFTER
     found.keeper.fetch = disk.fetch
-    assert found.take(6.0)[1].body == b"a"
+    assert found.pop_due(6.0)[1].body == b"a"
 
 
 @pytest.mark.parametrize("due", [lambda number: -number, lambda number: number * 7919 % 1000])
@@ -151,6 +151,6 @@ def test_what_is_due_in_another_order_than_it_came_is_read_about_once(disk: Disk
     read = []
     fetch = found.keeper.fetch
     found.keeper.fetch = lambda *wanted: read.append(fetch(*wanted)) or read[-1]
-    taken = [int(found.take()[1].body) for _ in range(1000)]
+    taken = [int(found.pop_due()[1].body) for _ in range(1000)]
     assert taken == sorted(range(1000), key=due)
     assert sum(map(len, read)) < 2000

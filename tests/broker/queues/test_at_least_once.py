@@ -60,7 +60,7 @@ class House:
     def answer(self) -> str:
         """What a publisher is told, once the disk has what it published."""
         self.client.say(1, BasicPublish(routing_key="q"), b"x")
-        self.journal.committed(self.journal.take())
+        self.journal.committed(self.journal.take_batch())
         return self.client.told()
 
     def reject(self, count: int) -> None:
@@ -188,8 +188,8 @@ def test_memory_may_have_no_room_for_them() -> None:
     house.publish(*bodies)
     house.reject(50)
     queue = house.broker.vhosts["/"].queues["q"]
-    before = queue.octets_in_memory
-    assert queue.park(memory, 1 << 30) == before - queue.octets_in_memory == 50 * 10_004
+    before = queue.bytes_in_memory
+    assert queue.park(memory, 1 << 30) == before - queue.bytes_in_memory == 50 * 10_004
     house.client.bind("grave", "dlx")
     house.wait(SEND_AGAIN_AFTER)
     assert (house.letters(), house.kept) == (bodies, 0)
@@ -200,6 +200,6 @@ def test_a_restart_finds_them_again() -> None:
     house = House()
     house.publish(b"1")
     house.reject(1)
-    batch = house.journal.take()
+    batch = house.journal.take_batch()
     assert [row.message.body for row in batch.rows] == [b"1"]
     assert batch.settled == []

@@ -185,9 +185,9 @@ def test_as_a_list_would_do(program: list[tuple[str, int]]) -> None:
             backlog = again(disk)
         assert len(backlog) == len(waiting)
         assert [int(body) for body in bodies(backlog)] == [number for number, _ in waiting]
-    assert backlog.octets_away >= 0
+    assert backlog.bytes_paged_out >= 0
     entries = [backlog.take(QUEUE) for _ in waiting]
-    assert (backlog.octets_away, memory.rows) == (0, {})
+    assert (backlog.bytes_paged_out, memory.rows) == (0, {})
     assert [entry.is_redelivered for entry in entries] == [number in seen for number, _ in waiting]
 
 

@@ -97,7 +97,7 @@ class House:
         offset = {"x-stream-offset": "first"} if arguments.get("x_queue_type") == "stream" else {}
         self.client.say(1, BasicConsume(queue="q", arguments=Table(offset)))
         assert bodies(self.client) == [body(number) for number in range(count)]
-        self.before = self.broker.octets_in_memory
+        self.before = self.broker.bytes_in_memory
         self.page()
 
     def page(self) -> None:
@@ -108,7 +108,7 @@ class House:
 
     @property
     def saved(self) -> int:
-        return self.before - self.broker.octets_in_memory
+        return self.before - self.broker.bytes_in_memory
 
 
 def bodies(client: Client) -> list[bytes]:
@@ -132,7 +132,7 @@ def test_what_is_requeued_comes_back_whole_and_waits_on_the_disk_until_then(argu
     assert bodies(house.client) == [body(number) for number in range(10)]
     house.client.link.lose(0.0)
     if not is_behind:
-        assert house.before - house.broker.octets_in_memory > 80 * SIZE
+        assert house.before - house.broker.bytes_in_memory > 80 * SIZE
     watcher.say(1, BasicConsume(queue="q", no_ack=True))
     expected = [*range(10, 100), *range(10)] if is_behind else [*range(100)]
     assert sorted(bodies(watcher)) == sorted(body(number) for number in expected)
@@ -208,9 +208,9 @@ def test_what_comes_back_may_be_too_much_for_memory_too() -> None:
     client.say(1, BasicConsume(queue="q"))
     assert len(bodies(client)) == 200
     client.link.lose(0.0)
-    before = house.broker.octets_in_memory
+    before = house.broker.bytes_in_memory
     house.page()
-    assert before - house.broker.octets_in_memory > 150 * SIZE
+    assert before - house.broker.bytes_in_memory > 150 * SIZE
     watcher = connected(house.broker)
     watcher.say(1, BasicConsume(queue="q", no_ack=True))
     assert bodies(watcher) == [body(number) for number in range(200)]

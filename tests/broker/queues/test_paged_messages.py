@@ -39,7 +39,7 @@ class Lane:
 
 def taken(parked: PagedMessages) -> list[tuple[int, bool]]:
     found = []
-    while (one := parked.take()) is not None:
+    while (one := parked.pop()) is not None:
         found.append((one[0].position, one[1]))
     return found
 
@@ -51,10 +51,10 @@ def cost(messages: int) -> int:
 def test_what_a_lane_has_from_before_is_read_more_and_more_at_once() -> None:
     lane = Lane(range(3000))
     parked = PagedMessages(7, lane.fetch, messages=3000, octets=12_000)
-    assert (len(parked), parked.octets_away) == (3000, cost(3000))
+    assert (len(parked), parked.bytes_paged_out) == (3000, cost(3000))
     assert taken(parked) == [(position, True) for position in range(3000)]
     assert lane.limits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, READ_AHEAD, 953]
-    assert (len(parked), parked.octets_away) == (0, 0)
+    assert (len(parked), parked.bytes_paged_out) == (0, 0)
 
 
 def test_the_spill_and_the_lane_in_one_order() -> None:
@@ -62,18 +62,18 @@ def test_the_spill_and_the_lane_in_one_order() -> None:
     parked = PagedMessages(7, lane.fetch)
     parked.lead(row(1), is_kept=True)
     parked.lead(row(2), is_kept=False)
-    assert parked.octets_away == 0  # these are in memory
+    assert parked.bytes_paged_out == 0  # these are in memory
     lane.put(parked, 3)
     parked.put_spilled(spill, [row(4), row(6)])
     lane.put(parked, 5)
     parked.put_spilled(spill, [row(7)])
-    assert (len(parked), parked.octets_away) == (7, cost(5))
+    assert (len(parked), parked.bytes_paged_out) == (7, cost(5))
     assert [each.body for each in parked] == [b"%04d" % position for position in range(1, 8)]
-    assert (len(parked), parked.octets_away) == (7, cost(5))  # looking takes nothing away
+    assert (len(parked), parked.bytes_paged_out) == (7, cost(5))  # looking takes nothing away
     assert parked.first.position == 1
     kept = {1, 3, 5}
     assert taken(parked) == [(position, position in kept) for position in range(1, 8)]
-    assert (spill.rows, parked.octets_away) == ({}, 0)
+    assert (spill.rows, parked.bytes_paged_out) == ({}, 0)
 
 
 def test_a_block_is_dropped_once_it_is_read() -> None:
@@ -81,16 +81,16 @@ def test_a_block_is_dropped_once_it_is_read() -> None:
     parked = PagedMessages()
     parked.put_spilled(spill, [row(1), row(2)])
     parked.put_spilled(spill, [row(3)])
-    assert parked.octets_away == cost(3)
+    assert parked.bytes_paged_out == cost(3)
     assert parked.first.position == 1
-    assert (len(spill.rows), parked.octets_away, len(parked)) == (1, cost(1), 3)
+    assert (len(spill.rows), parked.bytes_paged_out, len(parked)) == (1, cost(1), 3)
 
 
 def test_when_the_time_of_the_first_is_over() -> None:
     parked = PagedMessages()
     parked.put_spilled(Memory(), [row(1, 12.5), row(2, 5.0)])
     assert parked.expires_at == 12.5
-    parked.take()
+    parked.pop()
     assert parked.expires_at == 5.0
 
 
@@ -100,7 +100,7 @@ def test_a_spill_that_is_full_takes_nothing() -> None:
     parked = PagedMessages()
     with pytest.raises(OSError, match="full"):
         parked.put_spilled(spill, [row(1)])
-    assert (len(parked), parked.octets_away, [*parked]) == (0, 0, [])
+    assert (len(parked), parked.bytes_paged_out, [*parked]) == (0, 0, [])
 
 
 def test_what_cannot_be_read_any_more_is_passed_over_and_counted() -> None:
@@ -118,7 +118,7 @@ def test_what_cannot_be_read_any_more_is_passed_over_and_counted() -> None:
     assert [each.body for each in parked] == [b"0001", b"0003", b"0006"]
     assert taken(parked) == [(1, True), (3, True), (6, False)]
     assert sorted(lost, key=str) == [(1, 4, 2), (2, 8, None)]
-    assert (len(parked), parked.octets_away, spill.rows) == (0, 0, {})
+    assert (len(parked), parked.bytes_paged_out, spill.rows) == (0, 0, {})
 
 
 def test_a_lane_that_has_fewer_than_it_said() -> None:
@@ -129,7 +129,7 @@ def test_a_lane_that_has_fewer_than_it_said() -> None:
     parked.put_spilled(spill, [row(9)])
     assert taken(parked) == [(2, True), (9, False)]
     assert lost == [(4, 0, None)]
-    assert (parked.take(), parked.first, parked.expires_at, len(parked), parked.octets_away) == (
+    assert (parked.pop(), parked.first, parked.expires_at, len(parked), parked.bytes_paged_out) == (
         None,
         None,
         NEVER,
@@ -145,7 +145,7 @@ def test_cleared() -> None:
     lane.put(parked, 2)
     parked.put_spilled(spill, [row(3)])
     parked.clear()
-    assert (len(parked), parked.octets_away, [*parked], spill.rows) == (0, 0, [], {})
+    assert (len(parked), parked.bytes_paged_out, [*parked], spill.rows) == (0, 0, [], {})
     lane.rows.clear()
     lane.put(parked, 4)
     assert taken(parked) == [(4, True)]
@@ -160,7 +160,7 @@ def test_first_in_first_out_wherever_it_is(steps: list[tuple[str, int]]) -> None
     for what, count in steps:
         if what == "take":
             for _ in range(min(count, len(expected))):
-                stored, is_kept = parked.take()
+                stored, is_kept = parked.pop()
                 assert (stored.position, is_kept) == expected.pop(0)
             continue
         positions = range(position + 1, position + 1 + count)
@@ -174,4 +174,4 @@ def test_first_in_first_out_wherever_it_is(steps: list[tuple[str, int]]) -> None
         assert len(parked) == len(expected)
         assert [int(each.body) for each in parked] == [each for each, _ in expected]
     assert taken(parked) == expected
-    assert (parked.octets_away, spill.rows) == (0, {})
+    assert (parked.bytes_paged_out, spill.rows) == (0, {})

@@ -58,7 +58,7 @@ def house() -> House:
 
 
 def mib(queue: Queue) -> float:
-    return queue.octets_in_memory / MIB
+    return queue.bytes_in_memory / MIB
 
 
 def drained(queue: Queue) -> list[bytes]:
@@ -92,7 +92,7 @@ def test_heads_stay_and_nobody_can_tell(house: House) -> None:
     for queue in queues:
         numbers = [int(body[:6]) for body in drained(queue)]
         assert numbers == sorted(numbers)
-        assert (queue.message_count, queue.octets, queue.octets_in_memory) == (0, 0, 0)
+        assert (queue.message_count, queue.octets, queue.bytes_in_memory) == (0, 0, 0)
     assert house.memory.rows == {}
 
 
@@ -101,7 +101,7 @@ def test_a_purge_and_a_deletion_drop_what_is_away(house: House) -> None:
     house.page(1000)
     assert house.memory.rows
     one.purge()
-    assert (one.message_count, one.octets_in_memory) == (0, 0)
+    assert (one.message_count, one.bytes_in_memory) == (0, 0)
     house.broker.vhosts["/"].delete_queue("b", None)
     assert house.memory.rows == {}
     assert other.is_deleted
@@ -178,7 +178,7 @@ def test_what_its_lane_has_is_just_let_go(house: House) -> None:
     queue = house.queue("q", 5, queue_type="quorum")
     house.page(1000)
     assert mib(queue) > 4
-    journal.committed(journal.take())
+    journal.committed(journal.take_batch())
     house.page(1000)
     assert mib(queue) < 0.4
     assert house.memory.rows == {}
@@ -192,9 +192,9 @@ def test_what_its_lane_has_is_just_let_go(house: House) -> None:
     )
     held = house.broker.vhosts["/"].held
     held.hold(NOW + 1, delayed, message(bytes(1000)))
-    journal.committed(journal.take())
+    journal.committed(journal.take_batch())
     house.page(1000)
-    assert held.octets_in_memory == 0
+    assert held.bytes_in_memory == 0
 
 
 def test_the_spill_is_a_place(house: House, tmp_path: Path) -> None:

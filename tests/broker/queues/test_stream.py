@@ -295,16 +295,16 @@ def test_a_shorter_limit_holds_after_a_restart(yard: Yard) -> None:
 
 def test_what_memory_has_no_room_for(yard: Yard) -> None:
     queue, memory = stream(yard, 5000), Memory()
-    before = queue.octets_in_memory
+    before = queue.bytes_in_memory
     taker = reader(yard, queue, "first", prefetch=5000)
     taker.cancel()
     assert queue.park(memory, 1 << 30) > 0.7 * before
-    assert queue.octets_in_memory < 0.3 * before
+    assert queue.bytes_in_memory < 0.3 * before
     other = reader(yard, queue, "first", prefetch=5000)
     assert other.bodies == taker.bodies
-    assert queue.octets_in_memory > 0.7 * before
+    assert queue.bytes_in_memory > 0.7 * before
     other.cancel()
-    assert queue.octets_in_memory < 0.3 * before
+    assert queue.bytes_in_memory < 0.3 * before
     queue.discard()
     assert memory.rows == {}
 

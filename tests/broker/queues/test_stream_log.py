@@ -61,11 +61,11 @@ def test_only_the_end_of_what_the_disk_has_is_in_memory() -> None:
         log.append(message(number), float(number))
         if number % 10 == 9:
             disk.commit()
-    assert log.octets_in_memory < 20 * 300
+    assert log.bytes_in_memory < 20 * 300
     assert disk.fetches == []
     assert numbers(log) == list(range(500))
     assert log.offset_at(77, 0) == 77
-    assert log.octets_in_memory < 1030 * 300
+    assert log.bytes_in_memory < 1030 * 300
 
 
 @patch.multiple(stream_log, **SMALL)

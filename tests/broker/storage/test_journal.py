@@ -36,7 +36,7 @@ def started(*owners: LogOwner) -> tuple[Journal, list[MessageLog]]:
     """A journal whose lanes are on the disk already."""
     journal = Journal()
     lanes = [journal.lane(owner) for owner in owners]
-    journal.committed(journal.take())
+    journal.committed(journal.take_batch())
     return journal, lanes
 
 
@@ -54,17 +54,17 @@ def settled(batch: JournalBatch) -> list[int]:
 def test_a_message_is_in_one_batch() -> None:
     journal, [lane] = started(HERE)
     lane.enqueued(1, message(), 5.0)
-    batch = journal.take()
+    batch = journal.take_batch()
     assert [(row.size, row.expires_at, row.shared, row.message.body) for row in batch.rows] == [(4, 5.0, None, b"body")]
     assert ids(batch) == [1]
     assert batch.lanes == [LogState(lane.number, 1, 4, 1, 0)]
-    assert journal.take().is_empty
+    assert journal.take_batch().is_empty
 
 
 def test_times_are_the_walls() -> None:
     journal = Journal(epoch=1_000_000.0)
     journal.lane(HERE).enqueued(1, message(), 5.0)
-    assert journal.take().rows[0].expires_at == 1_000_005.0
+    assert journal.take_batch().rows[0].expires_at == 1_000_005.0
 
 
 def test_what_comes_and_goes_between_two_batches_is_in_neither() -> None:
@@ -73,11 +73,11 @@ def test_what_comes_and_goes_between_two_batches_is_in_neither() -> None:
         lane.enqueued(position, message())
     lane.returned(2, 1)
     lane.settled(2, 4)
-    batch = journal.take()
+    batch = journal.take_batch()
     assert ids(batch) == [1, 3]
     assert (batch.settled, batch.delivery_counts) == ([], {})
     lane.settled(1, 4)
-    assert settled(journal.take()) == [1]
+    assert settled(journal.take_batch()) == [1]
 
 
 def test_a_lane_knows_how_it_stands() -> None:
@@ -87,7 +87,7 @@ def test_a_lane_knows_how_it_stands() -> None:
     lane.delivered(2)
     lane.delivered(1)
     lane.settled(1, 4)
-    assert journal.take().lanes == [LogState(lane.number, 2, 8, 5, 2)]
+    assert journal.take_batch().lanes == [LogState(lane.number, 2, 8, 5, 2)]
 
 
 def test_only_the_last_delivery_count_is_told() -> None:
@@ -95,19 +95,19 @@ def test_only_the_last_delivery_count_is_told() -> None:
     lane.enqueued(1, message())
     lane.returned(1, 1)
     lane.returned(1, 2)
-    assert list(journal.take().delivery_counts.values()) == [(2, 0)]
+    assert list(journal.take_batch().delivery_counts.values()) == [(2, 0)]
 
 
 def test_a_purge_keeps_what_is_held() -> None:
     journal, [lane] = started(HERE)
     for position in range(1, 5):
         lane.enqueued(position, message())
-    journal.take()
+    journal.take_batch()
     for position in range(5, 8):
         lane.enqueued(position, message())
     lane.purged({2: 4, 6: 4})
     lane.enqueued(8, message())
-    batch = journal.take()
+    batch = journal.take_batch()
     first = lane.number << POSITION_BITS
     assert batch.cleared == [ClearedRange(first, first + 7, (2, 6))]
     assert ids(batch) == [6, 8]
@@ -119,7 +119,7 @@ def test_a_log_loses_its_tail() -> None:
     for position in range(1, 5):
         lane.enqueued(position, message())
     lane.trimmed(3, 1, 4)
-    batch = journal.take()
+    batch = journal.take_batch()
     assert ids(batch) == [4]
     assert [each.last & MAX_POSITION for each in batch.cleared] == [3]
     assert batch.lanes == [LogState(lane.number, 1, 4, 4, 0)]
@@ -133,13 +133,13 @@ def test_a_long_body_of_two_queues_is_there_once() -> None:
     long = message(LONG)
     here.enqueued(1, long)
     there.enqueued(7, long)
-    batch = journal.take()
+    batch = journal.take_batch()
     assert [row.shared for row in batch.rows] == [1, 1]
     assert batch.bodies == {1: long}
     here.settled(1, len(LONG))
-    assert journal.take().bodies_dropped == []
+    assert journal.take_batch().bodies_dropped == []
     there.settled(7, len(LONG))
-    assert journal.take().bodies_dropped == [1]
+    assert journal.take_batch().bodies_dropped == [1]
     assert [lane.shared for lane in journal.lanes.values()] == [{}, {}]
 
 
@@ -155,7 +155,7 @@ def test_bodies_that_are_not_shared(bodies: tuple[bytes, ...], shared: list[int 
     journal, [lane] = started(HERE)
     for position, body in enumerate(bodies, 1):
         lane.enqueued(position, message(body))
-    assert [row.shared for row in journal.take().rows] == shared
+    assert [row.shared for row in journal.take_batch().rows] == shared
 
 
 def test_a_short_body_is_never_shared() -> None:
@@ -163,7 +163,7 @@ def test_a_short_body_is_never_shared() -> None:
     short = message()
     here.enqueued(1, short)
     there.enqueued(1, short)
-    assert [row.shared for row in journal.take().rows] == [None, None]
+    assert [row.shared for row in journal.take_batch().rows] == [None, None]
 
 
 def test_a_shared_body_that_goes_before_it_was_written() -> None:
@@ -174,7 +174,7 @@ def test_a_shared_body_that_goes_before_it_was_written() -> None:
     here.settled(1, len(LONG))
     there.settled(1, len(LONG))
     here.enqueued(2, long)
-    batch = journal.take()
+    batch = journal.take_batch()
     assert (batch.bodies_dropped, journal.octets) == ([], 0)
     assert len(batch.rows) == 1
     # Its body is with it, one way or the other.
@@ -188,7 +188,7 @@ def test_the_first_row_goes_before_the_second_comes() -> None:
     here.enqueued(1, long)
     here.settled(1, len(LONG))
     there.enqueued(1, long)
-    batch = journal.take()
+    batch = journal.take_batch()
     assert ([row.shared for row in batch.rows], batch.bodies) == ([None], {})
 
 
@@ -198,11 +198,11 @@ def test_shared_bodies_go_with_their_lane(go: Callable[[Journal, MessageLog], No
     long = message(LONG)
     here.enqueued(1, long)
     there.enqueued(1, long)
-    journal.take()
+    journal.take_batch()
     go(journal, here)
-    assert journal.take().bodies_dropped == []
+    assert journal.take_batch().bodies_dropped == []
     go(journal, there)
-    assert journal.take().bodies_dropped == [1]
+    assert journal.take_batch().bodies_dropped == [1]
 
 
 def test_shared_bodies_that_were_found_again_go_with_their_lanes() -> None:
@@ -211,9 +211,9 @@ def test_shared_bodies_that_were_found_again_go_with_their_lanes() -> None:
     journal.recover(kept, {(number << POSITION_BITS) + 1: 7 for number in (1, 2)})
     assert [len(lane.shared) for lane in journal.lanes.values()] == [1, 1]
     journal.delete_lane(journal.lane(HERE))
-    assert journal.take().bodies_dropped == []
+    assert journal.take_batch().bodies_dropped == []
     journal.lane(THERE).settled(1, len(LONG))
-    assert journal.take().bodies_dropped == [7]
+    assert journal.take_batch().bodies_dropped == [7]
     assert [len(lane.shared) for lane in journal.lanes.values()] == [0]
 
 
@@ -226,7 +226,7 @@ def test_a_lane_that_comes_and_goes_is_in_no_batch() -> None:
     assert journal.lane(HERE) is lane
     lane.enqueued(1, message())
     journal.delete_lane(lane)
-    assert journal.take().is_empty
+    assert journal.take_batch().is_empty
     assert journal.octets == 0
 
 
@@ -237,7 +237,7 @@ def test_a_lanes_number_is_given_again_but_not_in_the_same_batch() -> None:
     journal.delete_lane(lane)
     again = journal.lane(HERE)
     assert (lane.number, again.number) == (1, 2)
-    batch = journal.take()
+    batch = journal.take_batch()
     assert (batch.lanes_deleted, batch.lanes_created, batch.lanes) == ([1], {2: HERE}, [])
     assert journal.lane(THERE).number == 1
 
@@ -261,7 +261,7 @@ def test_the_last_word_on_a_definition_counts() -> None:
     journal.remember(DurableQueue(vhost="/", name="b"))
     journal.remember(DurableQueue(vhost="/", name="a", auto_delete=True))
     journal.forget(key(DurableQueue, "/", "b"))
-    durables = journal.take().durables
+    durables = journal.take_batch().durables
     assert durables == {
         key(DurableQueue, "/", "a"): DurableQueue(vhost="/", name="a", auto_delete=True),
         key(DurableQueue, "/", "b"): None,
@@ -277,7 +277,7 @@ def test_each_batch_wakes_once() -> None:
     lane = journal.lane(HERE)
     lane.enqueued(1, message())
     assert woken == [1]
-    journal.take()
+    journal.take_batch()
     assert not journal.is_dirty
     lane.delivered(1)
     lane.settled(1, 4)
@@ -290,11 +290,11 @@ def test_what_waits_for_the_disk_is_told_when_it_is_there() -> None:
     journal.when_committed(lambda: told.append("nothing to wait for"))
     lane.enqueued(1, message())
     journal.when_committed(lambda: told.append("first"))
-    first = journal.take()
+    first = journal.take_batch()
     journal.when_committed(lambda: told.append("first, on its way"))
     lane.enqueued(2, message())
     journal.when_committed(lambda: told.append("second"))
-    second = journal.take()
+    second = journal.take_batch()
     assert told == ["nothing to wait for"]
     journal.committed(first)
     assert told[1:] == ["first", "first, on its way"]
@@ -308,7 +308,7 @@ def test_what_waits_is_bounded() -> None:
     lane = journal.lane(HERE)
     lane.enqueued(1, message(bytes(900)))
     assert journal.is_full
-    batch = journal.take()
+    batch = journal.take_batch()
     assert journal.octets == 0
     assert journal.is_full  # it is on its way, and not there
     journal.committed(batch)
@@ -339,7 +339,7 @@ def when_safe(journal: Journal, pledge: DurabilityTicket) -> list[str]:
 def test_messages_are_safe_on_the_disk() -> None:
     journal, [lane] = started(HERE)
     told = when_safe(journal, pledged(journal, lane, [1, 2]))
-    batch = journal.take()
+    batch = journal.take_batch()
     assert told == []
     journal.committed(batch)
     assert told == ["safe"]
@@ -352,7 +352,7 @@ def test_messages_are_safe_when_they_have_been_used_before_the_disk_had_them() -
     assert told == []
     lane.settled(2, 4)
     assert told == ["safe"]
-    journal.committed(journal.take())
+    journal.committed(journal.take_batch())
     assert told == ["safe"]
     assert (journal.rows, journal.spared) == (2, 2)
 
@@ -368,7 +368,7 @@ def test_some_may_be_used_and_the_others_on_the_disk() -> None:
     journal, [lane] = started(HERE)
     told = when_safe(journal, pledged(journal, lane, [1, 2]))
     lane.settled(1, 4)
-    batch = journal.take()
+    batch = journal.take_batch()
     lane.settled(2, 4)  # too late to spare the disk anything
     assert told == []
     journal.committed(batch)
@@ -381,7 +381,7 @@ def test_what_becomes_of_a_message_that_was_not_used_is_to_be_on_the_disk_first(
     lane.settled(1, 4, is_used=False)
     other.enqueued(1, message())
     assert told == []
-    journal.committed(journal.take())
+    journal.committed(journal.take_batch())
     assert told == ["safe"]
 
 
@@ -403,7 +403,7 @@ def test_a_long_body_in_two_lanes_is_safe_when_both_have_used_it() -> None:
     lane.settled(1, len(LONG))
     other.settled(1, len(LONG))
     assert told == ["safe"]
-    assert not journal.take().bodies
+    assert not journal.take_batch().bodies
 
 
 def test_waiting_for_the_disk_alone_is_urgent_and_waiting_for_safety_is_not() -> None:
@@ -415,7 +415,7 @@ def test_waiting_for_the_disk_alone_is_urgent_and_waiting_for_safety_is_not() ->
     journal.when_committed(partial(woken.append, "committed"))
     assert journal.is_urgent
     assert woken == ["woken", "woken"]
-    journal.committed(journal.take())
+    journal.committed(journal.take_batch())
     assert not journal.is_urgent
     assert woken == ["woken", "woken", "committed"]
 
@@ -434,7 +434,7 @@ def test_one_that_waits_and_fails_keeps_nobody_else_from_hearing() -> None:
         journal.when_committed(call, lambda: heard.append(3))
     journal.when_committed(fails, fails)
     journal.when_committed(lambda: heard.append(4))
-    journal.committed(journal.take())
+    journal.committed(journal.take_batch())
     assert (heard, events.failures) == ([1, 3, 2, 4], 3)
 
 
@@ -451,9 +451,9 @@ def test_very_many_are_let_go_of_in_later_turns(go: Callable[[Journal, MessageLo
         long = message(b"%d" % position + LONG)
         here.enqueued(position, long)
         there.enqueued(position, long)
-    journal.take()
+    journal.take_batch()
     go(journal, there)
-    assert journal.take().bodies_dropped == []
+    assert journal.take_batch().bodies_dropped == []
     for position in range(301, 601):
         here.enqueued(position, message())
     go(journal, here)
@@ -461,12 +461,12 @@ def test_very_many_are_let_go_of_in_later_turns(go: Callable[[Journal, MessageLo
     dropped = turns = 0
     while work:
         work.go_on(0.0)
-        batch = journal.take()
+        batch = journal.take_batch()
         assert len(batch.bodies_dropped) <= 10
         assert batch.rows == []
         dropped += len(batch.bodies_dropped)
         turns += 1
-    dropped += len(journal.take().bodies_dropped)
+    dropped += len(journal.take_batch().bodies_dropped)
     assert (dropped, turns) == (300, 89)
 
 
@@ -479,6 +479,6 @@ def test_what_is_kept_of_a_purge_counts_on() -> None:
     lane.settled(2, 4)
     assert journal.octets == 0
     lane.enqueued(5, message())
-    journal.take()
+    journal.take_batch()
     lane.purged()
     assert journal.octets == 0

@@ -52,7 +52,7 @@ class Kept:
         self.journal.recover(contents.lanes, contents.shared)
 
     def commit(self) -> None:
-        self.store.submit(self.journal.take())
+        self.store.submit(self.journal.take_batch())
         self.journal.committed(self.done.get(timeout=TIMEOUT))
 
     def reopened(self) -> "Kept":
@@ -354,7 +354,7 @@ def test_a_full_disk_is_reported_and_waited_out(tmp_path: Path) -> None:
     kept.store.max_octets = 1_000_000
     for position in range(2, 40):
         lane.enqueued(position, message(bytes(50_000)))
-    batch = kept.journal.take()
+    batch = kept.journal.take_batch()
     kept.store.submit(batch)
     for _ in range(2):
         assert "full" in str(kept.failures.get(timeout=TIMEOUT))
@@ -409,7 +409,7 @@ UNWRITABLE = "\ud800"
 
 def refused(kept: Kept) -> list[Any]:
     """What the store refuses of all that has gathered; the rest is on the disk then."""
-    batch = kept.journal.take()
+    batch = kept.journal.take_batch()
     kept.store.submit(batch)
     kept.journal.committed(kept.done.get(timeout=TIMEOUT))
     assert kept.failures.empty()
@@ -553,7 +553,7 @@ def test_a_store_closes_with_a_full_disk(tmp_path: Path) -> None:
     kept = Kept(tmp_path, max_octets=300_000)
     lane = kept.journal.lane(HERE)
     lane.enqueued(1, message(bytes(1_000_000)))
-    kept.store.submit(kept.journal.take())
+    kept.store.submit(kept.journal.take_batch())
     kept.failures.get(timeout=TIMEOUT)
     kept = kept.reopened()
     assert kept.journal.lanes == {}
