@@ -14,6 +14,7 @@ from amqproxy.amqp091.transitions import (
     ConnectionState,
     Peer,
 )
+from amqproxy.proxy.session_state import SESSION_TRANSITIONS
 
 PAGE = Path(__file__).parent.parent / "docs" / "states.md"
 
@@ -39,6 +40,15 @@ def channel_moves() -> Iterable[Move]:
             yield state, sender, name, then or "[*]"
 
 
+def session_picture() -> str:
+    arrows = [
+        f"    {state} --> {then}: {event}"
+        for state, moves in SESSION_TRANSITIONS.items()
+        for event, then in moves.items()
+    ]
+    return "\n".join(["```mermaid", "stateDiagram-v2", *arrows, "```"])
+
+
 def diagram(moves: Iterable[Move]) -> str:
     """The moves as Mermaid draws them: C is sent by the client, S by the server."""
     arrows = [
@@ -49,10 +59,11 @@ def diagram(moves: Iterable[Move]) -> str:
 
 
 def page() -> str:
-    return f"""# The states of a connection and of a channel
+    return f"""# The states of a connection, of a channel, and of a session
 
-See the [glossary](glossary.md) for the words. Drawn from the tables in `amqproxy/amqp091/transitions.py`. On an arrow,
-C marks what the client sends and S what the server sends; `tests/test_docs.py` compares the pictures with the tables.
+See the [glossary](glossary.md) for the words. Drawn from the tables in `amqproxy/amqp091/transitions.py` and
+`amqproxy/proxy/session_state.py`. On an arrow, C marks what the client sends and S what the server sends;
+`tests/test_docs.py` compares the pictures with the tables.
 
 ## Connection
 
@@ -61,6 +72,12 @@ C marks what the client sends and S what the server sends; `tests/test_docs.py` 
 ## Channel
 
 {diagram(channel_moves())}
+
+## Session
+
+One client and the broker that serves it, in the proxy.
+
+{session_picture()}
 """
 
 

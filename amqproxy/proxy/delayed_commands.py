@@ -64,11 +64,12 @@ class DelayedCommands:
         self._numbers = itertools.count(1)
 
     def clear(self) -> None:
-        """The connection is over."""
+        """The connection is over: nothing goes on any more, and nothing refers to the owner from here."""
         self.waiting.clear()
         self.resuming.clear()
         self._to_release.clear()
         self._timers = Timers()
+        del self._owner
 
     def begin_turn(self) -> None:
         self._left = TURN

@@ -39,6 +39,7 @@ from amqproxy.proxy.mirror_publisher import MirrorLogin
 from amqproxy.proxy.mirrors import Mirrors
 from amqproxy.proxy.rule_log import RuleLog
 from amqproxy.proxy.session_report import SessionEnd, SessionReport
+from amqproxy.proxy.session_state import SESSION_TRANSITIONS, SessionEvent, SessionState
 from amqproxy.proxy.stateful import STATEFUL
 from amqproxy.proxy.tunnel import Tunnel
 from amqproxy.proxy.upstream import Unreachable
@@ -114,8 +115,9 @@ class Session:
         self._report = SessionReport(number, name, metrics, tap, rule_log)
         self._scope = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
+        self.phase = SessionState.GREETING
         self._drain: Drain | None = None
-        self._asked: trio.Event | None = None
+        self._close_sent = trio.Event()
         self._farewells: dict[Peer, ProtocolError] = {}
         self._lost: set[Peer] = set()
         self._has_failed = False
@@ -169,6 +171,7 @@ class Session:
         try:
             with self.contained(), self._scope:
                 await self._serve()
+            self._move(SessionEvent.ENDED)
             if self._scope.cancelled_caught:
                 self._report.finish(
                     SessionEnd("proxy", 0, f"no connection.open-ok within {self._limits.handshake_timeout:g} s")
@@ -191,6 +194,11 @@ class Session:
                     self._interceptor.end()
                 self._interceptor = None
             self._share.clear()
+            self.phase = SessionState.OVER
+
+    def _move(self, event: SessionEvent) -> None:
+        """Enter the next state of the session; `KeyError` when the table knows no way."""
+        self.phase = SESSION_TRANSITIONS[self.phase][event]
 
     def contained(self) -> AbstractContextManager[None]:
         """What goes wrong inside ends this session with 541, and is no other client's trouble."""
@@ -206,6 +214,7 @@ class Session:
         octets = await self._receive_protocol_header()
         if octets is None:
             return
+        self._move(SessionEvent.HEADER)
         header, rest = octets[:HEADER_SIZE], octets[HEADER_SIZE:]
         protocol = recognise(header)
         try:
@@ -224,6 +233,7 @@ class Session:
             return
         try:
             async with trio.open_nursery() as self._nursery:
+                self._move(SessionEvent.CONNECTED)
                 if self._rules is not None and self._rules.rules:
                     self._begin_crossing(self._rules)
                 with suppress(TransportBroken):  # its own direction will say what happened
@@ -241,6 +251,7 @@ class Session:
         self._report.log("info", f"{protocol} passes without being read")
         try:
             async with trio.open_nursery() as self._nursery:
+                self._move(SessionEvent.UNREAD)
                 await self._tunnel.run(self._nursery, said)
         finally:
             self._nursery = None
@@ -324,7 +335,7 @@ class Session:
                 ending, reason = DirectionEnding.EOF, str(error)
             if self._handshake is not None and source.peer is SERVER:
                 self._handshake.end()
-            if self._asked is not None:
+            if self.phase is SessionState.LEAVING:
                 if source.peer is CLIENT:
                     if self._interceptor is not None:  # what it had said before is still the broker's to hear
                         await self._let_all_go_on(self._interceptor)
@@ -393,7 +404,7 @@ class Session:
             if error is not None:
                 self._culprit = _culprit(frames, error)
                 raise error
-            if self._asked is not None and await self._is_answered():
+            if self.phase is SessionState.LEAVING and await self._is_answered():
                 return DirectionEnding.OVER
             if reader.held_size != held:
                 self._count_held(reader, held)
@@ -435,7 +446,9 @@ class Session:
         reader = source.reader
         error: ProtocolError | InterceptorFault | None = None
         gathered = [octets]
-        while reader.is_paused and error is None and time.perf_counter() < until and self._asked is None:
+        while reader.is_paused and error is None and time.perf_counter() < until:
+            if self.phase is SessionState.LEAVING:
+                break
             if self._interceptor is not None and self._interceptor.is_full(source.peer):
                 break
             frames = reader.resume()
@@ -496,7 +509,7 @@ class Session:
             self._interceptor.ask_for_frames()
             if self._nursery is not None:
                 self._start_rules(self._interceptor, is_open=self.state is ConnectionState.OPEN)
-        elif self._nursery is not None and rules.rules and self._drain is None:
+        elif self.phase is SessionState.RELAYING and rules.rules:
             self._begin_crossing(rules)
 
     def count_unseen(self) -> None:
@@ -632,7 +645,7 @@ class Session:
         """Send what is released, and release the rest of it, with a turn for all others in between."""
         while True:
             self._note_crossing(interceptor)
-            if self._asked is not None:
+            if self.phase is SessionState.LEAVING:
                 interceptor.take_output(CLIENT)  # it has taken its leave
             await self._let_go_on(interceptor)
             if not interceptor.is_releasing:
@@ -708,7 +721,7 @@ class Session:
         Once the client has been asked to go, the legs no longer agree on channels: then what is
         said on them is the broker's to judge.
         """
-        if self._asked is not None:
+        if self.phase is SessionState.LEAVING:
             return frame.channel == 0
         return not frame.is_in_order or (frame.kind == METHOD and STATEFUL[sender][frame.index] != 0)
 
@@ -716,7 +729,7 @@ class Session:
         """Is the frame passed on?"""
         if self._drain is None:
             return True
-        if self._asked is not None:
+        if self.phase is SessionState.LEAVING:
             return sender is CLIENT and self.state is ConnectionState.CLOSED_BY_SERVER
         return self._drain.passes(sender, frame)
 
@@ -724,9 +737,9 @@ class Session:
 
     def drain(self) -> None:
         """End the session with 320 as soon as the contents under way are complete."""
-        if self._drain is not None:
+        if self.phase in (SessionState.DRAINING, SessionState.LEAVING):
             return
-        if self._nursery is None or self.state not in HAS_BEGUN:
+        if self._nursery is None or self.phase is not SessionState.RELAYING or self.state not in HAS_BEGUN:
             self.abort("drained")
         elif self.state in CONNECTION_CLOSING:
             self._end_soon()
@@ -734,6 +747,7 @@ class Session:
             readers = {peer: leg.reader for peer, leg in self.legs.items()}
             for reader in readers.values():
                 reader.want(EVERY_METHOD, content=True)
+            self._move(SessionEvent.DRAIN)
             self._drain = Drain(readers)
             if self._interceptor is not None:
                 self._interceptor.gate = self._passes
@@ -755,30 +769,29 @@ class Session:
         Its leg counts as closed from here on, and so nothing of the server's comes after the close
         or between it and what was passed on before.
         """
-        if self._drain is None or self._nursery is None or self._asked is not None:
+        if self._drain is None or self._nursery is None or self.phase is not SessionState.DRAINING:
             return
         if self._interceptor is not None and (self._interceptor.is_over or self._interceptor.is_releasing):
             return  # it ends for that, or is asked again
         if self.client.takes_close and self._drain.is_complete:
-            self._asked = trio.Event()
+            self._move(SessionEvent.DRAINED)
             if self._interceptor is not None:
                 self._interceptor.is_draining = True
             self._report.finish(SessionEnd("proxy", _SHUTDOWN.code, "drained", is_abnormal=False))
             self._farewells[SERVER] = _SHUTDOWN
             self._end_soon()
             last_words = b"" if self._interceptor is None else bytes(self._interceptor.take_output(CLIENT))
-            self._nursery.start_soon(self._ask_client_to_go, last_words + self.client.close(_SHUTDOWN), self._asked)
+            self._nursery.start_soon(self._ask_client_to_go, last_words + self.client.close(_SHUTDOWN))
 
-    async def _ask_client_to_go(self, close: bytes, asked: trio.Event) -> None:
+    async def _ask_client_to_go(self, close: bytes) -> None:
         with suppress(TransportBroken):  # its own direction ends the session
             await self.client.transport.send(close)
-        asked.set()
+        self._close_sent.set()
 
     async def _is_answered(self) -> bool:
         """Has the client answered our close? One of its own, which crossed ours, is answered first."""
-        assert self._asked is not None
         if self.state is ConnectionState.CLOSED_BY_BOTH:
-            await self._asked.wait()
+            await self._close_sent.wait()
             with suppress(TransportBroken):
                 await self.client.answer_close()
         return self.state is ConnectionState.CLOSED
