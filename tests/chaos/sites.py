@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 from typing import Any
@@ -171,14 +172,25 @@ def _owner_at_work() -> str:
     """Whose session, connection or channel is at work, in a task that serves all?"""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
-        thing = frame.f_locals.get("self")
-        for _ in range(4):  # a pledge knows a channel's publisher, that its channel, and that its connection
-            if whom := _at_work.get(id(thing), ""):
+        for name in ("self", "call"):
+            if whom := _owner_of(frame.f_locals.get(name)):
                 return whom
-            thing = next((found for name in OWNED_BY if (found := getattr(thing, name, None)) is not None), None)
-            thing = getattr(thing, "__self__", thing)
         frame = frame.f_back
     return ""
+
+
+def _owner_of(thing: object, depth: int = 5) -> str:
+    """Whose this is, or what it calls: a ticket knows a channel's publisher, that its channel, and that its link."""
+    if thing is None or not depth:
+        return ""
+    if whom := _at_work.get(id(thing), ""):
+        return whom
+    if isinstance(thing, partial):
+        parts = [thing.func, *(each for each in thing.args if callable(each))]
+    else:
+        parts = [found for name in OWNED_BY if (found := getattr(thing, name, None)) is not None]
+        parts += [getattr(thing, "__self__", None)]
+    return next((whom for each in parts if (whom := _owner_of(each, depth - 1))), "")
 
 
 class _Instrument(ast.NodeTransformer):

@@ -290,7 +290,10 @@ class Journal:
         due = [each for each in self._waiting if each[0] <= batch.number]
         self._waiting = [each for each in self._waiting if each[0] > batch.number]
         for _, call, failed in due:
-            self._notify(call, failed)
+            try:
+                call()
+            except Exception as error:  # noqa: BLE001 - nobody is at fault but who waited, and the others have their turn
+                self._not_notified(error, failed)
 
     def _refuse(self, batch: JournalBatch) -> None:
         """Some of a batch will never be written: whoever waits for it hears of that, and memory is where it stays."""
@@ -339,6 +342,9 @@ class Journal:
         try:
             call()
         except Exception as error:  # noqa: BLE001 - who has the disk, or has used a message, is not at fault
-            self.events.fail("what waited for the disk failed", error)
-            with self.events.contained("what waited for the disk cannot end"):
-                failed()
+            self._not_notified(error, failed)
+
+    def _not_notified(self, error: Exception, failed: Callable[[], None]) -> None:
+        self.events.fail("what waited for the disk failed", error)
+        with self.events.contained("what waited for the disk cannot end"):
+            failed()
