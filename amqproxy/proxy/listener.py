@@ -129,7 +129,8 @@ class ProxyServer:
             for listener, _ in listeners:
                 with contained("cannot close a listener"):
                     await listener.aclose()
-            await supervised("not drained", self._drain)
+            with contained("not drained"):
+                await self._drain()
             self._report_rules()
             nursery.cancel_scope.cancel()
 
