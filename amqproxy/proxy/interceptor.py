@@ -273,6 +273,7 @@ class Interceptor:
 
     def _begin_turn(self, now: float) -> None:
         self.now = now
+        self._staged = _NOT_STAGED  # a command may be judged later than it was staged, and its channel changed since
         self._delayed.begin_turn()
 
     @property

@@ -75,6 +75,32 @@ def test_what_passes_is_what_came():
     play(said("good") + said("good", "=>"), passes, "basic.publish", stage=Stage.HEADER)
 
 
+def test_what_is_unacknowledged_is_counted_when_a_delivery_is_judged_and_not_when_it_begins():
+    unacked = []
+
+    def decide(seen):
+        if seen.sender is CLIENT:
+            return Verdict(command=seen.command, delay=1.0)
+        unacked.append(seen.channel.unacked)
+        return Verdict(command=seen.command)
+
+    judge = ScriptedJudge(decide, ["basic.deliver", "basic.ack"])
+    judge.reads_unacked = True
+    water = opened(judge)
+    for line in (
+        ">> 1 basic.consume queue=q consumer_tag=t",
+        "<< 1 basic.consume-ok consumer_tag=t",
+        "<< 1 basic.deliver consumer_tag=t delivery_tag=1",
+        "<< 1 header 0",
+        ">> 1 basic.ack delivery_tag=1",
+        "<< 1 basic.deliver consumer_tag=t delivery_tag=2",
+    ):
+        water.say(*read(line))
+    water.wait(1.0)  # now the acknowledgement goes on
+    water.say(*read("<< 1 header 0"))
+    assert unacked == [0, 0]
+
+
 # --- publishes that go no further
 
 
