@@ -131,7 +131,8 @@ class ProxyServer:
                     await listener.aclose()
             with contained("not drained"):
                 await self._drain()
-            self._report_rules()
+            with contained("rules not reported"):
+                self._report_rules()
             nursery.cancel_scope.cancel()
 
     async def _keep_count(self) -> None:
