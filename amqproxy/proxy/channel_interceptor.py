@@ -1,4 +1,4 @@
-"""One channel on its way through the crossing: both directions of it, its numbers, and its end."""
+"""One channel between the legs: both directions of it, and its end. It yields what is to be done."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ class Session:
             async with trio.open_nursery() as self._nursery:
                 self._move(SessionEvent.CONNECTED)
                 if self._rules is not None and self._rules.rules:
-                    self._begin_crossing(self._rules)
+                    self._intercept(self._rules)
                 with suppress(TransportBroken):  # its own direction will say what happened
                     await upstream.transport.send(header)
                 self._handshake = PacedHandshake(self.client, self._limits.initial_frame_max, rest)
@@ -510,14 +510,14 @@ class Session:
             if self._nursery is not None:
                 self._start_rules(self._interceptor, is_open=self.state is ConnectionState.OPEN)
         elif self.phase is SessionState.RELAYING and rules.rules:
-            self._begin_crossing(rules)
+            self._intercept(rules)
 
     def count_unseen(self) -> None:
         """Let rules have counted what passed without being looked at."""
         if self._interceptor is not None:
             self._interceptor.count_unseen()
 
-    def _begin_crossing(self, rules: RuleSet) -> None:
+    def _intercept(self, rules: RuleSet) -> None:
         connection = self.client.connection
         known = updated_client(self._known, connection.client) if connection.client is not None else self._known
         known = msgspec.structs.replace(known, vhost=connection.virtual_host)
@@ -559,7 +559,7 @@ class Session:
             interceptor.take(sender, frames, trio.current_time())
         except ProtocolError as found:
             error = found
-        self._note_crossing(interceptor)
+        self._apply_effects(interceptor)
         error = interceptor.refusal or error
         if interceptor.fault is not None and error is None:
             error = interceptor.fault
@@ -567,7 +567,7 @@ class Session:
             self._ask_if_drained()
         return interceptor.take_output(target.peer), error
 
-    def _note_crossing(self, interceptor: Interceptor) -> None:
+    def _apply_effects(self, interceptor: Interceptor) -> None:
         """Do what follows from what has crossed, but for sending it."""
         self._report.note_channels(len(self.client.connection.channels))
         for peer in Peer:
@@ -622,7 +622,7 @@ class Session:
             with trio.CancelScope(deadline=interceptor.next_deadline) as self._timer:
                 await trio.sleep_forever()
             interceptor.tick(trio.current_time())
-            self._note_crossing(interceptor)
+            self._apply_effects(interceptor)
             await self._let_go_on(interceptor)
         self._timer = None
 
@@ -633,7 +633,7 @@ class Session:
             raise KeyError(number)
         with self.contained():
             interceptor.release(number, verdict, trio.current_time())
-            self._note_crossing(interceptor)
+            self._apply_effects(interceptor)
             self._nursery.start_soon(self._let_go_on, interceptor)
 
     async def _let_all_go_on(self, interceptor: Interceptor) -> None:
@@ -644,7 +644,7 @@ class Session:
     async def _go_on_releasing(self, interceptor: Interceptor) -> None:
         """Send what is released, and release the rest of it, with a turn for all others in between."""
         while True:
-            self._note_crossing(interceptor)
+            self._apply_effects(interceptor)
             if self.phase is SessionState.LEAVING:
                 interceptor.take_output(CLIENT)  # it has taken its leave
             await self._let_go_on(interceptor)
@@ -663,7 +663,7 @@ class Session:
         if SERVER in self._lost or upstream.connection.state is not ConnectionState.OPEN or self._has_failed:
             return
         interceptor.release_all(trio.current_time())
-        self._note_crossing(interceptor)
+        self._apply_effects(interceptor)
         with trio.move_on_after(self._limits.close_timeout), suppress(TransportBroken):
             await upstream.transport.send(interceptor.take_output(SERVER))
 
@@ -753,7 +753,7 @@ class Session:
                 self._interceptor.gate = self._passes
                 self._interceptor.ask_for_frames()
                 self._interceptor.release_all(trio.current_time())
-                self._note_crossing(self._interceptor)
+                self._apply_effects(self._interceptor)
                 self._nursery.start_soon(self._go_on_releasing, self._interceptor)
             self._ask_if_drained()
 

@@ -1,4 +1,4 @@
-"""What a crossing needs of the rules of its session; `rules.judge` has it."""
+"""What an interceptor needs of the rules of its session; `rules.engine.evaluator` has it."""
 
 from __future__ import annotations
 

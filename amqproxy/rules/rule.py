@@ -174,7 +174,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """What is done to the bytes of a connection from now on; see `acts_at_start` and `CommandContext`."""
         return ()
 
-    # --- what a session had of a rule's is given back when it ends: the crossing says so, through the judge
+    # --- what a session had of a rule's is given back when it ends: the interceptor reports it
 
     def channel_closed(self, number: int, memory: RuleState) -> None:
         """The channel is no more on the client's leg, whoever closed it, and though it may never have opened."""

@@ -1,4 +1,4 @@
-"""What is to become of a command: a value that the session's crossing carries out."""
+"""What is to become of a command: a value that the session's interceptor carries out."""
 
 from __future__ import annotations
 

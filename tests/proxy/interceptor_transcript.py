@@ -1,4 +1,4 @@
-"""Transcripts of a crossing: what both peers say, and what each of them hears.
+"""Transcripts of an interceptor: what both peers say, and what each of them hears.
 
     >> 1 basic.publish routing_key=a        the client says so; lines are as in tests.amqp091.transcript
     => 1 basic.publish routing_key=b        and the broker hears this
@@ -102,7 +102,7 @@ def name_of(frame: Frame) -> str:
 
 
 class Water:
-    """A crossing between two legs, and what would watch each of them from outside."""
+    """An interceptor between two legs, and what would watch each of them from outside."""
 
     def __init__(self, judge: SessionRules, *, shows_all: bool = False, memory: MemoryBudget | None = None) -> None:
         self.now = 100.0
@@ -185,7 +185,7 @@ def read(line: str) -> tuple[Peer, bytes]:
 
 
 def play(transcript: str, decide: Decide, *methods: str, stage: Stage = Stage.BODY) -> Water:
-    """Play it line by line, then byte by byte, and show all to the legs once; the crossing afterwards."""
+    """Play it line by line, then byte by byte, and show all to the legs once; the interceptor afterwards."""
     _play(transcript, ScriptedJudge(decide, methods, stage), size=1)
     _play(transcript, ScriptedJudge(decide, methods, stage), shows_all=True)
     return _play(transcript, ScriptedJudge(decide, methods, stage))

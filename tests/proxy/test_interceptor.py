@@ -1401,7 +1401,7 @@ def test_what_we_have_settled_ourselves_is_not_the_clients_to_take_back():
 
 @pytest.fixture
 def frames_made(monkeypatch):
-    """How many frames a crossing has made of bytes so far, in a list of one."""
+    """How many frames an interceptor has made of bytes so far, in a list of one."""
     made = [0]
 
     def counting(*arguments):
