@@ -1,7 +1,7 @@
 """Whatever is decided, what both peers hear means what the other said and the verdicts made of it, and nothing else.
 
-Random clients and brokers talk in random chunks through an interceptor whose verdicts are random too. Two ledgers keep what
-each of them has said and heard of each message, by a name of the message's own.
+Random clients and brokers talk in random chunks through an interceptor whose verdicts are random too. Two ledgers keep
+what each of them has said and heard of each message, by a name of the message's own.
 """
 
 from __future__ import annotations
