@@ -163,11 +163,15 @@ class VirtualHost:
             raise NotFound(f"no exchange '{name}' in vhost '{self.name}'")
         return exchange
 
+    def no_queue(self, name: str) -> NotFound:
+        """The 404 for a queue that is not there."""
+        return NotFound(f"no queue '{name}' in vhost '{self.name}'")
+
     def queue(self, name: str, link: ExclusiveOwner | None = None) -> Queue:
         """A queue that `link` may use."""
         queue = self.queues.get(name)
         if queue is None:
-            raise NotFound(f"no queue '{name}' in vhost '{self.name}'")
+            raise self.no_queue(name)
         if queue.exclusive_to is not None and queue.exclusive_to is not link:
             raise _locked(queue)
         return queue

@@ -1,4 +1,8 @@
-"""What rules refuse, and how they fail, in the log: a few lines of each rule at a time, and how many others."""
+"""What rules refuse, and how they fail, in the log: a few lines of each rule at a time, and how many others.
+
+A publish, or any other command, that is refused is logged here. `rules.engine.evaluator` has decided it;
+`amqproxy rules explain` (`rules.engine.explanation`) says which rules would be asked about a command, and why.
+"""
 
 from __future__ import annotations
 

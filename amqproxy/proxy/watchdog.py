@@ -1,4 +1,8 @@
-"""Disconnects peers that are silent or do not read, and sends heartbeats for clients: one task, off the data path."""
+"""Disconnects peers that are silent or do not read, and sends heartbeats for clients: one task, off the data path.
+
+A client that has missed its heartbeats is sent nothing: its socket is reset. The broker behind it is sent
+connection.close (320). `Session.lose` does both.
+"""
 
 from __future__ import annotations
 

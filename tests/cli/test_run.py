@@ -195,7 +195,7 @@ def _connecting(address: tuple[str, int]) -> socket.socket:
     return made
 
 
-@pytest.mark.parametrize("command", [["run", "--config"], ["broker", "--definitions"]])
+@pytest.mark.parametrize("command", [["run", "--config"], ["broker", "--listen", "127.0.0.1:0", "--definitions"]])
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, INTERRUPTED)])
 def test_a_signal_ends_it_while_it_starts(
     command: list[str], number: signal.Signals, code: int, tmp_path: Path

@@ -397,7 +397,10 @@ class Publisher:
             self._count = 0
 
     def confirm(self) -> None:
-        """Settle all that was published in this turn; what is to be kept is acked as soon as it is safe."""
+        """Confirm what was published in this turn, batched: one basic.ack with `multiple` for all of it.
+
+        What is to be kept is acked as soon as it is safe.
+        """
         self._is_to_confirm = False
         acks, last = self._acks, self._last_ack
         self._acks = 0
