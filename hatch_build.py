@@ -17,7 +17,10 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 # Every module that may be compiled, in pure Python mode.
 COMPILED = (
     "amqproxy/amqp091/wire.py",
-    "amqproxy/amqp091/frames.py",
+    "amqproxy/amqp091/frame.py",
+    "amqproxy/amqp091/tally.py",
+    "amqproxy/amqp091/pass_cache.py",
+    "amqproxy/amqp091/frame_reader.py",
     "amqproxy/amqp091/commands.py",
     "amqproxy/broker/connection/channel.py",
     "amqproxy/broker/connection/client_connection.py",

@@ -27,7 +27,7 @@ def is_asked_for() -> bool:
     return os.environ.get("AMQPROXY_PURE", "0") not in ("", "0")
 
 
-def is_compiled(module: str = "amqproxy.amqp091.frames") -> bool:
+def is_compiled(module: str = "amqproxy.amqp091.frame_reader") -> bool:
     """Whether importing `module`, by default the frame scanner, gives its compiled form."""
     spec = find_spec(module)
     return spec is not None and (spec.origin or "").endswith(tuple(EXTENSION_SUFFIXES))

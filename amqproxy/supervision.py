@@ -94,7 +94,7 @@ def first(failure: BaseException) -> BaseException:
 
 
 def describe(failure: BaseException) -> str:
-    """What happened and where, on one line: `IndexError: list index out of range (frames.py:120)`."""
+    """What happened and where, on one line: `IndexError: list index out of range (frame.py:120)`."""
     failure = first(failure)
     try:
         text = str(failure)

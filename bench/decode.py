@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from amqproxy.amqp091.frames import Frame, FrameReader
+from amqproxy.amqp091.frame import Frame
+from amqproxy.amqp091.frame_reader import FrameReader
 from bench import recording
 from bench.peers import program
 from bench.report import SUBJECT, Goal, Missing, Row, in_turns, progress

@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import quantiles
 from typing import NamedTuple
 
-from amqproxy.amqp091.frames import encode_method
+from amqproxy.amqp091.frame import encode_method
 from amqproxy.amqp091.methods import (
     BasicAck,
     BasicCancel,

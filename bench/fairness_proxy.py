@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import BODY as BODY_FRAME
-from amqproxy.amqp091.frames import HEADER, encode_frame, encode_method
+from amqproxy.amqp091.frame import BODY as BODY_FRAME
+from amqproxy.amqp091.frame import HEADER, encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicPublish, ChannelOpen, ConfirmSelect, QueueDeclare, QueueDelete
 from amqproxy.amqp091.properties import ContentHeader
 from bench import peers, talk

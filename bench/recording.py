@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import encode_method
+from amqproxy.amqp091.frame import encode_method
 from amqproxy.amqp091.methods import (
     BasicAck,
     BasicConsume,

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TypeVar
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import METHOD, encode_method
+from amqproxy.amqp091.frame import METHOD, encode_method
 from amqproxy.amqp091.methods import (
     METHODS,
     BasicAck,

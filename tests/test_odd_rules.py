@@ -24,7 +24,7 @@ from structlog.typing import EventDict
 from amqproxy import app
 from amqproxy.amqp091.commands import Command, CommandReader
 from amqproxy.amqp091.connection import Connection
-from amqproxy.amqp091.frames import HEARTBEAT, encode_method
+from amqproxy.amqp091.frame import HEARTBEAT, encode_method
 from amqproxy.amqp091.methods import (
     BasicAck,
     BasicConsume,

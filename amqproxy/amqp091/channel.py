@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from amqproxy.amqp091.delivery_tags import MAX_OUTSTANDING, DeliveryTags
 from amqproxy.amqp091.errors import ChannelError, CommandInvalid, PreconditionFailed, ResourceError
-from amqproxy.amqp091.frames import HEADER, METHOD, ContentState, Frame
+from amqproxy.amqp091.frame import HEADER, METHOD, Frame
+from amqproxy.amqp091.frame_reader import ContentState
 from amqproxy.amqp091.methods import (
     BY_INDEX,
     BasicAck,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from amqproxy.amqp091.errors import PreconditionFailed, ProtocolError, ResourceError
-from amqproxy.amqp091.frames import BODY, HEADER, METHOD, OVERHEAD, Frame, encode_frame
+from amqproxy.amqp091.frame import BODY, HEADER, METHOD, OVERHEAD, Frame, encode_frame
 from amqproxy.amqp091.methods import BY_INDEX, Method
 from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader, Properties
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from amqproxy.amqp091.channel import Channel
 from amqproxy.amqp091.errors import ChannelError, CommandInvalid, NotAllowed, ProtocolError, UnexpectedFrame
-from amqproxy.amqp091.frames import FRAME_MIN_SIZE, HEARTBEAT, METHOD, Frame, FrameReader, Tally, encode_method
+from amqproxy.amqp091.frame import FRAME_MIN_SIZE, HEARTBEAT, METHOD, Frame, encode_method
+from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.methods import (
     BY_INDEX,
     ConnectionOpen,
@@ -20,6 +21,7 @@ from amqproxy.amqp091.methods import (
     Method,
 )
 from amqproxy.amqp091.protocol_header import HEADER, recognise
+from amqproxy.amqp091.tally import Tally
 from amqproxy.amqp091.transitions import (
     CLIENT,
     CONNECTION_CLOSING,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 
 from amqproxy.amqp091.errors import ChannelError, CommandInvalid, FrameError, ProtocolError, UnexpectedFrame
-from amqproxy.amqp091.frames import FRAME_END, HEADER, HEARTBEAT, METHOD, OVERHEAD, Frame
+from amqproxy.amqp091.frame import FRAME_END, HEADER, HEARTBEAT, METHOD, OVERHEAD, Frame
 from amqproxy.amqp091.transitions import HAS_CHANNELS, ConnectionState
 
 HEAD = struct.Struct(">BHI")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from amqproxy.amqp091.frames import BODY, FRAME_END, HEADER, HEARTBEAT, METHOD, OVERHEAD
+from amqproxy.amqp091.frame import BODY, FRAME_END, HEADER, HEARTBEAT, METHOD, OVERHEAD
 from amqproxy.amqp091.methods import METHODS
 
 MAX_FRAME_OCTETS = 1024 * 1024

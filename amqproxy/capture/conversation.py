@@ -13,9 +13,10 @@ except ImportError:
     from amqproxy import _cython as cython
 
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frames import BODY, METHOD, Frame, Tally
+from amqproxy.amqp091.frame import BODY, METHOD, Frame
 from amqproxy.amqp091.methods import BY_INDEX, BY_NAME
 from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, NAME, recognise
+from amqproxy.amqp091.tally import Tally
 from amqproxy.amqp091.transitions import CLIENT, SENDERS
 from amqproxy.capture.boundary import IMPOSSIBLE, PROOF_OCTETS, UNSURE, frame_at
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes

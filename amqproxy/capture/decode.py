@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import BinaryIO
 
-from amqproxy.amqp091.frames import Tally
+from amqproxy.amqp091.tally import Tally
 from amqproxy.capture.conversation import Conversation
 from amqproxy.capture.decoded import Decoded, records_of
 from amqproxy.capture.files import name_of, read_packets

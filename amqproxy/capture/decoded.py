@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from amqproxy.amqp091.frames import Frame
+from amqproxy.amqp091.frame import Frame
 from amqproxy.taps.record import Record, record_frame
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from amqproxy.amqp091.commands import Command, CommandReader
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frames import BODY, HEADER, HEARTBEAT, METHOD, Frame
+from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.methods import ChannelCloseOk, ConfirmSelect, Method, TxSelect
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.capture.decoded import DecodedFrames

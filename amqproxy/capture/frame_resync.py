@@ -17,7 +17,9 @@ from typing import TypeAlias
 import msgspec
 
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frames import FRAME_END, OVERHEAD, Frame, FrameReader, Tally
+from amqproxy.amqp091.frame import FRAME_END, OVERHEAD, Frame
+from amqproxy.amqp091.frame_reader import FrameReader
+from amqproxy.amqp091.tally import Tally
 from amqproxy.capture.boundary import HEAD_OCTETS, IMPOSSIBLE, MAX_WINDOW_OCTETS, BoundarySearch, frame_at
 
 MAX_FRAME_OCTETS = 16 * 1024 * 1024

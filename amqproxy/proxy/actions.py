@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import Frame
+from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.channel_direction import ChannelDirection, PostponedDelivery, WaitingCommand

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, auto
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import HEADER, METHOD, ContentState, Frame
+from amqproxy.amqp091.frame import HEADER, METHOD, Frame
+from amqproxy.amqp091.frame_reader import ContentState
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.memory_budget import MemoryShare

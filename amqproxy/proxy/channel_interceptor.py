@@ -18,15 +18,8 @@ from amqproxy.amqp091.errors import (
     ProtocolError,
     Scope,
 )
-from amqproxy.amqp091.frames import (
-    BODY,
-    HEADER,
-    HEARTBEAT,
-    METHOD,
-    Frame,
-    FrameReader,
-    every_frame,
-)
+from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT, METHOD, Frame, every_frame
+from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.methods import (
     BY_INDEX,
     BasicAck,

@@ -11,7 +11,7 @@ from amqproxy.amqp091.channel import Channel, ChannelMode
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ResourceError
-from amqproxy.amqp091.frames import Frame
+from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.methods import (
     BY_INDEX,
     BasicAck,

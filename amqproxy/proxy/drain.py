@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from amqproxy.amqp091.frames import METHOD, Frame, FrameReader
+from amqproxy.amqp091.frame import METHOD, Frame
+from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.transitions import CLIENT, Peer
 

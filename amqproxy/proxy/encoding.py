@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import HEADER, METHOD, Frame, encode_frame, encode_method, every_frame
+from amqproxy.amqp091.frame import HEADER, METHOD, Frame, encode_frame, encode_method, every_frame
 from amqproxy.amqp091.methods import BasicReject, Method
 from amqproxy.proxy.tag_translation import Settled
 

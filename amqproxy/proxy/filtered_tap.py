@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary, finalize
 
 from amqproxy.amqp091.commands import MAX_BODY
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frames import Frame
+from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
 from amqproxy.rules.context import Client

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from amqproxy.amqp091.frames import OVERHEAD
+from amqproxy.amqp091.frame import OVERHEAD
 from amqproxy.amqp091.transitions import ConnectionState
 from amqproxy.proxy.leg import Leg
 

@@ -15,17 +15,8 @@ from amqproxy.amqp091.channel import ChannelMode
 from amqproxy.amqp091.commands import MAX_BODY, Command
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ProtocolError, Scope
-from amqproxy.amqp091.frames import (
-    BODY,
-    EVERY_METHOD,
-    HEADER,
-    METHOD,
-    OVERHEAD,
-    Frame,
-    PassCache,
-    encode_frame,
-    every_frame,
-)
+from amqproxy.amqp091.frame import BODY, HEADER, METHOD, OVERHEAD, Frame, encode_frame, every_frame
+from amqproxy.amqp091.frame_reader import EVERY_METHOD
 from amqproxy.amqp091.methods import (
     BY_INDEX,
     BasicDeliver,
@@ -37,6 +28,7 @@ from amqproxy.amqp091.methods import (
     ConnectionStartOk,
     Method,
 )
+from amqproxy.amqp091.pass_cache import PassCache
 from amqproxy.amqp091.transitions import CLIENT, CONNECTION_CLOSING, SERVER, ConnectionState, Peer
 from amqproxy.proxy.actions import (
     Action,

@@ -6,7 +6,7 @@ import trio
 
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frames import METHOD, Frame, encode_method
+from amqproxy.amqp091.frame import METHOD, Frame, encode_method
 from amqproxy.amqp091.methods import ConnectionClose, ConnectionCloseOk
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import ConnectionState, Peer

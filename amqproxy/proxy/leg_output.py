@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from amqproxy.amqp091.frames import Frame, FrameReader
+from amqproxy.amqp091.frame import Frame
+from amqproxy.amqp091.frame_reader import FrameReader
 
 
 class LegOutput:

@@ -13,15 +13,7 @@ import trio
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frames import (
-    BODY,
-    HEADER,
-    HEARTBEAT_FRAME,
-    METHOD,
-    OVERHEAD,
-    encode_frame,
-    encode_method,
-)
+from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT_FRAME, METHOD, OVERHEAD, encode_frame, encode_method
 from amqproxy.amqp091.methods import (
     ChannelClose,
     ChannelCloseOk,

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from amqproxy.amqp091.frames import CachedPass, Frame, FrameReader
+from amqproxy.amqp091.frame import Frame
+from amqproxy.amqp091.frame_reader import FrameReader
+from amqproxy.amqp091.pass_cache import CachedPass
 from amqproxy.proxy.session_rules import CachedPassing
 
 MAX_UNSEEN = 1024

@@ -21,7 +21,8 @@ import trio
 
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ConnectionForced, InternalError, ProtocolError, ResourceError, Scope
-from amqproxy.amqp091.frames import EVERY_METHOD, FRAME_MIN_SIZE, HEARTBEAT_FRAME, METHOD, Frame, FrameReader
+from amqproxy.amqp091.frame import FRAME_MIN_SIZE, HEARTBEAT_FRAME, METHOD, Frame
+from amqproxy.amqp091.frame_reader import EVERY_METHOD, FrameReader
 from amqproxy.amqp091.methods import ConnectionClose, ConnectionOpenOk, ConnectionStartOk, ConnectionTuneOk, Method
 from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, NAME, recognise
 from amqproxy.amqp091.rabbitmq_errors import reworded, reworded_reading

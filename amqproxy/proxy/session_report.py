@@ -11,7 +11,7 @@ import structlog
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frames import Frame
+from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.methods import ChannelClose, ChannelOpenOk, ConnectionClose, Method
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.rule_log import RuleFailures, RuleLog

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import Credit, Frame
+from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.methods import Method
+from amqproxy.amqp091.pass_cache import Credit
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 from amqproxy.rules.verdict import Impairment, Stage, Verdict

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amqproxy.amqp091.frames import EVERY_METHOD
+from amqproxy.amqp091.frame_reader import EVERY_METHOD
 from amqproxy.amqp091.methods import BY_NAME
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 

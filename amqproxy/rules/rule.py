@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from amqproxy.amqp091.frames import Credit
+from amqproxy.amqp091.pass_cache import Credit
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.rules.context import Client, CommandContext
 from amqproxy.rules.matching.condition import Condition

@@ -15,8 +15,8 @@ from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, M
 from prometheus_client.registry import Collector
 
 from amqproxy.amqp091.errors import BY_CODE
-from amqproxy.amqp091.frames import KINDS, METHOD_COUNT, Tally
 from amqproxy.amqp091.methods import BY_INDEX
+from amqproxy.amqp091.tally import KINDS, METHOD_COUNT, Tally
 from amqproxy.amqp091.transitions import Peer
 
 LATENCY_BUCKETS = (10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 100e-3, 1.0)

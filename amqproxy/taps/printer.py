@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TypedDict
 
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frames import BODY, Frame
+from amqproxy.amqp091.frame import BODY, Frame
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.note import NOTHING, Note

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frames import BODY, HEADER, HEARTBEAT, METHOD, Frame
+from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.protocol_header import NAME, recognise

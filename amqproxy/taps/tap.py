@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frames import Frame
+from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.taps.note import NOTHING, Note
 

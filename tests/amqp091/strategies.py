@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frames import BODY, HEADER, HEARTBEAT_FRAME, encode_frame, encode_method
+from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT_FRAME, encode_frame, encode_method
 from amqproxy.amqp091.methods import BY_INDEX, Method
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.wire import Array, Field, Item, Table

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from amqproxy.amqp091 import commands
 from amqproxy.amqp091.commands import Command, CommandReader
 from amqproxy.amqp091.errors import FrameError, ProtocolError, Scope
-from amqproxy.amqp091.frames import BODY, HEADER, OVERHEAD, Frame, FrameReader, encode_frame, encode_method
+from amqproxy.amqp091.frame import BODY, HEADER, OVERHEAD, Frame, encode_frame, encode_method
+from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.methods import BasicAck, BasicPublish, ChannelCloseOk, Method
 from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader, Properties
 from tests.amqp091 import strategies

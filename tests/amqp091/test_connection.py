@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from amqproxy.amqp091.connection import CLIENT, SERVER, Connection, ConnectionState, Peer
 from amqproxy.amqp091.errors import CommandInvalid, NotAllowed, ProtocolError, UnexpectedFrame
-from amqproxy.amqp091.frames import BODY, HEADER, Frame, Tally, encode_frame, encode_method
+from amqproxy.amqp091.frame import BODY, HEADER, Frame, encode_frame, encode_method
 from amqproxy.amqp091.methods import (
     BY_INDEX,
     BasicPublish,
@@ -18,6 +18,7 @@ from amqproxy.amqp091.methods import (
     Method,
 )
 from amqproxy.amqp091.properties import ContentHeader
+from amqproxy.amqp091.tally import Tally
 from tests.amqp091 import strategies
 from tests.amqp091.transcript import by_octet, play, play_in_bursts
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from amqproxy.amqp091.frames import encode_frame
+from amqproxy.amqp091.frame import encode_frame
 from amqproxy.amqp091.rabbitmq_errors import numbers, shown
 from tests.broker.client import connected
 from tests.real import raw

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from amqproxy.amqp091 import frames
+from amqproxy.amqp091 import frame
 from amqproxy.amqp091.errors import BY_CODE, NoRoute
 from amqproxy.amqp091.methods import BY_INDEX, BY_NAME, Method, spec_name
 from amqproxy.amqp091.properties import ContentHeader, Properties
@@ -162,10 +162,10 @@ def test_constants(name: str) -> None:
     constants = {each.get("name", ""): each for each in specification(name).iter("constant")}
     numbers = {constant: int(each.get("value", "")) for constant, each in constants.items()}
     assert [numbers.pop(f"frame-{kind}") for kind in ("method", "header", "body", "heartbeat")] == [
-        frames.METHOD, frames.HEADER, frames.BODY, frames.HEARTBEAT,
+        frame.METHOD, frame.HEADER, frame.BODY, frame.HEARTBEAT,
     ]  # fmt: skip
-    assert numbers.pop("frame-min-size") == frames.FRAME_MIN_SIZE
-    assert numbers.pop("frame-end") == frames.FRAME_END
+    assert numbers.pop("frame-min-size") == frame.FRAME_MIN_SIZE
+    assert numbers.pop("frame-end") == frame.FRAME_END
     assert numbers.pop("reply-success") == 200
     assert set(BY_CODE) - set(numbers.values()) == {NoRoute.code}, "RabbitMQ's own"
     for constant, code in numbers.items():

@@ -25,7 +25,7 @@ import pytest
 
 from amqproxy.amqp091.connection import CLIENT, SERVER, Connection, Peer
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frames import BODY, HEADER, HEARTBEAT_FRAME, Frame, encode_frame, encode_method
+from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT_FRAME, Frame, encode_frame, encode_method
 from amqproxy.amqp091.methods import BY_NAME, Method
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.protocol_header import HEADER as PROTOCOL_HEADER

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from amqproxy.amqp091.commands import CommandReader
-from amqproxy.amqp091.frames import FRAME_MIN_SIZE, HEARTBEAT, FrameReader, encode_frame, encode_method
+from amqproxy.amqp091.frame import FRAME_MIN_SIZE, HEARTBEAT, encode_frame, encode_method
+from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.methods import (
     METHODS,
     BasicPublish,

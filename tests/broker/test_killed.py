@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import BODY, Frame, FrameReader, encode_method
+from amqproxy.amqp091.frame import BODY, Frame, encode_method
+from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.methods import (
     BasicAck,
     BasicConsume,

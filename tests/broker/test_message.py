@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frames import HEADER, Frame, encode_frame
+from amqproxy.amqp091.frame import HEADER, Frame, encode_frame
 from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader, Properties
 from amqproxy.amqp091.wire import Field, Table
 from amqproxy.broker.message import Message, header_with, published

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from amqproxy.amqp091.frames import encode_frame, encode_method
+from amqproxy.amqp091.frame import encode_frame, encode_method
 from amqproxy.amqp091.methods import (
     BasicAck,
     BasicCancel,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import BODY, HEARTBEAT_FRAME, encode_frame, encode_method
+from amqproxy.amqp091.frame import BODY, HEARTBEAT_FRAME, encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicAck, BasicPublish, ChannelClose, ConnectionTune
 from amqproxy.capture.boundary import IMPOSSIBLE, MAX_WINDOW_OCTETS, UNSURE, BoundarySearch, frame_at
 

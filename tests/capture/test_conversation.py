@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import BODY, HEARTBEAT_FRAME, Tally, encode_frame, encode_method
+from amqproxy.amqp091.frame import BODY, HEARTBEAT_FRAME, encode_frame, encode_method
 from amqproxy.amqp091.methods import (
     BasicAck,
     BasicDeliver,
@@ -16,6 +16,7 @@ from amqproxy.amqp091.methods import (
     ConnectionTuneOk,
 )
 from amqproxy.amqp091.protocol_header import HEADER
+from amqproxy.amqp091.tally import Tally
 from amqproxy.capture.conversation import MAX_GUESS_OCTETS, Conversation
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader
 from amqproxy.capture.endpoints import Endpoint

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import encode_method
+from amqproxy.amqp091.frame import encode_method
 from amqproxy.amqp091.methods import BasicPublish, ChannelOpen, ConnectionTune, ConnectionTuneOk
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.capture.decode import read_decoded, read_records

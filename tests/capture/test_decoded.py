@@ -3,7 +3,8 @@
 import json
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import Frame, FrameReader, encode_frame, encode_method
+from amqproxy.amqp091.frame import Frame, encode_frame, encode_method
+from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.methods import BasicPublish, ConnectionStartOk
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table

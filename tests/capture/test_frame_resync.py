@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import BODY, HEARTBEAT_FRAME, Tally, encode_frame, encode_method
+from amqproxy.amqp091.frame import BODY, HEARTBEAT_FRAME, encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicAck, BasicPublish
+from amqproxy.amqp091.tally import Tally
 from amqproxy.capture.frame_resync import JOINED, MISSING, Found, FrameResync, UnreadableBytes
 
 ACK = encode_method(1, BasicAck(1))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import encode_method
+from amqproxy.amqp091.frame import encode_method
 from amqproxy.amqp091.methods import BasicPublish, ChannelOpen, ConnectionTuneOk
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.cli.failure import FAILED, MISUSED

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from amqproxy.amqp091.frames import Frame, encode_method
+from amqproxy.amqp091.frame import Frame, encode_method
 from amqproxy.amqp091.methods import BasicAck
 from amqproxy.cli.failure import MISUSED, Failure
 from amqproxy.cli.printing import renderer, wanted, with_value_of_body

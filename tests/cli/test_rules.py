@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from amqproxy.amqp091.frames import METHOD, encode_frame, encode_method
+from amqproxy.amqp091.frame import METHOD, encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicDeliver, ConnectionTune
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.cli.failure import FAILED

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from amqproxy.amqp091.frames import every_frame
+from amqproxy.amqp091.frame import every_frame
 from amqproxy.amqp091.wire import Table
 from amqproxy.control import request_handler
 from amqproxy.control.message_patch import MessagePatch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal
 
-from amqproxy.amqp091.frames import BODY, HEADER, HEARTBEAT_FRAME, encode_frame, encode_method
+from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT_FRAME, encode_frame, encode_method
 from amqproxy.amqp091.methods import (
     BY_INDEX,
     BasicAck,

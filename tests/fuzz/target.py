@@ -16,7 +16,8 @@ from typing import Any
 from amqproxy.amqp091.commands import CommandReader
 from amqproxy.amqp091.connection import CLIENT, SERVER, Connection, Peer
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frames import HEADER, METHOD, Frame, FrameReader, encode_frame, encode_method
+from amqproxy.amqp091.frame import HEADER, METHOD, Frame, encode_frame, encode_method
+from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.methods import (
     BasicConsume,
     BasicGet,

@@ -21,8 +21,9 @@ from typing import Any
 
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import PreconditionFailed
-from amqproxy.amqp091.frames import METHOD, Credit, Frame, every_frame
+from amqproxy.amqp091.frame import METHOD, Frame, every_frame
 from amqproxy.amqp091.methods import BY_INDEX, BasicAck, BasicNack
+from amqproxy.amqp091.pass_cache import Credit
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.proxy.interceptor import Interceptor

@@ -2,7 +2,7 @@
 
 import pytest
 
-from amqproxy.amqp091.frames import FrameReader
+from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.proxy.drain import Drain
 from tests.proxy.words import octets, words

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import BODY, HEADER, Frame, encode_frame, encode_method
+from amqproxy.amqp091.frame import BODY, HEADER, Frame, encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicAck, BasicNack, BasicPublish, BasicReject, Method
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.proxy.encoding import altered, damaged, method_frame, settling

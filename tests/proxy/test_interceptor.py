@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import ResourceError, Scope
-from amqproxy.amqp091.frames import every_frame
+from amqproxy.amqp091.frame import every_frame
 from amqproxy.amqp091.methods import (
     BasicCancel,
     BasicDeliver,

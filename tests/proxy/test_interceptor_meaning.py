@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import Scope
-from amqproxy.amqp091.frames import BODY, HEADER, METHOD, Frame, encode_frame, encode_method, every_frame
+from amqproxy.amqp091.frame import BODY, HEADER, METHOD, Frame, encode_frame, encode_method, every_frame
 from amqproxy.amqp091.methods import (
     BY_NAME,
     BasicAck,

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import Scope
-from amqproxy.amqp091.frames import BODY, HEADER, Credit, Frame, encode_frame, encode_method
+from amqproxy.amqp091.frame import BODY, HEADER, Frame, encode_frame, encode_method
 from amqproxy.amqp091.methods import (
     BY_NAME,
     BasicAck,
@@ -28,6 +28,7 @@ from amqproxy.amqp091.methods import (
     Method,
     QueueDeclare,
 )
+from amqproxy.amqp091.pass_cache import Credit
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.transitions import CLIENT, REPLIES, SERVER, ChannelState, Peer
 from amqproxy.proxy.session_rules import CachedPassing

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amqproxy.amqp091.frames import BODY, HEADER, METHOD, Frame, encode_frame, encode_method, every_frame
+from amqproxy.amqp091.frame import BODY, HEADER, METHOD, Frame, encode_frame, encode_method, every_frame
 from amqproxy.amqp091.methods import BasicPublish, ChannelCloseOk, ChannelOpen, ChannelOpenOk, ConfirmSelect
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer

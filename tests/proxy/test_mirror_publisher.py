@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import HEARTBEAT_FRAME, encode_method, every_frame
+from amqproxy.amqp091.frame import HEARTBEAT_FRAME, encode_method, every_frame
 from amqproxy.amqp091.methods import (
     BasicPublish,
     ChannelClose,

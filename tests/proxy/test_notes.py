@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frames import Frame
+from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.filtered_tap import FilteredTap

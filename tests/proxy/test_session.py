@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.amqp091.errors import ProtocolError, Scope
-from amqproxy.amqp091.frames import BODY, EVERY_METHOD, Frame, encode_frame, encode_method
+from amqproxy.amqp091.frame import BODY, Frame, encode_frame, encode_method
+from amqproxy.amqp091.frame_reader import EVERY_METHOD
 from amqproxy.amqp091.methods import ConnectionClose, ConnectionStartOk
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Table

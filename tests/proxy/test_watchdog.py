@@ -12,7 +12,7 @@ import structlog
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from amqproxy.amqp091.frames import encode_method
+from amqproxy.amqp091.frame import encode_method
 from amqproxy.amqp091.methods import ConnectionClose, ConnectionTuneOk
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.config import Limits

@@ -11,7 +11,7 @@ heartbeat
 
 from typing import Any
 
-from amqproxy.amqp091.frames import BODY, HEADER, HEARTBEAT, METHOD, OVERHEAD, Frame, encode_frame, encode_method
+from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT, METHOD, OVERHEAD, Frame, encode_frame, encode_method
 from amqproxy.amqp091.methods import BY_NAME
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.protocol_header import HEADER as PROTOCOL_HEADER

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import BODY, HEADER, Frame, encode_frame, encode_method
+from amqproxy.amqp091.frame import BODY, HEADER, Frame, encode_frame, encode_method
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader, Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer

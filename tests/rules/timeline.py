@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import BODY, HEADER, HEARTBEAT, Frame, encode_frame, encode_method
+from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT, Frame, encode_frame, encode_method
 from amqproxy.amqp091.methods import BY_NAME, Method
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.transitions import CLIENT, SERVER

@@ -8,8 +8,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from amqproxy.amqp091.errors import BY_CODE
-from amqproxy.amqp091.frames import KINDS, FrameReader
+from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.methods import BY_INDEX
+from amqproxy.amqp091.tally import KINDS
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.taps.metrics import LATENCY_BUCKETS, Metrics, code_label, kind_labels
 from tests.proxy.words import octets

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from amqproxy.amqp091.errors import FrameError
-from amqproxy.amqp091.frames import BODY, Frame, encode_frame
-from amqproxy.amqp091.frames import HEADER as HEADER_FRAME
+from amqproxy.amqp091.frame import BODY, Frame, encode_frame
+from amqproxy.amqp091.frame import HEADER as HEADER_FRAME
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.errors import FrameError
-from amqproxy.amqp091.frames import BODY, HEADER, HEARTBEAT_FRAME, METHOD, Frame, encode_frame, encode_method
+from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT_FRAME, METHOD, Frame, encode_frame, encode_method
 from amqproxy.amqp091.methods import (
     BY_INDEX,
     BasicPublish,

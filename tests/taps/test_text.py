@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.errors import FrameError, PreconditionFailed
-from amqproxy.amqp091.frames import BODY, HEADER, HEARTBEAT_FRAME, Frame, encode_frame, encode_method
+from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT_FRAME, Frame, encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicAck, BasicPublish, ConnectionStartOk, ConnectionTuneOk, Method, QueueDeclare
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.protocol_header import HEADER as PROTOCOL_HEADER

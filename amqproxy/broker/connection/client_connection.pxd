@@ -1,6 +1,7 @@
 # What C sees of `client_connection`. The rest is in `__dict__`.
 
-from amqproxy.amqp091.frames cimport Frame, FrameReader
+from amqproxy.amqp091.frame cimport Frame
+from amqproxy.amqp091.frame_reader cimport FrameReader
 from amqproxy.broker.connection.output cimport OutputBuffer
 from amqproxy.broker.connection.publisher cimport Publisher
 from amqproxy.broker.connection.channel cimport BrokerChannel

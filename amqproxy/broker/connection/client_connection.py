@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ConnectionForced, InternalError, NotAllowed, ProtocolError, Scope
-from amqproxy.amqp091.frames import EVERY_METHOD, HEARTBEAT_FRAME, METHOD, Frame, encode_method
+from amqproxy.amqp091.frame import HEARTBEAT_FRAME, METHOD, Frame, encode_method
+from amqproxy.amqp091.frame_reader import EVERY_METHOD
 from amqproxy.amqp091.methods import (
     METHODS,
     BasicAck,

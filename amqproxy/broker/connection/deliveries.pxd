@@ -1,6 +1,6 @@
 # What C sees of `deliveries`.
 
-from amqproxy.amqp091.frames cimport Frame
+from amqproxy.amqp091.frame cimport Frame
 from amqproxy.broker.connection.output cimport OutputBuffer
 from amqproxy.broker.connection.unacked cimport UnackedDeliveries
 from amqproxy.broker.events cimport EventDispatcher

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frames import Frame
+from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.methods import BasicAck, BasicGetOk, BasicNack, BasicReject
 from amqproxy.broker import firehose
 from amqproxy.broker.connection.output import OutputBuffer, short_string

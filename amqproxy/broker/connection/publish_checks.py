@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from amqproxy.amqp091.errors import InternalError, PreconditionFailed, ProtocolError
-from amqproxy.amqp091.frames import Frame
+from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Array, Table
 from amqproxy.broker.arguments import TYPE_NAMES, field

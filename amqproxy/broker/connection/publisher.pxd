@@ -2,7 +2,7 @@
 
 cimport cython
 
-from amqproxy.amqp091.frames cimport Frame
+from amqproxy.amqp091.frame cimport Frame
 from amqproxy.broker.message cimport Message
 from amqproxy.broker.connection.output cimport OutputBuffer
 from amqproxy.broker.queues.queue cimport Queue

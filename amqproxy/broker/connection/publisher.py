@@ -11,7 +11,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from amqproxy.amqp091.errors import AccessRefused, NotImplementedByServer, PreconditionFailed
-from amqproxy.amqp091.frames import BODY, FRAME_END, METHOD, Frame
+from amqproxy.amqp091.frame import BODY, FRAME_END, METHOD, Frame
 from amqproxy.amqp091.methods import BasicAck, BasicNack, BasicPublish, BasicReturn
 from amqproxy.amqp091.properties import NO_PROPERTIES
 from amqproxy.broker import firehose

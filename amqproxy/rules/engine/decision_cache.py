@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import Credit, Frame
+from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.methods import BasicAck, BasicDeliver, BasicGetOk, BasicNack, BasicReject, Method
+from amqproxy.amqp091.pass_cache import Credit
 from amqproxy.rules.engine.compiled_rule import CompiledRule
 from amqproxy.rules.engine.outcome import OutcomeCounter
 from amqproxy.rules.verdict import Answer, Stage, Verdict

@@ -13,7 +13,7 @@ import msgspec
 
 from amqproxy.amqp091.commands import MAX_BODY, Command
 from amqproxy.amqp091.errors import PreconditionFailed, Scope
-from amqproxy.amqp091.frames import HEARTBEAT, Credit, Frame
+from amqproxy.amqp091.frame import HEARTBEAT, Frame
 from amqproxy.amqp091.methods import (
     ConnectionOpen,
     ConnectionOpenOk,
@@ -22,6 +22,7 @@ from amqproxy.amqp091.methods import (
     QueueDeclare,
     QueueDeclareOk,
 )
+from amqproxy.amqp091.pass_cache import Credit
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Table as FieldTable
 from amqproxy.rules.client_info import updated_client

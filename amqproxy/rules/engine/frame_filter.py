@@ -6,7 +6,7 @@ from typing import Protocol
 
 from amqproxy.amqp091.commands import MAX_BODY, MAX_FRAMES, Command
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frames import HEADER, HEARTBEAT, METHOD, Frame
+from amqproxy.amqp091.frame import HEADER, HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.rules.client_info import updated_client

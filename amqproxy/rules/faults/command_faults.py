@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import Scope
-from amqproxy.amqp091.frames import HEARTBEAT, OVERHEAD
+from amqproxy.amqp091.frame import HEARTBEAT, OVERHEAD
 from amqproxy.amqp091.methods import BY_NAME, BasicCancel, BasicDeliver, ConnectionBlocked, ConnectionUnblocked
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.context import CommandContext

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
-from amqproxy.amqp091.frames import Credit
+from amqproxy.amqp091.pass_cache import Credit
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.rules.context import CommandContext
 from amqproxy.rules.limits.group import Trait, grouping

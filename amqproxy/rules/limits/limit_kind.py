@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from amqproxy.amqp091.errors import Scope
-from amqproxy.amqp091.frames import Credit
+from amqproxy.amqp091.pass_cache import Credit
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.rules.context import CommandContext
 from amqproxy.rules.rule import RuleState

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import Credit
 from amqproxy.amqp091.methods import ConnectionBlocked, ConnectionUnblocked
+from amqproxy.amqp091.pass_cache import Credit
 from amqproxy.amqp091.transitions import CLIENT, SENDERS
 from amqproxy.rules.context import CommandContext
 from amqproxy.rules.limits.group import Group

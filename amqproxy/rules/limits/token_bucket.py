@@ -6,7 +6,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Hashable
 
-from amqproxy.amqp091.frames import Credit
+from amqproxy.amqp091.pass_cache import Credit
 
 MAX_BUCKETS = 10_000
 """Buckets that one rule keeps at a time."""

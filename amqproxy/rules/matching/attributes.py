@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import HEARTBEAT
+from amqproxy.amqp091.frame import HEARTBEAT
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Array, Table
 from amqproxy.rules.context import CommandContext

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from amqproxy.amqp091.frames import encode_frame
+from amqproxy.amqp091.frame import encode_frame
 from amqproxy.amqp091.methods import (
     BasicAck,
     BasicCancel,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from amqproxy.amqp091.frames import HEARTBEAT_FRAME
+from amqproxy.amqp091.frame import HEARTBEAT_FRAME
 from amqproxy.amqp091.methods import (
     BasicConsume,
     BasicPublish,

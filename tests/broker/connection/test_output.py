@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.amqp091.frames import encode_frame, encode_method
+from amqproxy.amqp091.frame import encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicDeliver
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.broker.connection import output

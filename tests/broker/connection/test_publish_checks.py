@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from amqproxy.amqp091.frames import encode_frame, encode_method
+from amqproxy.amqp091.frame import encode_frame, encode_method
 from amqproxy.amqp091.methods import (
     BasicGet,
     BasicPublish,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amqproxy.amqp091.frames import encode_frame, encode_method
+from amqproxy.amqp091.frame import encode_frame, encode_method
 from amqproxy.amqp091.methods import (
     BasicAck,
     BasicConsume,

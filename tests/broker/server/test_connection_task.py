@@ -11,7 +11,8 @@ import trio.testing
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.connection import Connection
-from amqproxy.amqp091.frames import FrameReader, encode_method
+from amqproxy.amqp091.frame import encode_method
+from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.methods import (
     BasicAck,
     BasicConsume,

@@ -14,7 +14,8 @@ import trustme
 from structlog.testing import capture_logs
 
 from amqproxy import config
-from amqproxy.amqp091.frames import Frame, FrameReader, encode_method
+from amqproxy.amqp091.frame import Frame, encode_method
+from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.methods import ConnectionStart
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.broker.access.users import User

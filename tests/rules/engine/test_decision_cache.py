@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from amqproxy.amqp091.errors import Scope
-from amqproxy.amqp091.frames import METHOD, Frame, encode_frame, encode_method
+from amqproxy.amqp091.frame import METHOD, Frame, encode_frame, encode_method
 from amqproxy.amqp091.methods import (
     BasicAck,
     BasicDeliver,

@@ -10,8 +10,9 @@ import pytest
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import ProtocolError, Scope
-from amqproxy.amqp091.frames import HEADER, HEARTBEAT_FRAME, METHOD, Credit, Frame, encode_frame, encode_method
+from amqproxy.amqp091.frame import HEADER, HEARTBEAT_FRAME, METHOD, Frame, encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicConsume, BasicDeliver, BasicPublish, Method, QueueDeclare
+from amqproxy.amqp091.pass_cache import Credit
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Table

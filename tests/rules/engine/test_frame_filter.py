@@ -2,7 +2,7 @@
 
 import pytest
 
-from amqproxy.amqp091.frames import BODY, Frame, encode_frame, every_frame
+from amqproxy.amqp091.frame import BODY, Frame, encode_frame, every_frame
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.frame_filter import FrameFilter

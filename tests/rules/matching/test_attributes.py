@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frames import HEARTBEAT_FRAME, Frame
+from amqproxy.amqp091.frame import HEARTBEAT_FRAME, Frame
 from amqproxy.amqp091.methods import BasicGet, BasicPublish, ExchangeBind, Method, QueueDeclare
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER

@@ -1,43 +1,28 @@
-"""Bytes ↔ frames (AMQP 0-9-1 section 4.2.3), in the order a channel allows (section 4.2.6).
+"""Bytes to frames, in the order that a channel allows (AMQP 0-9-1 sections 4.2.3 and 4.2.6).
 
 A `FrameReader` is one direction of one connection. It takes bytes as they come and finds the whole
 frames in them; whoever owns it says which frames are to be handed over as `Frame`s. The others are
 checked and counted where they lie, which is what makes a proxy fast: nothing is made of them.
+
+A long file, because the compiler makes one of the loop over the frames and the `ContentState` that it advances, and it
+sees only what is in one file.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Mapping
-from math import inf
-from typing import Any
-
 from amqproxy.amqp091.errors import CommandInvalid, FrameError, ProtocolError, UnexpectedFrame
-from amqproxy.amqp091.methods import BY_INDEX, METHODS, BasicPublish, Method
-from amqproxy.amqp091.properties import ContentHeader, Properties
-from amqproxy.amqp091.wire import decode_fields, decode_flagged
+from amqproxy.amqp091.frame import BODY, FRAME_MIN_SIZE, HEADER, HEARTBEAT, METHOD, OVERHEAD, Frame
+from amqproxy.amqp091.methods import BY_INDEX
+from amqproxy.amqp091.pass_cache import CachedPass, Credit, PassCache
+from amqproxy.amqp091.tally import METHOD_COUNT, Tally
 
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
 
-METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
-FRAME_END = 0xCE
-OVERHEAD = 8
-"""Bytes of a frame that are not payload: seven before it and one after."""
-
-FRAME_MIN_SIZE = 4096
-"""The least frame-max that peers may agree on, and all that may be sent before they do."""
-
 MAX_FRAME = 512 * 1024 * 1024
 """The largest frame taken where peers agreed on no limit: no broker takes a larger message."""
-
-METHOD_COUNT = len(BY_INDEX)
-KINDS = 4 * METHOD_COUNT + 1
-"""How many kinds of frame a `Tally` tells apart: a method, or a header or body that belongs to one
-(the second and third `METHOD_COUNT`), or content that belongs to none (the first two of the
-fourth), or a heartbeat (the last)."""
 
 EVERY_METHOD = bytes([1]) * METHOD_COUNT
 
@@ -64,15 +49,8 @@ _TURNS = {
     "connection.tune-ok": 8,
 }
 """The methods that change how the frames after them are read."""
-_TRAITS = cython.declare(bytes, bytes([cls.carries_content + _TURNS.get(cls.name, 0) for cls in BY_INDEX]))
 
-_CLASSES = cython.declare(tuple, tuple(BY_INDEX))
-_LAYOUTS = cython.declare(tuple, tuple(cls.layout for cls in BY_INDEX))
-_PROPERTIES = cython.declare(bytes, Properties.layout)
-_Properties = cython.declare(object, Properties)
-_ContentHeader = cython.declare(object, ContentHeader)
-_decode_fields = cython.declare(object, decode_fields)
-_decode_flagged = cython.declare(object, decode_flagged)
+_TRAITS = cython.declare(bytes, bytes([cls.carries_content + _TURNS.get(cls.name, 0) for cls in BY_INDEX]))
 
 
 def _index_table() -> bytes:
@@ -84,273 +62,41 @@ def _index_table() -> bytes:
 
 _INDEX_OF = cython.declare(bytes, _index_table())
 
-
-def every_frame(octets: bytes, offset: int, lanes: Mapping[int, ContentState] | None = None) -> list[Frame]:
-    """All the frames in `octets`, which are whole and have been found good; they lie at `offset`.
-
-    `lanes` know how many contents their channels have begun by the end of them, for the frames' ordinals.
-    """
-    frames: list[Frame] = []
-    frame: Frame
-    position = 0
-    while position < len(octets):
-        end = position + OVERHEAD + int.from_bytes(octets[position + 3 : position + 7])
-        frame = Frame(octets[position:end], offset + position)
-        frame.is_in_order = True
-        frames.append(frame)
-        position = end
-    if lanes:
-        _number_contents(frames, lanes)
-    return frames
-
-
-def _number_contents(frames: list[Frame], lanes: Mapping[int, ContentState]) -> None:
-    """Give each frame its ordinal. There may be many lanes: those of these frames only are looked at."""
-    begun: dict[int, int] = {}
-    frame: Frame
-    for frame in reversed(frames):
-        number = frame.channel
-        if number not in begun:
-            lane = lanes.get(number)
-            if lane is None:
-                continue
-            begun[number] = lane.contents
-        frame.ordinal = begun[number]
-        begun[number] -= frame.kind == METHOD and BY_INDEX[frame.index].carries_content
-
-
-def encode_frame(kind: int, channel: int, payload: bytes) -> bytes:
-    """A frame's bytes."""
-    return b"%c%b%b%b\xce" % (kind, channel.to_bytes(2), len(payload).to_bytes(4), payload)
-
-
-def encode_method(channel: int, method: Method) -> bytes:
-    """The bytes of the frame that holds `method`."""
-    return encode_frame(METHOD, channel, method.encode())
-
-
-HEARTBEAT_FRAME = encode_frame(HEARTBEAT, 0, b"")
-
-
-@cython.final
-@cython.cclass
-class Tally:
-    """Frames and bytes seen, by kind of frame; shared by whatever readers are given it."""
-
-    def __init__(self) -> None:
-        self.frames = array("Q", bytes(8 * KINDS))
-        self.octets = array("Q", bytes(8 * KINDS))
-        self._frames = self.frames
-        self._octets = self.octets
-
-
-# A publisher's messages tend to begin alike, to the byte, and what is decoded never changes: so each
-# basic.publish is decoded once and then known again, and a header is if it is as the one before it.
-_PUBLISH = cython.declare(cython.int, BasicPublish.index)
-_ALIKE = cython.declare(dict, {})
-_MAX_ALIKE = cython.declare(cython.Py_ssize_t, 160)
-_ALIKE_COUNT = cython.declare(cython.Py_ssize_t, 1024)
-_last_octets = cython.declare(bytes, b"")
-_last_header = cython.declare(object, None)
+_NAMES = {METHOD: "method", HEADER: "content header", BODY: "content body", HEARTBEAT: "heartbeat"}
 
 
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _body_size(p: cython.p_const_uchar, position: cython.Py_ssize_t) -> cython.ulonglong:
-    """What the content header frame at `position` says of its body."""
-    size: cython.ulonglong = 0
-    i: cython.Py_ssize_t
-    for i in range(position + 11, position + 19):
-        size = (size << 8) | p[i]
-    return size
+def _long(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.longlong:
+    """The unsigned number in four bytes: compilers make one load of it."""
+    if not cython.compiled:
+        return int.from_bytes(p[at : at + 4])
+    return (
+        cython.cast(cython.ulonglong, p[at]) << 24
+        | cython.cast(cython.ulonglong, p[at + 1]) << 16
+        | cython.cast(cython.ulonglong, p[at + 2]) << 8
+        | cython.cast(cython.ulonglong, p[at + 3])
+    )
 
 
-@cython.final
-@cython.no_gc
-@cython.freelist(1024)
-@cython.cclass
-class Frame:
-    """One whole frame as it was received: `raw` is all its bytes, `offset` where they lay.
-
-    `kind` is METHOD, HEADER, BODY or HEARTBEAT; `index` is the method's small number, or -1.
-    Nothing is decoded before it is asked for. `is_in_order` says that the reader has checked the
-    frame against its channel's content already; `ordinal` is then how many contents its direction
-    of the channel has begun, with this frame.
-    """
-
-    # Its bytes are those of `_octets` from `_start` to `_end`: all there are, or what a reader that lends was fed.
-
-    def __init__(self, raw: bytes, offset: int = 0) -> None:
-        """`raw` must be one whole frame that a `FrameReader` would pass."""
-        self._octets = raw
-        self._start = 0
-        self._end = len(raw)
-        self.offset = offset
-        self.kind = raw[0]
-        self.channel = raw[1] << 8 | raw[2]
-        self.index = METHODS[int.from_bytes(raw[7:11])].index if self.kind == METHOD else -1
-        self.is_in_order = False
-        self.ordinal = 0
-        self._decoded: Any = None
-
-    @property
-    def raw(self) -> bytes:
-        return self._raw()
-
-    @cython.cfunc
-    def _raw(self) -> bytes:
-        octets = self._octets
-        if self._end - self._start != len(octets):
-            octets = octets[self._start : self._end]
-            self._octets = octets
-            self._start = 0
-            self._end = len(octets)
-        return octets
-
-    @property
-    def payload(self) -> bytes:
-        return self.payload_bytes()
-
-    def payload_bytes(self) -> bytes:
-        """The payload; for callers that are compiled."""
-        p: cython.p_const_uchar = self._octets
-        return p[self._start + 7 : self._end - 1]
-
-    def is_as(self, raw: bytes) -> bool:
-        """Is `raw` what `FrameReader` has found here? Nothing is made to tell."""
-        size: cython.Py_ssize_t = len(raw)
-        start: cython.Py_ssize_t = self._start
-        i: cython.Py_ssize_t
-        if self._end - start != size:
-            return False
-        if not cython.compiled:
-            return self._octets.startswith(raw, start)
-        p: cython.p_const_uchar = self._octets
-        q: cython.p_const_uchar = raw
-        for i in range(size):  # noqa: SIM110 - C has no generators
-            if p[start + i] != q[i]:
-                return False
-        return True
-
-    def length(self) -> cython.Py_ssize_t:
-        """How many bytes it is, all in all; for callers that are compiled."""
-        return self._end - self._start
-
-    @property
-    def delivery_tag(self) -> int:
-        """The tag that a basic.ack, nack or reject begins with; it must be whole."""
-        return self.long_long_at(11)
-
-    def long_long_at(self, place: cython.Py_ssize_t) -> cython.ulonglong:
-        """The unsigned number in the eight bytes at `place`, which must be there."""
-        p: cython.p_const_uchar = self._octets
-        number: cython.ulonglong = 0
-        i: cython.Py_ssize_t
-        for i in range(self._start + place, self._start + place + 8):
-            number = (number << 8) | p[i]
-        return number
-
-    def byte_at(self, place: cython.Py_ssize_t) -> cython.int:
-        """The byte at `place`, which must be there."""
-        p: cython.p_const_uchar = self._octets
-        return p[self._start + place]
-
-    @property
-    def size(self) -> int:
-        """Bytes of payload."""
-        return self._end - self._start - OVERHEAD
-
-    @property
-    def method(self) -> Any:
-        """The method, decoded; `ProtocolError` when its arguments are malformed.
-
-        Only of a METHOD frame.
-        """
-        return self._decoded if self._decoded is not None else self._decode_method()
-
-    @property
-    def header(self) -> Any:
-        """The `ContentHeader`, decoded; `ProtocolError` when malformed. Only of a HEADER frame."""
-        return self._decoded if self._decoded is not None else self._decode_header()
-
-    @property
-    def value(self) -> Any:
-        """What the frame holds, decoded: a method, a `ContentHeader`, or bytes of a body."""
-        if self._decoded is not None:
-            return self._decoded
-        if self.kind == _METHOD:
-            return self._decode_method()
-        if self.kind == _HEADER:
-            return self._decode_header()
-        return self.payload_bytes()
-
-    @property
-    def body_size(self) -> int:
-        """The bytes of body that a HEADER frame announces."""
-        return self.announced()
-
-    def announced(self) -> cython.ulonglong:
-        """The same; for callers that are compiled."""
-        if self._end - self._start < 19 + 1:
-            return 0
-        p: cython.p_const_uchar = self._octets
-        return _body_size(p, self._start)
-
-    @cython.cfunc
-    def _decode_method(self) -> object:
-        if self.index < 0:
-            raise TypeError("a frame that holds no method")
-        raw: bytes = self._raw()
-        is_alike: cython.bint = self.index == _PUBLISH and len(raw) <= _MAX_ALIKE
-        if is_alike:
-            self._decoded = _ALIKE.get(raw)
-            if self._decoded is not None:
-                return self._decoded
-        cls = _CLASSES[self.index]
-        try:
-            self._decoded = cls(*_decode_fields(_LAYOUTS[self.index], raw, 11, len(raw) - 1))
-        except ProtocolError as error:
-            self._place(error)
-            error.class_id, error.method_id = cls.class_id, cls.method_id
-            raise
-        if is_alike:
-            if len(_ALIKE) >= _ALIKE_COUNT:
-                _ALIKE.clear()
-            _ALIKE[raw] = self._decoded
-        return self._decoded
-
-    @cython.cfunc
-    def _decode_header(self) -> object:
-        global _last_header, _last_octets
-        raw: bytes = self._raw()
-        if _last_header is not None and _last_octets == raw:
-            self._decoded = _last_header
-            return self._decoded
-        p: cython.p_const_uchar = raw
-        end: cython.Py_ssize_t = len(raw) - 1
-        try:
-            properties = _Properties(*_decode_flagged(_PROPERTIES, raw, 19, end))
-        except ProtocolError as error:
-            self._place(error)
-            raise
-        if p[7] | (p[8] ^ 60) | p[9] | p[10]:
-            self._decoded = _ContentHeader(_body_size(p, 0), properties, p[7] << 8 | p[8], p[9] << 8 | p[10])
-        else:
-            self._decoded = _ContentHeader(_body_size(p, 0), properties)
-        if end < _MAX_ALIKE:
-            _last_octets = raw
-            _last_header = self._decoded
-        return self._decoded
-
-    def _place(self, error: ProtocolError) -> None:
-        """Say where in the direction an error lies that was found in `raw`."""
-        error.channel = self.channel
-        error.offset = self.offset + (error.offset or 0)
-
-    def __repr__(self) -> str:
-        what = BY_INDEX[self.index].name if self.kind == METHOD else f"kind={self.kind}"
-        return f"<Frame {what} channel={self.channel} size={self.size} offset={self.offset}>"
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _long_long(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.ulonglong:
+    """The unsigned number in eight bytes: compilers make one load of it."""
+    if not cython.compiled:
+        return int.from_bytes(p[at : at + 8])
+    return (
+        cython.cast(cython.ulonglong, p[at]) << 56
+        | cython.cast(cython.ulonglong, p[at + 1]) << 48
+        | cython.cast(cython.ulonglong, p[at + 2]) << 40
+        | cython.cast(cython.ulonglong, p[at + 3]) << 32
+        | cython.cast(cython.ulonglong, p[at + 4]) << 24
+        | cython.cast(cython.ulonglong, p[at + 5]) << 16
+        | cython.cast(cython.ulonglong, p[at + 6]) << 8
+        | cython.cast(cython.ulonglong, p[at + 7])
+    )
 
 
 @cython.final
@@ -410,7 +156,7 @@ class ContentState:
                 return 2
             if p[position + 7] | (p[position + 8] ^ 60) | p[position + 9] | p[position + 10]:
                 return 3
-            self.remaining = _body_size(p, position)
+            self.remaining = _long_long(p, position + 11)
             self.expects = _BODY if self.remaining > 0 else _METHOD
             return 0
         if self.expects != _BODY:
@@ -442,116 +188,6 @@ class ContentState:
         return error
 
 
-_NAMES = {METHOD: "method", HEADER: "content header", BODY: "content body", HEARTBEAT: "heartbeat"}
-
-
-@cython.cclass
-class Credit:
-    """How much may still pass unseen: each method takes one of what is `left`, while that is there.
-
-    `spent` is what has been taken since whoever fills it looked last.
-    """
-
-    def __init__(self, left: float = 0.0) -> None:
-        self.left = left
-        self.spent = 0.0
-
-    def settle(self, now: float) -> None:
-        """Take note of what has been spent by `now`, in seconds of a steady clock."""
-        self.spent = 0.0
-
-    def end(self) -> None:
-        """Nothing more may ever be spent of it."""
-        self.left = -inf
-
-    @property
-    def is_over(self) -> bool:
-        return self.left == -inf
-
-
-@cython.final
-@cython.cclass
-class CachedPass:
-    """What a reader does with methods whose payload is this, to the byte: it lets them pass unseen, and counts them.
-
-    With `instead`, that payload goes on in their place. With `allowances`, they are handed over where one is used up;
-    `if_plain`, unless the header that follows is there and plain: it holds no further names, neither CC nor BCC, and
-    no reply-to.
-    """
-
-    def __init__(
-        self,
-        payload: bytes,
-        instead: bytes | None = None,
-        allowances: tuple[Credit, ...] = (),
-        if_plain: bool = False,
-    ) -> None:
-        self.payload = payload
-        self.count = 0
-        self.allowances = allowances
-        self.if_plain = if_plain
-        self._octets = b"" if instead is None else encode_frame(METHOD, 0, instead)
-        """Of the frame that goes on, on whichever channel; none, if it is theirs."""
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _may_pass(self, handed_over: cython.Py_ssize_t, spending: list) -> cython.bint:  # type: ignore[type-arg]
-        """Is there enough, also for those that are `handed_over` and must be asked about first? Then it is spent."""
-        each: Credit
-        for each in self.allowances:
-            if each.left < 1 + handed_over:
-                return False
-        for each in self.allowances:
-            if each.spent == 0:
-                spending.append(each)
-            each.left -= 1
-            each.spent += 1
-        return True
-
-    def take_back(self) -> None:
-        """One that was let pass is looked at after all."""
-        each: Credit
-        self.count -= 1
-        for each in self.allowances:
-            each.left += 1
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _eight(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.ulonglong:
-    """Eight bytes as a number: compilers make one load of it."""
-    return (
-        cython.cast(cython.ulonglong, p[at])
-        | cython.cast(cython.ulonglong, p[at + 1]) << 8
-        | cython.cast(cython.ulonglong, p[at + 2]) << 16
-        | cython.cast(cython.ulonglong, p[at + 3]) << 24
-        | cython.cast(cython.ulonglong, p[at + 4]) << 32
-        | cython.cast(cython.ulonglong, p[at + 5]) << 40
-        | cython.cast(cython.ulonglong, p[at + 6]) << 48
-        | cython.cast(cython.ulonglong, p[at + 7]) << 56
-    )
-
-
-_RECENT = 256
-_SPREAD = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _slot(p: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Where among the recent ones to look for a payload of at least twelve bytes."""
-    spread: cython.ulonglong = end - start
-    at: cython.Py_ssize_t = start + 4
-    while at + 8 <= end:
-        spread = (spread ^ _eight(p, at)) * _SPREAD
-        spread ^= spread >> 29
-        at += 8
-    spread = (spread ^ _eight(p, end - 8)) * _SPREAD
-    return spread >> 56
-
-
 @cython.cfunc
 @cython.exceptval(check=False)
 def _is_plain_header(
@@ -566,7 +202,7 @@ def _is_plain_header(
     i: cython.Py_ssize_t
     if length - at < 7 + 14 + 1 or p[at] != _HEADER or p[at + 1] != p[method + 1] or p[at + 2] != p[method + 2]:
         return False
-    size = (cython.cast(cython.longlong, p[at + 3]) << 24) | (p[at + 4] << 16) | (p[at + 5] << 8) | p[at + 6]
+    size = _long(p, at + 3)
     if size < 14 or length - at < size + 8 or p[at + 19] & _HAS_REPLY_TO:
         return False
     if p[at + 19] & _HAS_HEADERS:
@@ -574,70 +210,6 @@ def _is_plain_header(
             if p[i] == 67 and p[i + 1] == 67:  # CC
                 return False
     return True
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _are_alike(
-    p: cython.p_const_uchar, start: cython.Py_ssize_t, q: cython.p_const_uchar, size: cython.Py_ssize_t
-) -> cython.bint:
-    """Are the bytes from `start` on those of `q`, of which there are eight at least?"""
-    at: cython.Py_ssize_t = 0
-    while at + 8 <= size:
-        if _eight(p, start + at) != _eight(q, at):
-            return False
-        at += 8
-    return _eight(p, start + size - 8) == _eight(q, size - 8)
-
-
-@cython.final
-@cython.cclass
-class PassCache:
-    """The methods that a reader need not hand over, though they are wanted.
-
-    A publisher's few kinds of publish are found without making anything to look them up with.
-    """
-
-    def __init__(self) -> None:
-        self._passes: dict[bytes, CachedPass] = {}
-        self._recent: list[CachedPass | None] = []
-
-    def __len__(self) -> int:
-        return len(self._passes)
-
-    def get(self, payload: bytes) -> CachedPass | None:
-        """What is done with the methods of that payload."""
-        return self._passes.get(payload)
-
-    def add(self, passes: CachedPass) -> None:
-        """Let methods pass from now on."""
-        self._passes[passes.payload] = passes
-        size: cython.Py_ssize_t = len(passes.payload)
-        if not self._recent:
-            self._recent = [None] * _RECENT
-        if cython.compiled and size >= 12:
-            self._recent[_slot(passes.payload, 0, size)] = passes
-
-    def clear(self) -> None:
-        self._passes.clear()
-        self._recent = []
-
-    @cython.cfunc
-    def _find(self, p: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> CachedPass | None:
-        """What is done with the method whose payload this is; or None."""
-        found: CachedPass | None
-        if not cython.compiled or end - start < 12 or not self._recent:
-            return self._passes.get(p[start:end])
-        slot: cython.Py_ssize_t = _slot(p, start, end)
-        recent: list = self._recent  # type: ignore[type-arg]
-        found = recent[slot]
-        if found is not None and len(found.payload) == end - start and _are_alike(p, start, found.payload, end - start):
-            return found
-        found = self._passes.get(p[start:end])
-        if found is not None:
-            recent[slot] = found
-        return found
 
 
 @cython.cfunc
@@ -944,12 +516,7 @@ class FrameReader:
                 return position
             kind = p[position]
             channel = (p[position + 1] << 8) | p[position + 2]
-            size = (
-                (cython.cast(cython.longlong, p[position + 3]) << 24)
-                | (p[position + 4] << 16)
-                | (p[position + 5] << 8)
-                | p[position + 6]
-            )
+            size = _long(p, position + 3)
             if size > self._payload_max or (kind != _HEARTBEAT and not 1 <= kind <= 3):
                 self._refuse_head(kind, size, base + position)
                 return position
@@ -1024,7 +591,7 @@ class FrameReader:
             octets_seen[slot] += whole  # type: ignore[index]
 
             if is_wanted:
-                frame = Frame.__new__(Frame)
+                frame = Frame._blank()
                 if lends:
                     frame._octets = data
                     frame._start = position
@@ -1039,7 +606,6 @@ class FrameReader:
                 frame.index = index
                 frame.is_in_order = lane is not None
                 frame.ordinal = lane.contents if lane is not None else 0
-                frame._decoded = None
                 frames.append(frame)
                 handed_over += 1
             position += whole

@@ -1,36 +1,22 @@
 """Bytes to frames, in the order that a channel allows."""
 
-from collections.abc import Iterator, Mapping
-from itertools import pairwise
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
-from amqproxy.amqp091 import frames as module
+from amqproxy.amqp091 import frame_reader as module
 from amqproxy.amqp091.errors import FrameError, ProtocolError, UnexpectedFrame
-from amqproxy.amqp091.frames import (
+from amqproxy.amqp091.frame import (
     BODY,
-    EVERY_METHOD,
-    FRAME_MIN_SIZE,
     HEADER,
     HEARTBEAT,
     HEARTBEAT_FRAME,
-    KINDS,
     METHOD,
-    METHOD_COUNT,
-    CachedPass,
-    ContentState,
-    Credit,
     Frame,
-    FrameReader,
-    PassCache,
-    Tally,
     encode_frame,
     encode_method,
-    every_frame,
 )
+from amqproxy.amqp091.frame_reader import EVERY_METHOD, ContentState, FrameReader
 from amqproxy.amqp091.methods import (
     BY_INDEX,
     BY_NAME,
@@ -43,77 +29,10 @@ from amqproxy.amqp091.methods import (
     ConnectionTuneOk,
     Method,
 )
-from amqproxy.amqp091.properties import ContentHeader, Properties
-from amqproxy.amqp091.wire import Table
+from amqproxy.amqp091.properties import ContentHeader
+from amqproxy.amqp091.tally import METHOD_COUNT
 from tests.amqp091 import strategies
-
-PUBLISH = encode_method(1, BasicPublish(routing_key="q"))
-QOS = encode_method(1, BasicQos())
-NOTHING = bytes(METHOD_COUNT)
-
-
-def header(size: int, channel: int = 1) -> bytes:
-    return encode_frame(HEADER, channel, ContentHeader(size).encode())
-
-
-def raw_header(octets: str, zeros: int) -> bytes:
-    return encode_frame(HEADER, 1, bytes.fromhex(octets) + bytes(zeros))
-
-
-def body(octets: bytes, channel: int = 1) -> bytes:
-    return encode_frame(BODY, channel, octets)
-
-
-MESSAGE = PUBLISH + header(5) + body(b"hello")
-
-
-def reader_with_lanes(*channels: int, frame_max: int = FRAME_MIN_SIZE) -> FrameReader:
-    reader = FrameReader(frame_max=frame_max)
-    for channel in channels:
-        reader.open_lane(channel)
-    return reader
-
-
-def raws(frames: list[Frame]) -> list[bytes]:
-    return [frame.raw for frame in frames]
-
-
-# --- frames
-
-
-@pytest.mark.parametrize(
-    ("octets", "kind", "channel", "size", "index", "text"),
-    [
-        (QOS, METHOD, 1, 11, BY_NAME["basic.qos"].index, "<Frame basic.qos channel=1 size=11 offset=7>"),
-        (header(5, 258), HEADER, 258, 14, -1, "<Frame kind=2 channel=258 size=14 offset=7>"),
-        (body(b"hello", 65535), BODY, 65535, 5, -1, "<Frame kind=3 channel=65535 size=5 offset=7>"),
-        (HEARTBEAT_FRAME, HEARTBEAT, 0, 0, -1, "<Frame kind=8 channel=0 size=0 offset=7>"),
-    ],
-)
-def test_a_frame_by_itself(octets: bytes, kind: int, channel: int, size: int, index: int, text: str) -> None:
-    (read,) = FrameReader(offset=7).feed(octets)
-    for frame in (read, Frame(octets, 7)):
-        assert (frame.kind, frame.channel, frame.size, frame.index) == (kind, channel, size, index)
-        assert (frame.raw, frame.payload, frame.offset) == (octets, octets[7:-1], 7)
-        assert repr(frame) == text
-
-
-def test_what_a_frame_holds_is_decoded_when_asked_for_and_once() -> None:
-    method, head, octets, beat = FrameReader().feed(MESSAGE + HEARTBEAT_FRAME)
-    assert method.method == method.value == BasicPublish(routing_key="q")
-    assert method.method is method.value
-    assert head.header == head.value == ContentHeader(5)
-    assert head.header is head.value
-    assert head.body_size == 5
-    assert (octets.value, beat.value) == (b"hello", b"")
-
-
-def test_what_is_alike_is_decoded_once_and_what_is_not_never_confused() -> None:
-    first, second = Frame(PUBLISH), Frame(PUBLISH)
-    assert first.method is second.method
-    for number in range(3000):  # more than are remembered
-        assert Frame(encode_method(1, BasicPublish(routing_key=f"q{number}"))).method.routing_key == f"q{number}"
-        assert Frame(header(number)).header.body_size == number
+from tests.amqp091.samples import MESSAGE, NOTHING, PUBLISH, QOS, body, header, raw_header, raws, reader_with_lanes
 
 
 def test_a_reader_hands_over_the_received_octets_themselves() -> None:
@@ -351,25 +270,6 @@ def test_only_what_is_wanted_is_handed_over(names: list[str], content: bool, exp
     assert reader.taken is octets
 
 
-def test_every_frame_is_counted_by_what_it_is() -> None:
-    tally = Tally()
-    reader = FrameReader(tally)
-    reader.open_lane(1)
-    reader.want(NOTHING, content=False)
-    reader.feed(MESSAGE * 3 + QOS + HEARTBEAT_FRAME + header(1, 9) + body(b"x", 9))
-    publish, qos = BasicPublish.index, BasicQos.index
-    counted = {slot: (tally.frames[slot], tally.octets[slot]) for slot in range(KINDS) if tally.frames[slot]}
-    assert counted == {
-        publish: (3, 3 * len(PUBLISH)),
-        qos: (1, len(QOS)),
-        METHOD_COUNT + publish: (3, 3 * len(header(5))),
-        2 * METHOD_COUNT + publish: (3, 3 * len(body(b"hello"))),
-        3 * METHOD_COUNT: (1, len(header(1))),
-        3 * METHOD_COUNT + 1: (1, len(body(b"x"))),
-        4 * METHOD_COUNT: (1, 8),
-    }
-
-
 # --- properties
 
 
@@ -426,260 +326,6 @@ def test_any_payloads(frames: list[tuple[int, int, bytes]]) -> None:
 def test_every_method_is_wanted_at_first() -> None:
     octets = b"".join(encode_method(1, cls()) for cls in BY_INDEX)
     assert [frame.index for frame in FrameReader().feed(octets)] == list(range(len(EVERY_METHOD)))
-
-
-# --- what passes unseen
-
-
-def _publishes(*keys: str) -> list[bytes]:
-    return [
-        encode_method(1, BasicPublish(routing_key=key))
-        + encode_frame(HEADER, 1, ContentHeader(3).encode())
-        + encode_frame(BODY, 1, b"abc")
-        for key in keys
-    ]
-
-
-def test_a_content_is_handed_over_with_its_method_unless_that_may_pass_unseen():
-    reader = FrameReader()
-    reader.open_lane(1)
-    wanted = bytearray(len(EVERY_METHOD))
-    wanted[BasicPublish.index] = 1
-    reader.want(bytes(wanted), content=False)
-    passes = CachedPass(BasicPublish(routing_key="a").encode())
-    reader.unseen = PassCache()
-    reader.unseen.add(passes)
-    frames = reader.feed(b"".join(_publishes("a", "b", "a")))
-    assert [frame.kind for frame in frames] == [METHOD, HEADER, BODY]
-    assert frames[0].method.routing_key == "b"
-    assert frames[0].ordinal == 2
-    assert passes.count == 2
-    assert reader.lanes[1].contents == 3
-
-
-def test_all_of_a_lane_that_is_watched_is_handed_over():
-    reader = FrameReader()
-    reader.open_lane(1).is_watched = True
-    reader.want(bytes(len(EVERY_METHOD)), content=False)
-    reader.unseen = PassCache()
-    reader.unseen.add(CachedPass(BasicPublish(routing_key="a").encode()))
-    assert len(reader.feed(b"".join(_publishes("a", "b")))) == 6
-
-
-PLAIN = BasicPublish(routing_key="plain").encode()
-NAMED = st.one_of(
-    st.none(),
-    st.dictionaries(
-        st.sampled_from(["CC", "BCC", "cc", "C", "XCC", "CCC", "other"]), st.sampled_from(["CC", "x", "C"])
-    ),
-    strategies.tables,
-)
-
-
-def _has_names(properties: Properties) -> bool:
-    return bool(properties.reply_to is not None or {"CC", "BCC"} & set(properties.headers or ()))
-
-
-@given(
-    properties=strategies.properties,
-    headers=NAMED,
-    cuts=st.lists(st.integers(1, 60), max_size=6),
-    spoiled=st.none() | st.tuples(st.integers(0, 400), st.integers(0, 255)),
-    is_elsewhere=st.booleans(),
-)
-def test_no_header_with_further_names_passes_behind_a_method_that_passes_if_it_is_plain(
-    properties: Properties,
-    headers: dict[str, str] | None,
-    cuts: list[int],
-    spoiled: tuple[int, int] | None,
-    is_elsewhere: bool,
-):
-    """However it is cut, whatever is changed in it, and whatever other channels say in between."""
-    if headers is not None:
-        properties = replace(properties, headers=Table(headers))
-    content_header = bytearray(ContentHeader(0, properties).encode())
-    if spoiled is not None:
-        content_header[spoiled[0] % len(content_header)] = spoiled[1]
-    octets = encode_frame(METHOD, 1, PLAIN) + encode_method(2, BasicQos()) * is_elsewhere
-    octets += encode_frame(HEADER, 1, bytes(content_header)) * 1
-    passes = CachedPass(PLAIN, if_plain=True)
-    reader = _sparing(passes)
-    reader.open_lane(2)
-    frames = []
-    for cut in [*cuts, len(octets)]:
-        frames += reader.feed(octets[:cut])
-        octets = octets[cut:]
-        if reader.error is not None:
-            return
-    if passes.count:
-        assert frames == []
-        try:
-            passed = Frame(encode_frame(HEADER, 1, bytes(content_header))).header.properties
-        except ProtocolError:
-            return  # nobody could take it to mean anything
-        assert not _has_names(passed)
-    else:
-        assert [frame.kind for frame in frames] == [METHOD, HEADER]
-
-
-@pytest.mark.parametrize(
-    ("properties", "passes_by"),
-    [
-        (Properties(), True),
-        (Properties(content_type="CC", app_id="CC"), True),
-        (Properties(headers=Table({"n": 1, "C": "C"})), True),
-        (Properties(headers=Table({"CC": ["a"]})), False),
-        (Properties(headers=Table({"n": 1, "BCC": ["a"]})), False),
-        (Properties(headers=Table({"n": "a CC in a text"})), False),  # in doubt it is looked at
-        (Properties(reply_to="a"), False),
-    ],
-)
-def test_a_method_that_passes_if_it_is_plain(properties: Properties, passes_by: bool):
-    passes = CachedPass(PLAIN, if_plain=True)
-    octets = encode_frame(METHOD, 1, PLAIN) + encode_frame(HEADER, 1, ContentHeader(0, properties).encode())
-    frames = _sparing(passes).feed(octets * 3)
-    assert passes.count == 3 * passes_by
-    assert len(frames) == 6 * (not passes_by)
-
-
-def test_a_method_is_handed_over_whose_header_is_not_there_yet():
-    passes = CachedPass(PLAIN, if_plain=True)
-    reader = _sparing(passes)
-    content_header = encode_frame(HEADER, 1, ContentHeader(0).encode())
-    for count in range(len(content_header)):
-        frames = reader.feed(encode_frame(METHOD, 1, PLAIN) + content_header[:count])
-        frames += reader.feed(content_header[count:])
-        assert [frame.kind for frame in frames] == [METHOD, HEADER]
-    assert passes.count == 0
-
-
-def _sparing(*passes: CachedPass) -> FrameReader:
-    reader = FrameReader()
-    reader.open_lane(1)
-    wanted = bytearray(len(EVERY_METHOD))
-    wanted[BasicPublish.index] = 1
-    reader.want(bytes(wanted), content=False)
-    reader.unseen = PassCache()
-    for each in passes:
-        reader.unseen.add(each)
-    return reader
-
-
-def _as(key: str, other: str) -> CachedPass:
-    return CachedPass(BasicPublish(routing_key=key).encode(), BasicPublish(routing_key=other).encode())
-
-
-def test_methods_may_go_on_as_others():
-    reader = _sparing(_as("a", "longer"), _as("long", "b"))
-    said = b"".join(_publishes("a", "c", "long", "a"))
-    frames = reader.feed(said)
-    assert [frame.kind for frame in frames] == [METHOD, HEADER, BODY]
-    a, c, _, _ = (len(each) for each in _publishes("a", "c", "long", "a"))
-    went_on = reader.between(0, a), reader.between(a, a + c), reader.between(a + c, len(said))
-    assert [bytes(each) for each in went_on] == [
-        b"".join(_publishes("longer")),
-        b"".join(_publishes("c")),
-        b"".join(_publishes("b", "longer")),
-    ]
-    assert bytes(reader.taken) == said
-    assert reader.feed(_publishes("c")[0])
-    assert reader.between(len(said), reader.offset) is reader.taken
-
-
-@given(
-    st.lists(st.sampled_from(["a", "b", "c", "d" * 20]), max_size=12),
-    st.lists(st.integers(1, 90), min_size=1, max_size=40),
-)
-def test_however_octets_are_chunked_the_same_methods_go_on_as_others(keys, sizes):
-    others = {"a": "longer", "d" * 20: "x", "b": "b"}
-    reader = _sparing(*[_as(key, other) for key, other in others.items()])
-    said = b"".join(_publishes(*keys))
-    went_on = b""
-    for size in [*sizes, len(said)]:
-        frames = reader.feed(said[:size])
-        said = said[size:]
-        assert all(frame.kind != METHOD or frame.method.routing_key == "c" for frame in frames)
-        bounds = sorted({reader.taken_from, *[frame.offset for frame in frames], reader.offset})
-        for start, end in pairwise(bounds):
-            went_on += reader.between(start, end)
-    assert went_on == b"".join(_publishes(*[others.get(key, key) for key in keys]))
-
-
-def test_what_passes_unseen_takes_of_its_allowances():
-    allowance, other = Credit(3), Credit(1)
-    a = CachedPass(BasicPublish(routing_key="a").encode(), None, (allowance,))
-    b = CachedPass(BasicPublish(routing_key="b").encode(), None, (allowance, other))
-    reader = _sparing(a, b)
-    frames = reader.feed(b"".join(_publishes("a", "b", "b", "a")))
-    assert [frame.method.routing_key for frame in frames if frame.kind == METHOD] == ["b", "a"], (
-        "some must be left for b"
-    )
-    assert (a.count, b.count) == (1, 1)
-    assert (allowance.left, allowance.spent, other.left) == (1, 2, 0)
-    assert reader.spending == [allowance, other]
-    b.take_back()
-    assert (b.count, allowance.left, other.left) == (0, 2, 1)
-    allowance.settle(0)
-    assert allowance.spent == 0
-    allowance.end()
-    assert allowance.is_over
-    assert len(reader.feed(_publishes("a")[0])) == 3
-
-
-@given(st.lists(st.binary(max_size=40), unique=True, max_size=30), st.lists(st.binary(max_size=40), max_size=30))
-def test_what_is_to_be_passed_is_found_by_all_of_its_payload(known, others):
-    keys = {bytes(key).hex() for key in known}
-    passes = {key: CachedPass(BasicPublish(routing_key=key).encode()) for key in keys}
-    reader = _sparing(*passes.values())
-    said = [*keys, *[bytes(key).hex() for key in others], *keys]
-    for key in said:
-        assert bool(reader.feed(_publishes(key)[0])) == (key not in keys)
-    assert {key: each.count for key, each in passes.items()} == {key: said.count(key) for key in keys}
-
-
-def test_every_frame_of_octets_that_were_read():
-    octets = b"".join(_publishes("a", "b"))
-    frames = every_frame(octets, 100)
-    assert b"".join(frame.raw for frame in frames) == octets
-    assert [frame.offset for frame in frames][:2] == [100, 100 + len(frames[0].raw)]
-
-
-class Lanes(Mapping[int, ContentState]):
-    """Lanes that may be looked up, and note which are."""
-
-    def __init__(self, lanes: Mapping[int, ContentState]) -> None:
-        self._lanes = lanes
-        self.asked: list[int] = []
-
-    def __getitem__(self, number: int) -> ContentState:
-        self.asked.append(number)
-        return self._lanes[number]
-
-    def __len__(self) -> int:
-        return len(self._lanes)
-
-    def __iter__(self) -> Iterator[int]:
-        raise AssertionError("there may be very many")
-
-
-def test_every_frame_has_its_ordinal_and_of_many_lanes_only_its_own_is_looked_at():
-    reader = FrameReader()
-    for number in range(1, 1001):
-        reader.open_lane(number)
-    octets = b"".join(
-        encode_method(number, BasicPublish(routing_key="a")) + header(1, number) + body(b"x", number)
-        for number in (7, 9, 7)
-    )
-    fed = reader.feed(octets)
-    lanes = Lanes(reader.lanes)
-    frames = every_frame(octets, 0, lanes)
-    assert [frame.ordinal for frame in frames] == [frame.ordinal for frame in fed]
-    assert sorted(lanes.asked) == [7, 9]
-
-
-def test_a_frame_without_a_method_has_none():
-    with pytest.raises(TypeError, match="no method"):
-        _ = Frame(HEARTBEAT_FRAME).method
 
 
 # --- a quantum

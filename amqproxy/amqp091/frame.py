@@ -1,0 +1,313 @@
+"""One frame: bytes to `Frame`, and back (AMQP 0-9-1 section 4.2.3).
+
+A `Frame` is what a `FrameReader` found whole; it is decoded when it is asked what it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.methods import BY_INDEX, METHODS, BasicPublish, Method
+from amqproxy.amqp091.properties import ContentHeader, Properties
+from amqproxy.amqp091.wire import decode_fields, decode_flagged
+
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
+METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
+FRAME_END = 0xCE
+OVERHEAD = 8
+"""Bytes of a frame that are not payload: seven before it and one after."""
+
+FRAME_MIN_SIZE = 4096
+"""The least frame-max that peers may agree on, and all that may be sent before they do."""
+
+# What decoding needs, as C sees it.
+_METHOD = cython.declare(cython.int, METHOD)
+_HEADER = cython.declare(cython.int, HEADER)
+_CLASSES = cython.declare(tuple, tuple(BY_INDEX))
+_LAYOUTS = cython.declare(tuple, tuple(cls.layout for cls in BY_INDEX))
+_PROPERTIES = cython.declare(bytes, Properties.layout)
+_Properties = cython.declare(object, Properties)
+_ContentHeader = cython.declare(object, ContentHeader)
+_decode_fields = cython.declare(object, decode_fields)
+_decode_flagged = cython.declare(object, decode_flagged)
+
+# A publisher's messages tend to begin alike, to the byte, and what is decoded never changes: so each
+# basic.publish is decoded once and then known again, and a header is if it is as the one before it.
+_PUBLISH = cython.declare(cython.int, BasicPublish.index)
+_ALIKE = cython.declare(dict, {})
+_MAX_ALIKE = cython.declare(cython.Py_ssize_t, 160)
+_ALIKE_COUNT = cython.declare(cython.Py_ssize_t, 1024)
+_last_octets = cython.declare(bytes, b"")
+_last_header = cython.declare(object, None)
+
+
+def encode_frame(kind: int, channel: int, payload: bytes) -> bytes:
+    """A frame's bytes."""
+    return b"%c%b%b%b\xce" % (kind, channel.to_bytes(2), len(payload).to_bytes(4), payload)
+
+
+def encode_method(channel: int, method: Method) -> bytes:
+    """The bytes of the frame that holds `method`."""
+    return encode_frame(METHOD, channel, method.encode())
+
+
+HEARTBEAT_FRAME = encode_frame(HEARTBEAT, 0, b"")
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _long_long(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.ulonglong:
+    """The unsigned number in eight bytes: compilers make one load of it."""
+    if not cython.compiled:
+        return int.from_bytes(p[at : at + 8])
+    return (
+        cython.cast(cython.ulonglong, p[at]) << 56
+        | cython.cast(cython.ulonglong, p[at + 1]) << 48
+        | cython.cast(cython.ulonglong, p[at + 2]) << 40
+        | cython.cast(cython.ulonglong, p[at + 3]) << 32
+        | cython.cast(cython.ulonglong, p[at + 4]) << 24
+        | cython.cast(cython.ulonglong, p[at + 5]) << 16
+        | cython.cast(cython.ulonglong, p[at + 6]) << 8
+        | cython.cast(cython.ulonglong, p[at + 7])
+    )
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(1024)
+@cython.cclass
+class Frame:
+    """One whole frame as it was received: `raw` is all its bytes, `offset` where they lay.
+
+    `kind` is METHOD, HEADER, BODY or HEARTBEAT; `index` is the method's small number, or -1.
+    Nothing is decoded before it is asked for. `is_in_order` says that the reader has checked the
+    frame against its channel's content already; `ordinal` is then how many contents its direction
+    of the channel has begun, with this frame.
+    """
+
+    # Its bytes are those of `_octets` from `_start` to `_end`: all there are, or what a reader that lends was fed.
+
+    def __init__(self, raw: bytes, offset: int = 0) -> None:
+        """`raw` must be one whole frame that a `FrameReader` would pass."""
+        self._octets = raw
+        self._start = 0
+        self._end = len(raw)
+        self.offset = offset
+        self.kind = raw[0]
+        self.channel = raw[1] << 8 | raw[2]
+        self.index = METHODS[int.from_bytes(raw[7:11])].index if self.kind == METHOD else -1
+        self.is_in_order = False
+        self.ordinal = 0
+        self._decoded: Any = None
+
+    @staticmethod
+    @cython.cfunc
+    def _blank() -> Frame:
+        """One for a reader to fill in; made here, since in another module C would take twice as long to make it."""
+        if cython.compiled:
+            return Frame.__new__(Frame)
+        frame = Frame.__new__(Frame)
+        frame._decoded = None
+        return frame
+
+    @property
+    def raw(self) -> bytes:
+        return self._raw()
+
+    @cython.cfunc
+    def _raw(self) -> bytes:
+        octets = self._octets
+        if self._end - self._start != len(octets):
+            octets = octets[self._start : self._end]
+            self._octets = octets
+            self._start = 0
+            self._end = len(octets)
+        return octets
+
+    @property
+    def payload(self) -> bytes:
+        return self.payload_bytes()
+
+    def payload_bytes(self) -> bytes:
+        """The payload; for callers that are compiled."""
+        p: cython.p_const_uchar = self._octets
+        return p[self._start + 7 : self._end - 1]
+
+    def is_as(self, raw: bytes) -> bool:
+        """Is `raw` what `FrameReader` has found here? Nothing is made to tell."""
+        size: cython.Py_ssize_t = len(raw)
+        start: cython.Py_ssize_t = self._start
+        i: cython.Py_ssize_t
+        if self._end - start != size:
+            return False
+        if not cython.compiled:
+            return self._octets.startswith(raw, start)
+        p: cython.p_const_uchar = self._octets
+        q: cython.p_const_uchar = raw
+        for i in range(size):  # noqa: SIM110 - C has no generators
+            if p[start + i] != q[i]:
+                return False
+        return True
+
+    def length(self) -> cython.Py_ssize_t:
+        """How many bytes it is, all in all; for callers that are compiled."""
+        return self._end - self._start
+
+    @property
+    def delivery_tag(self) -> int:
+        """The tag that a basic.ack, nack or reject begins with; it must be whole."""
+        return self.long_long_at(11)
+
+    def long_long_at(self, place: cython.Py_ssize_t) -> cython.ulonglong:
+        """The unsigned number in the eight bytes at `place`, which must be there."""
+        p: cython.p_const_uchar = self._octets
+        return _long_long(p, self._start + place)
+
+    def byte_at(self, place: cython.Py_ssize_t) -> cython.int:
+        """The byte at `place`, which must be there."""
+        p: cython.p_const_uchar = self._octets
+        return p[self._start + place]
+
+    @property
+    def size(self) -> int:
+        """Bytes of payload."""
+        return self._end - self._start - OVERHEAD
+
+    @property
+    def method(self) -> Any:
+        """The method, decoded; `ProtocolError` when its arguments are malformed.
+
+        Only of a METHOD frame.
+        """
+        return self._decoded if self._decoded is not None else self._decode_method()
+
+    @property
+    def header(self) -> Any:
+        """The `ContentHeader`, decoded; `ProtocolError` when malformed. Only of a HEADER frame."""
+        return self._decoded if self._decoded is not None else self._decode_header()
+
+    @property
+    def value(self) -> Any:
+        """What the frame holds, decoded: a method, a `ContentHeader`, or bytes of a body."""
+        if self._decoded is not None:
+            return self._decoded
+        if self.kind == _METHOD:
+            return self._decode_method()
+        if self.kind == _HEADER:
+            return self._decode_header()
+        return self.payload_bytes()
+
+    @property
+    def body_size(self) -> int:
+        """The bytes of body that a HEADER frame announces."""
+        return self.announced()
+
+    def announced(self) -> cython.ulonglong:
+        """The same; for callers that are compiled."""
+        if self._end - self._start < 19 + 1:
+            return 0
+        p: cython.p_const_uchar = self._octets
+        return _long_long(p, self._start + 11)
+
+    @cython.cfunc
+    def _decode_method(self) -> object:
+        if self.index < 0:
+            raise TypeError("a frame that holds no method")
+        raw: bytes = self._raw()
+        is_alike: cython.bint = self.index == _PUBLISH and len(raw) <= _MAX_ALIKE
+        if is_alike:
+            self._decoded = _ALIKE.get(raw)
+            if self._decoded is not None:
+                return self._decoded
+        cls = _CLASSES[self.index]
+        try:
+            self._decoded = cls(*_decode_fields(_LAYOUTS[self.index], raw, 11, len(raw) - 1))
+        except ProtocolError as error:
+            self._place(error)
+            error.class_id, error.method_id = cls.class_id, cls.method_id
+            raise
+        if is_alike:
+            if len(_ALIKE) >= _ALIKE_COUNT:
+                _ALIKE.clear()
+            _ALIKE[raw] = self._decoded
+        return self._decoded
+
+    @cython.cfunc
+    def _decode_header(self) -> object:
+        global _last_header, _last_octets
+        raw: bytes = self._raw()
+        if _last_header is not None and _last_octets == raw:
+            self._decoded = _last_header
+            return self._decoded
+        p: cython.p_const_uchar = raw
+        end: cython.Py_ssize_t = len(raw) - 1
+        try:
+            properties = _Properties(*_decode_flagged(_PROPERTIES, raw, 19, end))
+        except ProtocolError as error:
+            self._place(error)
+            raise
+        if p[7] | (p[8] ^ 60) | p[9] | p[10]:
+            self._decoded = _ContentHeader(_long_long(p, 11), properties, p[7] << 8 | p[8], p[9] << 8 | p[10])
+        else:
+            self._decoded = _ContentHeader(_long_long(p, 11), properties)
+        if end < _MAX_ALIKE:
+            _last_octets = raw
+            _last_header = self._decoded
+        return self._decoded
+
+    def _place(self, error: ProtocolError) -> None:
+        """Say where in the direction an error lies that was found in `raw`."""
+        error.channel = self.channel
+        error.offset = self.offset + (error.offset or 0)
+
+    def __repr__(self) -> str:
+        what = BY_INDEX[self.index].name if self.kind == METHOD else f"kind={self.kind}"
+        return f"<Frame {what} channel={self.channel} size={self.size} offset={self.offset}>"
+
+
+class CountsContents(Protocol):
+    """What knows how many contents one direction of a channel has begun, as a reader's `ContentState` does."""
+
+    @property
+    def contents(self) -> int: ...
+
+
+def every_frame(octets: bytes, offset: int, lanes: Mapping[int, CountsContents] | None = None) -> list[Frame]:
+    """All the frames in `octets`, which are whole and have been found good; they lie at `offset`.
+
+    `lanes` know how many contents their channels have begun by the end of them, for the frames' ordinals.
+    """
+    frames: list[Frame] = []
+    frame: Frame
+    position = 0
+    while position < len(octets):
+        end = position + OVERHEAD + int.from_bytes(octets[position + 3 : position + 7])
+        frame = Frame(octets[position:end], offset + position)
+        frame.is_in_order = True
+        frames.append(frame)
+        position = end
+    if lanes:
+        _number_contents(frames, lanes)
+    return frames
+
+
+def _number_contents(frames: list[Frame], lanes: Mapping[int, CountsContents]) -> None:
+    """Give each frame its ordinal. There may be many lanes: those of these frames only are looked at."""
+    begun: dict[int, int] = {}
+    frame: Frame
+    for frame in reversed(frames):
+        number = frame.channel
+        if number not in begun:
+            lane = lanes.get(number)
+            if lane is None:
+                continue
+            begun[number] = lane.contents
+        frame.ordinal = begun[number]
+        begun[number] -= frame.kind == METHOD and BY_INDEX[frame.index].carries_content

@@ -1,0 +1,54 @@
+# What C sees of `frame_reader`: the types of what is on the way of every frame.
+
+cimport cython
+
+from amqproxy.amqp091.frame cimport Frame
+from amqproxy.amqp091.pass_cache cimport CachedPass, PassCache
+from amqproxy.amqp091.tally cimport Tally
+
+
+@cython.final
+cdef class ContentState:
+    cdef readonly int expects
+    cdef readonly int index
+    cdef readonly unsigned long long remaining
+    cdef readonly unsigned long long contents
+    cdef public bint is_watched
+    cdef readonly bint is_shown
+
+    cdef inline int _step(self, const unsigned char *p, int kind, int index, long long size, Py_ssize_t position) noexcept
+
+
+@cython.final
+cdef class FrameReader:
+    cdef readonly long long frame_max
+    cdef readonly long long offset
+    cdef readonly object error
+    cdef readonly dict lanes
+    cdef readonly Tally tally
+    cdef public bint lends
+    cdef public Py_ssize_t quantum
+    cdef readonly bint is_paused
+    cdef public PassCache unseen
+    cdef public list spending
+    cdef list _splices
+    cdef Py_ssize_t _next_splice
+    cdef long long _payload_max
+    cdef bytes _wants
+    cdef bint _wants_content
+    cdef bytearray _tail
+    cdef object _taken
+    cdef bytes _head
+    cdef object _data
+    cdef bytes _refused
+    cdef Py_ssize_t _start
+    cdef Py_ssize_t _end
+    cdef Py_ssize_t _missing
+    cdef ContentState _recent
+    cdef int _recent_channel
+
+    cpdef list feed(self, bytes data)
+    cpdef list resume(self)
+    cdef object _scan_on(self, list frames)
+    cdef Py_ssize_t _copy(self, unsigned char *out, Py_ssize_t at, Py_ssize_t start, Py_ssize_t end) except -1
+    cdef Py_ssize_t _scan(self, bytes data, Py_ssize_t start, Py_ssize_t length, list frames) except -1

@@ -1,0 +1,28 @@
+"""How many frames and bytes of each kind were seen."""
+
+from array import array
+
+from amqproxy.amqp091.methods import BY_INDEX
+
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
+METHOD_COUNT = len(BY_INDEX)
+KINDS = 4 * METHOD_COUNT + 1
+"""How many kinds of frame a `Tally` tells apart: a method, or a header or body that belongs to one
+(the second and third `METHOD_COUNT`), or content that belongs to none (the first two of the
+fourth), or a heartbeat (the last)."""
+
+
+@cython.final
+@cython.cclass
+class Tally:
+    """Frames and bytes seen, by kind of frame; shared by whatever readers are given it."""
+
+    def __init__(self) -> None:
+        self.frames = array("Q", bytes(8 * KINDS))
+        self.octets = array("Q", bytes(8 * KINDS))
+        self._frames = self.frames
+        self._octets = self.octets

@@ -1,0 +1,113 @@
+"""One frame: its bytes, and what they hold."""
+
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from amqproxy.amqp091.frame import (
+    BODY,
+    HEADER,
+    HEARTBEAT,
+    HEARTBEAT_FRAME,
+    METHOD,
+    Frame,
+    encode_method,
+    every_frame,
+)
+from amqproxy.amqp091.frame_reader import ContentState, FrameReader
+from amqproxy.amqp091.methods import (
+    BY_NAME,
+    BasicPublish,
+)
+from amqproxy.amqp091.properties import ContentHeader
+from tests.amqp091.samples import (
+    MESSAGE,
+    PUBLISH,
+    QOS,
+    body,
+    header,
+    publishes,
+)
+
+
+@pytest.mark.parametrize(
+    ("octets", "kind", "channel", "size", "index", "text"),
+    [
+        (QOS, METHOD, 1, 11, BY_NAME["basic.qos"].index, "<Frame basic.qos channel=1 size=11 offset=7>"),
+        (header(5, 258), HEADER, 258, 14, -1, "<Frame kind=2 channel=258 size=14 offset=7>"),
+        (body(b"hello", 65535), BODY, 65535, 5, -1, "<Frame kind=3 channel=65535 size=5 offset=7>"),
+        (HEARTBEAT_FRAME, HEARTBEAT, 0, 0, -1, "<Frame kind=8 channel=0 size=0 offset=7>"),
+    ],
+)
+def test_a_frame_by_itself(octets: bytes, kind: int, channel: int, size: int, index: int, text: str) -> None:
+    (read,) = FrameReader(offset=7).feed(octets)
+    for frame in (read, Frame(octets, 7)):
+        assert (frame.kind, frame.channel, frame.size, frame.index) == (kind, channel, size, index)
+        assert (frame.raw, frame.payload, frame.offset) == (octets, octets[7:-1], 7)
+        assert repr(frame) == text
+
+
+def test_what_a_frame_holds_is_decoded_when_asked_for_and_once() -> None:
+    method, head, octets, beat = FrameReader().feed(MESSAGE + HEARTBEAT_FRAME)
+    assert method.method == method.value == BasicPublish(routing_key="q")
+    assert method.method is method.value
+    assert head.header == head.value == ContentHeader(5)
+    assert head.header is head.value
+    assert head.body_size == 5
+    assert (octets.value, beat.value) == (b"hello", b"")
+
+
+def test_what_is_alike_is_decoded_once_and_what_is_not_never_confused() -> None:
+    first, second = Frame(PUBLISH), Frame(PUBLISH)
+    assert first.method is second.method
+    for number in range(3000):  # more than are remembered
+        assert Frame(encode_method(1, BasicPublish(routing_key=f"q{number}"))).method.routing_key == f"q{number}"
+        assert Frame(header(number)).header.body_size == number
+
+
+def test_a_frame_without_a_method_has_none():
+    with pytest.raises(TypeError, match="no method"):
+        _ = Frame(HEARTBEAT_FRAME).method
+
+
+# --- frames that were read before
+
+
+def test_every_frame_of_octets_that_were_read():
+    octets = b"".join(publishes("a", "b"))
+    frames = every_frame(octets, 100)
+    assert b"".join(frame.raw for frame in frames) == octets
+    assert [frame.offset for frame in frames][:2] == [100, 100 + len(frames[0].raw)]
+
+
+class Lanes(Mapping[int, ContentState]):
+    """Lanes that may be looked up, and note which are."""
+
+    def __init__(self, lanes: Mapping[int, ContentState]) -> None:
+        self._lanes = lanes
+        self.asked: list[int] = []
+
+    def __getitem__(self, number: int) -> ContentState:
+        self.asked.append(number)
+        return self._lanes[number]
+
+    def __len__(self) -> int:
+        return len(self._lanes)
+
+    def __iter__(self) -> Iterator[int]:
+        raise AssertionError("there may be very many")
+
+
+def test_every_frame_has_its_ordinal_and_of_many_lanes_only_its_own_is_looked_at():
+    reader = FrameReader()
+    for number in range(1, 1001):
+        reader.open_lane(number)
+    octets = b"".join(
+        encode_method(number, BasicPublish(routing_key="a")) + header(1, number) + body(b"x", number)
+        for number in (7, 9, 7)
+    )
+    fed = reader.feed(octets)
+    lanes = Lanes(reader.lanes)
+    frames = every_frame(octets, 0, lanes)
+    assert [frame.ordinal for frame in frames] == [frame.ordinal for frame in fed]
+    assert sorted(lanes.asked) == [7, 9]
