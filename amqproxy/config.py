@@ -1,31 +1,18 @@
-"""The config file as types: TOML or YAML, decoded strictly, with flags that stand for the common keys.
-
-Unknown keys and wrong types are refused with the path to the key. Every bound has its name here.
-"""
+"""What can be configured, as types, with their JSON Schema. Every bound has its name here; `config_file` reads it."""
 
 from __future__ import annotations
 
 import ast
 import inspect
-import math
-import re
 import sys
-import tomllib
-from collections.abc import Hashable
-from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
-import yaml
 
-from amqproxy.hints import hint
-from amqproxy.quantities import numbered
-from amqproxy.resources import ConfigResources
 from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.engine.validation import check
 from amqproxy.rules.observing.mirror import Mirror
 from amqproxy.rules.units import duration, may_be_text, size
-from amqproxy.source_lines import line_of, path_of
 
 Seconds = Annotated[float, duration(gt=0)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
@@ -33,7 +20,7 @@ Size = Annotated[int, size(ge=1, le=2**63 - 1)]
 FrameSize = Annotated[int, size(ge=4096, le=2**32 - 1)]
 
 PORT = "(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|0*[0-9]{1,4})"
-"""In words that JSON Schema knows; `load` says it with more of them."""
+"""In words that JSON Schema knows; `config_file` says it with more of them."""
 
 Address = Annotated[
     str,
@@ -303,192 +290,6 @@ class Config(Strict, frozen=True):
 
 class ConfigError(Exception):
     """A config file that cannot be read or is not right; the text names the place and the remedy."""
-
-
-def load(path: Path) -> Config:
-    """The config in a .toml, .yaml or .yml file; `ConfigError` when it is not one."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise ConfigError(f"{path}: cannot be read: {reason}") from None
-    return _resolved(_placed(parse(text, path), path.parent), text, path)
-
-
-def _resolved(config: Config, text: str, path: Path) -> Config:
-    """The config with what its rules take from files, variables and functions."""
-    data = {"rules": [{"name": rule.name} for rule in config.rules]}
-    resources = ConfigResources(path.parent)
-    rules = []
-    for place, rule in enumerate(config.rules):
-        try:
-            rules.append(rule.resolved(resources))
-        except ValueError as error:
-            raise ConfigError(_placed_fault(f"rules[{place}]: {error}", text, path, data)) from None
-    try:
-        return msgspec.structs.replace(config, rules=tuple(rules))
-    except ValueError as error:
-        raise ConfigError(_placed_fault(str(error).lstrip("."), text, path, data)) from None
-
-
-def _placed(config: Config, directory: Path) -> Config:
-    """The config with the files that it names found beside it, wherever we were started."""
-    upstream = config.upstream
-    if isinstance(upstream, UpstreamConfig):
-        upstream = msgspec.structs.replace(upstream, tls=_placed_tls(upstream.tls, directory))
-    broker = msgspec.structs.replace(
-        config.broker,
-        listen=_placed_listeners(config.broker.listen, directory),
-        data=config.broker.data and str(directory / config.broker.data),
-        definitions=config.broker.definitions and str(directory / config.broker.definitions),
-    )
-    upstreams = {
-        name: msgspec.structs.replace(
-            each,
-            tls=_placed_tls(each.tls, directory),
-            password_file=each.password_file and str(directory / each.password_file),
-        )
-        for name, each in config.upstreams.items()
-    }
-    listen = _placed_listeners(config.listen, directory)
-    control = config.control and ControlConfig(path=str(directory / config.control.path))
-    return msgspec.structs.replace(
-        config, listen=listen, upstream=upstream, broker=broker, upstreams=upstreams, control=control
-    )
-
-
-def _placed_listeners(listeners: tuple[ListenerConfig, ...], directory: Path) -> tuple[ListenerConfig, ...]:
-    return tuple(msgspec.structs.replace(each, tls=_placed_tls(each.tls, directory)) for each in listeners)
-
-
-def _placed_tls(tls: TLS | None, directory: Path) -> TLS | None:
-    if tls is None:
-        return None
-    files = {name: getattr(tls, name, None) for name in ("certificate", "key", "ca", "client_ca")}
-    return msgspec.structs.replace(tls, **{name: str(directory / file) for name, file in files.items() if file})
-
-
-def parse(text: str, path: Path) -> Config:
-    """The config in `text`, in the format given by the ending of `path`."""
-    try:
-        if path.suffix == ".toml":
-            data = tomllib.loads(text)
-        elif path.suffix in (".yaml", ".yml"):
-            data = yaml.load(text, _Loader)
-            data = {} if data is None else data
-        else:
-            raise ConfigError(f"{path}: the name must end in .toml, .yaml or .yml")
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: {error}") from None
-    try:
-        _check_values(data, "")
-        data = numbered(Config, data)
-        config = msgspec.convert(data, Config)
-    except msgspec.ValidationError as error:
-        raise ConfigError(_placed_fault(_named(explained(error, Config, data), data), text, path, data)) from None
-    except ValueError as error:
-        raise ConfigError(_placed_fault(str(error).lstrip("."), text, path, data)) from None
-    if not config.listen:
-        raise ConfigError(f"{path}: listen: at least one [[listen]] is needed")
-    return config
-
-
-def _named(fault: str, data: Any) -> str:
-    """What is wrong with one of the upstreams, with its name: msgspec reports `upstreams[...]` for all."""
-    if fault.startswith("upstreams[...]"):
-        for name, upstream in data["upstreams"].items():
-            try:
-                msgspec.convert({"upstreams": {name: upstream}}, Config)
-            except msgspec.ValidationError:
-                return fault.replace("[...]", f".{name}", 1)
-    return fault
-
-
-_RULE = re.compile(r"rules\[(\d+)\][^:\s]*")
-_PLACE = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+|\[\d+\])*(?=: )")
-
-
-def _placed_fault(fault: str, text: str, path: Path, data: Any) -> str:
-    """What is wrong, with the file in front; of a rule, with its line there and its name, too."""
-    found = _RULE.match(fault)
-    if found is None:
-        place = _PLACE.match(fault)
-        line = line_of(text, path_of(place[0]), is_toml=path.suffix == ".toml") if place is not None else None
-        return f"{path}:{line}: {fault}" if line else f"{path}: {fault}"
-    line = line_of(text, path_of(found[0]), is_toml=path.suffix == ".toml")
-    try:
-        name = data["rules"][int(found[1])]["name"]
-    except (LookupError, TypeError):
-        name = ""
-    named = f"rule '{name}', " if name and isinstance(name, str) else ""
-    return f"{path}:{line}: {named}{fault}" if line else f"{path}: {named}{fault}"
-
-
-def located(fault: str, path: Path) -> str:
-    """What is wrong with a key that is named in front, with the file and line where it stands."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return f"{path}: {fault}"
-    return _placed_fault(fault, text, path, {})
-
-
-def _check_values(data: Any, place: str) -> None:
-    """`ValueError` for what nothing can be made of: halves of characters, which YAML lets be spelt out, and numbers
-    that are none."""
-    if isinstance(data, str):
-        try:
-            data.encode()
-        except UnicodeEncodeError:
-            raise ValueError(f"{place}: holds what UTF-8 cannot") from None
-    elif isinstance(data, float) and not math.isfinite(data):
-        raise ValueError(f"{place}: {data} is no number that can be counted by")
-    elif isinstance(data, dict):
-        for key, each in data.items():
-            _check_values(key, place)
-            _check_values(each, f"{place}.{key}")
-    elif isinstance(data, (list, tuple)):
-        for number, each in enumerate(data):
-            _check_values(each, f"{place}[{number}]")
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML as it is meant: a key that is there twice is a mistake, and not the last one's turn."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                if key.value in seen:
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"the key {key.value!r} is here a second time", key.start_mark
-                    )
-                seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
-def explained(error: msgspec.ValidationError, kind: type | None = None, data: Any = None) -> str:
-    """msgspec's message, with the path to the key in front, as one would write it, and what was perhaps meant.
-
-    `data` is what was to be a `kind`, if that may be looked into for a hint.
-    """
-    what, _, path = str(error).partition(" - at `")
-    if kind is not None:
-        what += hint(kind, data, what, path.rstrip("`"))
-    path = path.rstrip("`").removeprefix("$").lstrip(".")
-    what = what.replace("Object contains unknown field", "unknown key").replace(
-        "Object missing required field", "missing key"
-    )
-    if "matching regex" in what:
-        what = "not of the form HOST:PORT, e.g. 127.0.0.1:5672 or [::1]:5672"
-    if what.startswith("."):  # an error of one key, raised by a check of several
-        return (path + what).removeprefix(".")
-    return f"{path}: {what}" if path else what
-
-
-def dump(config: Config) -> str:
-    """The whole config, defaults included, as YAML."""
-    return yaml.safe_dump(msgspec.to_builtins(config), sort_keys=False)
 
 
 def schema() -> dict[str, Any]:

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from amqproxy.config import Config, explained
+from amqproxy.config import Config
+from amqproxy.config_file import explained
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,8 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import SERVER
 from amqproxy.amqp091.wire import Table
-from amqproxy.config import Config, ConfigError, Limits, ListenerConfig, load, schema
+from amqproxy.config import Config, ConfigError, Limits, ListenerConfig, schema
+from amqproxy.config_file import load
 from amqproxy.taps.record import Record
 from amqproxy.taps.text import line
 

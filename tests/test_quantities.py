@@ -9,7 +9,8 @@ import jsonschema
 import pytest
 import yaml
 
-from amqproxy.config import ConfigError, dump, load, parse, schema
+from amqproxy.config import ConfigError, schema
+from amqproxy.config_file import dump, load, parse
 
 CONFIG: dict[str, Any] = {
     "limits": {"drain_timeout": "1.5s", "frame_max": "64KiB", "print_memory": "10MB"},

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from amqproxy.config import load
+from amqproxy.config_file import load
 from amqproxy.rules.scripting import script_loader
 
 DOCS = Path(__file__).parent.parent / "docs"

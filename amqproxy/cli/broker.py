@@ -58,7 +58,8 @@ def broker(
     from amqproxy import app as root
     from amqproxy import log, preflight
     from amqproxy.cli.flags import errors_with_line, merged, merged_broker
-    from amqproxy.config import Config, load
+    from amqproxy.config import Config
+    from amqproxy.config_file import load
 
     settings = merged(load(config) if config else Config(), None, None, None, log_format, log_level)
     files = {"certificate": tls_cert, "key": tls_key, "client_ca": tls_client_ca}

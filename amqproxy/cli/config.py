@@ -29,7 +29,7 @@ def check(*files: Path) -> None:
         raise Failure("config check: name a file", MISUSED)
     from amqproxy import preflight
     from amqproxy.cli.flags import errors_with_line
-    from amqproxy.config import load
+    from amqproxy.config_file import load
 
     for file in files:
         with errors_with_line(file):
@@ -49,7 +49,8 @@ def show(file: Path | None = None, /) -> None:
     file
         A config file; without one, the defaults.
     """
-    from amqproxy.config import Config, dump, load
+    from amqproxy.config import Config
+    from amqproxy.config_file import dump, load
 
     sys.stdout.write(dump(load(file) if file else Config()))
 

@@ -172,7 +172,7 @@ def release(
 @contextmanager
 def _control_client(path: Path | None, config: Path | None) -> Iterator[ControlClient]:
     """A connection to the control socket that is named; the proxy's error is reported."""
-    from amqproxy.config import load
+    from amqproxy.config_file import load
     from amqproxy.control.control_client import ControlClient
     from amqproxy.control.request import RequestError
 

@@ -9,16 +9,8 @@ from pathlib import Path
 import msgspec
 
 from amqproxy import preflight
-from amqproxy.config import (
-    BrokerConfig,
-    Config,
-    ConfigError,
-    ListenerConfig,
-    MetricsConfig,
-    UpstreamConfig,
-    explained,
-    located,
-)
+from amqproxy.config import BrokerConfig, Config, ConfigError, ListenerConfig, MetricsConfig, UpstreamConfig
+from amqproxy.config_file import explained, located
 
 
 @contextmanager

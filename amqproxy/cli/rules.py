@@ -27,7 +27,7 @@ def check(*files: Path, strict: Annotated[bool, Parameter(negative="")] = False)
     strict
         Fail where there is something to warn of.
     """
-    from amqproxy.config import load
+    from amqproxy.config_file import load
     from amqproxy.rules.engine.rule_warnings import find_warnings
 
     if not files:
@@ -68,7 +68,7 @@ def rehearse(
     from amqproxy.capture.decoded import DecodedFrames
     from amqproxy.capture.dry_run import DryRun
     from amqproxy.capture.warnings import CaptureError
-    from amqproxy.config import load
+    from amqproxy.config_file import load
     from amqproxy.taps.record import encoded
 
     rehearsal = DryRun(load(file).rules)
@@ -110,7 +110,7 @@ def explain(
     routing key. consumer_tag Its consumer tag.
     """
     from amqproxy.amqp091.transitions import Peer
-    from amqproxy.config import load
+    from amqproxy.config_file import load
     from amqproxy.rules.engine.explanation import ExplainedCommand
     from amqproxy.rules.engine.explanation import explained as in_words
 

@@ -61,7 +61,8 @@ def run(
     from amqproxy import app as root
     from amqproxy import log, preflight
     from amqproxy.cli.flags import errors_with_line, merged
-    from amqproxy.config import Config, load
+    from amqproxy.config import Config
+    from amqproxy.config_file import load
 
     if filter is not None and not (print_ or json):
         raise Failure("run: --filter selects what is printed: it needs --print or --json", MISUSED)

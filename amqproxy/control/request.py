@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from amqproxy.config import explained
+from amqproxy.config_file import explained
 from amqproxy.control.message_patch import MessagePatch
 from amqproxy.rules.access.refuse import Way
 

@@ -7,7 +7,7 @@ import pytest
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import DecodedFrames
 from amqproxy.capture.dry_run import DryRun, DryRunResult
-from amqproxy.config import parse
+from amqproxy.config_file import parse
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 

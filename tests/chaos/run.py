@@ -27,7 +27,7 @@ sites.install()
 
 import trio  # noqa: E402
 
-from amqproxy import app, config, log  # noqa: E402
+from amqproxy import app, config, config_file, log  # noqa: E402
 from amqproxy.taps.text import line  # noqa: E402
 from tests.chaos import tour  # noqa: E402
 
@@ -166,7 +166,7 @@ def play(trap: sites.Trap | None, directory: Path) -> None:
     port = free_port()
     file = directory / "proxy.toml"
     file.write_text(CONFIG.format(port=port))
-    loaded = config.load(file)
+    loaded = config_file.load(file)
     players = Round(port, trap)
     players.start()
     try:

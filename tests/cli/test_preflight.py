@@ -9,7 +9,7 @@ import trustme
 
 from amqproxy import preflight
 from amqproxy.cli.failure import MISUSED
-from amqproxy.config import load
+from amqproxy.config_file import load
 from tests.cli.outcome import Amqproxy
 
 LONG = "x" * 300
