@@ -10,6 +10,9 @@ reading has won, and it is the one here:
 a table that is held is a sound one, and a table gives back the very octets it came from.
 As RabbitMQ does, what overruns or does not fill its container is answered with 501 (frame error);
 a value that cannot be, such as an unknown type, with 502 (syntax error).
+
+A long file, because a `Table` decodes itself by the functions that make tables, and the compiler makes calls of C only
+between functions of one file.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Any port will do. A stream is AMQP when one side's first bytes are a protocol header of AMQP, or a frame; joined in its
 middle, when a frame turns up. Bytes of another protocol are counted, and never read as 0-9-1. This module may be
 compiled.
+
+A long file, because a conversation reads the fields of its two sides as C does, which works only within one file.
 """
 
 from __future__ import annotations

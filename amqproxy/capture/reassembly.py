@@ -6,6 +6,9 @@ What a segment completes comes out at once. A hole is waited for until the recei
 
 Of bytes that came twice the first copy is taken. A stream that was joined in its middle begins with the first bytes
 seen; what came before and turns up late is old, and is dropped. This module may be compiled.
+
+A long file, because the reassembler reads the fields of streams and directions as C does, which works only within one
+file.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 Rules are asked in the order of the config, each about the command as those before have left it; the first whose word is
 final ends it. They know things by the names that the client uses: what the server says is given those names back first,
 and what the client says takes the server's last.
+
+A long file, because to examine a method once, to ask the rules that are left, and to take over what a session remembers
+all read and write the same few attributes; each would reach into the others' state from a file of its own.
 """
 
 from __future__ import annotations
