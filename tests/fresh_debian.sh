@@ -18,6 +18,8 @@ if [ ! -e "$ROOT/etc/debian_version" ]; then
     debootstrap --variant=minbase --include=make,ca-certificates "$SUITE" "$ROOT" "$MIRROR" >"$ROOT.log"
 fi
 cp /etc/resolv.conf "$ROOT/etc/resolv.conf"
+# As any installed Debian has it, and debootstrap leaves out: RabbitMQ asks for it.
+printf '127.0.0.1 localhost\n::1 localhost ip6-localhost\n' >"$ROOT/etc/hosts"
 cp /etc/ssl/certs/ca-certificates.crt "$ROOT/etc/ssl/certs/ca-certificates.crt"
 mounted=()
 trap 'for each in "${mounted[@]}"; do umount -l "$each"; done' EXIT
