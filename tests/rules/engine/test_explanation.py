@@ -49,12 +49,12 @@ refused.
    line 2b: otherwise deny
 2. refuse `big` (in shadow: it counts, and changes nothing)
    about: basic.deliver, basic.get-ok, basic.publish, basic.return where size is at least 64KiB
-   does:  Let it go no further, and tell its sender so; of what the broker sends, the client. (with = 'nack')
+   does:  Do not send it on, and send its sender an error; of what the broker sends, the client. (with = 'nack')
    needs: the method and the message's header
 3. refuse `odd`
    about: basic.publish where headers tier is `gold`, headers test is not there, the time is from 22:00 to \
 06:00 (+00:00) on sat, sun, exchange == 'x'
-   does:  Let it go no further, and tell its sender so; of what the broker sends, the client.
+   does:  Do not send it on, and send its sender an error; of what the broker sends, the client.
    needs: the method and the message's header
 4. allow `rest`
    about: every command
