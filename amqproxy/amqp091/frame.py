@@ -92,7 +92,7 @@ class Frame:
     of the channel has begun, with this frame.
     """
 
-    # Its bytes are those of `_octets` from `_start` to `_end`: all there are, or what a reader that lends was fed.
+    # Its bytes are those of `_octets` from `_start` to `_end`: all there are, or what a zero-copy reader was fed.
 
     def __init__(self, raw: bytes, offset: int = 0) -> None:
         """`raw` must be one whole frame that a `FrameReader` would pass."""

@@ -26,7 +26,7 @@ cdef class FrameReader:
     cdef readonly object error
     cdef readonly dict lanes
     cdef readonly Tally tally
-    cdef public bint lends
+    cdef public bint zero_copy
     cdef public Py_ssize_t quantum
     cdef readonly bint is_paused
     cdef public PassCache unseen

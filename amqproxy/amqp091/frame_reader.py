@@ -244,8 +244,8 @@ class FrameReader:
 
     With a `quantum`, no `feed` hands over many more frames than that: it `is_paused` then, and `resume` goes on.
 
-    Set `lends` where frames are soon let go of: then they share the bytes that were fed, which stay for as long as one
-    of them does, and only what is asked of them is copied.
+    Set `zero_copy` where frames are soon let go of: then they share the bytes that were fed, which stay for as long as
+    one of them does, and only what is asked of them is copied.
     """
 
     def __init__(self, tally: Tally | None = None, *, frame_max: int = FRAME_MIN_SIZE, offset: int = 0) -> None:
@@ -262,7 +262,7 @@ class FrameReader:
         self._start = self._end = 0
         self.error: ProtocolError | None = None
         self.tally = Tally() if tally is None else tally
-        self.lends = False
+        self.zero_copy = False
         self.quantum = 0
         self.is_paused = False
         self._tail: bytearray | None = None
@@ -505,7 +505,7 @@ class FrameReader:
         is_wanted: cython.int
         lane: ContentState | None
         frame: Frame
-        lends: cython.bint = self.lends
+        zero_copy: cython.bint = self.zero_copy
         unseen: PassCache | None = self.unseen
         passes: CachedPass | None
         handed_over: cython.Py_ssize_t = 0
@@ -592,7 +592,7 @@ class FrameReader:
 
             if is_wanted:
                 frame = Frame._blank()
-                if lends:
+                if zero_copy:
                     frame._octets = data
                     frame._start = position
                     frame._end = position + whole

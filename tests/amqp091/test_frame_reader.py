@@ -124,7 +124,7 @@ def test_what_is_lent_is_as_what_is_given(sizes: list[int]) -> None:
     """Frames that share what was fed are the same frames, however that is cut, and tell what they hold without it."""
     octets = (MESSAGE + encode_method(1, BasicAck(7, True))) * 3
     giving, lending = reader_with_lanes(1), reader_with_lanes(1)
-    lending.lends = True
+    lending.zero_copy = True
     for piece in strategies.pieces(octets, sizes):
         for given_, lent in zip(giving.feed(piece), lending.feed(piece), strict=True):
             assert lent.length() == len(given_.raw) == given_.size + 8

@@ -155,7 +155,7 @@ class ClientConnection:
         self._ends_at: float | None = None
         self._reader = self.connection.readers[CLIENT]
         self._reader.want(EVERY_METHOD, content=True)
-        self._reader.lends = True
+        self._reader.zero_copy = True
         broker.links[self] = None
         if now is not None:
             self._end_by(now + HANDSHAKE_TIME)
