@@ -128,7 +128,8 @@ def _check_named_upstream(config: Config, name: str, upstream: NamedUpstream) ->
         raise PreflightError(f"{place}.user", "a user's name holds no NUL")
     if not upstream.password_file or _is_plain(upstream.password_file):
         try:
-            mirror_upstreams(msgspec.structs.replace(config, upstreams={name: upstream}))
+            # Rules may need the other upstreams: a config with one of them only would not be valid.
+            mirror_upstreams(msgspec.structs.replace(config, upstreams={name: upstream}, rules=()))
         except ConfigError as error:
             key = "password_file" if upstream.password_file else "password_env"
             raise PreflightError(f"{place}.{key}", str(error).removeprefix(f"{place}: ")) from None

@@ -122,6 +122,9 @@ def test_what_would_end_the_broker(text: str, expected: tuple[str, str], amqprox
         "limits: {initial_frame_max: 4294967295, frame_max: 4294967295, print_backlog: 9223372036854775807}",
         "listen: [{address: '[::1]:0', tls: {certificate: own.pem, key: own.pem, client_ca: own.pem}}]",
         "{upstream: {tls: {server_name: localhost}}, upstreams: {x: {password_file: text, tls: {ca: own.pem}}}}",
+        "{upstreams: {x: {password_file: text}, y: {password_file: text}}, rules: ["
+        "{name: a, action: mirror, match: {method: basic.publish}, upstream: x},"
+        "{name: b, action: mirror, match: {method: basic.publish}, upstream: y}]}",
         "{control: {path: control}, metrics: {address: ':0'}, listen: [{address: ':0'}, {address: ':0'}]}",
         "broker: {data: new/below, definitions: good, listen: [{tls: {certificate: own.pem, key: own.pem}}]}",
     ],
