@@ -26,9 +26,9 @@ QUORUM = {"x-queue-type": "quorum"}
 
 
 def shown() -> list[dict[str, Any]]:
-    """The rules of the README."""
+    """The rules of the README's first example."""
     blocks = [block.partition("```")[0] for block in README.read_text().split("```toml\n")[1:]]
-    [rules] = [found for block in blocks if (found := tomllib.loads(block).get("rules"))]
+    rules, *_ = [found for block in blocks if (found := tomllib.loads(block).get("rules"))]
     return rules  # type: ignore[no-any-return]
 
 
