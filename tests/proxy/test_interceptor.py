@@ -1726,3 +1726,18 @@ def test_the_rest_of_a_publish_goes_on_though_it_is_not_its_turn_when_the_broker
     water.say(*read("<< 1 channel.close"))
     heard = water.say(*read(">> 1 channel.close-ok"))  # fails if that comes in the middle of a content
     assert heard[SERVER] == read(">> 1 channel.close-ok")[1]
+
+
+@pytest.mark.parametrize("stage", [Stage.HEADER, Stage.BODY])
+def test_a_publish_that_is_read_together_with_its_channels_open_is_judged_whole(stage):
+    def decide(seen):
+        keys.append(seen.command.method.routing_key)
+        return Verdict(command=seen.command)
+
+    keys = []
+    water = opened(ScriptedJudge(decide, ["basic.publish"], stage))
+    lines = [">> 3 channel.open", ">> 3 basic.publish routing_key=k", ">> 3 header 3", ">> 3 body abc"]
+    opens, *content = [read(line)[1] for line in lines]
+    heard = [water.say(CLIENT, each)[SERVER] for each in (opens + content[0], *content[1:])]
+    assert b"".join(heard) == opens + b"".join(content)
+    assert keys == ["k"]
