@@ -268,12 +268,6 @@ class ChannelDirection:
             self._has_header = lane.expects != HEADER
             self._remaining = lane.remaining
 
-    def swallow(self, lane: ContentState) -> None:
-        """Let nothing go on of a content that is under way on the lane, and that has not gone on so far."""
-        self.begin(ContentRest.IS_SWALLOWED)
-        self._has_header = lane.expects != HEADER
-        self._remaining = lane.remaining
-
     def join_midway(self, frame: Frame) -> None:
         """Begin to see a content with a header or body of it; its content state knows how much more is to come."""
         self.begin(ContentRest.PASSES)

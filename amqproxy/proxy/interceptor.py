@@ -21,7 +21,6 @@ from amqproxy.amqp091.methods import (
     BY_INDEX,
     BasicDeliver,
     BasicPublish,
-    ChannelClose,
     ChannelCloseOk,
     ChannelOpen,
     ConnectionClose,
@@ -475,8 +474,6 @@ class Interceptor:
     def show(self, sender: Peer, frame: Frame) -> bool:
         """Show a frame to the leg that it goes out on; False when it need not go, since that is closing."""
         is_live = True
-        if frame.index == ChannelClose.index:
-            self._keep_rest(sender.other, frame.channel)
         if self._counts(sender, frame):
             # Unless all is shown, a leg does not see contents that go out on it, and must not mind their order.
             seen = Frame(frame.raw) if self._shows_all else frame
@@ -495,17 +492,6 @@ class Interceptor:
                 if channel is not None and channel.is_watched:
                     self._watch_lanes(channel)  # the broker's side of the channel has been opened only now
         return is_live
-
-    def _keep_rest(self, sender: Peer, number: int) -> None:
-        """Note whether a content of `sender` is under way, whose channel the other peer closes: its rest must go on."""
-        lane = self.readers[sender].lanes.get(number)
-        if lane is None or lane.expects == METHOD:
-            return
-        channel = self.channels.get(number) or self._channel_interceptor(number)
-        self._watch(channel)
-        direction = channel.directions[sender]
-        if not direction.is_mid:
-            self._drop(channel, Drop(direction))
 
     def _channel_interceptor(self, number: int) -> ChannelInterceptor:
         """A new interceptor, for a channel that has passed without one so far."""
@@ -637,13 +623,7 @@ class Interceptor:
         self._delayed.postpone(channel, action.direction, action.postponed)
 
     def _drop(self, channel: ChannelInterceptor, action: Drop) -> None:
-        direction = action.direction
-        self._delayed.drop(direction)
-        lane = self.readers[direction.sender].lanes.get(channel.number)
-        if lane is None or lane.expects == METHOD or direction.is_mid:
-            return
-        if self.current is None or self.current[0] is not direction.sender:  # else its reader is further
-            direction.swallow(lane)
+        self._delayed.drop(action.direction)
 
     def _insert(self, channel: ChannelInterceptor, action: Insert) -> None:
         if action.insertion.after > 0:
@@ -691,11 +671,7 @@ class Interceptor:
             kind = frame.kind
             if connection.state is not ConnectionState.OPEN and _is_void(connection.state, frame):
                 continue
-            if (
-                (kind == METHOD or self._shows_all or not frame.is_in_order)
-                and not action.is_rest
-                and not self._passes_on(sender, frame)
-            ):
+            if (kind == METHOD or self._shows_all or not frame.is_in_order) and not self._passes_on(sender, frame):
                 continue
             if kind == BODY and frame_max and frame.length() > frame_max + OVERHEAD:
                 payload, step = frame.payload, frame_max - OVERHEAD
@@ -710,9 +686,7 @@ class Interceptor:
         """Show a frame to the leg that it goes out on, if that has to see it; False when it need not go."""
         if frame.is_in_order and not self._shows_all and not STATEFUL[sender][frame.index]:
             return True
-        is_live = self.show(sender, frame)
-        # On a channel that is closing a whole content does no harm, and one without its method would.
-        return is_live or frame.kind != METHOD or BY_INDEX[frame.index].carries_content
+        return self.show(sender, frame)
 
     def _send_damaged(self, channel: ChannelInterceptor, action: SendDamaged) -> None:
         self.outputs[action.sender.other].append(action.octets)
