@@ -84,7 +84,7 @@ class Postpone(Action, frozen=True, gc=False):
 
 
 class Drop(Action, frozen=True, gc=False):
-    """Forget what has not gone on in a flow."""
+    """Forget what has not gone on in a direction."""
 
     direction: ChannelDirection
 

@@ -191,9 +191,7 @@ class ChannelInterceptor:
             return ()
         if frame.index in _CLOSES:
             return self._take_close(direction, frame)
-        if direction.is_held_up:
-            return self._hold_up(direction, frame)
-        return self._process(direction, frame, None)
+        return self._admit(direction, frame)
 
     def keep_for_next(self, frame: Frame) -> Actions:
         """Take a frame that the client sends on the number's next channel, before the broker has let go of this one."""
@@ -230,7 +228,7 @@ class ChannelInterceptor:
         return self._process(direction, *direction.dequeue())
 
     def _process(self, direction: ChannelDirection, frame: Frame, is_acked: bool | None) -> Actions:
-        """Do with the next frame of a flow what is to be done with it."""
+        """Do with the next frame of a direction what is to be done with it."""
         if frame.kind in (METHOD, HEARTBEAT):
             return self._begin(direction, frame, is_acked)
         if direction.gathered:
@@ -241,7 +239,7 @@ class ChannelInterceptor:
         """Send a header or body on, or not, as its content does."""
         is_complete = direction.advance(frame)
         if direction.rest is not ContentRest.PASSES:
-            return self._complete(direction) if is_complete else ()
+            return self.complete(direction) if is_complete else ()
         passes = Send(direction.sender, (frame,), direction.note)
         if is_complete:
             if direction.insertions or self.closing is not None:
@@ -252,7 +250,7 @@ class ChannelInterceptor:
     def _end_with(self, direction: ChannelDirection, last: Send) -> Actions:
         """Send the end of a content on."""
         yield last
-        yield from self._complete(direction)
+        yield from self.complete(direction)
 
     def _begin(self, direction: ChannelDirection, frame: Frame, is_acked: bool | None) -> Actions:
         if direction.gathered:
@@ -266,7 +264,7 @@ class ChannelInterceptor:
     def _begin_behind(self, direction: ChannelDirection, frame: Frame, is_acked: bool | None) -> Actions:
         """The same, where something is to be done before."""
         if direction.is_mid:
-            yield from self._complete(direction)
+            yield from self.complete(direction)
         direction.start(frame, is_acked)
         yield from self._insert_waiting(direction)
         if direction.sender is SERVER and frame.kind == METHOD and self.tags.takes_own_reply(frame):
@@ -288,13 +286,6 @@ class ChannelInterceptor:
 
     def _let_pass(self, direction: ChannelDirection, frame: Frame, carries_content: bool) -> Actions:
         direction.settled = direction.ordinal
-        if self._is_plain(direction):
-            if carries_content and not self.closing:
-                direction.begin(ContentRest.PASSES)
-            return (Send(direction.sender, (frame,)),)
-        return self._let_pass_translated(direction, frame, carries_content)
-
-    def _let_pass_translated(self, direction: ChannelDirection, frame: Frame, carries_content: bool) -> Actions:
         yield from self._emit(direction.sender, [frame])
         if carries_content and not self.closing:
             direction.begin(ContentRest.PASSES)
@@ -335,26 +326,6 @@ class ChannelInterceptor:
             direction.stage = max(direction.stage, self._around.stage(direction.sender, direction.gathered[0]))
 
     # --- verdicts
-
-    def pass_unchanged(self, direction: ChannelDirection, command: Command) -> Actions:
-        """Carry out a verdict that changes nothing."""
-        direction.settled = direction.ordinal
-        if self._is_plain(direction) and not direction.insertions and self.closing is None:
-            if not command.is_complete:
-                direction.begin(ContentRest.PASSES)
-                direction.skip(command.frames[1:])
-            return (Send(direction.sender, command.frames),)
-        return self._pass_translated(direction, command)
-
-    def _is_plain(self, direction: ChannelDirection) -> bool:
-        """Does what a flow sends on need no other numbers, and is nothing to overtake or follow it?"""
-        return not self.tags.are_used and not direction.postponed
-
-    def _pass_translated(self, direction: ChannelDirection, command: Command) -> Actions:
-        yield from self._emit(direction.sender, command.frames)
-        yield from self._begin_rest(direction, command.frames, ContentRest.PASSES)
-        if direction.postponed:
-            yield from self._overtake(direction, command)
 
     def carry_out(self, direction: ChannelDirection, command: Command, verdict: Verdict) -> Actions:
         """Carry out a verdict on a command."""
@@ -430,18 +401,14 @@ class ChannelInterceptor:
         if not direction.insertions and self.closing is None:
             direction.end()
             return ()
-        return self._complete(direction, note)
+        return self.complete(direction, note)
 
-    def _complete(self, direction: ChannelDirection, note: Note = NOTHING) -> Actions:
+    def complete(self, direction: ChannelDirection, note: Note = NOTHING) -> Actions:
         """A content has come to its end."""
         direction.end()
         yield from self._insert_waiting(direction, note)
         if self.closing is not None:
             yield from self._try_to_close(note)
-
-    def complete(self, direction: ChannelDirection) -> Actions:
-        """A content is complete, as its state shows."""
-        return self._complete(direction)
 
     def _pass_on(
         self, direction: ChannelDirection, original: Command, command: Command, verdict: Verdict, note: Note
@@ -562,7 +529,7 @@ class ChannelInterceptor:
             yield Insert(Insertion(CLIENT, each.command), each.tag, note)
 
     def is_mid(self, direction: ChannelDirection) -> bool:
-        """Has the flow's target had a part of a content, and not all of it?"""
+        """Has the target of the direction had a part of a content, and not all of it?"""
         if self.number == 0:
             return False
         lane = self._around.readers[direction.sender].lanes.get(self.number)

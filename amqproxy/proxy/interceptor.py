@@ -123,8 +123,7 @@ class Interceptor:
         self._last_facts: tuple[tuple[int, ChannelMode, int, int] | None, ChannelInfo] = (None, ChannelInfo())
         self.current: tuple[Peer, int] | None = None
         self._coming: deque[Frame] = deque()
-        self.is_watching_more = False
-        self.newly_watched: set[int] = set()
+        self._newly_watched: set[int] = set()
         """The channels of which all frames are wanted since the frames at hand were read."""
         self.counts_unacked = False
         self.readers = {peer: connections[peer].readers[peer] for peer in Peer}
@@ -164,8 +163,7 @@ class Interceptor:
         if reader.spending:
             self._repeated.settle(reader, now)
         coming = self._coming = deque(frames)
-        self.is_watching_more = False
-        self.newly_watched.clear()
+        self._newly_watched.clear()
         handed_over: dict[int, Frame] | None = None
         output.begin(reader)
         try:
@@ -182,7 +180,7 @@ class Interceptor:
                 self.current = (sender, frame.channel)
                 self._take(sender, frame)
                 output.skip_to(_end(frame))
-                if self.is_watching_more and handed_over is None:
+                if self._newly_watched and handed_over is None:
                     handed_over = {each.offset: each for each in coming}
                     coming = self._coming = self._looked_over(sender, handed_over, output.position)
             if not self.is_over:
@@ -308,7 +306,7 @@ class Interceptor:
                     self.show(sender, frame)
                 self.outputs[sender.other].pass_up_to(_end(frame))
                 return
-            channel = self._channel_interceptor(number)
+            channel = self._channel(number)
             if is_live and frame.kind in (HEADER, BODY):
                 channel.directions[sender].join_midway(frame)
                 self._unsure.append((channel, channel.directions[sender]))
@@ -333,7 +331,7 @@ class Interceptor:
             command = Command.received(frames)
             verdict = self._verdict(sender, command)
             if changes_traffic(verdict, command) or not all(self._fits(sender, each) for each in frames[2:]):
-                channel = channel or self._channel_interceptor(frame.channel)
+                channel = self._channel(frame.channel)
                 channel.directions[sender].start(frame, None)
                 self._carry_out(channel, channel.directions[sender], command, verdict)
                 self.outputs[sender.other].skip_to(_end(frames[-1]))
@@ -432,7 +430,7 @@ class Interceptor:
 
     def _is_wanted_after_all(self, sender: Peer, frame: Frame) -> bool:
         """Is a frame that was not handed over on a channel that is watched since?"""
-        if frame.channel not in self.newly_watched:
+        if frame.channel not in self._newly_watched:
             return False
         unseen = self.readers[sender].unseen
         passes = unseen.get(frame.payload) if frame.kind == METHOD and unseen else None
@@ -448,8 +446,6 @@ class Interceptor:
 
     def _arrive(self, sender: Peer, frame: Frame) -> bool:
         """Show a frame to the leg that it came from; False when it belongs to what is closing there."""
-        if frame.is_in_order and not self._shows_all and (frame.kind != METHOD or not STATEFUL[sender][frame.index]):
-            return True
         if not self._counts(sender, frame):
             return True
         is_live = True
@@ -493,12 +489,14 @@ class Interceptor:
                     self._watch_lanes(channel)  # the broker's side of the channel has been opened only now
         return is_live
 
-    def _channel_interceptor(self, number: int) -> ChannelInterceptor:
-        """A new interceptor, for a channel that has passed without one so far."""
-        channel = self.channels[number] = ChannelInterceptor(number, self)
-        for peer, direction in channel.directions.items():
-            if self.current != (peer, number):
-                direction.join(self.readers[peer].lanes.get(number))
+    def _channel(self, number: int) -> ChannelInterceptor:
+        """The interceptor of a channel, which may have passed without one so far."""
+        channel = self.channels.get(number)
+        if channel is None:
+            channel = self.channels[number] = ChannelInterceptor(number, self)
+            for peer, direction in channel.directions.items():
+                if self.current != (peer, number):
+                    direction.join(self.readers[peer].lanes.get(number))
         return channel
 
     def _has_channel(self, peer: Peer, number: int) -> bool:
@@ -524,8 +522,7 @@ class Interceptor:
             if lane is not None and not lane.is_watched:
                 lane.is_watched = True
                 if self.current == (peer, channel.number):
-                    self.is_watching_more = True
-                    self.newly_watched.add(channel.number)
+                    self._newly_watched.add(channel.number)
 
     def _end_if_nothing_waits(self) -> None:
         """Send on a connection.close that waited for everything sent before it."""
@@ -580,16 +577,10 @@ class Interceptor:
         self, channel: ChannelInterceptor, direction: ChannelDirection, command: Command, verdict: Verdict
     ) -> None:
         """Have a channel carry a verdict out, and what it wants done besides."""
-        sender = direction.sender
-        if changes_traffic(verdict, command):
-            self.effects.add(sender, command, verdict)
-            self.do(channel, channel.carry_out(direction, command, verdict))
-        elif self.is_tapped and (verdict.marks or verdict.tags):
-            self.do(channel, channel.carry_out(direction, command, verdict))
-        else:
-            self.do(channel, channel.pass_unchanged(direction, command))
+        self.effects.add(direction.sender, command, verdict)
+        self.do(channel, channel.carry_out(direction, command, verdict))
         if command.index == BasicPublish.index and not channel.is_watched:
-            self._let_pass_unseen(sender, command.frames[0])
+            self._let_pass_unseen(direction.sender, command.frames[0])
 
     def facts(self, number: int) -> ChannelInfo:
         state = self.connections[CLIENT].channels.get(number)
@@ -641,13 +632,13 @@ class Interceptor:
             return
         if number and not (self._has_channel(to, number) and self.connections[to].channels[number].takes_frames):
             return  # the channel that it is for is no more
-        channel = self.channels.get(number) or self._channel_interceptor(number)
+        channel = self._channel(number)
         self.do(channel, channel.insert(to, command, tag, note))
 
     def _insert_later(self, insertion: Insertion) -> None:
         """Send a command of our own in some time, unless its channel is another by then."""
         number = insertion.command.channel
-        channel = self.channels.get(number) or self._channel_interceptor(number)
+        channel = self._channel(number)
         load, octets = self.loads[insertion.to.other], cost_of_own(insertion.command)
 
         def insert() -> None:
@@ -668,12 +659,11 @@ class Interceptor:
         frame_max = connection.frame_max
         is_seen = action.is_shown and self.is_tapped
         for frame in action.frames:
-            kind = frame.kind
             if connection.state is not ConnectionState.OPEN and _is_void(connection.state, frame):
                 continue
-            if (kind == METHOD or self._shows_all or not frame.is_in_order) and not self._passes_on(sender, frame):
+            if not self.show(sender, frame):
                 continue
-            if kind == BODY and frame_max and frame.length() > frame_max + OVERHEAD:
+            if frame.kind == BODY and frame_max and frame.length() > frame_max + OVERHEAD:
                 payload, step = frame.payload, frame_max - OVERHEAD
                 for start in range(0, len(payload), step):
                     output.append(encode_frame(BODY, frame.channel, payload[start : start + step]))
@@ -681,12 +671,6 @@ class Interceptor:
                 output.send(frame)
             if is_seen:
                 self._see(sender, frame, action.note)
-
-    def _passes_on(self, sender: Peer, frame: Frame) -> bool:
-        """Show a frame to the leg that it goes out on, if that has to see it; False when it need not go."""
-        if frame.is_in_order and not self._shows_all and not STATEFUL[sender][frame.index]:
-            return True
-        return self.show(sender, frame)
 
     def _send_damaged(self, channel: ChannelInterceptor, action: SendDamaged) -> None:
         self.outputs[action.sender.other].append(action.octets)
