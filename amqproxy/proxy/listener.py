@@ -17,6 +17,7 @@ from amqproxy.proxy.memory_budget import MemoryBudget
 from amqproxy.proxy.mirrors import Mirrors
 from amqproxy.proxy.rule_log import RuleLog
 from amqproxy.proxy.session import Session
+from amqproxy.proxy.sessions import for_each
 from amqproxy.proxy.upstream import Dialer
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
@@ -105,13 +106,7 @@ class ProxyServer:
             await self._rules_replaced.wait()
 
     async def _for_each(self, do: Callable[[Session], None]) -> None:
-        """Call `do` with each session that there is now and has not ended by its turn, SESSIONS_A_TURN in one turn."""
-        for done, session in enumerate(list(self.sessions.values()), 1):
-            if session.number in self.sessions:
-                with session.contained():
-                    do(session)
-            if not done % SESSIONS_A_TURN:
-                await trio.lowlevel.checkpoint()
+        await for_each(self.sessions, do, SESSIONS_A_TURN)
 
     async def serve(
         self, listeners: list[tuple[trio.SocketListener, ssl.SSLContext | None]], drain: trio.Event
@@ -140,11 +135,11 @@ class ProxyServer:
         while True:
             await trio.sleep(COUNT_INTERVAL)
             await self._for_each(lambda session: session.count_unseen())
-            self._report_rules()
+            with contained("rules not reported"):
+                self._report_rules()
 
     def _report_rules(self) -> None:
-        with contained("rules not reported"):
-            self._rule_log.flush(self.rules.counts())
+        self._rule_log.flush(self.rules.counts())
 
     async def _drain(self) -> None:
         """End all sessions within `limits.drain_timeout`: in good order, or else with last words only."""

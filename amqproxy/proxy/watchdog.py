@@ -15,6 +15,7 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.config import Limits
 from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.session import Session
+from amqproxy.proxy.sessions import for_each
 
 INTERVAL = 1.0
 """Seconds between two looks at every session."""
@@ -29,11 +30,7 @@ async def watch(sessions: Mapping[int, Session], limits: Limits) -> None:
     while True:
         await trio.sleep(INTERVAL)
         watchdog.begin_round()
-        for looked_at, session in enumerate(list(sessions.values()), 1):
-            if session.number in sessions:
-                watchdog.look(session, trio.current_time())
-            if not looked_at % SESSIONS_A_TURN:
-                await trio.lowlevel.checkpoint()
+        await for_each(sessions, lambda session: watchdog.look(session, trio.current_time()), SESSIONS_A_TURN)
 
 
 class Watchdog:
@@ -53,26 +50,22 @@ class Watchdog:
 
         A broker that expects more heartbeats than the client sends gets them from here.
         """
-        with session.contained():
-            if session.owes_heartbeats:
-                upstream = session.legs[SERVER].connection
-                if upstream.is_heartbeat_due(CLIENT, now):
-                    upstream.note_received(CLIENT, now)
-                    session.send_heartbeat()
-            for peer, leg in session.legs.items():
-                key = (session.number, peer)
-                reason = leg.missed_heartbeats(now) or self._deaf(key, leg, self._stalled_before, now)
-                if reason:
-                    session.lose(peer, reason)
-                    break
+        if session.owes_heartbeats:
+            upstream = session.legs[SERVER].connection
+            if upstream.is_heartbeat_due(CLIENT, now):
+                upstream.note_received(CLIENT, now)
+                session.send_heartbeat()
+        for peer, leg in session.legs.items():
+            reason = leg.missed_heartbeats(now) or self._deaf((session.number, peer), leg, now)
+            if reason:
+                session.lose(peer, reason)
+                break
 
-    def _deaf(
-        self, key: tuple[int, Peer], leg: Leg, stalled: Mapping[tuple[int, Peer], tuple[int, float]], now: float
-    ) -> str:
+    def _deaf(self, key: tuple[int, Peer], leg: Leg, now: float) -> str:
         """Why a peer counts as gone that takes nothing; "" when it does not."""
         if not leg.transport.is_sending:
             return ""
-        before = stalled.get(key)
+        before = self._stalled_before.get(key)
         progress = leg.transport.progress
         self._stalled[key] = (progress, now) if before is None or before[0] != progress else before
         timeout = self._send_timeout(leg)

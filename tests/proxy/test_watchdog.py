@@ -1,7 +1,7 @@
 """Silence, as seconds pass: only what comes counts, and only where somebody listens."""
 
 import socket
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import pairwise
 from types import SimpleNamespace
@@ -154,7 +154,8 @@ async def test_of_many_sessions_a_few_are_looked_at_in_a_turn(
 ) -> None:
     looked_at: list[int] = []
     sessions: dict[int, Any] = {
-        number: SimpleNamespace(number=number) for number in range(1, 3 * watchdog.SESSIONS_A_TURN + 2)
+        number: SimpleNamespace(number=number, contained=nullcontext)
+        for number in range(1, 3 * watchdog.SESSIONS_A_TURN + 2)
     }
     monkeypatch.setattr(watchdog.Watchdog, "look", lambda _, session, now: looked_at.append(session.number))
     nursery.start_soon(watchdog.watch, sessions, limits)

@@ -79,17 +79,16 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[DefinitionRecor
         if not is_waiting:
             is_waiting = True
             trio.lowlevel.spawn_system_task(
-                partial(supervised, "cannot wait for more to write", write_later, seconds, then=write_all_the_same)
+                partial(supervised, "cannot wait for more to write", write_later, seconds, then=stop_waiting)
             )
 
-    def write_all_the_same(_: Exception) -> None:
+    def stop_waiting(_: Exception | None = None) -> None:
         nonlocal is_waiting
         is_waiting = False
         write(is_due=True)
 
     async def write_later(seconds: float) -> None:
         """Wait, but not when all wait for us: then nothing comes, and nothing is done with."""
-        nonlocal is_waiting
         with contained("cannot wait for more to write"):
             end = trio.current_time() + seconds
             before = -1
@@ -100,8 +99,7 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[DefinitionRecor
             ):
                 before = so_far
                 await trio.sleep(LULL)
-        is_waiting = False
-        write(is_due=True)
+        stop_waiting()
 
     def note_written(batch: JournalBatch) -> None:
         """Called by the store's thread. What cannot be told at once is told again: nothing else refers to the batch."""
