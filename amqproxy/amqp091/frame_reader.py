@@ -84,7 +84,7 @@ def _long(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.longlong:
 @cython.inline
 @cython.exceptval(check=False)
 def _long_long(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.ulonglong:
-    """The unsigned number in eight bytes: compilers make one load of it."""
+    """The unsigned number in eight bytes, as in `frame`: C inlines only what is in the same module."""
     if not cython.compiled:
         return int.from_bytes(p[at : at + 8])
     return (

@@ -151,8 +151,7 @@ class Broker:
             user.permit(name, None)
             for place in [place for place in user.topic_permissions if place[0] == name]:
                 user.permit_topic(*place, None)
-            quantum.left -= 1
-            if quantum.left <= 0 and quantum.is_over():
+            if quantum.spend(1):
                 now = yield
         for each in [each for each in self.parameters if each["vhost"] == name]:
             self.clear_parameter(name, each["component"], each["name"])
@@ -247,8 +246,7 @@ class Broker:
         for link in links:
             if not link.is_over:
                 self._act(link, act, now)
-            quantum.left -= TICKING
-            if quantum.left <= 0 and quantum.is_over():
+            if quantum.spend(TICKING):
                 now = yield
         return now
 
@@ -307,8 +305,7 @@ class Broker:
         try:
             for cost in self._costs():
                 octets += cost
-                quantum.left -= 1
-                if quantum.left <= 0 and quantum.is_over():
+                if quantum.spend(1):
                     now = yield
         finally:
             self._is_counting = False
@@ -395,6 +392,5 @@ class Broker:
                 error = PreconditionFailed(text.format(channel.number, overdue.timeout * 1000))
                 self._act(channel.link, lambda link, now: link.end_channel(channel.number, error, now), now)  # noqa: B023
                 quantum.left -= TICKING
-            quantum.left -= 1
-            if quantum.left <= 0 and quantum.is_over():
+            if quantum.spend(1):
                 now = yield

@@ -341,8 +341,7 @@ class VirtualHost:
                 continue
             with self.events.contained("a consumer was not cancelled", vhost=self.name, queue=queue.name):
                 consumer.deliveries.queue_deleted(consumer)
-            quantum.left -= CANCELLING
-            if quantum.left <= 0 and quantum.is_over():
+            if quantum.spend(CANCELLING):
                 yield
 
     # --- notifications from queues
@@ -442,8 +441,7 @@ class VirtualHost:
         quantum = self.work.quantum
         for source, binding in bindings:
             self._unbind(source, binding)
-            quantum.left -= UNBINDING
-            if quantum.left <= 0 and quantum.is_over():
+            if quantum.spend(UNBINDING):
                 yield
 
     def _delete_if_unused(self, exchange: Exchange) -> None:
@@ -554,8 +552,7 @@ class VirtualHost:
         for queue in queues:
             if not queue.is_deleted:
                 self._apply_policies_to(queue, now)
-            quantum.left -= 1 + len(self.policies) + len(self.operator_policies)
-            if quantum.left <= 0 and quantum.is_over():
+            if quantum.spend(1 + len(self.policies) + len(self.operator_policies)):
                 now = yield
 
     def _apply_policies_to(self, queue: Queue, now: float) -> None:

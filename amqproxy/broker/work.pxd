@@ -12,5 +12,6 @@ cdef class Quantum:
     cdef double _ends
     cdef double _usual_end
 
+    cpdef bint spend(self, long long operations)
     cpdef bint is_over(self)
     cpdef hasten(self)

@@ -11,6 +11,11 @@ from collections import deque
 from collections.abc import Callable, Generator, MutableSequence
 from typing import Any
 
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
 UNBOUNDED = 1 << 62
 
 STEP = 64
@@ -36,8 +41,8 @@ Part = Callable[[float], bool]
 class Quantum:
     """The operations that are `left` to a turn before it has to look whether it `is_over`.
 
-    Who works takes from `left` what that costs: 1 for what takes about a microsecond. A turn `begin`s with `step`, and
-    is given as many again for as long as the clock says that it has not lasted `seconds`; without a clock it is not.
+    Work has to `spend` what it costs. A turn `begin`s with `step`, and is given as many again for as long as the clock
+    says that it has not lasted `seconds`; without a clock it is not.
     """
 
     __slots__ = ("_clock", "_ends", "_seconds", "_usual_end", "left", "step")
@@ -65,6 +70,11 @@ class Quantum:
     def hasten(self) -> None:
         """What is done is not the usual: this is to be one turn, and no longer."""
         self._ends = self._usual_end
+
+    def spend(self, operations: cython.longlong) -> bool:
+        """Take from what is `left`: 1 for what takes about a microsecond. True when the turn is to end."""
+        self.left -= operations
+        return self.left <= 0 and self.is_over()
 
     def is_over(self) -> bool:
         """Is the turn to end? Asked when nothing is `left`."""
@@ -136,8 +146,7 @@ class WorkQueue:
             take = container.popitem if isinstance(container, dict) else container.pop
             while container:
                 take()
-                quantum.left -= 1
-                if quantum.left <= 0 and quantum.is_over():
+                if quantum.spend(1):
                     return True
             heap.popleft()
         return False

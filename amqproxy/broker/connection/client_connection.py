@@ -781,8 +781,7 @@ class ClientConnection:
             assert self.vhost is not None
             with contained("an exclusive queue's end failed", client=self.name, queue=queue.name):
                 self.vhost.remove_queue(queue)
-            quantum.left -= REMOVING
-            if quantum.left <= 0 and quantum.is_over():
+            if quantum.spend(REMOVING):
                 now = yield
         return now
 

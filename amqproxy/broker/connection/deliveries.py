@@ -211,8 +211,7 @@ class Deliveries(Receiver):
         self._pending.append((entries, outcome))
         for some in self._parts(tag or self._last_tag):
             entries += some
-            self._quantum.left -= 1 + len(some) // TAKING
-            if self._quantum.left <= 0 and self._quantum.is_over():
+            if self._quantum.spend(1 + len(some) // TAKING):
                 now = yield
         return now
 
@@ -254,8 +253,7 @@ class Deliveries(Receiver):
                     mine.append(entry)
                 if self.events.observers and outcome is not GIVE_BACK:
                     self._settled(some, outcome)
-                quantum.left -= 1 + len(some) // TAKING
-                if quantum.left <= 0 and quantum.is_over():
+                if quantum.spend(1 + len(some) // TAKING):
                     now = yield
             while queues:
                 queue = next(iter(queues))
@@ -330,8 +328,7 @@ class Deliveries(Receiver):
         quantum = self._quantum
         entries = (entry for _ in range(len(pending)) for entry in pending.pop()[0])
         for count in self.unacked.putting_back(entries, min(TAKEN, quantum.step)):
-            quantum.left -= count
-            if quantum.left <= 0 and quantum.is_over():
+            if quantum.spend(count):
                 now = yield
         return now
 
@@ -367,8 +364,7 @@ class Deliveries(Receiver):
         for consumer in consumers:
             with self.events.contained("a consumer's end failed", queue=str(consumer.queue)):
                 self.end(consumer, now)
-            quantum.left -= ENDING
-            if quantum.left <= 0 and quantum.is_over():
+            if quantum.spend(ENDING):
                 now = yield
         return now
 

@@ -318,8 +318,7 @@ class Publisher:
             finally:
                 if journal is not None:
                     journal.pledge = None
-            quantum.left -= size
-            if quantum.left <= 0 and quantum.is_over():
+            if quantum.spend(size):
                 now = yield
         message.forget_properties()
         self._count += 1
@@ -474,8 +473,7 @@ class Publisher:
                 now = yield from self._enqueueing(message, still_there, now)
             else:
                 self._enqueue(is_mandatory, message, still_there, now)
-            self._quantum.left -= 1
-            if self._quantum.left <= 0 and self._quantum.is_over():
+            if self._quantum.spend(1):
                 now = yield
         return now
 

@@ -107,8 +107,7 @@ class Paging:
             for vhost in list(self._vhosts()):
                 for count, freed in vhost.held.parking():
                     surplus -= freed
-                    quantum.left -= count
-                    if quantum.left <= 0 and quantum.is_over():
+                    if quantum.spend(count):
                         yield
                 yield from self._list(list(vhost.queues.values()))
             yield from self._list(self._unacked())
@@ -123,8 +122,7 @@ class Paging:
             size = each.bytes_in_memory
             if size > LEAST:
                 self._holders.append((-size, len(self._holders), each))
-            quantum.left -= 1
-            if quantum.left <= 0 and quantum.is_over():
+            if quantum.spend(1):
                 yield
 
     def work(self, now: float) -> None:

@@ -238,8 +238,7 @@ class QuorumQueue(Queue):
             else:
                 self._letters.arrived(letter)
                 super()._let_go(letter.entry, letter.reason, now)
-            quantum.left -= LETTING_GO
-            if quantum.left <= 0 and quantum.is_over():
+            if quantum.spend(LETTING_GO):
                 now = yield
 
     def tick(self, now: float) -> None:

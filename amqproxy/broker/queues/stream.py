@@ -289,8 +289,7 @@ class StreamQueue(Queue):
             offset += 1
             self._places[consumer] = offset
             self._hand_out(entry, consumer, now)
-            quantum.left -= 1
-            if quantum.left <= 0 and quantum.is_over():
+            if quantum.spend(1):
                 self._go_on_later()
                 break
 

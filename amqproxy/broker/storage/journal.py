@@ -214,8 +214,7 @@ class Journal:
         quantum = self._work.quantum
         while shared:
             self.unshare(shared.popitem()[1])
-            quantum.left -= 1
-            if quantum.left <= 0 and quantum.is_over():
+            if quantum.spend(1):
                 self.stir()
                 yield
         self.stir()
