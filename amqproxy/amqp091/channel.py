@@ -81,9 +81,9 @@ class Channel:
         "awaited",
         "confirms_from",
         "consumers",
+        "content_states",
         "got_without_ack",
         "is_flowing",
-        "lanes",
         "mode",
         "number",
         "state",
@@ -91,10 +91,10 @@ class Channel:
         "unconfirmed",
     )
 
-    def __init__(self, number: int, lanes: dict[Peer, ContentState], *, tracks_deliveries: bool) -> None:
+    def __init__(self, number: int, content_states: dict[Peer, ContentState], *, tracks_deliveries: bool) -> None:
         self.number = number
         self.state: ChannelState | None = ChannelState.OPENING
-        self.lanes = lanes
+        self.content_states = content_states
         self.mode = ChannelMode.NORMAL
         self.consumers: dict[str, bool] = {}
         self.unacked = DeliveryTags()
@@ -113,9 +113,9 @@ class Channel:
         closing = {name for sender, name in CHANNEL_CLOSING[self.state] if sender is peer}
         if not self.takes_frames:
             return frozenset(closing)
-        lane = self.lanes[peer]
-        if lane.expects != METHOD:
-            return frozenset({"header" if lane.expects == HEADER else "body"})
+        content_state = self.content_states[peer]
+        if content_state.expects != METHOD:
+            return frozenset({"header" if content_state.expects == HEADER else "body"})
         replies = {reply for name, waiting in self.awaited[peer.other].items() if waiting for reply in REPLIES[name]}
         others = {
             name
@@ -138,7 +138,7 @@ class Channel:
         `ProtocolError` when it may not come now.
         """
         if self.takes_frames and not frame.is_in_order:
-            self.lanes[sender].advance(frame)
+            self.content_states[sender].advance(frame)
         if frame.kind != METHOD:
             return self.takes_frames
         name = BY_INDEX[frame.index].name

@@ -204,8 +204,8 @@ class Connection:
             raise ChannelError(f"{name} on channel {number}, which is not open: expected 'channel.open'")
         if self.channel_max and len(self.channels) >= self.channel_max:
             raise NotAllowed(f"number of channels opened ({len(self.channels)}) has reached the agreed channel_max")
-        lanes = {peer: reader.open_lane(number) for peer, reader in self.readers.items()}
-        self.channels[number] = Channel(number, lanes, tracks_deliveries=self._tracks_deliveries)
+        content_states = {peer: reader.open_content_state(number) for peer, reader in self.readers.items()}
+        self.channels[number] = Channel(number, content_states, tracks_deliveries=self._tracks_deliveries)
 
     def _close_lanes(self, number: int) -> None:
         for reader in self.readers.values():

@@ -279,10 +279,10 @@ class CountsContents(Protocol):
     def contents(self) -> int: ...
 
 
-def every_frame(octets: bytes, offset: int, lanes: Mapping[int, CountsContents] | None = None) -> list[Frame]:
+def every_frame(octets: bytes, offset: int, content_states: Mapping[int, CountsContents] | None = None) -> list[Frame]:
     """All the frames in `octets`, which are whole and have been found good; they lie at `offset`.
 
-    `lanes` know how many contents their channels have begun by the end of them, for the frames' ordinals.
+    `content_states` know how many contents their channels have begun by the end of them, for the frames' ordinals.
     """
     frames: list[Frame] = []
     frame: Frame
@@ -293,21 +293,21 @@ def every_frame(octets: bytes, offset: int, lanes: Mapping[int, CountsContents] 
         frame.is_in_order = True
         frames.append(frame)
         position = end
-    if lanes:
-        _number_contents(frames, lanes)
+    if content_states:
+        _number_contents(frames, content_states)
     return frames
 
 
-def _number_contents(frames: list[Frame], lanes: Mapping[int, CountsContents]) -> None:
+def _number_contents(frames: list[Frame], content_states: Mapping[int, CountsContents]) -> None:
     """Give each frame its ordinal. There may be many lanes: those of these frames only are looked at."""
     begun: dict[int, int] = {}
     frame: Frame
     for frame in reversed(frames):
         number = frame.channel
         if number not in begun:
-            lane = lanes.get(number)
-            if lane is None:
+            content_state = content_states.get(number)
+            if content_state is None:
                 continue
-            begun[number] = lane.contents
+            begun[number] = content_state.contents
         frame.ordinal = begun[number]
         begun[number] -= frame.kind == METHOD and BY_INDEX[frame.index].carries_content

@@ -24,7 +24,7 @@ cdef class FrameReader:
     cdef readonly long long frame_max
     cdef readonly long long offset
     cdef readonly object error
-    cdef readonly dict lanes
+    cdef readonly dict content_states
     cdef readonly Tally tally
     cdef public bint zero_copy
     cdef public Py_ssize_t quantum

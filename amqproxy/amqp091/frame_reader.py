@@ -249,7 +249,7 @@ class FrameReader:
     """
 
     def __init__(self, tally: Tally | None = None, *, frame_max: int = FRAME_MIN_SIZE, offset: int = 0) -> None:
-        self.lanes: dict[int, ContentState] = {}
+        self.content_states: dict[int, ContentState] = {}
         self.unseen: PassCache | None = None
         self.spending: list[Credit] = []
         self.offset = offset
@@ -289,16 +289,16 @@ class FrameReader:
         self._wants = methods
         self._wants_content = content
 
-    def open_lane(self, channel: int) -> ContentState:
+    def open_content_state(self, channel: int) -> ContentState:
         """Check the order of the channel's frames from here on, until its peer closes it, or the
         connection."""
-        lane = self.lanes[channel] = ContentState()
+        content_state = self.content_states[channel] = ContentState()
         self._recent_channel = -1
-        return lane
+        return content_state
 
     def close_lane(self, channel: int) -> None:
         """Leave the channel's order to whoever is handed its frames."""
-        self.lanes.pop(channel, None)
+        self.content_states.pop(channel, None)
         self._recent_channel = -1
 
     def skip(self, octets: int) -> None:
@@ -308,7 +308,7 @@ class FrameReader:
     @property
     def is_mid_content(self) -> bool:
         """Is there a channel whose content has begun and not ended?"""
-        return any(lane.expects != METHOD for lane in self.lanes.values())
+        return any(content_state.expects != METHOD for content_state in self.content_states.values())
 
     @property
     def held(self) -> bytes:
@@ -503,7 +503,7 @@ class FrameReader:
         slot: cython.int
         fault: cython.int
         is_wanted: cython.int
-        lane: ContentState | None
+        content_state: ContentState | None
         frame: Frame
         zero_copy: cython.bint = self.zero_copy
         unseen: PassCache | None = self.unseen
@@ -529,10 +529,10 @@ class FrameReader:
                 return position
 
             if channel == self._recent_channel:
-                lane = self._recent
+                content_state = self._recent
             else:
-                lane = self.lanes.get(channel)
-                self._recent = lane
+                content_state = self.content_states.get(channel)
+                self._recent = content_state
                 self._recent_channel = channel
 
             index = -1
@@ -544,9 +544,9 @@ class FrameReader:
                     self._refuse_method(p[position : position + whole], base + position)
                     return position
                 slot = index
-                is_wanted = wants[index] or lane is None
-                if lane is not None:
-                    if lane.is_watched:
+                is_wanted = wants[index] or content_state is None
+                if content_state is not None:
+                    if content_state.is_watched:
                         is_wanted = True
                     elif unseen is not None and is_wanted:
                         passes = unseen._find(p, position + 7, position + whole - 1)
@@ -562,28 +562,28 @@ class FrameReader:
                 if is_wanted and handed_over >= quantum:
                     self.is_paused = True
                     return position
-                if lane is not None:
-                    lane.is_shown = is_wanted != 0 and (unseen is not None or self._wants_content)
+                if content_state is not None:
+                    content_state.is_shown = is_wanted != 0 and (unseen is not None or self._wants_content)
             elif kind == _HEARTBEAT:
                 if channel != 0 or size != 0:
                     self._refuse_heartbeat(channel, base + position)
                     return position
                 slot = 4 * _METHOD_COUNT
                 is_wanted = self._wants_content
-            elif lane is None:
+            elif content_state is None:
                 slot = 3 * _METHOD_COUNT + kind - _HEADER
                 is_wanted = True
             else:
-                slot = (kind - 1) * _METHOD_COUNT + max(lane.index, 0)
-                is_wanted = self._wants_content or lane.is_shown or lane.is_watched
+                slot = (kind - 1) * _METHOD_COUNT + max(content_state.index, 0)
+                is_wanted = self._wants_content or content_state.is_shown or content_state.is_watched
             if is_wanted and handed_over >= 4 * quantum:
                 self.is_paused = True
                 return position
 
-            if lane is not None and kind != _HEARTBEAT:
-                fault = lane._step(p, kind, index, size, position)
+            if content_state is not None and kind != _HEARTBEAT:
+                fault = content_state._step(p, kind, index, size, position)
                 if fault:
-                    self.error = lane._violation(fault, kind, channel, base + position)
+                    self.error = content_state._violation(fault, kind, channel, base + position)
                     return position
             if kind == _METHOD and traits[index] > _CARRIES_CONTENT:
                 self._turn(traits[index], channel, p[position + 11 : position + whole - 1])
@@ -604,8 +604,8 @@ class FrameReader:
                 frame.kind = kind
                 frame.channel = channel
                 frame.index = index
-                frame.is_in_order = lane is not None
-                frame.ordinal = lane.contents if lane is not None else 0
+                frame.is_in_order = content_state is not None
+                frame.ordinal = content_state.contents if content_state is not None else 0
                 frames.append(frame)
                 handed_over += 1
             position += whole
@@ -615,7 +615,7 @@ class FrameReader:
         if trait == _ENDS_LANE:
             self.close_lane(channel)
         elif trait == _ENDS_LANES and channel == 0:
-            self.lanes.clear()
+            self.content_states.clear()
             self._recent_channel = -1
         elif trait == _SETS_LIMIT and channel == 0 and len(arguments) >= 6:
             self.set_frame_max(int.from_bytes(arguments[2:6]))

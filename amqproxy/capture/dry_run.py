@@ -1,6 +1,6 @@
 """What rules would have made of the traffic in a capture.
 
-Each command is judged as it was captured: a channel that a rule would have closed, or a reply that it would have
+Each command is evaluated as it was captured: a channel that a rule would have closed, or a reply that it would have
 dropped, changes nothing for later commands.
 """
 
@@ -72,7 +72,7 @@ class DryRun:
             if command is None:
                 continue
             self.commands += 1
-            rehearsed = part.judge(sender, command, passed, self._random)
+            rehearsed = part.evaluate(sender, command, passed, self._random)
             if rehearsed is not None:
                 yield rehearsed
 
@@ -81,7 +81,7 @@ class _ConnectionDryRun:
     """One connection."""
 
     def __init__(self, rules: RuleSet, client: Client) -> None:
-        self._judge = rules.judge(client)
+        self._evaluator = rules.evaluator(client)
         self._readers: dict[tuple[Peer, int], CommandReader] = {}
         self._expected: dict[tuple[Peer, int], int] = {}
         """The kind of frame that goes on with a content, where one has begun."""
@@ -109,7 +109,7 @@ class _ConnectionDryRun:
             self._expected.pop(place, None)
         return command
 
-    def judge(
+    def evaluate(
         self, sender: Peer, command: Command, passed: DecodedFrames, chance: Callable[[], float]
     ) -> DryRunResult | None:
         """What would become of a command; None where it would just pass."""
@@ -122,19 +122,19 @@ class _ConnectionDryRun:
         )
         if command.index >= 0:
             self._learn(sender, number, command.method)
-        if self._judge.stage(sender, command.frames[0], facts) is Stage.NOTHING:
+        if self._evaluator.stage(sender, command.frames[0], facts) is Stage.NOTHING:
             return None
         seconds = passed.ts_ns / 1e9
-        seen = CommandContext(
+        context = CommandContext(
             sender=sender,
             command=command,
-            client=self._judge.client,
+            client=self._evaluator.client,
             channel=facts,
             now=seconds,
             time=seconds,
             random=chance,
         )
-        verdict = self._judge.judge(seen)
+        verdict = self._evaluator.evaluate(context)
         what = describe_verdict(verdict, command)
         if not what and not verdict.marks:
             return None
@@ -153,11 +153,11 @@ class _ConnectionDryRun:
     def _learn(self, sender: Peer, number: int, method: Method) -> None:
         """Follow what decides about later commands: who the client is, and the modes of its channels."""
         if sender is CLIENT and number == 0:
-            known = updated_client(self._judge.client, method)
-            if known is not self._judge.client:
-                self._judge.know(known)
+            known = updated_client(self._evaluator.client, method)
+            if known is not self._evaluator.client:
+                self._evaluator.know(known)
         elif isinstance(method, (ConfirmSelect, TxSelect)):
             self._modes[number] = type(method)
         elif isinstance(method, ChannelCloseOk):
             self._modes.pop(number, None)
-            self._judge.channel_closed(number)
+            self._evaluator.channel_closed(number)

@@ -39,14 +39,14 @@ class MessagePatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     headers: dict[str, Any] = {}
     body: str | Base64Bytes | None = None
 
-    def of(self, command: Command, seen: CommandContext) -> Command:
+    def of(self, command: Command, context: CommandContext) -> Command:
         """The command after it. `ValueError` if a change is not possible."""
-        method = self._method(command.method, seen)
+        method = self._method(command.method, context)
         if not method.carries_content:
             if self.properties or self.headers or self.body is not None:
                 raise ValueError(f"{method.name} has no properties, headers or body")
             return command.altered(method)
-        properties = self._properties(command.properties, seen)
+        properties = self._properties(command.properties, context)
         return command.altered(method, properties, None if self.body is None else _octets(self.body))
 
     def covered(self, before: Command, shown: Command, after: Command) -> Command:
@@ -58,7 +58,7 @@ class MessagePatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         body = after.body if shown.body == before.body else shown.body
         return Command(after.channel, method, properties, body)
 
-    def _method(self, method: Method, seen: CommandContext) -> Method:
+    def _method(self, method: Method, context: CommandContext) -> Method:
         changes = {}
         fields = dict(method.spoken)
         letters = dict(zip(method.__struct_fields__, method.layout.decode(), strict=True))
@@ -68,25 +68,25 @@ class MessagePatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
                 raise ValueError(f"`{name}` is no field of {method.name}: there are {', '.join(fields)}")
             if field in UNEDITABLE:
                 raise ValueError(f"`{name}` cannot be edited: the two peers would no longer agree")
-            changes[field] = _as_field(name, letters[field], value, getattr(method, field), seen)
+            changes[field] = _as_field(name, letters[field], value, getattr(method, field), context)
         return replace(method, **changes) if changes else method
 
-    def _properties(self, properties: Properties, seen: CommandContext) -> Properties:
+    def _properties(self, properties: Properties, context: CommandContext) -> Properties:
         for name in self.properties:
             if name not in PROPERTIES:
                 raise ValueError(f"`{name}` is no property of a message: there are {', '.join(PROPERTIES)}")
-        properties = _edit(self.properties).of_properties(properties, seen)
+        properties = _edit(self.properties).of_properties(properties, context)
         if self.headers:
-            headers = _edited_table(properties.headers or Table(), self.headers, seen)
+            headers = _edited_table(properties.headers or Table(), self.headers, context)
             properties = replace(properties, headers=headers)
         return properties
 
 
-def _as_field(name: str, letter: str, value: Any, old: Any, seen: CommandContext) -> Any:
+def _as_field(name: str, letter: str, value: Any, old: Any, context: CommandContext) -> Any:
     if letter == "F":
         if not isinstance(value, Mapping):
             raise ValueError(f"`{name}` is a table, not {value!r}")
-        return _edited_table(old, value, seen)
+        return _edited_table(old, value, context)
     if letter == "S":
         return _octets(value)
     if letter in "su":
@@ -97,9 +97,9 @@ def _as_field(name: str, letter: str, value: Any, old: Any, seen: CommandContext
     return as_letter(letter, name, value)
 
 
-def _edited_table(table: Table, values: Mapping[str, Any], seen: CommandContext) -> Table:
+def _edited_table(table: Table, values: Mapping[str, Any], context: CommandContext) -> Table:
     try:
-        return _edit(values).of_table(table, seen)
+        return _edit(values).of_table(table, context)
     except (struct.error, OverflowError, TypeError) as error:
         raise ValueError(str(error)) from None
 

@@ -174,12 +174,12 @@ class RequestHandler:
             )
         channel_interceptor, direction = found
         waiting = found[1].waiting
-        seen = _seen(interceptor, channel_interceptor.number, direction.sender, waiting)
-        verdict = _verdict(request, waiting, seen)
+        context = _context_of(interceptor, channel_interceptor.number, direction.sender, waiting)
+        verdict = _verdict(request, waiting, context)
         session.release(request.number, verdict)
 
 
-def _seen(interceptor: Interceptor, channel: int, sender: Peer, waiting: WaitingCommand) -> CommandContext:
+def _context_of(interceptor: Interceptor, channel: int, sender: Peer, waiting: WaitingCommand) -> CommandContext:
     return CommandContext(
         sender=sender,
         command=waiting.verdict.command or waiting.original,
@@ -191,19 +191,19 @@ def _seen(interceptor: Interceptor, channel: int, sender: Peer, waiting: Waiting
     )
 
 
-def _verdict(request: Release, waiting: WaitingCommand, seen: CommandContext) -> Verdict | None:
+def _verdict(request: Release, waiting: WaitingCommand, context: CommandContext) -> Verdict | None:
     """What becomes of it; None: the rules' own verdict."""
     if request.verdict == "drop":
-        return _refused(waiting, seen, "drop")
+        return _refused(waiting, context, "drop")
     if request.verdict == "refuse":
-        return _refused(waiting, seen, request.way, request.code, request.text)
+        return _refused(waiting, context, request.way, request.code, request.text)
     if request.edit is None:
         return None
     verdict = waiting.verdict
     if verdict.command is None:
         raise RequestError("not-passing", "the rules let it go no further, and so there is nothing to edit")
     try:
-        edited = request.edit.of(verdict.command, seen)
+        edited = request.edit.of(verdict.command, context)
         _ = edited.encode(0)
     except (ValueError, OverflowError) as error:
         raise RequestError("wrong-edit", str(error)) from None
@@ -214,20 +214,20 @@ def _verdict(request: Release, waiting: WaitingCommand, seen: CommandContext) ->
 
 
 def _refused(
-    waiting: WaitingCommand, seen: CommandContext, way: Way | None, code: int | None = None, text: str | None = None
+    waiting: WaitingCommand, context: CommandContext, way: Way | None, code: int | None = None, text: str | None = None
 ) -> Verdict:
-    name = seen.command.method.name
-    ways = WAYS.get((seen.sender, name))
+    name = context.command.method.name
+    ways = WAYS.get((context.sender, name))
     if ways is None:
         raise RequestError(
-            "not-refusable", f"{name} of the {seen.sender} cannot be refused or dropped: the peer waits for it"
+            "not-refusable", f"{name} of the {context.sender} cannot be refused or dropped: the peer waits for it"
         )
     if way is not None and way not in ways:
         raise RequestError("not-refusable", f"{name} has no `{way}`: there is {', '.join(ways)}")
     assert waiting.hold is not None
     literal = None if text is None else text.replace("{", "{{").replace("}", "}}")
     rule = Refuse(name=waiting.hold.name, way=way, code=code, text=literal)
-    verdict = rule.decide(seen, RuleState(None, None))
+    verdict = rule.decide(context, RuleState(None, None))
     assert verdict.command is None
     return msgspec.structs.replace(verdict, marks=waiting.verdict.marks, tags=waiting.verdict.tags)
 

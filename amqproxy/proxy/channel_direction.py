@@ -110,10 +110,10 @@ class PostponedDelivery:
 class ChannelDirection:
     """One direction of a channel: what `sender` has sent on it that has not been sent on yet.
 
-    `gathered` are the frames of a command that is not judged yet, `stage` how much of it must come before it can be;
-    `rest` is what becomes of the frames of a content that is judged, or was not wanted. `is_mid` holds while the target
-    has had a part of a content and not all of it: nothing else may be put between. `ordinal` counts the contents seen,
-    `settled` those of whom it is known by now whether they go on. `first` is the method under way, and `is_acked`
+    `gathered` are the frames of a command that is not evaluated yet, `stage` how much of it must come before it can be;
+    `rest` is what becomes of the frames of a content that is evaluated, or was not wanted. `is_mid` holds while the
+    target has had a part of a content and not all of it: nothing else may be put between. `ordinal` counts the contents
+    seen, `settled` those of whom it is known by now whether they go on. `first` is the method under way, and `is_acked`
     whether anybody has to acknowledge it, as it was when it came; None if no one asked. `note` is what taps are to know
     of it. `insertions` wait for the end of such a content; each with the delivery tag that the broker gave it, if it
     did. What waits counts for `loads`, for the peer on whose account it does; what is gathered for `gathering`.
@@ -257,16 +257,16 @@ class ChannelDirection:
         self._gathered_cost = 0
         return frames
 
-    def join(self, lane: ContentState | None) -> None:
+    def join(self, content_state: ContentState | None) -> None:
         """Begin to see a lane whose frames have passed unseen so far."""
         self.end()
-        if lane is None:
+        if content_state is None:
             return
-        self.ordinal = self.settled = lane.contents
-        if lane.expects != METHOD:
+        self.ordinal = self.settled = content_state.contents
+        if content_state.expects != METHOD:
             self.begin(ContentRest.PASSES)
-            self._has_header = lane.expects != HEADER
-            self._remaining = lane.remaining
+            self._has_header = content_state.expects != HEADER
+            self._remaining = content_state.remaining
 
     def join_midway(self, frame: Frame) -> None:
         """Begin to see a content with a header or body of it; its content state knows how much more is to come."""
@@ -275,10 +275,10 @@ class ChannelDirection:
         self._has_header = frame.kind != HEADER
         self._remaining = _UNKNOWN
 
-    def catch_up(self, lane: ContentState | None) -> bool:
+    def catch_up(self, content_state: ContentState | None) -> bool:
         """Know by the lane, all of whose frames have come to here, what `join_midway` left open; True: the end."""
-        if lane is not None and lane.expects != METHOD:
-            self._remaining = lane.remaining
+        if content_state is not None and content_state.expects != METHOD:
+            self._remaining = content_state.remaining
             return False
         return True
 

@@ -120,7 +120,7 @@ class ChannelOwner(Protocol):
         """Whose frame is under way, and on which channel; its reader may be further."""
 
     def stage(self, sender: Peer, frame: Frame) -> Stage:
-        """How much of the command that a method begins must come before it can be judged."""
+        """How much of the command that a method begins must come before it can be evaluated."""
 
     def covered(self, sender: Peer, command: Command) -> Command | None:
         """A command as taps may see it; None: not at all."""
@@ -392,7 +392,7 @@ class ChannelInterceptor:
     def _begin_rest(
         self, direction: ChannelDirection, frames: Sequence[Frame], rest: ContentRest, note: Note = NOTHING
     ) -> Actions:
-        """Note what becomes of the frames that are still to come of a content that was judged."""
+        """Note what becomes of the frames that are still to come of a content that was evaluated."""
         if frames[0].kind != METHOD or not BY_INDEX[frames[0].index].carries_content:
             return ()
         direction.begin(rest)
@@ -532,12 +532,12 @@ class ChannelInterceptor:
         """Has the target of the direction had a part of a content, and not all of it?"""
         if self.number == 0:
             return False
-        lane = self._around.readers[direction.sender].lanes.get(self.number)
-        if self.is_watched or lane is None or self._around.current == (direction.sender, self.number):
+        content_state = self._around.readers[direction.sender].content_states.get(self.number)
+        if self.is_watched or content_state is None or self._around.current == (direction.sender, self.number):
             return direction.is_mid
-        if lane.expects == METHOD:
+        if content_state.expects == METHOD:
             return False
-        return direction.is_mid if lane.is_shown else True
+        return direction.is_mid if content_state.is_shown else True
 
     def insert(self, to: Peer, command: Command, tag: int | None, note: Note) -> Actions:
         """Send a command of our own as soon as no content is under way; of one that came, `tag` is the broker's."""

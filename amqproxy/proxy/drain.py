@@ -48,4 +48,4 @@ class Drain:
 
 
 def _mid_content(reader: FrameReader) -> set[int]:
-    return {channel for channel, lane in reader.lanes.items() if lane.expects != METHOD}
+    return {channel for channel, content_state in reader.content_states.items() if content_state.expects != METHOD}

@@ -1,8 +1,9 @@
 """Where commands cross from one leg to the other, and verdicts are carried out.
 
-A `Interceptor` is what a session has between its legs when there are rules. It takes the frames that were handed over,
-has them judged, and gives what is to be sent to each peer. It keeps both legs' `Connection`s true: each is shown what
-really passes on it, so that neither peer ever gets what it may not. It does no input or output; the time is passed in.
+An `Interceptor` is what a session has between its legs when there are rules. It takes the frames that were handed over,
+has them evaluated, and gives what is to be sent to each peer. It keeps both legs' `Connection`s true: each is shown
+what really passes on it, so that neither peer ever gets what it may not. It does no input or output; the time is
+passed in.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ MAX_HELD = 16 * 1024 * 1024
 read from their sender."""
 
 INTRODUCTIONS = (ConnectionStartOk.index, ConnectionOpen.index)
-"""What makes a client known: it must be, before such a method itself is judged."""
+"""What makes a client known: it must be, before such a method itself is evaluated."""
 
 
 class Interceptor:
@@ -85,7 +86,7 @@ class Interceptor:
     def __init__(
         self,
         connections: Mapping[Peer, Connection],
-        judge: SessionRules,
+        evaluator: SessionRules,
         client: Client,
         *,
         random: Callable[[], float],
@@ -106,7 +107,7 @@ class Interceptor:
         self._delayed = DelayedCommands(self)
         self.is_draining = False
         self.gate: Callable[[Peer, Frame], bool] | None = None
-        self.judge = judge
+        self.evaluator = evaluator
         self.random = random
         self.time = time
         self._met = met
@@ -133,13 +134,13 @@ class Interceptor:
     # --- in and out
 
     def ask_for_frames(self) -> None:
-        """Have what is needed handed over, and no more: to be called when the judge, or what it knows, is another."""
+        """Have what is needed handed over, and no more: to be called when the evaluator, or what it knows, changes."""
         self.forget_unseen()
         self._staged = _NOT_STAGED
         for channel in self.channels.values():
             for direction in channel.directions.values():
                 channel.stage_again(direction)
-        self.counts_unacked = self.judge.reads_unacked
+        self.counts_unacked = self.evaluator.reads_unacked
         for peer, reader in self.readers.items():
             if self._sees_all:
                 reader.unseen = None
@@ -147,10 +148,10 @@ class Interceptor:
             else:
                 if reader.unseen is None:
                     reader.unseen = PassCache()
-                wanted = bytearray(a | b for a, b in zip(STATEFUL[peer], self.judge.wants(peer), strict=True))
+                wanted = bytearray(a | b for a, b in zip(STATEFUL[peer], self.evaluator.wants(peer), strict=True))
                 if self.counts_unacked and peer is SERVER:
                     wanted[BasicDeliver.index] = 1
-                reader.want(bytes(wanted), content=self.judge.wants_all(peer))
+                reader.want(bytes(wanted), content=self.evaluator.wants_all(peer))
 
     def take(self, sender: Peer, frames: list[Frame], now: float) -> None:
         """Take what the sender's reader has just been fed, `frames` of which it has handed over.
@@ -190,7 +191,7 @@ class Interceptor:
             output.end()
         while self._unsure:
             channel, direction = self._unsure.pop()
-            if direction.is_unsure and direction.catch_up(self.readers[sender].lanes.get(channel.number)):
+            if direction.is_unsure and direction.catch_up(self.readers[sender].content_states.get(channel.number)):
                 self.do(channel, channel.complete(direction))
         self._end_if_nothing_waits()
 
@@ -263,7 +264,7 @@ class Interceptor:
 
     def _begin_turn(self, now: float) -> None:
         self.now = now
-        self._staged = _NOT_STAGED  # a command may be judged later than it was staged, and its channel changed since
+        self._staged = _NOT_STAGED  # a command may be evaluated later than it was staged, and its channel changed since
         self._delayed.begin_turn()
 
     @property
@@ -275,7 +276,7 @@ class Interceptor:
         """The session is over. Nothing that refers to this object is kept, so that it goes at once."""
         self.share.clear()
         self.count_unseen()
-        self.judge.session_over()
+        self.evaluator.session_over()
         self._delayed.clear()
         self.channels.clear()
 
@@ -313,7 +314,7 @@ class Interceptor:
         self.do(channel, channel.take(sender, frame, is_live=is_live))
 
     def _passes_as_it_lies(self, sender: Peer, frame: Frame, channel: ChannelInterceptor | None) -> bool:
-        """The fast path: judge a message of which all that is asked for lies here, and leave it there if it may pass.
+        """The fast path: evaluate a message of which all that is asked for is here, and leave it there if it may pass.
 
         False when it is for its channel to take.
         """
@@ -407,7 +408,7 @@ class Interceptor:
         """Need no more be handed publishes that are like this one, if all of them pass, or become alike."""
         reader = self.readers[sender]
         if not self._repeated.is_known(reader, frame):
-            passing = self.judge.passing(sender, frame, self.facts(frame.channel), self.now)
+            passing = self.evaluator.passing(sender, frame, self.facts(frame.channel), self.now)
             self._repeated.learn(reader, frame, passing)
 
     def count_unseen(self) -> None:
@@ -415,7 +416,7 @@ class Interceptor:
         self._repeated.count()
 
     def forget_unseen(self) -> None:
-        """Have everything judged again, since the judge may now see it otherwise."""
+        """Have everything evaluated again, since the evaluator may now see it otherwise."""
         self._repeated.forget()
 
     def _looked_over(self, sender: Peer, handed_over: Mapping[int, Frame], offset: int) -> deque[Frame]:
@@ -425,7 +426,7 @@ class Interceptor:
         """
         reader = self.readers[sender]
         octets = bytes(reader.taken[offset - reader.taken_from :])
-        frames = every_frame(octets, offset, reader.lanes)
+        frames = every_frame(octets, offset, reader.content_states)
         return deque([handed_over.get(frame.offset, frame) for frame in frames])
 
     def _is_wanted_after_all(self, sender: Peer, frame: Frame) -> bool:
@@ -464,7 +465,7 @@ class Interceptor:
         known = updated_client(self.client, method)
         if known is not self.client:
             self.client = known
-            self.judge.know(known)
+            self.evaluator.know(known)
             self.ask_for_frames()
 
     def show(self, sender: Peer, frame: Frame) -> bool:
@@ -496,7 +497,7 @@ class Interceptor:
             channel = self.channels[number] = ChannelInterceptor(number, self)
             for peer, direction in channel.directions.items():
                 if self.current != (peer, number):
-                    direction.join(self.readers[peer].lanes.get(number))
+                    direction.join(self.readers[peer].content_states.get(number))
         return channel
 
     def _has_channel(self, peer: Peer, number: int) -> bool:
@@ -510,17 +511,17 @@ class Interceptor:
         if not channel.is_watched:
             channel.is_watched = True
             for peer, reader in self.readers.items():
-                lane = reader.lanes.get(number)
-                if self.current != (peer, number) and (lane is None or not lane.is_shown):
-                    channel.directions[peer].join(lane)
+                content_state = reader.content_states.get(number)
+                if self.current != (peer, number) and (content_state is None or not content_state.is_shown):
+                    channel.directions[peer].join(content_state)
         self._watch_lanes(channel)
 
     def _watch_lanes(self, channel: ChannelInterceptor) -> None:
         """Have all frames of a channel handed over, from those on that come behind the present one."""
         for peer, reader in self.readers.items():
-            lane = reader.lanes.get(channel.number)
-            if lane is not None and not lane.is_watched:
-                lane.is_watched = True
+            content_state = reader.content_states.get(channel.number)
+            if content_state is not None and not content_state.is_watched:
+                content_state.is_watched = True
                 if self.current == (peer, channel.number):
                     self._newly_watched.add(channel.number)
 
@@ -534,17 +535,17 @@ class Interceptor:
     # --- verdicts
 
     def stage(self, sender: Peer, frame: Frame) -> Stage:
-        """What the judge says of a frame; it is asked but once, since it counts."""
+        """The verdict on a frame; it is asked but once, since it counts."""
         staged, stage, _ = self._staged
         if staged is not frame:
             facts = self.facts(frame.channel)
-            stage = self.judge.stage(sender, frame, facts)
+            stage = self.evaluator.stage(sender, frame, facts)
             self._staged = (frame, stage, facts)
         return stage
 
     def covered(self, sender: Peer, command: Command) -> Command | None:
         """A command as taps may see it; None: not at all."""
-        return self.judge.covered(sender, command, self._body_limit)
+        return self.evaluator.covered(sender, command, self._body_limit)
 
     def _decide(self, channel: ChannelInterceptor, action: Decide) -> None:
         self._carry_out(
@@ -555,9 +556,9 @@ class Interceptor:
         )
 
     def _verdict(self, sender: Peer, command: Command) -> Verdict:
-        """What the judge says of a command, of which as much has come as must have."""
+        """The verdict on a command, of which as much has come as must have."""
         staged, _, facts = self._staged
-        verdict = self.judge.judge(
+        verdict = self.evaluator.evaluate(
             CommandContext(
                 sender=sender,
                 command=command,
@@ -710,7 +711,7 @@ class Interceptor:
             for direction in channel.directions.values():
                 self._delayed.drop(direction)
             del self.channels[number]
-        self.judge.channel_closed(number)
+        self.evaluator.channel_closed(number)
         if channel is not None and channel.reopening:
             new = self.channels[number] = ChannelInterceptor(number, self)
             new.is_watched = True

@@ -1,4 +1,4 @@
-"""Publishes that rules need not be asked about again, since the same octets were judged before.
+"""Publishes that rules need not be asked about again, since the same octets were evaluated before.
 
 They are passed, or replaced, by the frame reader itself; here is what fills its cache, and what is counted of it.
 """
@@ -13,10 +13,10 @@ from amqproxy.amqp091.pass_cache import CachedPass
 from amqproxy.proxy.session_rules import CachedPassing
 
 MAX_UNSEEN = 1024
-"""Methods of one direction that are known to pass; beyond, all are forgotten and judged again."""
+"""Methods of one direction that are known to pass; beyond, all are forgotten and evaluated again."""
 
 MAX_NEVER_PASSING = 256
-"""Publishes that are known to have to be judged each time; beyond, all are asked about again."""
+"""Publishes that are known to have to be evaluated each time; beyond, all are asked about again."""
 
 
 class RepeatedPublishes:
@@ -28,7 +28,7 @@ class RepeatedPublishes:
         self._readers = tuple(readers)
         self._passing: list[tuple[CachedPassing, CachedPass]] = []
         self._never_passing: set[bytes] = set()
-        """Publishes that have to be judged each time, for as long as the judge sees them as it does."""
+        """Publishes that have to be evaluated each time, for as long as the evaluator sees them as it does."""
 
     def is_known(self, reader: FrameReader, frame: Frame) -> bool:
         """Is nothing to be learned of publishes like this one?"""
@@ -39,7 +39,7 @@ class RepeatedPublishes:
         return passes is not None and not any(each.is_over for each in passes.allowances)
 
     def learn(self, reader: FrameReader, frame: Frame, passing: CachedPassing | None) -> None:
-        """Publishes like this one pass, or become alike; None: they have to be judged each time."""
+        """Publishes like this one pass, or become alike; None: they have to be evaluated each time."""
         if reader.unseen is None:
             return
         if passing is None:
@@ -68,7 +68,7 @@ class RepeatedPublishes:
                 passes.count = 0
 
     def forget(self) -> None:
-        """Have every publish judged again."""
+        """Have every publish evaluated again."""
         self.count()
         self._passing.clear()
         self._never_passing.clear()

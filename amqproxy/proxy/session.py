@@ -157,7 +157,7 @@ class Session:
     @property
     def shown(self) -> Client:
         """The same, as redactions leave it: for people to see."""
-        return self.known if self._interceptor is None else self._interceptor.judge.shown_client
+        return self.known if self._interceptor is None else self._interceptor.evaluator.shown_client
 
     @property
     def state(self) -> ConnectionState:
@@ -506,7 +506,7 @@ class Session:
         if self._tunnel is not None and rules.rules:
             self.abort("rules cannot read 0-8")
         elif self._interceptor is not None:
-            self._interceptor.judge = self._interceptor.judge.moved(rules)
+            self._interceptor.evaluator = self._interceptor.evaluator.moved(rules)
             self._interceptor.ask_for_frames()
             if self._nursery is not None:
                 self._start_rules(self._interceptor, is_open=self.state is ConnectionState.OPEN)
@@ -524,7 +524,7 @@ class Session:
         known = msgspec.structs.replace(known, vhost=connection.virtual_host)
         self._interceptor = Interceptor(
             {peer: leg.connection for peer, leg in self.legs.items()},
-            rules.judge(known),
+            rules.evaluator(known),
             known,
             random=random.random,
             time=time.time,
@@ -538,7 +538,7 @@ class Session:
     def _start_rules(self, interceptor: Interceptor, *, is_open: bool) -> None:
         """Ask the rules that are about connections as such what is to be done to the bytes of this one."""
         now = trio.current_time()
-        self._impair(interceptor.judge.start(now=now, time=time.time(), random=random.random, is_open=is_open))
+        self._impair(interceptor.evaluator.start(now=now, time=time.time(), random=random.random, is_open=is_open))
 
     def _impair(self, impairments: Iterable[Impairment]) -> None:
         if self._nursery is None:
@@ -581,7 +581,7 @@ class Session:
         if effects.failed and self._rules is not None:
             self._report.note_failed_rules(effects.failed, self._rules.counts())
         for sender, command, verdict in effects.refused:
-            self._report.note_refusal(interceptor.judge, sender, command, verdict)
+            self._report.note_refusal(interceptor.evaluator, sender, command, verdict)
         for mirrored in effects.mirrored:
             self._mirror(mirrored)
         for number in effects.held:
@@ -720,7 +720,7 @@ class Session:
         """Do the legs see the frame? What a tap or a drain has handed over besides must make no difference.
 
         Once the client has been asked to go, the legs no longer agree on channels: then what is
-        said on them is the broker's to judge.
+        said on them is the broker's to evaluator.
         """
         if self.phase is SessionState.LEAVING:
             return frame.channel == 0

@@ -87,7 +87,7 @@ class SessionReport:
             with self.contained("rules not reported"):
                 self._rule_log.note_failures(rules, counts)
 
-    def note_refusal(self, judge: SessionRules, sender: Peer, command: Command, verdict: Verdict) -> None:
+    def note_refusal(self, evaluator: SessionRules, sender: Peer, command: Command, verdict: Verdict) -> None:
         """Log that a rule has let a command go no further."""
         if self._rule_log is not None:
             with self.contained("refusal not logged"):
@@ -96,8 +96,8 @@ class SessionReport:
                     sender,
                     command,
                     verdict,
-                    client=lambda: judge.shown_client,
-                    covered=lambda: judge.covered(sender, command, 0),
+                    client=lambda: evaluator.shown_client,
+                    covered=lambda: evaluator.covered(sender, command, 0),
                 )
 
     def note_protocol_header(self, octets: bytes) -> None:

@@ -15,7 +15,7 @@ from amqproxy.rules.verdict import Impairment, Stage, Verdict
 
 
 class CachedPassing(Protocol):
-    """What all methods come to that are, to the byte, like one that was judged: they pass, or go on as `method`.
+    """What all methods come to that are, to the byte, like one that was evaluated: they pass, or go on as `method`.
 
     That is as long as there is something left of each of the `allowances`.
     """
@@ -40,12 +40,12 @@ class SessionRules(Protocol):
     """Decides about the commands of one session."""
 
     def stage(self, sender: Peer, frame: Frame, channel: ChannelInfo) -> Stage:
-        """How much of the command that this method begins must come before it can be judged."""
+        """How much of the command that this method begins must come before it can be evaluated."""
 
     def passing(self, sender: Peer, frame: Frame, channel: ChannelInfo, now: float) -> CachedPassing | None:
-        """What becomes of methods equal to this one without their being judged; None where they must be."""
+        """What becomes of methods equal to this one without their being evaluated; None where they must be."""
 
-    def judge(self, seen: CommandContext) -> Verdict:
+    def evaluate(self, seen: CommandContext) -> Verdict:
         """What becomes of a command."""
 
     def wants(self, sender: Peer) -> bytes:
@@ -80,4 +80,4 @@ class SessionRules(Protocol):
         """Nothing more will come."""
 
     def moved(self, ruleset: Any) -> SessionRules:
-        """The judge of the session by other rules, in whose stead this one is no longer asked."""
+        """The evaluator of the session by other rules, in whose stead this one is no longer asked."""

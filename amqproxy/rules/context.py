@@ -67,7 +67,7 @@ class CommandContext(msgspec.Struct, frozen=True, kw_only=True):
     """One command of `sender`, as the rules before have left it.
 
     `now` is in seconds of a steady clock, `time` in seconds since 1970. `random` draws from [0, 1). What was not waited
-    for, since no rule needed it, is not there: the header of a command judged at its method, say.
+    for, since no rule needed it, is not there: the header of a command evaluated at its method, say.
     """
 
     sender: Peer

@@ -134,11 +134,11 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """What the rule remembers of one session."""
         return None
 
-    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
         """What is to become of a command for which the match and `when` hold. Whatever it raises is 541."""
         raise NotImplementedError
 
-    def allowance(self, seen: CommandContext, memory: RuleState) -> Credit | None:
+    def allowance(self, context: CommandContext, memory: RuleState) -> Credit | None:
         """What there may be left of for such commands to pass without a word of the rule's: they take one each of it,
         instead of having `decide` do so. None: it has to be asked.
 
@@ -164,9 +164,9 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """How much of a command `restore` reads or changes."""
         return Stage.METHOD
 
-    def restore(self, seen: CommandContext, memory: RuleState) -> Verdict:
+    def restore(self, context: CommandContext, memory: RuleState) -> Verdict:
         """The command with the names that its receiver knows; asked in reverse order, whatever `match` says."""
-        return Verdict(command=seen.command)
+        return Verdict(command=context.command)
 
     def start(
         self, client: Client, memory: RuleState, now: float, random: Callable[[], float]

@@ -14,7 +14,7 @@ from amqproxy.amqp091.transitions import Peer
 
 
 class Stage(IntEnum):
-    """How much of a command must have come before it can be judged."""
+    """How much of a command must have come before it can be evaluated."""
 
     NOTHING = 0
     """No rule wants it: it passes."""

@@ -43,7 +43,7 @@ MESSAGE = PUBLISH + header(5) + body(b"hello")
 def reader_with_lanes(*channels: int, frame_max: int = FRAME_MIN_SIZE) -> FrameReader:
     reader = FrameReader(frame_max=frame_max)
     for channel in channels:
-        reader.open_lane(channel)
+        reader.open_content_state(channel)
     return reader
 
 

@@ -97,9 +97,9 @@ _content_methods = st.sampled_from([cls for cls in BY_INDEX if cls.carries_conte
 @st.composite
 def streams(draw: st.DrawFn) -> bytes:
     """Frames as one side may send them: contents on two channels, interleaved."""
-    lanes: dict[int, list[bytes]] = {}
+    content_states: dict[int, list[bytes]] = {}
     for channel in (1, 2):
-        frames = lanes[channel] = []
+        frames = content_states[channel] = []
         for _ in range(draw(st.integers(0, 3))):
             if draw(st.booleans()):
                 frames.append(encode_method(channel, draw(_plain_methods)))
@@ -110,8 +110,10 @@ def streams(draw: st.DrawFn) -> bytes:
             frames.append(encode_frame(HEADER, channel, header.encode()))
             frames.extend(encode_frame(BODY, channel, piece) for piece in pieces)
     mixed = []
-    while any(lanes.values()):
-        mixed.append(draw(st.sampled_from([lane for lane in lanes.values() if lane])).pop(0))
+    while any(content_states.values()):
+        mixed.append(
+            draw(st.sampled_from([content_state for content_state in content_states.values() if content_state])).pop(0)
+        )
         if draw(st.booleans()):
             mixed.append(HEARTBEAT_FRAME)
     return b"".join(mixed)

@@ -366,7 +366,7 @@ def test_a_limit_holds_from_the_next_octet_on(size: int, is_taken: bool) -> None
     else:
         with pytest.raises(ProtocolError, match="8193 bytes, where 8192 is the most"):
             connection.feed(CLIENT, burst)
-        assert connection.channels[1].lanes[CLIENT].expects == BODY, "what came before has been taken"
+        assert connection.channels[1].content_states[CLIENT].expects == BODY, "what came before has been taken"
 
 
 def test_frames_before_an_agreement_have_their_own_limit() -> None:

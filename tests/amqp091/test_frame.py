@@ -83,8 +83,8 @@ def test_every_frame_of_octets_that_were_read():
 class Lanes(Mapping[int, ContentState]):
     """Lanes that may be looked up, and note which are."""
 
-    def __init__(self, lanes: Mapping[int, ContentState]) -> None:
-        self._lanes = lanes
+    def __init__(self, content_states: Mapping[int, ContentState]) -> None:
+        self._lanes = content_states
         self.asked: list[int] = []
 
     def __getitem__(self, number: int) -> ContentState:
@@ -101,13 +101,13 @@ class Lanes(Mapping[int, ContentState]):
 def test_every_frame_has_its_ordinal_and_of_many_lanes_only_its_own_is_looked_at():
     reader = FrameReader()
     for number in range(1, 1001):
-        reader.open_lane(number)
+        reader.open_content_state(number)
     octets = b"".join(
         encode_method(number, BasicPublish(routing_key="a")) + header(1, number) + body(b"x", number)
         for number in (7, 9, 7)
     )
     fed = reader.feed(octets)
-    lanes = Lanes(reader.lanes)
-    frames = every_frame(octets, 0, lanes)
+    content_states = Lanes(reader.content_states)
+    frames = every_frame(octets, 0, content_states)
     assert [frame.ordinal for frame in frames] == [frame.ordinal for frame in fed]
-    assert sorted(lanes.asked) == [7, 9]
+    assert sorted(content_states.asked) == [7, 9]

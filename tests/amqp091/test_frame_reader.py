@@ -209,7 +209,7 @@ def test_a_body_of_64_bits() -> None:
     reader = reader_with_lanes(1)
     reader.feed(PUBLISH + header(2**64 - 1) + body(b"x"))
     assert reader.error is None
-    assert reader.lanes[1].remaining == 2**64 - 2
+    assert reader.content_states[1].remaining == 2**64 - 2
 
 
 @pytest.mark.parametrize("ending", [ChannelClose(), ChannelCloseOk()])
@@ -217,14 +217,14 @@ def test_a_lane_ends_with_its_channel(ending: ChannelClose | ChannelCloseOk) -> 
     reader = reader_with_lanes(1, 2)
     frames = reader.feed(QOS + encode_method(1, ending) + body(b"whatever") + encode_method(2, BasicAck()))
     assert [frame.is_in_order for frame in frames] == [True, True, False, True]
-    assert list(reader.lanes) == [2]
+    assert list(reader.content_states) == [2]
 
 
 def test_all_lanes_end_with_the_connection() -> None:
     reader = reader_with_lanes(1, 2)
     frames = reader.feed(PUBLISH + encode_method(0, ConnectionClose()) + PUBLISH + body(b"", 2))
     assert [frame.is_in_order for frame in frames] == [True, False, False, False]
-    assert not reader.lanes
+    assert not reader.content_states
 
 
 def test_a_channel_without_a_lane_is_left_to_whoever_reads_it() -> None:
@@ -235,14 +235,14 @@ def test_a_channel_without_a_lane_is_left_to_whoever_reads_it() -> None:
 
 
 def test_a_lane_can_be_walked_by_hand() -> None:
-    lane = ContentState()
+    content_state = ContentState()
     frames = FrameReader().feed(MESSAGE)
     for frame, expected in zip(frames, (HEADER, BODY, METHOD), strict=True):
-        lane.advance(frame)
-        assert lane.expects == expected
+        content_state.advance(frame)
+        assert content_state.expects == expected
         assert frame.is_in_order
     with pytest.raises(UnexpectedFrame, match="expected a method frame, got a content body frame") as caught:
-        lane.advance(frames[2])
+        content_state.advance(frames[2])
     assert caught.value.offset == len(PUBLISH + header(5))
     assert caught.value.channel == 1
 
@@ -274,10 +274,10 @@ def test_only_what_is_wanted_is_handed_over(names: list[str], content: bool, exp
 
 
 def read_all(
-    octets: bytes, sizes: list[int], *, lanes: bool
+    octets: bytes, sizes: list[int], *, content_states: bool
 ) -> tuple[list[tuple[bytes, int]], tuple[object, ...], bytes]:
     """The frames, the error, and the bytes taken, when they come in pieces of these sizes."""
-    reader = reader_with_lanes(*((1, 2) if lanes else ()))
+    reader = reader_with_lanes(*((1, 2) if content_states else ()))
     frames: list[Frame] = []
     taken = b""
     for piece in strategies.pieces(octets, sizes):
@@ -296,16 +296,16 @@ def read_all(
 
 @given(strategies.streams(), strategies.splits)
 def test_a_sound_stream_gives_its_frames_however_it_is_cut(octets: bytes, sizes: list[int]) -> None:
-    frames, error, taken = read_all(octets, [len(octets)] if octets else [], lanes=True)
+    frames, error, taken = read_all(octets, [len(octets)] if octets else [], content_states=True)
     assert not error
     assert b"".join(raw for raw, _ in frames) == taken == octets
-    assert read_all(octets, sizes, lanes=True) == (frames, error, taken)
+    assert read_all(octets, sizes, content_states=True) == (frames, error, taken)
 
 
 @given(st.one_of(st.binary(max_size=200), strategies.mutated(strategies.streams())), strategies.splits, st.booleans())
-def test_any_octets_end_alike_however_they_are_cut(octets: bytes, sizes: list[int], lanes: bool) -> None:
-    whole = read_all(octets, [len(octets)] if octets else [], lanes=lanes)
-    assert read_all(octets, sizes, lanes=lanes) == whole
+def test_any_octets_end_alike_however_they_are_cut(octets: bytes, sizes: list[int], content_states: bool) -> None:
+    whole = read_all(octets, [len(octets)] if octets else [], content_states=content_states)
+    assert read_all(octets, sizes, content_states=content_states) == whole
     for raw, offset in whole[0]:
         value = strategies.attempt(getattr, Frame(raw, offset), "value")
         if isinstance(value, ProtocolError):
@@ -320,7 +320,9 @@ def test_any_octets_end_alike_however_they_are_cut(octets: bytes, sizes: list[in
 )
 def test_any_payloads(frames: list[tuple[int, int, bytes]]) -> None:
     octets = b"".join(encode_frame(*frame) for frame in frames)
-    assert read_all(octets, [], lanes=True) == read_all(octets, [len(octets)] if octets else [], lanes=True)
+    assert read_all(octets, [], content_states=True) == read_all(
+        octets, [len(octets)] if octets else [], content_states=True
+    )
 
 
 def test_every_method_is_wanted_at_first() -> None:
@@ -345,7 +347,7 @@ def test_a_quantum_ends_with_a_command():
     frames = reader.feed(octets)
     assert [frame.kind for frame in frames] == [METHOD, HEADER, BODY] * 2
     assert (reader.is_paused, bytes(reader.taken), reader.offset) == (True, octets[: 2 * size], 2 * size)
-    assert reader.lanes[1].contents == 2
+    assert reader.content_states[1].contents == 2
     assert len(reader.resume()) == 6
     assert bytes(reader.taken) == octets[2 * size : 4 * size]
     assert len(reader.resume()) == 3

@@ -30,7 +30,7 @@ from tests.amqp091.samples import publishes
 
 def test_a_content_is_handed_over_with_its_method_unless_that_may_pass_unseen():
     reader = FrameReader()
-    reader.open_lane(1)
+    reader.open_content_state(1)
     wanted = bytearray(len(EVERY_METHOD))
     wanted[BasicPublish.index] = 1
     reader.want(bytes(wanted), content=False)
@@ -42,12 +42,12 @@ def test_a_content_is_handed_over_with_its_method_unless_that_may_pass_unseen():
     assert frames[0].method.routing_key == "b"
     assert frames[0].ordinal == 2
     assert passes.count == 2
-    assert reader.lanes[1].contents == 3
+    assert reader.content_states[1].contents == 3
 
 
 def test_all_of_a_lane_that_is_watched_is_handed_over():
     reader = FrameReader()
-    reader.open_lane(1).is_watched = True
+    reader.open_content_state(1).is_watched = True
     reader.want(bytes(len(EVERY_METHOD)), content=False)
     reader.unseen = PassCache()
     reader.unseen.add(CachedPass(BasicPublish(routing_key="a").encode()))
@@ -94,7 +94,7 @@ def test_no_header_with_further_names_passes_behind_a_method_that_passes_if_it_i
     octets += encode_frame(HEADER, 1, bytes(content_header)) * 1
     passes = CachedPass(PLAIN, if_plain=True)
     reader = _sparing(passes)
-    reader.open_lane(2)
+    reader.open_content_state(2)
     frames = []
     for cut in [*cuts, len(octets)]:
         frames += reader.feed(octets[:cut])
@@ -145,7 +145,7 @@ def test_a_method_is_handed_over_whose_header_is_not_there_yet():
 
 def _sparing(*passes: CachedPass) -> FrameReader:
     reader = FrameReader()
-    reader.open_lane(1)
+    reader.open_content_state(1)
     wanted = bytearray(len(EVERY_METHOD))
     wanted[BasicPublish.index] = 1
     reader.want(bytes(wanted), content=False)

@@ -15,7 +15,7 @@ from tests.amqp091.samples import MESSAGE, NOTHING, PUBLISH, QOS, body, header
 def test_every_frame_is_counted_by_what_it_is() -> None:
     tally = Tally()
     reader = FrameReader(tally)
-    reader.open_lane(1)
+    reader.open_content_state(1)
     reader.want(NOTHING, content=False)
     reader.feed(MESSAGE * 3 + QOS + HEARTBEAT_FRAME + header(1, 9) + body(b"x", 9))
     publish, qos = BasicPublish.index, BasicQos.index

@@ -73,7 +73,7 @@ def test_a_client_is_known_by_what_it_said():
 
 @pytest.mark.parametrize("capture", sorted(path.name for path in CAPTURES.glob("*.pcapng*")))
 def test_captures_with_holes_are_no_trouble(capture: str) -> None:
-    """What is left of a message whose method is not there is not judged."""
+    """What is left of a message whose method is not there is not evaluated."""
     rules = """
     [[rules]]
     name = "all"

@@ -68,7 +68,7 @@ def test_a_rehearsal_without_its_capture(tmp_path: Path, amqproxy: Amqproxy) -> 
     assert "missing.pcap" in err
 
 
-def test_a_method_that_is_cut_off_is_not_judged(tmp_path: Path, amqproxy: Amqproxy) -> None:
+def test_a_method_that_is_cut_off_is_not_evaluated(tmp_path: Path, amqproxy: Amqproxy) -> None:
     path, capture = tmp_path / "a.yaml", tmp_path / "capture"
     path.write_text("rules: [{name: none, action: refuse, mode: shadow, match: {method: 'basic.*'}}]")
     deliver = encode_method(1, BasicDeliver("tag", 7, False, "e", "k"))[7:-1]

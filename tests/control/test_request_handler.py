@@ -94,7 +94,7 @@ async def test_sessions_show_what_redactions_leave() -> None:
         interceptor.client = msgspec.structs.replace(
             interceptor.client, properties={"product": "s3cret", "platform": "x"}
         )
-        interceptor.judge.know(interceptor.client)
+        interceptor.evaluator.know(interceptor.client)
         [entry] = listed(proxy, ListSessions())
         assert (entry["product"], entry["vhost"], entry["user"]) == ("***", "***", "guest")
         assert interceptor.client.properties["product"] == "s3cret"
@@ -144,7 +144,7 @@ async def test_clients_may_call_themselves_what_they_like() -> None:
         interceptor.client = msgspec.structs.replace(
             interceptor.client, user="\udcfe" * 10_000, vhost="v\udcff", properties=properties
         )
-        interceptor.judge.know(interceptor.client)
+        interceptor.evaluator.know(interceptor.client)
         [entry] = listed(proxy, ListSessions())
         shown = msgspec.json.decode(msgspec.json.encode(entry))
     assert (shown["product"], shown["vhost"]) == ("a\\udcff", "v\\udcff")

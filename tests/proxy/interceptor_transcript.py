@@ -51,7 +51,7 @@ CONFIRMS = frozenset({BasicAck.index, BasicNack.index})
 Decide = Callable[[CommandContext], Verdict]
 
 
-class ScriptedJudge:
+class ScriptedEvaluator:
     """Has a function decide about the methods that are named, once so much of them has come."""
 
     def __init__(self, decide: Decide, methods: Iterable[str], stage: Stage = Stage.BODY) -> None:
@@ -70,7 +70,7 @@ class ScriptedJudge:
         return self if self.stage(sender, frame, channel) is Stage.NOTHING else self.spare(frame)
 
     def spare(self, frame: Frame) -> CachedPassing | None:
-        """What becomes of what is judged, from now on, without being judged."""
+        """What becomes of what is evaluated, from now on, without being evaluated."""
         return None
 
     method = None
@@ -88,8 +88,8 @@ class ScriptedJudge:
     def wants_all(self, sender: Peer) -> bool:
         return False
 
-    def judge(self, seen: CommandContext) -> Verdict:
-        return Verdict(command=seen.command) if self.is_asleep else self._decide(seen)
+    def evaluate(self, context: CommandContext) -> Verdict:
+        return Verdict(command=context.command) if self.is_asleep else self._decide(context)
 
     def know(self, client: Client) -> None:
         self.known.append(client)
@@ -105,13 +105,13 @@ def name_of(frame: Frame) -> str:
 class Water:
     """An interceptor between two legs, and what would watch each of them from outside."""
 
-    def __init__(self, judge: SessionRules, *, shows_all: bool = False, memory: MemoryBudget | None = None) -> None:
+    def __init__(self, evaluator: SessionRules, *, shows_all: bool = False, memory: MemoryBudget | None = None) -> None:
         self.now = 100.0
         legs = {peer: Connection(initial_frame_max=131072, tracks_deliveries=shows_all) for peer in Peer}
         self.watchers = {peer: Connection(initial_frame_max=131072) for peer in Peer}
         self.interceptor = Interceptor(
             legs,
-            judge,
+            evaluator,
             Client(),
             random=random.Random(1).random,
             time=lambda: 0.0,
@@ -168,13 +168,13 @@ class Water:
         return self.hear()
 
 
-def opened(judge: ScriptedJudge, *, of: type[Water] = Water, **options: Any) -> Water:
-    water = of(judge, **options)
-    judge.is_asleep = True
+def opened(evaluator: ScriptedEvaluator, *, of: type[Water] = Water, **options: Any) -> Water:
+    water = of(evaluator, **options)
+    evaluator.is_asleep = True
     for line in PRELUDE.strip().splitlines():
         sender, octets = read(line)
         assert water.say(sender, octets)[sender.other] == octets
-    judge.is_asleep = False
+    evaluator.is_asleep = False
     return water
 
 
@@ -187,13 +187,13 @@ def read(line: str) -> tuple[Peer, bytes]:
 
 def play(transcript: str, decide: Decide, *methods: str, stage: Stage = Stage.BODY) -> Water:
     """Play it line by line, then byte by byte, and show all to the legs once; the interceptor afterwards."""
-    _play(transcript, ScriptedJudge(decide, methods, stage), size=1)
-    _play(transcript, ScriptedJudge(decide, methods, stage), shows_all=True)
-    return _play(transcript, ScriptedJudge(decide, methods, stage))
+    _play(transcript, ScriptedEvaluator(decide, methods, stage), size=1)
+    _play(transcript, ScriptedEvaluator(decide, methods, stage), shows_all=True)
+    return _play(transcript, ScriptedEvaluator(decide, methods, stage))
 
 
-def _play(transcript: str, judge: ScriptedJudge, size: int = 1 << 20, *, shows_all: bool = False) -> Water:
-    water = opened(judge, shows_all=shows_all)
+def _play(transcript: str, evaluator: ScriptedEvaluator, size: int = 1 << 20, *, shows_all: bool = False) -> Water:
+    water = opened(evaluator, shows_all=shows_all)
     heard: dict[Peer, bytes] = {CLIENT: b"", SERVER: b""}
     has_heard = False
     for line in [line.strip() for line in transcript.splitlines() if line.strip()]:

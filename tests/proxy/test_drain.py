@@ -62,8 +62,8 @@ def _drain(client: str, server: str) -> tuple[Drain, dict[str, FrameReader]]:
     """A drain that begins when each has said so much, on channels 1 and 2."""
     readers = {CLIENT: FrameReader(), SERVER: FrameReader()}
     for reader in readers.values():
-        reader.open_lane(1)
-        reader.open_lane(2)
+        reader.open_content_state(1)
+        reader.open_content_state(2)
     readers[CLIENT].feed(octets(client) if client else b"")
     readers[SERVER].feed(octets(server) if server else b"")
     return Drain(readers), {">>": readers[CLIENT], "<<": readers[SERVER]}

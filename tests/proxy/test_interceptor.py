@@ -19,26 +19,29 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState
 from amqproxy.amqp091.wire import Table
 from amqproxy.proxy.memory_budget import MemoryBudget
 from amqproxy.rules.verdict import Answer, Close, HoldAction, Insertion, Stage, Verdict
-from tests.proxy.interceptor_transcript import PRELUDE, ScriptedJudge, Water, opened, play, read
+from tests.proxy.interceptor_transcript import PRELUDE, ScriptedEvaluator, Water, opened, play, read
 
 
-def passes(seen):
-    return Verdict(command=seen.command)
+def passes(context):
+    return Verdict(command=context.command)
 
 
 def drop(answer):
-    def decide(seen):
-        bad = "bad" in (getattr(seen.command.method, "routing_key", ""), getattr(seen.command.method, "queue", ""))
-        return Verdict(command=None, answer=answer) if bad else Verdict(command=seen.command)
+    def decide(context):
+        bad = "bad" in (
+            getattr(context.command.method, "routing_key", ""),
+            getattr(context.command.method, "queue", ""),
+        )
+        return Verdict(command=None, answer=answer) if bad else Verdict(command=context.command)
 
     return decide
 
 
-def refuse(seen):
-    method = seen.command.method
+def refuse(context):
+    method = context.command.method
     if "bad" in (getattr(method, "routing_key", ""), getattr(method, "queue", ""), getattr(method, "exchange", "")):
         return Verdict(command=None, close=Close(Scope.CHANNEL, 403, "ACCESS_REFUSED - no"))
-    return Verdict(command=seen.command)
+    return Verdict(command=context.command)
 
 
 def said(key, arrow=">>", channel=1):
@@ -63,7 +66,7 @@ def test_nothing_follows_the_end_of_a_connection(pauses):
         <= connection.close-ok
         {pauses[1]}
         """,
-        lambda seen: Verdict(command=seen.command, delay=1.0),
+        lambda context: Verdict(command=context.command, delay=1.0),
         "basic.deliver",
         stage=Stage.BODY,
     )
@@ -75,18 +78,18 @@ def test_what_passes_is_what_came():
     play(said("good") + said("good", "=>"), passes, "basic.publish", stage=Stage.HEADER)
 
 
-def test_what_is_unacknowledged_is_counted_when_a_delivery_is_judged_and_not_when_it_begins():
+def test_what_is_unacknowledged_is_counted_when_a_delivery_is_evaluated_and_not_when_it_begins():
     unacked = []
 
-    def decide(seen):
-        if seen.sender is CLIENT:
-            return Verdict(command=seen.command, delay=1.0)
-        unacked.append(seen.channel.unacked)
-        return Verdict(command=seen.command)
+    def decide(context):
+        if context.sender is CLIENT:
+            return Verdict(command=context.command, delay=1.0)
+        unacked.append(context.channel.unacked)
+        return Verdict(command=context.command)
 
-    judge = ScriptedJudge(decide, ["basic.deliver", "basic.ack"])
-    judge.reads_unacked = True
-    water = opened(judge)
+    evaluator = ScriptedEvaluator(decide, ["basic.deliver", "basic.ack"])
+    evaluator.reads_unacked = True
+    water = opened(evaluator)
     for line in (
         ">> 1 basic.consume queue=q consumer_tag=t",
         "<< 1 basic.consume-ok consumer_tag=t",
@@ -205,8 +208,8 @@ def test_a_nack_where_nothing_is_confirmed_closes_the_channel():
 
 
 def test_a_confirm_kept_back_is_not_made_good_by_a_later_one():
-    def decide(seen):
-        return Verdict(command=None if seen.command.method.delivery_tag == 1 else seen.command)
+    def decide(context):
+        return Verdict(command=None if context.command.method.delivery_tag == 1 else context.command)
 
     play(
         CONFIRMS
@@ -254,7 +257,7 @@ def test_a_refused_method_closes_its_channel_on_both_legs_and_no_other():
         refuse,
         "queue.declare",
     )
-    assert water.interceptor.judge.closed == [1]
+    assert water.interceptor.evaluator.closed == [1]
 
 
 def test_the_number_waits_for_the_brokers_close_ok_too():
@@ -387,7 +390,7 @@ def test_both_sides_close_at_once():
 
 
 def test_a_channel_refused_when_it_is_opened():
-    def decide(seen):
+    def decide(context):
         return Verdict(command=None, close=Close(Scope.CHANNEL, 530, "NOT_ALLOWED - enough"))
 
     play(
@@ -396,13 +399,13 @@ def test_a_channel_refused_when_it_is_opened():
         <= 3 channel.close reply_code=530 reply_text='NOT_ALLOWED - enough' failing_class_id=20 failing_method_id=10
         >> 3 channel.close-ok
         """,
-        lambda seen: decide(seen) if seen.command.channel == 3 else passes(seen),
+        lambda context: decide(context) if context.command.channel == 3 else passes(context),
         "channel.open",
     )
 
 
 def test_a_connection_that_is_refused():
-    def decide(seen):
+    def decide(context):
         return Verdict(command=None, close=Close(Scope.CONNECTION, 530, "NOT_ALLOWED - no"))
 
     play(">> 1 basic.publish" + "\n!! 530 NOT_ALLOWED - no", decide, "basic.publish", stage=Stage.METHOD)
@@ -412,7 +415,7 @@ def test_a_connection_that_is_refused():
 
 
 def rewritten(**changes):
-    return lambda seen: Verdict(command=seen.command.altered(method=replace(seen.command.method, **changes)))
+    return lambda context: Verdict(command=context.command.altered(method=replace(context.command.method, **changes)))
 
 
 def test_a_method_changed_before_its_content_has_come():
@@ -421,8 +424,8 @@ def test_a_method_changed_before_its_content_has_come():
 
 
 def test_a_body_that_grew_is_split_to_the_frame_max():
-    def decide(seen):
-        return Verdict(command=seen.command.altered(body=b"x" * 200_000))
+    def decide(context):
+        return Verdict(command=context.command.altered(body=b"x" * 200_000))
 
     water = play(
         said("a")
@@ -438,14 +441,14 @@ def test_a_body_that_grew_is_split_to_the_frame_max():
 
 
 def test_a_body_that_passes_is_split_where_the_broker_takes_less_than_the_client():
-    def decide(seen):
-        method = seen.command.method
+    def decide(context):
+        method = context.command.method
         if isinstance(method, BasicPublish):
-            return Verdict(command=seen.command)
-        return Verdict(command=seen.command.altered(method=replace(method, frame_max=4096)))
+            return Verdict(command=context.command)
+        return Verdict(command=context.command.altered(method=replace(method, frame_max=4096)))
 
     for stage in (Stage.METHOD, Stage.HEADER, Stage.BODY):
-        water = Water(ScriptedJudge(decide, ["connection.tune-ok", "basic.publish"], stage))
+        water = Water(ScriptedEvaluator(decide, ["connection.tune-ok", "basic.publish"], stage))
         for line in PRELUDE.strip().splitlines():
             water.say(*read(line))
         publish, header = read(">> 1 basic.publish")[1], read(">> 1 header 6000")[1]
@@ -460,8 +463,8 @@ def test_a_body_that_passes_is_split_where_the_broker_takes_less_than_the_client
 
 
 def test_a_delayed_command_holds_up_its_channel_and_no_other():
-    def decide(seen):
-        return Verdict(command=seen.command, delay=2.0 if seen.command.method.routing_key == "slow" else 0.0)
+    def decide(context):
+        return Verdict(command=context.command, delay=2.0 if context.command.method.routing_key == "slow" else 0.0)
 
     play(
         said("slow")
@@ -480,14 +483,14 @@ def test_a_delayed_command_holds_up_its_channel_and_no_other():
 def test_a_connection_is_closed_behind_what_waits():
     play(
         said("a") + ">> connection.close\n-- 1" + said("a", "=>") + "=> connection.close",
-        lambda seen: Verdict(command=seen.command, delay=1.0),
+        lambda context: Verdict(command=context.command, delay=1.0),
         "basic.publish",
     )
 
 
 def test_a_held_command_is_refused_in_the_end():
-    def decide(seen):
-        return Verdict(command=seen.command, hold=HoldAction("look", 5.0, passes_at_timeout=False))
+    def decide(context):
+        return Verdict(command=context.command, hold=HoldAction("look", 5.0, passes_at_timeout=False))
 
     play(
         ">> 1 queue.declare queue=q\n>> 1 basic.qos prefetch_count=1\n-- 5"
@@ -498,8 +501,8 @@ def test_a_held_command_is_refused_in_the_end():
 
 
 def test_a_held_command_is_let_go():
-    def decide(seen):
-        return Verdict(command=seen.command, hold=HoldAction("look", 5.0))
+    def decide(context):
+        return Verdict(command=context.command, hold=HoldAction("look", 5.0))
 
     water = play(">> 1 queue.declare queue=q\n>> 1 basic.qos prefetch_count=1", decide, "queue.declare")
     (number,) = water.interceptor.waiting
@@ -511,10 +514,10 @@ def test_a_held_command_is_let_go():
 # --- commands of our own
 
 
-def duplicated(seen):
-    method = replace(seen.command.method, redelivered=True)
-    copy = Command(seen.command.channel, method, seen.command.properties, seen.command.body)
-    return Verdict(command=seen.command, insertions=(Insertion(CLIENT, copy),))
+def duplicated(context):
+    method = replace(context.command.method, redelivered=True)
+    copy = Command(context.command.channel, method, context.command.properties, context.command.body)
+    return Verdict(command=context.command, insertions=(Insertion(CLIENT, copy),))
 
 
 CONSUMES = """
@@ -550,8 +553,8 @@ def test_a_delivery_that_comes_twice():
 
 
 def test_deliveries_that_change_places():
-    def decide(seen):
-        return Verdict(command=seen.command, behind=1 if seen.command.body == b"aaa" else 0)
+    def decide(context):
+        return Verdict(command=context.command, behind=1 if context.command.body == b"aaa" else 0)
 
     play(
         CONSUMES
@@ -570,16 +573,16 @@ def test_deliveries_that_change_places():
 def test_a_delivery_that_nothing_overtakes_comes_in_the_end():
     play(
         CONSUMES + delivered(1) + "-- 1" + delivered(1, "<="),
-        lambda seen: Verdict(command=seen.command, behind=3),
+        lambda context: Verdict(command=context.command, behind=3),
         "basic.deliver",
     )
 
 
 def test_a_delivery_that_is_kept_back_and_put_back():
-    def decide(seen):
-        if seen.command.body == b"bad":
+    def decide(context):
+        if context.command.body == b"bad":
             return Verdict(command=None, answer=Answer.REQUEUE)
-        return Verdict(command=seen.command)
+        return Verdict(command=context.command)
 
     play(
         CONSUMES
@@ -611,9 +614,9 @@ def test_an_ack_of_what_the_client_never_had():
 
 
 def test_an_own_publish_takes_a_number_of_the_brokers():
-    def decide(seen):
-        copy = Command(1, BasicPublish(routing_key="copy"), seen.command.properties, seen.command.body)
-        return Verdict(command=seen.command, insertions=(Insertion(SERVER, copy),))
+    def decide(context):
+        copy = Command(1, BasicPublish(routing_key="copy"), context.command.properties, context.command.body)
+        return Verdict(command=context.command, insertions=(Insertion(SERVER, copy),))
 
     play(
         CONFIRMS
@@ -638,10 +641,10 @@ def test_an_own_publish_takes_a_number_of_the_brokers():
 
 
 def test_an_own_request_has_its_answer_swallowed():
-    def decide(seen):
+    def decide(context):
         cancel = Command(1, BasicCancel("c", False))
         told = Command(1, BasicCancel("c", True))
-        return Verdict(command=seen.command, insertions=(Insertion(SERVER, cancel), Insertion(CLIENT, told)))
+        return Verdict(command=context.command, insertions=(Insertion(SERVER, cancel), Insertion(CLIENT, told)))
 
     play(
         CONSUMES
@@ -664,7 +667,7 @@ def test_an_own_request_has_its_answer_swallowed():
 
 
 def test_what_is_inserted_waits_for_the_end_of_a_content():
-    def decide(seen):
+    def decide(context):
         return Verdict(command=None, answer=Answer.NACK)
 
     play(
@@ -688,9 +691,9 @@ def test_what_is_inserted_waits_for_the_end_of_a_content():
 
 
 def test_the_connection_is_told_that_it_is_blocked_and_then_that_it_is_not():
-    def decide(seen):
+    def decide(context):
         return Verdict(
-            command=seen.command,
+            command=context.command,
             insertions=(
                 Insertion(CLIENT, Command(0, ConnectionBlocked("wait"))),
                 Insertion(CLIENT, Command(0, ConnectionUnblocked()), after=2.0),
@@ -707,10 +710,10 @@ def test_the_connection_is_told_that_it_is_blocked_and_then_that_it_is_not():
 def test_the_rest_of_a_chunk_is_looked_over_once_a_channel_is_watched():
     """What is known to pass is not handed over: but behind a command that waits it has to wait too."""
 
-    def decide(seen):
-        return Verdict(command=seen.command, delay=1.0)
+    def decide(context):
+        return Verdict(command=context.command, delay=1.0)
 
-    water = opened(ScriptedJudge(decide, ["queue.declare"]))
+    water = opened(ScriptedEvaluator(decide, ["queue.declare"]))
     lines = [">> 1 basic.publish routing_key=a", ">> 1 header 0", ">> 1 queue.declare queue=q"]
     lines += [">> 1 basic.publish routing_key=b", ">> 1 header 0", ">> 2 basic.publish", ">> 2 header 0"]
     octets = [read(line)[1] for line in lines]
@@ -721,7 +724,7 @@ def test_the_rest_of_a_chunk_is_looked_over_once_a_channel_is_watched():
 def test_no_ack_deliveries_need_no_answer():
     play(
         CONSUMES.replace("consumer_tag=c", "consumer_tag=c no_ack=True", 2) + delivered(1),
-        lambda seen: Verdict(command=None, answer=Answer.REJECT),
+        lambda context: Verdict(command=None, answer=Answer.REJECT),
         "basic.deliver",
     )
     assert BasicDeliver.carries_content
@@ -733,27 +736,27 @@ def test_no_ack_deliveries_need_no_answer():
 def by_key(**verdicts):
     """A verdict by the routing key, the queue or the body of what is said; all else passes."""
 
-    def decide(seen):
-        method = seen.command.method
-        keys = [getattr(method, name, "") for name in ("routing_key", "queue")] + [seen.command.body.decode()]
+    def decide(context):
+        method = context.command.method
+        keys = [getattr(method, name, "") for name in ("routing_key", "queue")] + [context.command.body.decode()]
         for key in keys:
             if key in verdicts:
-                return verdicts[key](seen)
-        return passes(seen)
+                return verdicts[key](context)
+        return passes(context)
 
     return decide
 
 
-def refused(seen):
+def refused(context):
     return Verdict(command=None, close=Close(Scope.CHANNEL, 403, "ACCESS_REFUSED - no"))
 
 
-def slow(seen):
-    return Verdict(command=seen.command, delay=1.0)
+def slow(context):
+    return Verdict(command=context.command, delay=1.0)
 
 
-def held_for_good(seen):
-    return Verdict(command=seen.command, hold=HoldAction("look", 60.0, passes_at_timeout=False))
+def held_for_good(context):
+    return Verdict(command=context.command, hold=HoldAction("look", 60.0, passes_at_timeout=False))
 
 
 def test_a_close_that_waits_behind_what_is_refused_is_answered():
@@ -838,7 +841,7 @@ def test_a_connection_is_closed_behind_what_waits_for_a_channel_to_be_free():
 
 
 def test_nobody_lets_what_is_held_pass_by_going_away():
-    water = opened(ScriptedJudge(by_key(held=held_for_good), ["basic.publish"]))
+    water = opened(ScriptedEvaluator(by_key(held=held_for_good), ["basic.publish"]))
     for line in said("held").split("\n")[1:4]:
         water.say(*read(line.strip()))
     water.interceptor.release_all(water.now)
@@ -848,7 +851,7 @@ def test_nobody_lets_what_is_held_pass_by_going_away():
 
 
 def test_the_broker_can_be_the_one_who_is_told():
-    def decide(seen):
+    def decide(context):
         return Verdict(command=None, close=Close(Scope.CHANNEL, 541, "INTERNAL_ERROR - no", told=SERVER))
 
     play(
@@ -864,9 +867,9 @@ def test_the_broker_can_be_the_one_who_is_told():
 
 
 def test_what_comes_after_a_while_is_not_for_the_next_channel_of_that_number():
-    def decide(seen):
+    def decide(context):
         copy = Command(1, BasicPublish(routing_key="later"))
-        return Verdict(command=seen.command, insertions=(Insertion(SERVER, copy, after=5.0),))
+        return Verdict(command=context.command, insertions=(Insertion(SERVER, copy, after=5.0),))
 
     play(
         ">> 1 queue.declare queue=q\n=> 1 queue.declare queue=q"
@@ -889,11 +892,11 @@ def test_what_comes_after_a_while_is_not_for_the_next_channel_of_that_number():
 
 
 def test_a_client_that_is_not_yet_there_is_not_told_that_it_is_blocked():
-    def decide(seen):
+    def decide(context):
         blocked = Command(0, ConnectionBlocked("wait"))
-        return Verdict(command=seen.command, insertions=(Insertion(CLIENT, blocked),))
+        return Verdict(command=context.command, insertions=(Insertion(CLIENT, blocked),))
 
-    water = Water(ScriptedJudge(decide, ["channel.open"]))
+    water = Water(ScriptedEvaluator(decide, ["channel.open"]))
     for line in PRELUDE.strip().splitlines()[:5]:
         water.say(*read(line.strip()))
     sender, octets = read(">> 1 channel.open")
@@ -904,9 +907,9 @@ def test_a_client_that_is_not_yet_there_is_not_told_that_it_is_blocked():
 
 
 def own_publish(**options):
-    def decide(seen):
+    def decide(context):
         copy = Command(1, BasicPublish(routing_key="own"))
-        return Verdict(command=seen.command, insertions=(Insertion(SERVER, copy, **options),))
+        return Verdict(command=context.command, insertions=(Insertion(SERVER, copy, **options),))
 
     return decide
 
@@ -999,7 +1002,7 @@ def test_an_own_publish_while_the_wish_for_confirms_waits():
 
 
 def test_a_publish_from_before_confirms_were_asked_for_is_not_nacked_later():
-    def nacked(seen):
+    def nacked(context):
         return Verdict(command=None, answer=Answer.NACK)
 
     play(
@@ -1015,10 +1018,12 @@ def test_a_publish_from_before_confirms_were_asked_for_is_not_nacked_later():
 
 
 def test_a_channel_that_is_opened_late_is_watched_on_both_sides():
-    def decide(seen):
-        if seen.command.method.name == "channel.open":
-            return slow(seen)
-        return Verdict(command=None, answer=Answer.ACK) if seen.command.method.routing_key == "bad" else passes(seen)
+    def decide(context):
+        if context.command.method.name == "channel.open":
+            return slow(context)
+        return (
+            Verdict(command=None, answer=Answer.ACK) if context.command.method.routing_key == "bad" else passes(context)
+        )
 
     play(
         """
@@ -1044,7 +1049,7 @@ def test_a_channel_that_is_opened_late_is_watched_on_both_sides():
 
 
 def test_deliveries_that_need_no_ack_get_none_though_their_consumer_is_gone():
-    def rejected(seen):
+    def rejected(context):
         return Verdict(command=None, answer=Answer.REJECT)
 
     play(
@@ -1063,13 +1068,13 @@ def test_deliveries_that_need_no_ack_get_none_though_their_consumer_is_gone():
 def test_consumers_are_known_by_the_names_that_the_broker_has_for_them():
     """A copy needs no ack where the consumer is one that gives none, whatever the client calls it."""
 
-    def decide(seen):
-        method = seen.command.method
+    def decide(context):
+        method = context.command.method
         if method.name == "basic.consume":
-            return Verdict(command=seen.command.altered(method=replace(method, consumer_tag="theirs")))
-        renamed = seen.command.altered(method=replace(method, consumer_tag="c"))
+            return Verdict(command=context.command.altered(method=replace(method, consumer_tag="theirs")))
+        renamed = context.command.altered(method=replace(method, consumer_tag="c"))
         if method.name == "basic.deliver":
-            copy = Command(1, replace(method, consumer_tag="c"), body=seen.command.body)
+            copy = Command(1, replace(method, consumer_tag="c"), body=context.command.body)
             return Verdict(command=renamed, insertions=(Insertion(CLIENT, copy),))
         return Verdict(command=renamed)
 
@@ -1099,7 +1104,7 @@ def test_what_was_overtaken_comes_before_its_consumer_is_gone():
         + "<< 1 basic.cancel-ok consumer_tag=c"
         + delivered(1, "<=")
         + "<= 1 basic.cancel-ok consumer_tag=c\n-- 1",
-        lambda seen: Verdict(command=seen.command, behind=3),
+        lambda context: Verdict(command=context.command, behind=3),
         "basic.deliver",
     )
 
@@ -1119,13 +1124,13 @@ def test_what_was_overtaken_is_not_sent_when_it_is_to_come_again():
         + "-- 1"
         + delivered(1, "<=")
         + ">> 1 basic.ack delivery_tag=1 multiple=True\n=> 1 basic.ack delivery_tag=2 multiple=True",
-        lambda seen: Verdict(command=seen.command, behind=3),
+        lambda context: Verdict(command=context.command, behind=3),
         "basic.deliver",
     )
 
 
 def test_what_is_requeued_by_a_recover_is_not_rejected_besides():
-    def rejected(seen):
+    def rejected(context):
         return Verdict(command=None, answer=Answer.REJECT)
 
     play(
@@ -1141,10 +1146,10 @@ def test_what_is_requeued_by_a_recover_is_not_rejected_besides():
 
 
 def test_after_a_recover_that_is_not_answered_old_deliveries_are_not_acknowledged():
-    def decide(seen):
-        if seen.command.body == b"bad":
+    def decide(context):
+        if context.command.body == b"bad":
             return Verdict(command=None)
-        return duplicated(seen)
+        return duplicated(context)
 
     play(
         CONSUMES
@@ -1191,8 +1196,8 @@ def test_what_is_settled_behind_a_commit_can_be_taken_back_before_that_is_answer
 def test_an_own_request_is_told_from_one_whose_answer_waits():
     qos = Insertion(SERVER, Command(1, BasicQos(0, 9, False)))
 
-    def asked(seen):
-        return Verdict(command=seen.command, insertions=(qos,))
+    def asked(context):
+        return Verdict(command=context.command, insertions=(qos,))
 
     play(
         CONSUMES
@@ -1202,7 +1207,7 @@ def test_an_own_request_is_told_from_one_whose_answer_waits():
         + "<< 1 queue.declare-ok queue=q\n<< 1 basic.qos-ok\n-- 1"
         + delivered(1, "<=", body="aaa")
         + "<= 1 basic.qos-ok\n<= 1 queue.declare-ok queue=q",
-        by_key(aaa=slow, q=lambda seen: asked(seen) if seen.sender is CLIENT else passes(seen)),
+        by_key(aaa=slow, q=lambda context: asked(context) if context.sender is CLIENT else passes(context)),
         "basic.deliver",
         "queue.declare",
     )
@@ -1212,7 +1217,7 @@ def test_an_own_request_is_told_from_one_whose_answer_waits():
 
 
 def test_nothing_is_inserted_into_a_content_that_was_under_way_when_all_began_to_be_looked_at():
-    water = opened(ScriptedJudge(drop(Answer.NACK), ["basic.publish"]))
+    water = opened(ScriptedEvaluator(drop(Answer.NACK), ["basic.publish"]))
     lines = CONFIRMS + CONSUMES.replace("consumer_tag=c", "consumer_tag=c no_ack=True", 2)
     lines += "<< 1 basic.deliver consumer_tag=c delivery_tag=1\n<< 1 header 6"
     for line in lines.strip().splitlines():
@@ -1228,16 +1233,16 @@ def test_nothing_is_inserted_into_a_content_that_was_under_way_when_all_began_to
     )
 
 
-def test_what_is_under_way_at_a_reload_is_judged_by_all_that_the_new_rules_must_see():
+def test_what_is_under_way_at_a_reload_is_evaluated_by_all_that_the_new_rules_must_see():
     seen_bodies = []
 
-    def decide(seen):
-        seen_bodies.append(seen.command.body)
-        return passes(seen)
+    def decide(context):
+        seen_bodies.append(context.command.body)
+        return passes(context)
 
-    water = opened(ScriptedJudge(passes, ["basic.publish"], Stage.HEADER))
+    water = opened(ScriptedEvaluator(passes, ["basic.publish"], Stage.HEADER))
     water.say(*read(">> 1 basic.publish routing_key=a"))
-    water.interceptor.judge = ScriptedJudge(decide, ["basic.publish"], Stage.BODY)
+    water.interceptor.evaluator = ScriptedEvaluator(decide, ["basic.publish"], Stage.BODY)
     water.interceptor.ask_for_frames()
     water.say(*read(">> 1 header 3"))
     water.say(*read(">> 1 body abc"))
@@ -1249,7 +1254,7 @@ def test_what_is_under_way_at_a_reload_is_judged_by_all_that_the_new_rules_must_
 
 def test_what_one_peer_has_said_does_not_keep_the_other_from_being_read(monkeypatch):
     monkeypatch.setattr("amqproxy.proxy.interceptor.MAX_HELD", 1000)
-    water = opened(ScriptedJudge(refuse, ["queue.declare"]))
+    water = opened(ScriptedEvaluator(refuse, ["queue.declare"]))
     for line in [">> 1 queue.declare queue=bad", ">> 1 channel.close-ok", ">> 1 channel.open", *said("a").split("\n")]:
         if line.strip():
             water.say(*read(line.strip()))
@@ -1261,7 +1266,7 @@ def test_what_one_peer_has_said_does_not_keep_the_other_from_being_read(monkeypa
 
 def test_own_commands_that_wait_for_the_end_of_a_content_are_bounded_too(monkeypatch):
     monkeypatch.setattr("amqproxy.proxy.interceptor.MAX_HELD", 10_000)
-    water = opened(ScriptedJudge(lambda seen: Verdict(command=None, answer=Answer.REJECT), ["basic.deliver"]))
+    water = opened(ScriptedEvaluator(lambda context: Verdict(command=None, answer=Answer.REJECT), ["basic.deliver"]))
     for line in CONSUMES.strip().splitlines():
         if line.strip().startswith((">>", "<<")):
             water.say(*read(line.strip()))
@@ -1280,7 +1285,7 @@ def test_own_commands_that_wait_for_the_end_of_a_content_are_bounded_too(monkeyp
 
 def test_a_message_in_too_many_frames_is_refused(monkeypatch):
     monkeypatch.setattr("amqproxy.proxy.channel_interceptor.MAX_FRAMES", 10)
-    water = opened(ScriptedJudge(passes, ["basic.publish"]))
+    water = opened(ScriptedEvaluator(passes, ["basic.publish"]))
     lines = [">> 1 basic.publish routing_key=a", ">> 1 header 3", *[">> 1 body ''"] * 9]
     heard = [water.say(*read(line))[CLIENT] for line in lines]
     assert b"CONTENT_TOO_LARGE - a message in more than 10 frames" in heard[-1]
@@ -1288,7 +1293,7 @@ def test_a_message_in_too_many_frames_is_refused(monkeypatch):
 
 
 def test_messages_that_are_too_large_together_are_refused():
-    water = opened(ScriptedJudge(passes, ["basic.publish"]))
+    water = opened(ScriptedEvaluator(passes, ["basic.publish"]))
     water.interceptor.share.memory.share_limit = 5000
     for line in (">> 1 basic.publish routing_key=a", ">> 1 header 4000", ">> 2 basic.publish", ">> 2 header 4000"):
         water.say(*read(line))
@@ -1299,7 +1304,7 @@ def test_messages_that_are_too_large_together_are_refused():
 
 
 def test_a_message_larger_than_a_session_may_keep_is_refused_by_its_header():
-    water = opened(ScriptedJudge(passes, ["basic.publish"]))
+    water = opened(ScriptedEvaluator(passes, ["basic.publish"]))
     water.interceptor.share.memory.share_limit = 5000
     water.say(*read(">> 1 basic.publish routing_key=a"))
     heard = water.say(*read(">> 1 header 5001"))
@@ -1309,7 +1314,7 @@ def test_a_message_larger_than_a_session_may_keep_is_refused_by_its_header():
 
 def test_what_one_session_keeps_is_not_taken_from_another():
     memory = MemoryBudget(100_000, 80_000)
-    greedy, modest = (opened(ScriptedJudge(passes, ["basic.publish"]), memory=memory) for _ in range(2))
+    greedy, modest = (opened(ScriptedEvaluator(passes, ["basic.publish"]), memory=memory) for _ in range(2))
     closed = b""
     for channel in (1, 2):
         for line in (f">> {channel} basic.publish", f">> {channel} header 79000", f">> {channel} body " + "x" * 40_000):
@@ -1318,13 +1323,13 @@ def test_what_one_session_keeps_is_not_taken_from_another():
     for line in (">> 1 basic.publish routing_key=a", ">> 1 header 20000"):
         modest.say(*read(line))
     assert modest.say(*read(">> 1 body " + "x" * 20_000))[SERVER]
-    greedy.interceptor.judge.session_over = lambda: None
+    greedy.interceptor.evaluator.session_over = lambda: None
     greedy.interceptor.end()
     assert memory.used == 0
 
 
 def test_who_keeps_too_much_waiting_is_not_read_from_until_it_is_less():
-    water = opened(ScriptedJudge(is_slow, ["basic.publish"], Stage.METHOD))
+    water = opened(ScriptedEvaluator(is_slow, ["basic.publish"], Stage.METHOD))
     water.interceptor.share.memory.share_limit = 5000
     water.say(*read(">> 1 basic.publish routing_key=slow"))
     water.say(*read(">> 1 header 0"))
@@ -1337,10 +1342,10 @@ def test_who_keeps_too_much_waiting_is_not_read_from_until_it_is_less():
 
 
 def test_what_a_rule_has_made_of_a_command_that_waits_counts(monkeypatch):
-    def make_large(seen):
-        return Verdict(command=seen.command.altered(body=bytes(100_000)), delay=2.0)
+    def make_large(context):
+        return Verdict(command=context.command.altered(body=bytes(100_000)), delay=2.0)
 
-    water = opened(ScriptedJudge(make_large, ["basic.publish"]))
+    water = opened(ScriptedEvaluator(make_large, ["basic.publish"]))
     water.say(*read(">> 1 basic.publish"))
     water.say(*read(">> 1 header 0"))
     assert water.interceptor.share.used > 100_000
@@ -1350,7 +1355,7 @@ def test_what_a_rule_has_made_of_a_command_that_waits_counts(monkeypatch):
 
 def test_what_is_to_be_done_later_is_bounded(monkeypatch):
     monkeypatch.setattr("amqproxy.proxy.timers.MAX_TIMERS", 3)
-    water = opened(ScriptedJudge(own_publish(after=60.0), ["basic.publish"]))
+    water = opened(ScriptedEvaluator(own_publish(after=60.0), ["basic.publish"]))
     sender, octets = read(">> 1 basic.publish")
     water.say(sender, octets + read(">> 1 header 0")[1])
     water.say(sender, octets + read(">> 1 header 0")[1])
@@ -1360,7 +1365,7 @@ def test_what_is_to_be_done_later_is_bounded(monkeypatch):
 
 
 def test_nothing_is_left_of_what_was_held_and_let_go():
-    water = opened(ScriptedJudge(by_key(held=held_for_good), ["basic.publish"]))
+    water = opened(ScriptedEvaluator(by_key(held=held_for_good), ["basic.publish"]))
     for _ in range(200):
         for line in said("held").strip().splitlines():
             water.say(*read(line.strip()))
@@ -1391,7 +1396,7 @@ def test_what_we_have_settled_ourselves_is_not_the_clients_to_take_back():
         >> 1 tx.rollback
         => 1 tx.rollback
         """,
-        lambda seen: Verdict(command=None, answer=Answer.REQUEUE),
+        lambda context: Verdict(command=None, answer=Answer.REQUEUE),
         "basic.deliver",
     )
 
@@ -1416,8 +1421,10 @@ def frames_made(monkeypatch):
 def test_frames_are_looked_over_once_however_many_channels_begin_to_differ(frames_made):
     made = []
     for channels in (50, 200):
-        judge = ScriptedJudge(lambda seen: Verdict(command=None, answer=Answer.NACK), ["basic.publish"], Stage.METHOD)
-        water = opened(judge)
+        evaluator = ScriptedEvaluator(
+            lambda context: Verdict(command=None, answer=Answer.NACK), ["basic.publish"], Stage.METHOD
+        )
+        water = opened(evaluator)
         numbers = range(3, channels + 3)
         for number in numbers:
             for line in ("channel.open", "confirm.select"):
@@ -1435,8 +1442,8 @@ def test_frames_are_looked_over_once_however_many_channels_begin_to_differ(frame
 # --- turns
 
 
-def is_slow(seen):
-    return Verdict(command=seen.command, delay=2.0 if seen.command.method.routing_key == "slow" else 0.0)
+def is_slow(context):
+    return Verdict(command=context.command, delay=2.0 if context.command.method.routing_key == "slow" else 0.0)
 
 
 def wait_turn(water, seconds=0.0):
@@ -1446,7 +1453,7 @@ def wait_turn(water, seconds=0.0):
 
 
 def with_a_backlog(count):
-    water = opened(ScriptedJudge(is_slow, ["basic.publish"], Stage.METHOD))
+    water = opened(ScriptedEvaluator(is_slow, ["basic.publish"], Stage.METHOD))
     water.say(*read(">> 1 basic.publish routing_key=slow"))
     water.say(*read(">> 1 header 0"))
     for number in range(count):
@@ -1499,9 +1506,9 @@ def test_a_channel_that_closes_before_its_turn_drops_what_waited(monkeypatch):
 # --- what rules make, and a frame cannot hold
 
 
-def with_large_headers(seen):
+def with_large_headers(context):
     headers = Table({f"{number}": "x" * 1000 for number in range(140)})
-    return Verdict(command=seen.command.altered(properties=Properties(headers=headers)), marks=("large",))
+    return Verdict(command=context.command.altered(properties=Properties(headers=headers)), marks=("large",))
 
 
 LARGE_HEADERS_ARE_REFUSED = """
@@ -1529,11 +1536,11 @@ def test_a_header_that_rules_have_made_too_large_for_a_frame_is_refused(stage):
 
 
 def test_a_command_of_our_own_that_does_not_fit_a_frame_closes_its_channel_only():
-    def copies(seen):
-        copy = Command(1, seen.command.method, Properties(headers=Table({"x": "y" * 140_000})), b"")
-        return Verdict(command=seen.command, insertions=(Insertion(SERVER, copy),))
+    def copies(context):
+        copy = Command(1, context.command.method, Properties(headers=Table({"x": "y" * 140_000})), b"")
+        return Verdict(command=context.command, insertions=(Insertion(SERVER, copy),))
 
-    water = opened(ScriptedJudge(copies, ["basic.publish"]))
+    water = opened(ScriptedEvaluator(copies, ["basic.publish"]))
     water.say(*read(">> 1 basic.publish"))
     heard = water.say(*read(">> 1 header 0"))
     assert heard[CLIENT].startswith(b"\x01\x00\x01")
@@ -1544,10 +1551,10 @@ def test_a_command_of_our_own_that_does_not_fit_a_frame_closes_its_channel_only(
 def test_what_nobody_can_encode_is_refused():
     """Rules see to it that there is no such thing; if there is, all the same, it costs its channel."""
 
-    def decide(seen):
-        return Verdict(command=seen.command.altered(BasicPublish(routing_key="x" * 256)), marks=("r",))
+    def decide(context):
+        return Verdict(command=context.command.altered(BasicPublish(routing_key="x" * 256)), marks=("r",))
 
-    water = opened(ScriptedJudge(decide, ["basic.publish"], Stage.METHOD))
+    water = opened(ScriptedEvaluator(decide, ["basic.publish"], Stage.METHOD))
     text = "INTERNAL_ERROR - rules made what cannot be encoded (ValueError)"
     water.say(*read(">> 1 basic.publish routing_key=a"))
     assert [

@@ -44,11 +44,11 @@ from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.transitions import CLIENT, REPLIES, SERVER, ChannelState, Peer
 from amqproxy.proxy.encoding import method_frame
 from amqproxy.rules.verdict import Answer, Close, HoldAction, Insertion, Stage, Verdict
-from tests.proxy.interceptor_transcript import ScriptedJudge, Water, opened
+from tests.proxy.interceptor_transcript import ScriptedEvaluator, Water, opened
 
 pytestmark = pytest.mark.slow
 
-JUDGED = [
+EVALUATED = [
     "basic.publish",
     "basic.deliver",
     "basic.get-ok",
@@ -188,8 +188,8 @@ class Fates:
         self.changes_order = False
         self.confirming: dict[tuple[int, int, bool], list[str]] = {}
 
-    def decide(self, seen) -> Verdict:
-        command = seen.command
+    def decide(self, context) -> Verdict:
+        command = context.command
         method = command.method
         choices = ["pass"] * 6 + ["close", "delay", "held"]
         name = name_in(method)
@@ -199,7 +199,7 @@ class Fates:
             choices += ["nothing", "ack", "reject", "requeue", "copy", "behind", "copy", "own", "qos"]
         elif isinstance(method, BasicGetOk):
             choices += ["copy"]
-        elif isinstance(method, BasicAck) and seen.sender is SERVER:
+        elif isinstance(method, BasicAck) and context.sender is SERVER:
             choices += ["lost"]
         elif method.name == "queue.declare":
             choices += ["own", "own ahead", "own later", "qos"]
@@ -239,7 +239,7 @@ class Fates:
 
     def fated(self, name: str | None, fate: str, verdict: Verdict) -> Verdict:
         if name is not None:
-            assert name not in self.of, f"{name} is judged twice"
+            assert name not in self.of, f"{name} is evaluated twice"
             self.of[name] = fate
         return verdict
 
@@ -400,8 +400,8 @@ class Party:
 
 
 def sailed(dice: Random, fates: Fates, stages: list[Stage], *, may_close: bool = True) -> tuple[Sea, list[Party]]:
-    judge = ScriptedJudge(fates.decide, JUDGED, dice.choice(stages))
-    sea = opened(judge, of=Sea)
+    evaluator = ScriptedEvaluator(fates.decide, EVALUATED, dice.choice(stages))
+    sea = opened(evaluator, of=Sea)
     sea.ledgers = {peer: Ledger() for peer in Peer}
     parties = [Party(peer, sea, fates, dice) for peer in (CLIENT, SERVER)]
     for party in parties:
@@ -411,7 +411,7 @@ def sailed(dice: Random, fates: Fates, stages: list[Stage], *, may_close: bool =
         if party == "time":
             sea.wait(0.5)
         elif party == "reload":
-            sea.interceptor.judge = ScriptedJudge(fates.decide, JUDGED, dice.choice(stages))
+            sea.interceptor.evaluator = ScriptedEvaluator(fates.decide, EVALUATED, dice.choice(stages))
             sea.interceptor.ask_for_frames()
         else:
             for _ in range(dice.randint(1, 3)):
@@ -496,7 +496,7 @@ def test_what_is_heard_means_what_was_said(dice):
 @given(st.integers(0, 2**32).map(Random))
 def test_where_all_passes_the_octets_are_the_same(dice):
     fates = Fates(dice)
-    fates.decide = lambda seen: Verdict(command=seen.command)  # type: ignore[method-assign]
+    fates.decide = lambda context: Verdict(command=context.command)  # type: ignore[method-assign]
     said: dict[Peer, bytes] = {CLIENT: b"", SERVER: b""}
     heard: dict[Peer, bytes] = {CLIENT: b"", SERVER: b""}
     carry = Sea.carry

@@ -34,11 +34,11 @@ from amqproxy.amqp091.transitions import CLIENT, REPLIES, SERVER, ChannelState, 
 from amqproxy.proxy.session_rules import CachedPassing
 from amqproxy.rules.engine.decision_cache import CachedDecision, CachedPasses
 from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict
-from tests.proxy.interceptor_transcript import ScriptedJudge, Water, opened
+from tests.proxy.interceptor_transcript import ScriptedEvaluator, Water, opened
 
 pytestmark = pytest.mark.slow
 
-JUDGED = [
+EVALUATED = [
     "basic.publish",
     "basic.deliver",
     "basic.get-ok",
@@ -53,8 +53,8 @@ REPLY = {request: replies[0] for request, replies in REPLIES.items()} | {"basic.
 def verdicts(data: st.DataObject):
     """A function that decides as drawn, and only what can be decided."""
 
-    def decide(seen):
-        command = seen.command
+    def decide(context):
+        command = context.command
         method = command.method
         choices = ["pass", "pass", "close", "delay", "alter"]
         if isinstance(method, BasicPublish):
@@ -98,8 +98,8 @@ def verdicts(data: st.DataObject):
     return decide
 
 
-class Sparing(ScriptedJudge):
-    """Has some methods go on from now on without being judged, as drawn: for some time, or for good."""
+class Sparing(ScriptedEvaluator):
+    """Has some methods go on from now on without being evaluated, as drawn: for some time, or for good."""
 
     data: st.DataObject
 
@@ -213,9 +213,9 @@ class Party:
 def test_neither_peer_ever_gets_what_it_may_not(data):
     stage = data.draw(st.sampled_from([Stage.METHOD, Stage.HEADER, Stage.BODY]))
     shows_all = data.draw(st.booleans())
-    judge = Sparing(verdicts(data), JUDGED, stage)
-    judge.data = data
-    water = opened(judge, shows_all=shows_all)
+    evaluator = Sparing(verdicts(data), EVALUATED, stage)
+    evaluator.data = data
+    water = opened(evaluator, shows_all=shows_all)
     parties = [Party(peer, water, data) for peer in (CLIENT, SERVER)]
     for _ in range(data.draw(st.integers(0, 60))):
         party = data.draw(st.sampled_from([*parties, *parties, None]), label="who")

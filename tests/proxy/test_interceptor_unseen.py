@@ -1,4 +1,4 @@
-"""Whatever passes unseen, what is heard is what would be heard if every method were judged."""
+"""Whatever passes unseen, what is heard is what would be heard if every method were evaluated."""
 
 from __future__ import annotations
 
@@ -118,15 +118,15 @@ class Counting(RuleEvaluator):
         return super().passing(sender, frame, channel, now)
 
 
-def test_what_has_to_be_judged_each_time_is_asked_about_once():
+def test_what_has_to_be_evaluated_each_time_is_asked_about_once():
     crossed = water(RuleSet([rule('action = "tag"\nname = "t"\ntags = ["t"]\nwhen = "size > 5"')]), Counting)
-    judge = crossed.interceptor.judge
+    evaluator = crossed.interceptor.evaluator
     for body in (b"a", b"abcdef", b"a"):
         assert crossed.say(CLIENT, publish(1, "a", body) * 3)[SERVER] == publish(1, "a", body) * 3
-    assert judge.asked == 1
+    assert evaluator.asked == 1
     crossed.interceptor.ask_for_frames()
     crossed.say(CLIENT, publish(1, "a"))
-    assert judge.asked == 2, "the judge may see it otherwise by now"
+    assert evaluator.asked == 2, "the evaluator may see it otherwise by now"
     for number in range(2 * MAX_NEVER_PASSING):
         crossed.say(CLIENT, publish(1, "a", key=f"{number}"))
     assert len(crossed.interceptor._repeated._never_passing) <= MAX_NEVER_PASSING
@@ -149,7 +149,7 @@ def test_publishes_with_no_further_names_pass_unseen_by_rules_about_names(keyed:
 
 @pytest.mark.parametrize("keyed", KEYED)
 @pytest.mark.parametrize("header", ["CC", "BCC"])
-def test_a_publish_with_further_names_is_judged_though_others_like_it_have_passed(keyed: Rule, header: str):
+def test_a_publish_with_further_names_is_evaluated_though_others_like_it_have_passed(keyed: Rule, header: str):
     crossed = water(RuleSet([keyed]))
     assert crossed.say(CLIENT, publish(1, "") * 2)[SERVER] == publish(1, "") * 2
     named = publish(1, "", properties=Properties(headers=Table({header: ["bad"]})))
@@ -251,7 +251,7 @@ class Talk:
 
 @settings(max_examples=200, deadline=None)
 @given(RULES, TURNS, st.booleans())
-def test_what_is_heard_is_what_would_be_heard_if_all_were_judged(rules, turns, confirms):
+def test_what_is_heard_is_what_would_be_heard_if_all_were_evaluated(rules, turns, confirms):
     talks = [Talk(rules, kind, confirms=confirms) for kind in (RuleEvaluator, Strict)]
     for number, words, pause, cut in turns:
         said = b"".join(publish(channel, exchange, body, key, named) for channel, exchange, key, body, named in words)

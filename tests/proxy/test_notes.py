@@ -160,8 +160,8 @@ async def test_a_rule_may_ask_for_the_tags_of_those_before() -> None:
 
 
 async def test_what_cannot_be_shown_is_nobodys_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
-    def decide(self: Redact, seen: CommandContext, memory: RuleState) -> Verdict:
-        return Verdict(command=seen.command, shown=seen.command.altered(BasicPublish(exchange="x" * 256)))
+    def decide(self: Redact, context: CommandContext, memory: RuleState) -> Verdict:
+        return Verdict(command=context.command, shown=context.command.altered(BasicPublish(exchange="x" * 256)))
 
     monkeypatch.setattr(Redact, "decide", decide)
     text = 'action = "redact"\nbody = true\n' + ON_PUBLISH

@@ -95,18 +95,18 @@ def memory(of: Rule) -> RuleState:
     return RuleState(of.begin(), of.begin_session())
 
 
-def decided(of: Rule, seen: CommandContext, remembered: RuleState | None = None) -> Verdict:
+def decided(of: Rule, context: CommandContext, remembered: RuleState | None = None) -> Verdict:
     """What the rule makes of it; it must have asked for what it reads."""
-    return of.decide(seen, remembered or memory(of))
+    return of.decide(context, remembered or memory(of))
 
 
-def left(of: Rule, seen: CommandContext, remembered: RuleState | None = None) -> Command:
+def left(of: Rule, context: CommandContext, remembered: RuleState | None = None) -> Command:
     """The command that goes on."""
-    command = decided(of, seen, remembered).command
+    command = decided(of, context, remembered).command
     assert command is not None
     return command
 
 
-def passes(of: Rule, seen: CommandContext) -> bool:
+def passes(of: Rule, context: CommandContext) -> bool:
     """Does it leave the command alone?"""
-    return decided(of, seen) == Verdict(command=seen.command)
+    return decided(of, context) == Verdict(command=context.command)

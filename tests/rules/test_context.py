@@ -50,7 +50,7 @@ def test_what_a_client_can_do(properties: dict[str, Any], is_announced: bool) ->
 def test_who_says_it() -> None:
     command = Command(1, BasicPublish())
     for sender in (CLIENT, SERVER):
-        seen = CommandContext(sender=sender, command=command, client=Client())
-        assert seen.is_from_client is (sender is CLIENT)
-        assert seen.channel == ChannelInfo()
-        assert 0.0 <= seen.random() < 1.0
+        context = CommandContext(sender=sender, command=command, client=Client())
+        assert context.is_from_client is (sender is CLIENT)
+        assert context.channel == ChannelInfo()
+        assert 0.0 <= context.random() < 1.0

@@ -35,8 +35,8 @@ RULE_SET = RuleSet([rule(text, Shelf(variables={"P": "x"}), name=f"rule {n}") fo
 @given(st.data(), strategies.methods, strategies.properties, st.binary(max_size=40))
 def test_no_rule_of_these_ever_fails(data: st.DataObject, method: Method, properties: Properties, body: bytes) -> None:
     sender = data.draw(st.sampled_from(sorted(SENDERS[method.name])))
-    seen = said(method, properties, body, sender=sender)
-    verdict = RULE_SET.judge(GUEST).judge(seen)
+    context = said(method, properties, body, sender=sender)
+    verdict = RULE_SET.evaluator(GUEST).evaluate(context)
     assert not any(counts.errors for counts in RULE_SET.counts().values()), verdict.logged
     if verdict.command is not None:
         assert verdict.command.encode(4096)

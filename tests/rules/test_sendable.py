@@ -159,7 +159,7 @@ def publish(command, context):
 """
     made = rule('action = "script"\nfile = "rules.py"', Shelf({"rules.py": source}))
     rules = RuleSet([made])
-    verdict = rules.judge(GUEST).judge(said(BasicPublish(exchange="orders"), body=b"abc"))
+    verdict = rules.evaluator(GUEST).evaluate(said(BasicPublish(exchange="orders"), body=b"abc"))
     assert verdict.close is not None
     assert (verdict.close.scope, verdict.close.code) == (Scope.CHANNEL, 541)
     assert rules.counts()["r"].errors == 1
@@ -181,6 +181,6 @@ def test_a_function_that_would_leave_is_its_messages_trouble() -> None:
 
     keys = 'action = "rewrite"\n[body]\ncall = "ours:leave"'
     rules = RuleSet([rule(keys, Shelf(functions={"ours:leave": leave}))])
-    verdict = rules.judge(GUEST).judge(said(BasicPublish(), body=b"abc"))
+    verdict = rules.evaluator(GUEST).evaluate(said(BasicPublish(), body=b"abc"))
     assert verdict.close is not None
     assert verdict.close.code == 541

@@ -39,17 +39,17 @@ class Timeline:
         self, *rules: Rule, facts: ChannelInfo | None = None, chances: Iterable[float] = (0.5,), **client: Any
     ) -> None:
         self.ruleset = RuleSet(rules)
-        self.judges: dict[str, RuleEvaluator] = {}
+        self.evaluators: dict[str, RuleEvaluator] = {}
         self._facts = facts or ChannelInfo()
         self._chances = list(chances)
         self._drawn = 0
         self._client = {"vhost": "/", "properties": {"capabilities": CAPABILITIES}} | client
 
-    def judge(self, session: str) -> RuleEvaluator:
-        if session not in self.judges:
+    def evaluator(self, session: str) -> RuleEvaluator:
+        if session not in self.evaluators:
             client = Client(session=ord(session), user=session, address=f"10.0.0.{ord(session)}", **self._client)
-            self.judges[session] = self.ruleset.judge(client)
-        return self.judges[session]
+            self.evaluators[session] = self.ruleset.evaluator(client)
+        return self.evaluators[session]
 
     def random(self) -> float:
         self._drawn += 1
@@ -72,32 +72,32 @@ class Timeline:
     def _play(self, line: str) -> tuple[str, str]:
         said = _tidy(line).partition("   ")[0]
         time, who, *words = said.split()
-        judge, now = self.judge(who[0]), float(time)
+        evaluator, now = self.evaluator(who[0]), float(time)
         if words == ["closed"]:
-            judge.channel_closed(int(who[1:]))
+            evaluator.channel_closed(int(who[1:]))
             return said, ""
         if words == ["over"]:
-            judge.session_over()
-            del self.judges[who[0]]
+            evaluator.session_over()
+            del self.evaluators[who[0]]
             return said, ""
         if words == ["start"]:
-            found = judge.start(now=now, time=now, random=self.random, is_open=True)
+            found = evaluator.start(now=now, time=now, random=self.random, is_open=True)
             return said, "; ".join(map(impaired, found)) or "passes"
         sender = SERVER if words[0] == "<" else CLIENT
         command = said_by(int(who[1:] or 0), *words[words[0] == "<" :])
         frame = command.frames[0]
-        if judge.stage(sender, frame, self._facts) is Stage.NOTHING:
+        if evaluator.stage(sender, frame, self._facts) is Stage.NOTHING:
             return said, "passes"
-        seen = CommandContext(
+        context = CommandContext(
             sender=sender,
             command=command,
-            client=judge.client,
+            client=evaluator.client,
             channel=msgspec.structs.replace(self._facts, number=command.channel),
             now=now,
             time=now,
             random=self.random,
         )
-        return said, outcome(command, judge.judge(seen))
+        return said, outcome(command, evaluator.evaluate(context))
 
 
 def _tidy(line: str) -> str:

@@ -77,9 +77,9 @@ class Line(msgspec.Struct, frozen=True, dict=True):
     def _about_client(self) -> tuple[Condition, ...]:
         return Match(**self.who).conditions()  # type: ignore[arg-type]
 
-    def is_for(self, seen: CommandContext) -> bool:
+    def is_for(self, context: CommandContext) -> bool:
         """Is it about that client?"""
-        return all(each.holds(seen) for each in self._about_client)
+        return all(each.holds(context) for each in self._about_client)
 
     @cached_property
     def _predicates(self) -> tuple[tuple[str, Predicate, bool], ...]:

@@ -81,21 +81,21 @@ class AccessList(Rule, frozen=True, tag="acl"):
             (AttributeSource.CONTENT, Stage.HEADER) if needs_header else (AttributeSource.METHOD, Stage.METHOD)
         )
         yield Condition(
-            source, stage, reads, lambda seen: self.deciding(seen) == place, reads_header_names=needs_header
+            source, stage, reads, lambda context: self.deciding(context) == place, reads_header_names=needs_header
         )
 
-    def deciding(self, seen: CommandContext) -> int | None:
+    def deciding(self, context: CommandContext) -> int | None:
         """The place of the line that decides: the first that denies anything that is done, or else the last that allows
         something; None where none is about it."""
-        command, client = seen.command, seen.client
+        command, client = context.command, context.client
         if command.index != BasicPublish.index or copies(command) or command.properties.reply_to:
-            return self._decided(seen)
+            return self._decided(context)
         key = (client.user, client.address, client.vhost, command.method.exchange, command.method.routing_key)
         known = self._known
         if key not in known:
             if len(known) >= MAX_KNOWN:
                 known.clear()
-            known[key] = self._decided(seen)
+            known[key] = self._decided(context)
         return known[key]
 
     @cached_property
@@ -103,10 +103,10 @@ class AccessList(Rule, frozen=True, tag="acl"):
         """The lines that have decided about plain publishes, by all that they go by."""
         return {}
 
-    def _decided(self, seen: CommandContext) -> int | None:
+    def _decided(self, context: CommandContext) -> int | None:
         allowing = denying = -1
-        lines = [(place, line) for place, line in enumerate(self.parsed) if line.is_for(seen)]
-        for operation in operations(seen.command):
+        lines = [(place, line) for place, line in enumerate(self.parsed) if line.is_for(context)]
+        for operation in operations(context.command):
             for place, line in lines:
                 if line.holds_of(operation):
                     if line.does_allow:
@@ -118,7 +118,7 @@ class AccessList(Rule, frozen=True, tag="acl"):
             return denying
         return allowing if allowing >= 0 else None
 
-    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
         raise AssertionError("the rules of its lines are asked instead")
 
 
@@ -140,11 +140,11 @@ def _of_part(part: Rule) -> tuple[Condition, ...]:
 def _concerning(line: Line, key: str, is_publish: bool) -> Callable[[CommandContext], bool]:
     """May anything that a command does be what the line is about, as far as one of its objects tells?"""
     if is_publish and "queue" in line.objects:
-        return lambda seen: True  # any may name one in its header
+        return lambda context: True  # any may name one in its header
     keys = {key} if key != "routing_key" else {"exchange"} if is_publish else {"exchange", "routing_key"}
     alone = msgspec.structs.replace(line, objects={each: line.objects[each] for each in keys & line.objects.keys()})
 
-    def holds(seen: CommandContext) -> bool:
-        return any(alone.holds_of(operation) for operation in operations(seen.command))
+    def holds(context: CommandContext) -> bool:
+        return any(alone.holds_of(operation) for operation in operations(context.command))
 
     return holds

@@ -18,5 +18,5 @@ class Allow(Rule, frozen=True, tag="allow"):
     is_constant = True
     renames = False
 
-    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
-        return Verdict(command=seen.command, is_final=True)
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
+        return Verdict(command=context.command, is_final=True)

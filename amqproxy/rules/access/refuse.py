@@ -96,43 +96,43 @@ class Refuse(Rule, frozen=True, tag="refuse"):
     def _template(self) -> Template | None:
         return None if self.text is None else Template(self.text, {"rule": self.name})
 
-    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
-        method: Method = seen.command.method
-        ways = WAYS.get((seen.sender, method.name))
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
+        method: Method = context.command.method
+        ways = WAYS.get((context.sender, method.name))
         if ways is None:
-            return Verdict(command=seen.command)
+            return Verdict(command=context.command)
         way = self.way if self.way in ways else ways[0]
         if way == "close":
-            return Verdict(command=None, close=self._close(seen), is_final=True)
+            return Verdict(command=None, close=self._close(context), is_final=True)
         if way == "nack":
-            if seen.channel.is_confirming:
-                return dropped(seen.command, Answer.NACK)
-            return Verdict(command=None, close=self._close(seen), is_final=True)
+            if context.channel.is_confirming:
+                return dropped(context.command, Answer.NACK)
+            return Verdict(command=None, close=self._close(context), is_final=True)
         if way == "return":
             code = NoRoute.code if self.code is None else self.code
             name = BY_CODE[code].name if code in BY_CODE else "ERROR"
-            text = name if self._template is None else cut(self._template.fill(seen))
-            return dropped(seen.command, Answer.RETURN, (code, text))
-        if (seen.sender, method.name) not in _MESSAGES:
-            return dropped(seen.command)
-        return dropped(seen.command, _ANSWERS[way])
+            text = name if self._template is None else cut(self._template.fill(context))
+            return dropped(context.command, Answer.RETURN, (code, text))
+        if (context.sender, method.name) not in _MESSAGES:
+            return dropped(context.command)
+        return dropped(context.command, _ANSWERS[way])
 
-    def _close(self, seen: CommandContext) -> Close:
-        name = seen.command.method.name
+    def _close(self, context: CommandContext) -> Close:
+        name = context.command.method.name
         code = _CODES.get(name, AccessRefused.code) if self.code is None else self.code
         error = BY_CODE.get(code)
         scope = self.scope or (Scope.CHANNEL if error is None else error.usual_scope)
-        if seen.command.channel == 0:
+        if context.command.channel == 0:
             scope = Scope.CONNECTION
         if self._template is not None:
-            text = cut(self._template.fill(seen))
+            text = cut(self._template.fill(context))
         else:
-            text = cut(f"{'ERROR' if error is None else error.name} - {self._what(seen)}")
-        return Close(scope, code, text, CLIENT if seen.sender is SERVER else None)
+            text = cut(f"{'ERROR' if error is None else error.name} - {self._what(context)}")
+        return Close(scope, code, text, CLIENT if context.sender is SERVER else None)
 
-    def _what(self, seen: CommandContext) -> str:
+    def _what(self, context: CommandContext) -> str:
         """A text like RabbitMQ's: what was refused, to which user and by which rule."""
-        method, client = seen.command.method, seen.client
+        method, client = context.command.method, context.client
         vhost = client.vhost
         words = [method.name]
         for noun, field in _OBJECTS:

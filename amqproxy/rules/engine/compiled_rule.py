@@ -128,14 +128,14 @@ class CompiledRule:
         """Has it changed names that such a method would bring back, or does it take note of it?"""
         return (not self.is_shadow or self.rule.only_takes_note) and method in self.rule.restores(sender)
 
-    def holds_of_method(self, seen: CommandContext) -> bool:
+    def holds_of_method(self, context: CommandContext) -> bool:
         """Do all conditions that need only the method match?"""
-        return all(each.holds(seen) for each in self.about_method)
+        return all(each.holds(context) for each in self.about_method)
 
-    def holds_of_the_rest(self, seen: CommandContext) -> bool:
+    def holds_of_the_rest(self, context: CommandContext) -> bool:
         """Do all other conditions match?"""
         for each in self.about_the_rest:  # noqa: SIM110 - it is asked for each command, and this is twice as fast
-            if not each.holds(seen):
+            if not each.holds(context):
                 return False
         return True
 

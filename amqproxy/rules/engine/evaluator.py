@@ -66,8 +66,8 @@ class RuleSet:
         self.cases: tuple[CompiledRule, ...] = tuple(cases)
         self._tables: dict[tuple[CompiledRule, ...], RuleIndex] = {}
 
-    def judge(self, client: Client) -> RuleEvaluator:
-        """Whoever judges one session."""
+    def evaluator(self, client: Client) -> RuleEvaluator:
+        """The evaluator of one session."""
         return RuleEvaluator(self, client)
 
     def replaced(self, rules: Iterable[Rule]) -> RuleSet:
@@ -122,7 +122,7 @@ class RuleEvaluator:
 
     def know(self, client: Client) -> None:
         """Take what is known of the client now. To be told as soon as the client has said its user, its properties or
-        its vhost, and before the command that says so is judged."""
+        its vhost, and before the command that says so is evaluated."""
         self.client = client
         self._shown_client: Client | None = None
         probe = CommandContext(sender=CLIENT, command=_NOTHING, client=client)
@@ -148,7 +148,7 @@ class RuleEvaluator:
         return any(case.reads_unacked for case in self._cases)
 
     def stage(self, sender: Peer, frame: Frame, channel: ChannelInfo) -> Stage:
-        """How much of the command that `frame` begins must have come before it can be judged; NOTHING: it passes.
+        """How much of the command that `frame` begins must have come before it can be evaluated; NOTHING: it passes.
 
         `ProtocolError` when the method is malformed.
         """
@@ -162,9 +162,9 @@ class RuleEvaluator:
         return known.stage
 
     def passing(self, sender: Peer, frame: Frame, channel: ChannelInfo, now: float) -> CachedPasses | None:
-        """What becomes of commands of this `cache_key` without their being judged, in this `era`; None: they must be.
+        """What becomes of commands of this `cache_key` without evaluating them, in this `era`; None: they must be.
 
-        Whoever lets one of them go on without staging it calls `CachedPasses.count`. One that is judged takes of the
+        Whoever lets one of them go on without staging it calls `CachedPasses.count`. One that is evaluated takes of the
         allowances, too.
         """
         known = self._known[sender].get(cache_key(frame))
@@ -175,35 +175,37 @@ class RuleEvaluator:
         if not known.may_be_spared:
             return None
         terms = _Terms()
-        seen = CommandContext(
+        context = CommandContext(
             sender=sender, command=Command.received([frame]), client=self.client, channel=channel, now=now
         )
-        passing = self._examined(seen, terms)
+        passing = self._examined(context, terms)
         if not (passing.is_final and passing.goes_on_alike):
             known.may_be_spared = False
             return None
         return CachedPasses(passing, tuple(terms.allowances), terms.if_plain)
 
-    def judge(self, seen: CommandContext) -> Verdict:
+    def evaluate(self, context: CommandContext) -> Verdict:
         """What is to become of a command, of which as much has come as `stage` asked for.
 
         A rule that raises refuses it. `ProtocolError` when it is malformed, which is its sender's fault.
         """
         if self._table.knows_queues:
-            if seen.sender is CLIENT and self._last_queues.concerns(seen.command):
-                return self._judged_by_name(seen)
-            if seen.sender is SERVER and seen.command.index == QueueDeclareOk.index:
-                verdict = self._judged(seen)
+            if context.sender is CLIENT and self._last_queues.concerns(context.command):
+                return self._evaluated_by_name(context)
+            if context.sender is SERVER and context.command.index == QueueDeclareOk.index:
+                verdict = self._evaluated(context)
                 if verdict.command is not None:
-                    self._last_queues.name(seen.command.channel, verdict.command.method.queue)
+                    self._last_queues.name(context.command.channel, verdict.command.method.queue)
                 return verdict
-        return self._judged(seen)
+        return self._evaluated(context)
 
-    def _judged_by_name(self, seen: CommandContext) -> Verdict:
+    def _evaluated_by_name(self, context: CommandContext) -> Verdict:
         """The verdict on a command that means the last queue, or makes one the last."""
-        before = seen.command
+        before = context.command
         written_out = self._last_queues.written_out(before)
-        verdict = self._judged(seen if written_out is before else msgspec.structs.replace(seen, command=written_out))
+        verdict = self._evaluated(
+            context if written_out is before else msgspec.structs.replace(context, command=written_out)
+        )
         if verdict.command is None:
             return verdict
         if isinstance(before.method, QueueDeclare):
@@ -212,44 +214,44 @@ class RuleEvaluator:
         left = self._last_queues.left_out(verdict.command, written_out, before)
         return verdict if left is verdict.command else msgspec.structs.replace(verdict, command=left)
 
-    def _judged(self, seen: CommandContext) -> Verdict:
-        command = seen.command
-        known = self._known_of(seen)
+    def _evaluated(self, context: CommandContext) -> Verdict:
+        command = context.command
+        known = self._known_of(context)
         known.count()
         verdict = known.verdict_on(command)
         if known.is_final:
             return verdict
-        row = self._row(seen)
+        row = self._row(context)
         assert row is not None  # or there would be nothing to ask
         _ = command.header  # what is malformed is to be found here, and is no fault of a rule's
         if known.is_restored_first:
-            verdict = self._restored(row, seen, verdict)
-        verdict = self._asked(known, seen, verdict)
+            verdict = self._restored(row, context, verdict)
+        verdict = self._asked(known, context, verdict)
         if known.is_restored_last and verdict.close is None:
-            verdict = self._restored(row, seen, verdict)
+            verdict = self._restored(row, context, verdict)
         return verdict
 
-    def _known_of(self, seen: CommandContext) -> CachedDecision:
+    def _known_of(self, context: CommandContext) -> CachedDecision:
         """What is known of a command, whether it was the last to be staged, or was long ago, or never."""
-        frames = seen.command.frames
+        frames = context.command.frames
         if not frames:
-            return self._examined(seen)
+            return self._examined(context)
         first, known = self._last
         if frames[0] is first and known is not None:
             self._last = (None, None)
             return known
-        known = self._known[seen.sender].get(cache_key(frames[0]))
-        return known or self._learned(seen.sender, frames[0], seen.channel)
+        known = self._known[context.sender].get(cache_key(frames[0]))
+        return known or self._learned(context.sender, frames[0], context.channel)
 
-    def _row(self, seen: CommandContext) -> MethodRules | None:
-        return self._table.row(seen.sender, -1 if _is_heartbeat(seen.command) else seen.command.index)
+    def _row(self, context: CommandContext) -> MethodRules | None:
+        return self._table.row(context.sender, -1 if _is_heartbeat(context.command) else context.command.index)
 
     # --- what need only be found out once
 
     def _learned(self, sender: Peer, frame: Frame, channel: ChannelInfo) -> CachedDecision:
         """What is known, from now on, of all commands whose method is like this one."""
-        seen = CommandContext(sender=sender, command=Command.received([frame]), client=self.client, channel=channel)
-        known = self._examined(seen)
+        context = CommandContext(sender=sender, command=Command.received([frame]), client=self.client, channel=channel)
+        known = self._examined(context)
         key = cache_key(frame)
         if len(key) <= MAX_OCTETS:
             memory = self._known[sender]
@@ -258,38 +260,38 @@ class RuleEvaluator:
             memory[key] = known
         return known
 
-    def _examined(self, seen: CommandContext, terms: _Terms | None = None) -> CachedDecision:
+    def _examined(self, context: CommandContext, terms: _Terms | None = None) -> CachedDecision:
         """Ask the rules in order, as long as each has but one answer to such a method, whenever it is asked.
 
         With `terms`, those count too that have but one answer on certain terms, which are entered there.
         """
-        command = seen.command
-        row = self._row(seen)
+        command = context.command
+        row = self._row(context)
         if row is None:
             return CachedDecision(command, Verdict(command=command), Stage.NOTHING)
         if _is_heartbeat(command):
             return _open(
-                row, seen, CachedDecision(command, Verdict(command=command), Stage.METHOD), -1, is_certain=False
+                row, context, CachedDecision(command, Verdict(command=command), Stage.METHOD), -1, is_certain=False
             )
-        _ = command.method  # as in `judge`
+        _ = command.method  # as in `evaluate`
         verdict = Verdict(command=command)
-        if self._table.knows_queues and self._is_about_last_queue(seen):
-            known = _open(row, seen, CachedDecision(command, verdict, Stage.METHOD), -1, is_certain=False)
-            known.is_restored_first = seen.sender is SERVER and bool(row.restoring)
-            known.is_restored_last = seen.sender is CLIENT and bool(row.restoring)
+        if self._table.knows_queues and self._is_about_last_queue(context):
+            known = _open(row, context, CachedDecision(command, verdict, Stage.METHOD), -1, is_certain=False)
+            known.is_restored_first = context.sender is SERVER and bool(row.restoring)
+            known.is_restored_last = context.sender is CLIENT and bool(row.restoring)
             known.stage = max(known.stage, row.restoring_stage)
             return known
-        if seen.sender is SERVER and row.restoring:
-            restored = self._restored_for_good(row, seen, verdict)
+        if context.sender is SERVER and row.restoring:
+            restored = self._restored_for_good(row, context, verdict)
             if restored is None:
-                known = _open(row, seen, CachedDecision(command, verdict, Stage.METHOD), -1, is_certain=False)
+                known = _open(row, context, CachedDecision(command, verdict, Stage.METHOD), -1, is_certain=False)
                 known.is_restored_first = True
                 known.stage = max(known.stage, row.restoring_stage)
                 return known
             verdict = restored
-        known, seen, verdict = self._settled(row, seen, verdict, command, terms)
-        if seen.sender is CLIENT and row.restoring and verdict.command is not None and verdict.close is None:
-            restored = self._restored_for_good(row, seen, verdict) if known.is_final else None
+        known, context, verdict = self._settled(row, context, verdict, command, terms)
+        if context.sender is CLIENT and row.restoring and verdict.command is not None and verdict.close is None:
+            restored = self._restored_for_good(row, context, verdict) if known.is_final else None
             if restored is not None:
                 known.settle(restored, command)
             else:
@@ -298,22 +300,22 @@ class RuleEvaluator:
                 known.stage = max(known.stage, row.restoring_stage)
         return known
 
-    def _is_about_last_queue(self, seen: CommandContext) -> bool:
-        if seen.sender is SERVER:
-            return seen.command.index == QueueDeclareOk.index
-        return self._last_queues.concerns(seen.command)
+    def _is_about_last_queue(self, context: CommandContext) -> bool:
+        if context.sender is SERVER:
+            return context.command.index == QueueDeclareOk.index
+        return self._last_queues.concerns(context.command)
 
     def _settled(
-        self, row: MethodRules, seen: CommandContext, verdict: Verdict, command: Command, terms: _Terms | None
+        self, row: MethodRules, context: CommandContext, verdict: Verdict, command: Command, terms: _Terms | None
     ) -> tuple[CachedDecision, CommandContext, Verdict]:
         """What is known after those rules that need be asked but once, what the next one sees, and their verdict.
 
         `verdict` is the one so far.
         """
         counts: list[OutcomeCounter] = []
-        seen = _after(seen, verdict)
+        context = _after(context, verdict)
         place = -1
-        cases = row.candidates(seen.command.method)
+        cases = row.candidates(context.command.method)
         at = 0
         opened: CachedDecision | None = None
         while at < len(cases):
@@ -322,47 +324,47 @@ class RuleEvaluator:
             if case.place <= place:
                 continue
             try:
-                does_hold, is_settled, may_spare = case.holds_of_method(seen), case.is_settled, False
+                does_hold, is_settled, may_spare = case.holds_of_method(context), case.is_settled, False
                 if does_hold and terms is not None:
                     is_settled, may_spare = case.is_settled_if_plain, case.may_spare_if_plain
                     if case.about_the_rest and (is_settled or may_spare):
                         terms.if_plain = True
-                        does_hold = case.holds_of_the_rest(seen)
-                decided = self._decided(case, seen) if does_hold and is_settled else None
-                allowance = case.rule.allowance(seen, self._memory(case)) if does_hold and may_spare else None
+                        does_hold = case.holds_of_the_rest(context)
+                decided = self._decided(case, context) if does_hold and is_settled else None
+                allowance = case.rule.allowance(context, self._memory(case)) if does_hold and may_spare else None
             except Exception:  # noqa: BLE001 - then it is asked, and refuses, each time
-                opened = _open(row, seen, CachedDecision(command, verdict, Stage.METHOD), place)
+                opened = _open(row, context, CachedDecision(command, verdict, Stage.METHOD), place)
                 break
             if allowance is not None and terms is not None:
                 terms.allowances.append(allowance)
-            elif (does_hold and not is_settled) or not (decided is None or _is_repeatable(decided, seen.command)):
-                opened = _open(row, seen, CachedDecision(command, verdict, Stage.METHOD), place)
+            elif (does_hold and not is_settled) or not (decided is None or _is_repeatable(decided, context.command)):
+                opened = _open(row, context, CachedDecision(command, verdict, Stage.METHOD), place)
                 break
             place = case.place
             if decided is None:
                 continue
-            counts.append(case.counts.of(_outcome(case, decided, seen)))
+            counts.append(case.counts.of(_outcome(case, decided, context)))
             verdict = verdict.then(decided)
             place = max(place, case.last_place)
             if verdict.is_final or verdict.command is None or verdict.close is not None:
                 break
-            if verdict.command is not seen.command:
-                seen = _after(seen, verdict)
-                cases, at = row.candidates(seen.command.method), 0
+            if verdict.command is not context.command:
+                context = _after(context, verdict)
+                cases, at = row.candidates(context.command.method), 0
         known = opened or CachedDecision(command, verdict, Stage.METHOD)
         known.counts = tuple(counts)
-        return known, seen, verdict
+        return known, context, verdict
 
-    def _restored_for_good(self, row: MethodRules, seen: CommandContext, verdict: Verdict) -> Verdict | None:
+    def _restored_for_good(self, row: MethodRules, context: CommandContext, verdict: Verdict) -> Verdict | None:
         """The verdict with names given back, if that comes to the same each time; else None."""
         if not row.restores_for_good:
             return None
         try:
             for case in row.restoring:
-                seen = _after(seen, verdict)
-                restored = case.rule.restore(seen, self._memory(case))
-                check_verdict(restored, seen.command)
-                if restored.command is None or not _is_repeatable(restored, seen.command):
+                context = _after(context, verdict)
+                restored = case.rule.restore(context, self._memory(case))
+                check_verdict(restored, context.command)
+                if restored.command is None or not _is_repeatable(restored, context.command):
                     return None
                 verdict = verdict.then(restored)
         except Exception:  # noqa: BLE001 - then it is asked, and refuses, each time
@@ -371,7 +373,7 @@ class RuleEvaluator:
 
     # --- what must be asked each time
 
-    def _asked(self, known: CachedDecision, seen: CommandContext, verdict: Verdict) -> Verdict:
+    def _asked(self, known: CachedDecision, context: CommandContext, verdict: Verdict) -> Verdict:
         """The verdict, with what the rules add to it that are left to be asked."""
         place = -1
         for case in known.asked:
@@ -379,33 +381,33 @@ class RuleEvaluator:
                 break
             if case.place <= place:
                 continue
-            seen = _after(seen, verdict)
+            context = _after(context, verdict)
             try:
-                if not (known.is_certain or case.holds_of_method(seen)) or not case.holds_of_the_rest(seen):
+                if not (known.is_certain or case.holds_of_method(context)) or not case.holds_of_the_rest(context):
                     continue
-                decided = self._decided(case, seen)
+                decided = self._decided(case, context)
             except Exception as error:  # noqa: BLE001 - a rule may raise anything, and must then refuse
-                verdict = verdict.then(_failed(case, seen, error))
+                verdict = verdict.then(_failed(case, context, error))
                 continue
             if decided is None:
                 continue
-            case.counts.of(_outcome(case, decided, seen)).number += 1
+            case.counts.of(_outcome(case, decided, context)).number += 1
             verdict = verdict.then(decided)
             place = case.last_place
         return verdict
 
-    def _decided(self, case: CompiledRule, seen: CommandContext) -> Verdict | None:
+    def _decided(self, case: CompiledRule, context: CommandContext) -> Verdict | None:
         """What a rule that holds makes of a command; None where it lets it be. What it raises, it raises."""
-        given = self._covered(seen) if case.rule.shows else seen
+        given = self._covered(context) if case.rule.shows else context
         decided = case.rule.decide(given, self._memory(case))
-        does_act = has_effect(decided, seen.command)
+        does_act = has_effect(decided, context.command)
         if not does_act and not decided.is_final:
             return None
         if case.is_shadow:
             marks = (f"{case.rule.name} (shadow)",) if does_act else ()
-            return Verdict(command=seen.command, marks=marks)
+            return Verdict(command=context.command, marks=marks)
         if case.is_settled or case.rule.may_make_anything:
-            check_verdict(decided, seen.command)
+            check_verdict(decided, context.command)
         if case.last_place >= 0 and decided.command is not None:
             return msgspec.structs.replace(decided, is_final=False)  # it ends the list, and not the rules
         if does_act:
@@ -420,17 +422,17 @@ class RuleEvaluator:
         Every rule that redacts such a method covers it, whatever its match says of names: those before it may change
         them. A body of more than `body_limit` bytes is masked whole.
         """
-        seen = CommandContext(sender=sender, command=command, client=self.client, body_limit=body_limit)
-        name = method_name(seen)
+        context = CommandContext(sender=sender, command=command, client=self.client, body_limit=body_limit)
+        name = method_name(context)
         for case in self._cases:
             if isinstance(case.rule, Redact) and not case.is_shadow and case.may_ask_about(sender, name):
                 try:
-                    shown = case.rule.decide(seen, self._memory(case)).shown
+                    shown = case.rule.decide(context, self._memory(case)).shown
                 except Exception as error:  # noqa: BLE001 - what cannot be covered is not shown
                     case.counts.fail(account(case.rule, error))
                     return None
-                seen = seen if shown is None else msgspec.structs.replace(seen, shown=shown)
-        return command if seen.shown is None else seen.shown
+                context = context if shown is None else msgspec.structs.replace(context, shown=shown)
+        return command if context.shown is None else context.shown
 
     @property
     def shown_client(self) -> Client:
@@ -452,33 +454,33 @@ class RuleEvaluator:
         found: Method = covered.method
         return found
 
-    def _covered(self, seen: CommandContext) -> CommandContext:
+    def _covered(self, context: CommandContext) -> CommandContext:
         """The same, as redactions leave it, wherever they stand."""
         if not any(isinstance(case.rule, Redact) for case in self._cases):
-            return seen
-        return msgspec.structs.replace(seen, shown=self._covered_command(seen), client=self.shown_client)
+            return context
+        return msgspec.structs.replace(context, shown=self._covered_command(context), client=self.shown_client)
 
-    def _covered_command(self, seen: CommandContext) -> Command:
-        row = self._row(seen)
+    def _covered_command(self, context: CommandContext) -> Command:
+        row = self._row(context)
         for case in () if row is None else row.asked:
             is_about = isinstance(case.rule, Redact) and not case.is_shadow
-            if is_about and case.holds_of_method(seen) and case.holds_of_the_rest(seen):
-                verdict = case.rule.decide(seen, self._memory(case))
-                seen = msgspec.structs.replace(seen, shown=verdict.shown)
-        return seen.command if seen.shown is None else seen.shown
+            if is_about and case.holds_of_method(context) and case.holds_of_the_rest(context):
+                verdict = case.rule.decide(context, self._memory(case))
+                context = msgspec.structs.replace(context, shown=verdict.shown)
+        return context.command if context.shown is None else context.shown
 
-    def _restored(self, row: MethodRules, seen: CommandContext, verdict: Verdict) -> Verdict:
+    def _restored(self, row: MethodRules, context: CommandContext, verdict: Verdict) -> Verdict:
         """The verdict, with the names in its command given back that rules have changed in the other direction."""
         for case in row.restoring:
             if verdict.command is None:
                 break
-            seen = _after(seen, verdict)
+            context = _after(context, verdict)
             try:
-                restored = case.rule.restore(seen, self._memory(case))
+                restored = case.rule.restore(context, self._memory(case))
                 if case.rule.may_make_anything:
-                    check_verdict(restored, seen.command)
+                    check_verdict(restored, context.command)
             except Exception as error:  # noqa: BLE001 - as above
-                verdict = verdict.then(_failed(case, seen, error))
+                verdict = verdict.then(_failed(case, context, error))
                 continue
             if not case.is_shadow:
                 verdict = verdict.then(restored)
@@ -497,13 +499,13 @@ class RuleEvaluator:
     ) -> tuple[Impairment, ...]:
         """What is done to the bytes from here on. To be asked before the first byte, and with connection.open-ok."""
         impairments: list[Impairment] = []
-        seen = CommandContext(sender=CLIENT, command=_NOTHING, client=self.client, now=now, time=time, random=random)
+        context = CommandContext(sender=CLIENT, command=_NOTHING, client=self.client, now=now, time=time, random=random)
         for case in self._cases:
             if not case.rule.acts_at_start or case in self._started or (case.is_late and not is_open):
                 continue
             self._started.add(case)
             try:
-                holds = case.holds_of_method(seen) and case.holds_of_the_rest(seen)
+                holds = case.holds_of_method(context) and case.holds_of_the_rest(context)
                 found = case.rule.start(self.client, self._memory(case), now, random) if holds else ()
             except Exception as error:  # noqa: BLE001 - there is no command yet to refuse
                 case.counts.fail(account(case.rule, error))
@@ -529,35 +531,35 @@ class RuleEvaluator:
                 case.rule.session_over(memory)
 
     def moved(self, ruleset: RuleSet) -> RuleEvaluator:
-        """The judge of the same session by the rules of a new config, in whose stead this one is no longer used.
+        """The evaluator of the same session by the rules of a new config, in whose stead this one is no longer used.
 
         A rule that continues an old one goes on with what it remembers of the session, unless rules in between, which
         this session has not gone by, did not: what is remembered of all sessions is another then. Names that a rule has
         changed which is no more still come back.
         """
-        judge = RuleEvaluator(ruleset, self.client)
-        judge.era = self.era + 1
-        judge._last_queues = self._last_queues
+        evaluator = RuleEvaluator(ruleset, self.client)
+        evaluator.era = self.era + 1
+        evaluator._last_queues = self._last_queues
         old = {case.rule.name: case for case in (*self._retired, *self.ruleset.cases)}
         for case in ruleset.cases:
             before = old.get(case.rule.name)
             if before is not None and case.shared is before.shared and case.rule.continues(before.rule):
                 del old[case.rule.name]
                 if before in self._started:
-                    judge._started.add(case)
+                    evaluator._started.add(case)
                 memory = self._memories.pop(before, None)
                 if memory is not None:
-                    judge._memories[case] = memory
+                    evaluator._memories[case] = memory
         retired = []
         for case in old.values():
             if case in self._memories and any(case.rule.restores(peer) for peer in (CLIENT, SERVER)):
-                judge._memories[case] = self._memories.pop(case)
+                evaluator._memories[case] = self._memories.pop(case)
                 retired.append(case)
         self.session_over()
         if retired:
-            judge._retired = tuple(retired)
-            judge.know(self.client)
-        return judge
+            evaluator._retired = tuple(retired)
+            evaluator.know(self.client)
+        return evaluator
 
 
 _NOTHING = Command(0, ConnectionOpenOk())
@@ -569,14 +571,14 @@ def _is_heartbeat(command: Command) -> bool:
 
 
 def _open(
-    row: MethodRules, seen: CommandContext, known: CachedDecision, place: int, *, is_certain: bool = True
+    row: MethodRules, context: CommandContext, known: CachedDecision, place: int, *, is_certain: bool = True
 ) -> CachedDecision:
     """`known`, with the rules behind `place` that must be asked each time, and how much of a command they may need.
 
-    `seen` is what the first of them sees; unless `is_certain`, its method may be another by then.
+    `context` is what the first of them sees; unless `is_certain`, its method may be another by then.
     """
     asked: list[CompiledRule] = []
-    cases = row.candidates(seen.command.method) if is_certain else row.asked
+    cases = row.candidates(context.command.method) if is_certain else row.asked
     at = 0
     while at < len(cases):
         case = cases[at]
@@ -587,7 +589,7 @@ def _open(
         was_certain = is_certain
         if is_certain:
             try:
-                if not case.holds_of_method(seen):
+                if not case.holds_of_method(context):
                     continue
             except Exception:  # noqa: BLE001 - it is asked again, and then refuses
                 is_certain = False
@@ -604,7 +606,7 @@ def _open(
 
 
 class _Terms:
-    """On which commands go on without being judged: while enough is left of the `allowances`, and, `if_plain`, as long
+    """On which commands go on unevaluated: while enough is left of the `allowances`, and, `if_plain`, as long
     as the headers that follow have no further names."""
 
     __slots__ = ("allowances", "if_plain")
@@ -614,16 +616,16 @@ class _Terms:
         self.if_plain = False
 
 
-def _after(seen: CommandContext, verdict: Verdict) -> CommandContext:
+def _after(context: CommandContext, verdict: Verdict) -> CommandContext:
     """What the next rule sees."""
-    if verdict.command is seen.command and verdict.shown is seen.shown and verdict.tags == seen.tags:
-        return seen
-    return msgspec.structs.replace(seen, command=verdict.command, shown=verdict.shown, tags=verdict.tags)
+    if verdict.command is context.command and verdict.shown is context.shown and verdict.tags == context.tags:
+        return context
+    return msgspec.structs.replace(context, command=verdict.command, shown=verdict.shown, tags=verdict.tags)
 
 
-def _outcome(case: CompiledRule, decided: Verdict, seen: CommandContext) -> str:
+def _outcome(case: CompiledRule, decided: Verdict, context: CommandContext) -> str:
     """What a rule's own verdict counts as."""
-    return Outcome.SHADOW if case.is_shadow else outcome(decided, seen.command)
+    return Outcome.SHADOW if case.is_shadow else outcome(decided, context.command)
 
 
 def _is_repeatable(verdict: Verdict, command: Command) -> bool:
@@ -633,7 +635,7 @@ def _is_repeatable(verdict: Verdict, command: Command) -> bool:
     return verdict.command is None or verdict.command is command or verdict.command.header is None
 
 
-def _failed(case: CompiledRule, seen: CommandContext, error: Exception) -> Verdict:
+def _failed(case: CompiledRule, context: CommandContext, error: Exception) -> Verdict:
     """A rule that raises refuses the command, unless it fails open or only counts what it would do.
 
     What it raised is not shown in full, since it may contain secrets.
@@ -643,8 +645,8 @@ def _failed(case: CompiledRule, seen: CommandContext, error: Exception) -> Verdi
     case.counts.fail(how)
     failures = ((rule.name, how),)
     if case.is_shadow or rule.fails_open:
-        return Verdict(command=seen.command, shown=seen.shown, failures=failures)
-    scope = Scope.CHANNEL if seen.command.channel else Scope.CONNECTION
+        return Verdict(command=context.command, shown=context.shown, failures=failures)
+    scope = Scope.CHANNEL if context.command.channel else Scope.CONNECTION
     close = Close(scope, INTERNAL_ERROR, reply_text(INTERNAL_ERROR, f"rule '{rule.name}' failed"))
     if isinstance(error, BodyTooLarge):
         close = Close(scope, PreconditionFailed.code, PreconditionFailed(str(error)).reply_text)

@@ -61,7 +61,7 @@ class ExplainedCommand:
         about_client: dict[str, Any] = {
             _CLIENT_FIELDS[path]: value for path, value in given.items() if path in _CLIENT_FIELDS
         }
-        self.seen = CommandContext(
+        self.context = CommandContext(
             sender=self.sender or CLIENT, command=Command(1, said), client=Client(**about_client)
         )
         self.is_empty = not given and method is None and sender is None
@@ -85,7 +85,7 @@ class ExplainedCommand:
         for each in (*case.about_client, *case.about_method, *case.about_the_rest):
             if not each.reads or not each.reads <= self.known:
                 open_names |= each.reads - self.known or {"chance"}
-            elif not _holds(each, self.seen):
+            elif not _holds(each, self.context):
                 return False, f"{' and '.join(sorted(each.reads))} is another"
         if self.method is None and not case.rule.acts_at_start:
             open_names.add("method")
@@ -106,9 +106,9 @@ def _field(path: str, fields: Iterable[str]) -> str | None:
     return "source" if path == "exchange" and "source" in fields else None
 
 
-def _holds(condition: Condition, seen: CommandContext) -> bool:
+def _holds(condition: Condition, context: CommandContext) -> bool:
     try:
-        return condition.holds(seen)
+        return condition.holds(context)
     except ValueError:  # an expression that fails refuses, and so has its say
         return True
 
@@ -146,7 +146,7 @@ def explained(rules: Iterable[Rule], inquiry: ExplainedCommand) -> Iterator[str]
             if does_hold and _is_last(parts[name][0]):
                 ended_by = name
     if inquiry.method is not None:
-        yield f"To judge this {inquiry.method}, amqproxy waits for {WAITS_FOR[stage]}."
+        yield f"To evaluate this {inquiry.method}, amqproxy waits for {WAITS_FOR[stage]}."
 
 
 def _is_last(case: CompiledRule) -> bool:

@@ -131,7 +131,7 @@ class FrameFilter:
     def _holds(self, sender: Peer, frames: list[Frame], time: float) -> bool:
         """Does the filter hold? What it fails on, or what is malformed, is let by: that should be seen."""
         command = Command.received(frames)
-        seen = CommandContext(
+        context = CommandContext(
             sender=sender,
             command=command,
             client=self._client,
@@ -141,7 +141,7 @@ class FrameFilter:
             body_limit=self._body_limit,
         )
         try:
-            return self._filter.condition.holds(seen)
+            return self._filter.condition.holds(context)
         except TypeError:
             return False  # a heartbeat has nothing of what is asked about
         except (FilterFailed, ProtocolError, BodyTooLarge):

@@ -69,9 +69,9 @@ def _check_what_is_sent(rule: Rule, methods: Iterable[str]) -> None:
     for name in sorted(set(methods) & BY_NAME.keys()):
         for sender in SENDERS[name]:
             command = Command(0 if name.startswith("connection.") else 1, _specimen(BY_NAME[name]))
-            seen = CommandContext(sender=sender, command=command, client=Client())
+            context = CommandContext(sender=sender, command=command, client=Client())
             try:
-                verdict = rule.decide(seen, RuleState(rule.begin(), rule.begin_session()))
+                verdict = rule.decide(context, RuleState(rule.begin(), rule.begin_session()))
             except Exception:  # noqa: BLE001 - it may want more than a specimen has
                 continue
             try:

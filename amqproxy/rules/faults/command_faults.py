@@ -48,7 +48,7 @@ class CommandFault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     def needs(self) -> Stage:
         return Stage.METHOD
 
-    def happen(self, seen: CommandContext) -> Verdict:
+    def happen(self, context: CommandContext) -> Verdict:
         raise NotImplementedError
 
 
@@ -57,7 +57,7 @@ class NackFault(CommandFault, frozen=True, tag="nack"):
 
     methods = PUBLISH
 
-    def happen(self, seen: CommandContext) -> Verdict:
+    def happen(self, context: CommandContext) -> Verdict:
         return Verdict(command=None, answer=Answer.NACK)
 
 
@@ -72,7 +72,7 @@ class ReturnFault(CommandFault, frozen=True, tag="return"):
     def __post_init__(self) -> None:
         check_reply_text(self.text)
 
-    def happen(self, seen: CommandContext) -> Verdict:
+    def happen(self, context: CommandContext) -> Verdict:
         return Verdict(command=None, answer=Answer.RETURN, returned=(self.code, self.text))
 
 
@@ -83,7 +83,7 @@ class DropFault(CommandFault, frozen=True, tag="drop"):
 
     methods = DROPPABLE
 
-    def happen(self, seen: CommandContext) -> Verdict:
+    def happen(self, context: CommandContext) -> Verdict:
         return Verdict(command=None, answer=Answer(self.told))
 
 
@@ -95,9 +95,9 @@ class DelayFault(CommandFault, frozen=True, tag="delay"):
 
     methods = frozenset(BY_NAME)
 
-    def happen(self, seen: CommandContext) -> Verdict:
-        varied = self.jitter * (2 * seen.random() - 1) if self.jitter else 0.0
-        return Verdict(command=seen.command, delay=max(0.0, self.seconds + varied))
+    def happen(self, context: CommandContext) -> Verdict:
+        varied = self.jitter * (2 * context.random() - 1) if self.jitter else 0.0
+        return Verdict(command=context.command, delay=max(0.0, self.seconds + varied))
 
 
 class DuplicateFault(CommandFault, frozen=True, tag="duplicate"):
@@ -109,13 +109,13 @@ class DuplicateFault(CommandFault, frozen=True, tag="duplicate"):
     def needs(self) -> Stage:
         return Stage.BODY
 
-    def happen(self, seen: CommandContext) -> Verdict:
-        command = seen.command
+    def happen(self, context: CommandContext) -> Verdict:
+        command = context.command
         method = command.method
         if isinstance(method, BasicDeliver):
             method = replace(method, redelivered=True)
         copy = Command(command.channel, method, command.properties, command.body)
-        return Verdict(command=command, insertions=(Insertion(seen.sender.other, copy),))
+        return Verdict(command=command, insertions=(Insertion(context.sender.other, copy),))
 
 
 class ReorderFault(CommandFault, frozen=True, tag="reorder"):
@@ -125,8 +125,8 @@ class ReorderFault(CommandFault, frozen=True, tag="reorder"):
 
     methods = DELIVER
 
-    def happen(self, seen: CommandContext) -> Verdict:
-        return Verdict(command=seen.command, behind=self.behind)
+    def happen(self, context: CommandContext) -> Verdict:
+        return Verdict(command=context.command, behind=self.behind)
 
 
 class CloseFault(CommandFault, frozen=True, tag="close"):
@@ -141,8 +141,8 @@ class CloseFault(CommandFault, frozen=True, tag="close"):
     def __post_init__(self) -> None:
         check_reply_text(self.text, self.code)
 
-    def happen(self, seen: CommandContext) -> Verdict:
-        scope = self.scope if seen.command.channel else Scope.CONNECTION
+    def happen(self, context: CommandContext) -> Verdict:
+        scope = self.scope if context.command.channel else Scope.CONNECTION
         return Verdict(command=None, close=Close(scope, self.code, reply_text(self.code, self.text), CLIENT))
 
 
@@ -157,14 +157,14 @@ class BlockFault(CommandFault, frozen=True, tag="block"):
     def __post_init__(self) -> None:
         check_short_string(self.reason, "reason")
 
-    def happen(self, seen: CommandContext) -> Verdict:
-        if not seen.client.announced("connection.blocked"):
-            return Verdict(command=seen.command)
+    def happen(self, context: CommandContext) -> Verdict:
+        if not context.client.announced("connection.blocked"):
+            return Verdict(command=context.command)
         insertions = (
             Insertion(CLIENT, Command(0, ConnectionBlocked(self.reason)), is_ahead=True),
             Insertion(CLIENT, Command(0, ConnectionUnblocked()), after=self.seconds),
         )
-        return Verdict(command=seen.command, insertions=insertions)
+        return Verdict(command=context.command, insertions=insertions)
 
 
 class CancelFault(CommandFault, frozen=True, tag="cancel"):
@@ -175,10 +175,10 @@ class CancelFault(CommandFault, frozen=True, tag="cancel"):
 
     methods = DELIVER
 
-    def happen(self, seen: CommandContext) -> Verdict:
-        cancel = Command(seen.command.channel, BasicCancel(seen.command.method.consumer_tag, True))
-        told = (CLIENT,) if seen.client.announced("consumer_cancel_notify") else ()
-        return Verdict(command=seen.command, insertions=tuple([Insertion(to, cancel) for to in (SERVER, *told)]))
+    def happen(self, context: CommandContext) -> Verdict:
+        cancel = Command(context.command.channel, BasicCancel(context.command.method.consumer_tag, True))
+        told = (CLIENT,) if context.client.announced("consumer_cancel_notify") else ()
+        return Verdict(command=context.command, insertions=tuple([Insertion(to, cancel) for to in (SERVER, *told)]))
 
 
 class CorruptFault(CommandFault, frozen=True, tag="corrupt"):
@@ -189,12 +189,12 @@ class CorruptFault(CommandFault, frozen=True, tag="corrupt"):
 
     methods = frozenset(BY_NAME) | {HEARTBEAT_NAME}
 
-    def happen(self, seen: CommandContext) -> Verdict:
-        frames = seen.command.frames
+    def happen(self, context: CommandContext) -> Verdict:
+        frames = context.command.frames
         is_heartbeat = bool(frames) and frames[0].kind == HEARTBEAT
-        size = OVERHEAD + (0 if is_heartbeat else len(seen.command.method.encode()))
-        place = int(seen.random() * size) if self.place is None else min(self.place, size - 1)
-        return Verdict(command=seen.command, damage=((place, self.mask),))
+        size = OVERHEAD + (0 if is_heartbeat else len(context.command.method.encode()))
+        place = int(context.random() * size) if self.place is None else min(self.place, size - 1)
+        return Verdict(command=context.command, damage=((place, self.mask),))
 
 
 AnyCommandFault = (

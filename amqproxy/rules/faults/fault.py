@@ -88,18 +88,22 @@ class Fault(Rule, frozen=True, tag="fault"):
         memory.own.is_impaired = True
         return self.fault.impairments(self.duration, self.name)
 
-    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
         trouble: FaultState = memory.own
-        if trouble.is_impaired or seen.now < trouble.blocked_until or not self._is_due(memory, seen.now, seen.random):
-            return Verdict(command=seen.command)
+        if (
+            trouble.is_impaired
+            or context.now < trouble.blocked_until
+            or not self._is_due(memory, context.now, context.random)
+        ):
+            return Verdict(command=context.command)
         if isinstance(self.fault, StreamFault):
             trouble.is_impaired = True
-            return Verdict(command=seen.command, impairments=self.fault.impairments(self.duration, self.name))
+            return Verdict(command=context.command, impairments=self.fault.impairments(self.duration, self.name))
         if isinstance(self.fault, BlockFault):
-            trouble.blocked_until = seen.now + self.fault.seconds
+            trouble.blocked_until = context.now + self.fault.seconds
         if isinstance(self.fault, CancelFault):
-            trouble.cancelled.add((seen.command.channel, seen.command.method.consumer_tag))
-        return self.fault.happen(seen)
+            trouble.cancelled.add((context.command.channel, context.command.method.consumer_tag))
+        return self.fault.happen(context)
 
     def _is_due(self, memory: RuleState, now: float, random: Callable[[], float]) -> bool:
         occasions: Trigger = memory.shared if self.per == "all" else memory.own.occasions
@@ -119,13 +123,13 @@ class Fault(Rule, frozen=True, tag="fault"):
             return frozenset({"basic.deliver", "basic.consume-ok"})
         return frozenset()
 
-    def restore(self, seen: CommandContext, memory: RuleState) -> Verdict:
-        consumer = (seen.command.channel, seen.command.method.consumer_tag)
+    def restore(self, context: CommandContext, memory: RuleState) -> Verdict:
+        consumer = (context.command.channel, context.command.method.consumer_tag)
         if consumer in memory.own.cancelled:
-            if seen.command.method.name == "basic.deliver":
+            if context.command.method.name == "basic.deliver":
                 return Verdict(command=None, answer=Answer.REQUEUE)
             memory.own.cancelled.discard(consumer)
-        return Verdict(command=seen.command)
+        return Verdict(command=context.command)
 
     def channel_closed(self, number: int, memory: RuleState) -> None:
         memory.own.cancelled -= {consumer for consumer in memory.own.cancelled if consumer[0] == number}

@@ -14,14 +14,14 @@ Group = Any
 """The key of a group among those of the same grouping."""
 
 _TRAITS: dict[Trait, Callable[[CommandContext], Any]] = {
-    "connection": lambda seen: seen.client.session,
-    "channel": lambda seen: (seen.client.session, seen.command.channel),
-    "user": lambda seen: seen.client.user,
-    "vhost": lambda seen: seen.client.vhost,
-    "address": lambda seen: seen.client.address,
-    "exchange": lambda seen: _named(seen, "exchange"),
-    "queue": lambda seen: _named(seen, "queue"),
-    "all": lambda seen: None,
+    "connection": lambda context: context.client.session,
+    "channel": lambda context: (context.client.session, context.command.channel),
+    "user": lambda context: context.client.user,
+    "vhost": lambda context: context.client.vhost,
+    "address": lambda context: context.client.address,
+    "exchange": lambda context: _named(context, "exchange"),
+    "queue": lambda context: _named(context, "queue"),
+    "all": lambda context: None,
 }
 
 
@@ -30,8 +30,8 @@ def grouping(per: Trait | tuple[Trait, ...]) -> Callable[[CommandContext], Group
     traits = [_TRAITS[each] for each in ((per,) if isinstance(per, str) else per)]
     if len(traits) == 1:
         return traits[0]
-    return lambda seen: tuple([trait(seen) for trait in traits])
+    return lambda context: tuple([trait(context) for trait in traits])
 
 
-def _named(seen: CommandContext, field: str) -> Any:
-    return seen.client.vhost, getattr(seen.command.method, field, "")
+def _named(context: CommandContext, field: str) -> Any:
+    return context.client.vhost, getattr(context.command.method, field, "")

@@ -114,18 +114,18 @@ class Limit(Rule, frozen=True, tag="limit"):
     def begin_session(self) -> Any:
         return self._measure.begin_session()
 
-    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
-        return self._measure.decide(seen, memory)
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
+        return self._measure.decide(context, memory)
 
-    def allowance(self, seen: CommandContext, memory: RuleState) -> Credit | None:
-        return self._measure.allowance(seen, memory)
+    def allowance(self, context: CommandContext, memory: RuleState) -> Credit | None:
+        return self._measure.allowance(context, memory)
 
     def restores(self, sender: Peer) -> frozenset[str]:
         return self._measure.restores(sender)
 
-    def restore(self, seen: CommandContext, memory: RuleState) -> Verdict:
-        self._measure.restore(seen, memory)
-        return Verdict(command=seen.command)
+    def restore(self, context: CommandContext, memory: RuleState) -> Verdict:
+        self._measure.restore(context, memory)
+        return Verdict(command=context.command)
 
     def channel_closed(self, number: int, memory: RuleState) -> None:
         self._measure.channel_closed(number, memory)

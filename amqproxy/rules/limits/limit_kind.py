@@ -33,16 +33,16 @@ class LimitKind:
     def begin_session(self) -> Any:
         return None
 
-    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
         raise NotImplementedError
 
-    def allowance(self, seen: CommandContext, memory: RuleState) -> Credit | None:
+    def allowance(self, context: CommandContext, memory: RuleState) -> Credit | None:
         return None
 
     def restores(self, sender: Peer) -> frozenset[str]:
         return frozenset()
 
-    def restore(self, seen: CommandContext, memory: RuleState) -> None:
+    def restore(self, context: CommandContext, memory: RuleState) -> None:
         """Note what comes back; a limit changes nothing on its way."""
 
     def channel_closed(self, number: int, memory: RuleState) -> None:
@@ -52,9 +52,9 @@ class LimitKind:
         """Give back what the session had."""
 
 
-def overrun(seen: CommandContext, code: int, text: str, *, may_nack: bool = True) -> Verdict:
+def overrun(context: CommandContext, code: int, text: str, *, may_nack: bool = True) -> Verdict:
     """A publish is nacked where the channel confirms; of all else, the client's channel or connection is closed."""
-    if may_nack and seen.channel.is_confirming and seen.command.method.name == "basic.publish":
+    if may_nack and context.channel.is_confirming and context.command.method.name == "basic.publish":
         return Verdict(command=None, answer=Answer.NACK)
-    scope = Scope.CHANNEL if seen.command.channel else Scope.CONNECTION
+    scope = Scope.CHANNEL if context.command.channel else Scope.CONNECTION
     return Verdict(command=None, close=Close(scope, code, reply_text(code, text), CLIENT))

@@ -18,8 +18,8 @@ class MessageSizeLimit(LimitKind):
         super().__init__(PUBLISHED, "refuse", code, text)
         self._most = most
 
-    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
-        if seen.command.body_size <= self._most:
-            return Verdict(command=seen.command)
-        text = self.text or f"message size {seen.command.body_size} is larger than configured max size {self._most}"
-        return overrun(seen, self.code, text, may_nack=False)
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
+        if context.command.body_size <= self._most:
+            return Verdict(command=context.command)
+        text = self.text or f"message size {context.command.body_size} is larger than configured max size {self._most}"
+        return overrun(context, self.code, text, may_nack=False)

@@ -47,28 +47,28 @@ class PrefetchLimit(LimitKind):
     def begin_session(self) -> ChannelPrefetches:
         return ChannelPrefetches()
 
-    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
-        method = seen.command.method
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
+        method = context.command.method
         if isinstance(method, BasicQos):
             if 0 < method.prefetch_count <= self._most:
-                return Verdict(command=seen.command)
+                return Verdict(command=context.command)
             if self.act == "refuse":
-                return overrun(seen, self.code, self.text)
-            return Verdict(command=seen.command.altered(method=replace(method, prefetch_count=self._most)))
+                return overrun(context, self.code, self.text)
+            return Verdict(command=context.command.altered(method=replace(method, prefetch_count=self._most)))
         settings: ChannelPrefetches = memory.own
-        if method.no_ack or seen.command.channel in settings.channels:
-            return Verdict(command=seen.command)
+        if method.no_ack or context.command.channel in settings.channels:
+            return Verdict(command=context.command)
         if self.act == "refuse":
-            return overrun(seen, self.code, self.text)
-        settings.channels.add(seen.command.channel)
-        return Verdict(command=seen.command, insertions=(_qos(seen.command.channel, self._most),))
+            return overrun(context, self.code, self.text)
+        settings.channels.add(context.command.channel)
+        return Verdict(command=context.command, insertions=(_qos(context.command.channel, self._most),))
 
     def restores(self, sender: Peer) -> frozenset[str]:
         return _QOS if sender is CLIENT else _NONE
 
-    def restore(self, seen: CommandContext, memory: RuleState) -> None:
+    def restore(self, context: CommandContext, memory: RuleState) -> None:
         """Whatever qos the client asks for, its consumers are not without: also one that the rule is not about."""
-        memory.own.channels.add(seen.command.channel)
+        memory.own.channels.add(context.command.channel)
 
     def channel_closed(self, number: int, memory: RuleState) -> None:
         memory.own.close(number)
@@ -129,39 +129,39 @@ class UnackedLimit(LimitKind):
     def begin_session(self) -> Unsettled:
         return Unsettled()
 
-    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
         unsettled: Unsettled = memory.own
-        channel = seen.command.channel
-        match seen.command.method:
+        channel = context.command.channel
+        match context.command.method:
             case BasicQos(global_=True) as qos:
                 if not 0 < qos.prefetch_count <= self._most:
-                    return Verdict(command=seen.command.altered(method=replace(qos, prefetch_count=self._most)))
+                    return Verdict(command=context.command.altered(method=replace(qos, prefetch_count=self._most)))
             case BasicConsume(no_ack=False) if channel not in unsettled.channels:
                 unsettled.channels.add(channel)
-                return Verdict(command=seen.command, insertions=(_qos(channel, self._most, of_channel=True),))
-            case BasicGet(no_ack=False) if seen.channel.unacked >= self._most:
-                return overrun(seen, self.code, self.text)
-            case BasicDeliver(consumer_tag=tag) if seen.channel.unacked >= self._most:
+                return Verdict(command=context.command, insertions=(_qos(channel, self._most, of_channel=True),))
+            case BasicGet(no_ack=False) if context.channel.unacked >= self._most:
+                return overrun(context, self.code, self.text)
+            case BasicDeliver(consumer_tag=tag) if context.channel.unacked >= self._most:
                 if tag not in unsettled.no_ack.get(channel, ()):
-                    return overrun(seen, self.code, self.text)
+                    return overrun(context, self.code, self.text)
             case _:
                 pass
-        return Verdict(command=seen.command)
+        return Verdict(command=context.command)
 
     def restores(self, sender: Peer) -> frozenset[str]:
         if self.act == "clamp":
             return _QOS if sender is CLIENT else _NONE
         return frozenset({"basic.consume"} if sender is CLIENT else {"basic.consume-ok"})
 
-    def restore(self, seen: CommandContext, memory: RuleState) -> None:
+    def restore(self, context: CommandContext, memory: RuleState) -> None:
         unsettled: Unsettled = memory.own
-        match seen.command.method:
+        match context.command.method:
             case BasicQos(global_=True):
-                unsettled.channels.add(seen.command.channel)
+                unsettled.channels.add(context.command.channel)
             case BasicConsume() as consume:
-                unsettled.ask(seen.command.channel, consume)
+                unsettled.ask(context.command.channel, consume)
             case BasicConsumeOk(consumer_tag=tag):
-                unsettled.name(seen.command.channel, tag)
+                unsettled.name(context.command.channel, tag)
             case _:
                 pass
 

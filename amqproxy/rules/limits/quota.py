@@ -66,28 +66,28 @@ class Quota(LimitKind):
     def begin_session(self) -> ResourceCounts:
         return ResourceCounts()
 
-    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
-        total: GroupTotal = memory.shared.total(self._group(seen))
-        if total.count >= self._most and not self._is_held(seen, memory.own, total):
-            return overrun(seen, self.code, self.text)
-        self._take(seen, memory.own, total)
-        return Verdict(command=seen.command)
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
+        total: GroupTotal = memory.shared.total(self._group(context))
+        if total.count >= self._most and not self._is_held(context, memory.own, total):
+            return overrun(context, self.code, self.text)
+        self._take(context, memory.own, total)
+        return Verdict(command=context.command)
 
-    def _is_held(self, seen: CommandContext, inventory: ResourceCounts, total: GroupTotal) -> bool:
+    def _is_held(self, context: CommandContext, inventory: ResourceCounts, total: GroupTotal) -> bool:
         """Would it not be one more?"""
-        match seen.command.method:
+        match context.command.method:
             case QueueDeclare(passive=True):
                 return True
             case QueueDeclare(queue=queue):
-                return bool(queue) and (seen.client.vhost, queue) in total
+                return bool(queue) and (context.client.vhost, queue) in total
             case BasicConsume(consumer_tag=tag):
-                return bool(tag) and inventory.holds(seen.command.channel, tag)
+                return bool(tag) and inventory.holds(context.command.channel, tag)
             case _:
                 return False
 
-    def _take(self, seen: CommandContext, inventory: ResourceCounts, total: GroupTotal) -> None:
-        channel = seen.command.channel
-        match seen.command.method:
+    def _take(self, context: CommandContext, inventory: ResourceCounts, total: GroupTotal) -> None:
+        channel = context.command.channel
+        match context.command.method:
             case ConnectionOpen():
                 inventory.hold(SESSION, "connection", total)
             case ChannelOpen():
@@ -100,7 +100,7 @@ class Quota(LimitKind):
                 else:
                     inventory.ask(channel, tag, total)
             case QueueDeclare(passive=False, queue=queue, no_wait=no_wait):
-                name = (seen.client.vhost, queue) if queue else None
+                name = (context.client.vhost, queue) if queue else None
                 if no_wait and queue:
                     inventory.hold(SESSION, queue, total, name)
                 else:
@@ -120,10 +120,10 @@ class Quota(LimitKind):
         by_client, by_server = _RETURNED.get(self._of, (_NONE, _NONE))
         return by_client if sender is CLIENT else by_server
 
-    def restore(self, seen: CommandContext, memory: RuleState) -> None:
+    def restore(self, context: CommandContext, memory: RuleState) -> None:
         inventory: ResourceCounts = memory.own
-        channel = seen.command.channel
-        match seen.command.method:
+        channel = context.command.channel
+        match context.command.method:
             case BasicConsumeOk(consumer_tag=tag):
                 held = inventory.receive(channel, tag)
                 if held is not None:
@@ -131,23 +131,23 @@ class Quota(LimitKind):
             case BasicCancelOk(consumer_tag=tag):
                 inventory.release(channel, tag)
             case BasicCancel(consumer_tag=tag, no_wait=no_wait):
-                if no_wait or not seen.is_from_client:
+                if no_wait or not context.is_from_client:
                     inventory.release(channel, tag)
             case QueueDeclareOk(queue=queue):
                 held = inventory.receive(channel, queue)
                 if held is not None:
-                    inventory.keep(SESSION, queue, held.renamed((seen.client.vhost, queue)))
+                    inventory.keep(SESSION, queue, held.renamed((context.client.vhost, queue)))
             case QueueDelete() as delete:
                 if not delete.no_wait:
                     inventory.expect(channel, delete.queue)
                 elif not delete.if_unused and not delete.if_empty:
-                    self._forget(seen, memory, delete.queue)
+                    self._forget(context, memory, delete.queue)
             case QueueDeleteOk():
-                self._forget(seen, memory, inventory.expected(channel))
+                self._forget(context, memory, inventory.expected(channel))
             case _:
                 pass
 
-    def _forget(self, seen: CommandContext, memory: RuleState, queue: str) -> None:
+    def _forget(self, context: CommandContext, memory: RuleState, queue: str) -> None:
         """The queue is no more, whoever of the group declared it."""
         memory.own.release(SESSION, queue)
-        memory.shared.total(self._group(seen)).drop((seen.client.vhost, queue))
+        memory.shared.total(self._group(context)).drop((context.client.vhost, queue))

@@ -77,36 +77,36 @@ class RateLimit(LimitKind):
     def begin_session(self) -> Blocking:
         return Blocking()
 
-    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
-        if self._is_about_clients and not seen.is_from_client:
-            return Verdict(command=seen.command)
-        amount = seen.command.body_size if self._counts_octets else 1
-        bucket: TokenBucket = memory.shared.of(self._group(seen), seen.now)
-        wait = bucket.take(amount, seen.now, self._patience)
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
+        if self._is_about_clients and not context.is_from_client:
+            return Verdict(command=context.command)
+        amount = context.command.body_size if self._counts_octets else 1
+        bucket: TokenBucket = memory.shared.of(self._group(context), context.now)
+        wait = bucket.take(amount, context.now, self._patience)
         if wait == 0:
-            return Verdict(command=seen.command)
+            return Verdict(command=context.command)
         if wait < 0:
-            return overrun(seen, self.code, self.text)
-        insertions = self._blocking(seen, bucket, memory.own) if self.act == "block" else ()
-        return Verdict(command=seen.command, delay=wait, insertions=insertions)
+            return overrun(context, self.code, self.text)
+        insertions = self._blocking(context, bucket, memory.own) if self.act == "block" else ()
+        return Verdict(command=context.command, delay=wait, insertions=insertions)
 
-    def allowance(self, seen: CommandContext, memory: RuleState) -> Credit | None:
+    def allowance(self, context: CommandContext, memory: RuleState) -> Credit | None:
         """The bucket itself: what it holds may be spent by whoever counts messages, and by nobody twice."""
-        if self._counts_octets or self._is_by_channel or (self._is_about_clients and not seen.is_from_client):
+        if self._counts_octets or self._is_by_channel or (self._is_about_clients and not context.is_from_client):
             return None
         buckets: Buckets = memory.shared
-        return buckets.own(self._group(seen), seen.now)
+        return buckets.own(self._group(context), context.now)
 
-    def _blocking(self, seen: CommandContext, bucket: TokenBucket, blocking: Blocking) -> tuple[Insertion, ...]:
+    def _blocking(self, context: CommandContext, bucket: TokenBucket, blocking: Blocking) -> tuple[Insertion, ...]:
         """Send the client connection.blocked, and unblocked when the bucket is half full again: otherwise it would be
         sent all the time.
 
         What it sends meanwhile, because it does not know the word or had sent it already, still waits.
         """
-        if not seen.client.announced("connection.blocked") or seen.now < blocking.until:
+        if not context.client.announced("connection.blocked") or context.now < blocking.until:
             return ()
-        seconds = bucket.until(self._burst / 2, seen.now)
-        blocking.until = seen.now + seconds
+        seconds = bucket.until(self._burst / 2, context.now)
+        blocking.until = context.now + seconds
         return (
             Insertion(CLIENT, Command(0, ConnectionBlocked(self.text)), is_ahead=True),
             Insertion(CLIENT, Command(0, ConnectionUnblocked()), after=seconds),

@@ -60,8 +60,8 @@ class Attribute(msgspec.Struct, frozen=True):
 def _of_method(*fields: str) -> Callable[[CommandContext], Any]:
     """The first of these fields that the method has."""
 
-    def value(seen: CommandContext) -> Any:
-        method = seen.command.method
+    def value(context: CommandContext) -> Any:
+        method = context.command.method
         for field in fields:
             found = getattr(method, field, None)
             if found is not None:
@@ -74,24 +74,24 @@ def _of_method(*fields: str) -> Callable[[CommandContext], Any]:
 def _of_client(field: str) -> Callable[[CommandContext], Any]:
     """A field of the client, where it is known."""
 
-    def value(seen: CommandContext) -> Any:
-        return getattr(seen.client, field) or None
+    def value(context: CommandContext) -> Any:
+        return getattr(context.client, field) or None
 
     return value
 
 
 def _of_channel(field: str) -> Callable[[CommandContext], Any]:
-    return lambda seen: getattr(seen.channel, field)
+    return lambda context: getattr(context.channel, field)
 
 
 def _every(names: Callable[[Command], Sequence[Named]]) -> Callable[[CommandContext], list[str]]:
     """All the names that a command has in its places, but for those that cannot be told."""
-    return lambda seen: [name for name in names(seen.command) if isinstance(name, str)]
+    return lambda context: [name for name in names(context.command) if isinstance(name, str)]
 
 
-def method_name(seen: CommandContext) -> str:
+def method_name(context: CommandContext) -> str:
     """As in the specification; "heartbeat" where it is none."""
-    command = seen.command
+    command = context.command
     if command.frames and command.frames[0].kind == HEARTBEAT:
         return "heartbeat"
     name: str = command.method.name
@@ -99,20 +99,20 @@ def method_name(seen: CommandContext) -> str:
 
 
 def _of_property(field: str) -> Callable[[CommandContext], Any]:
-    def value(seen: CommandContext) -> Any:
-        header = seen.command.header
+    def value(context: CommandContext) -> Any:
+        header = context.command.header
         return None if header is None else getattr(header.properties, field)
 
     return value
 
 
-def _size(seen: CommandContext) -> int | None:
-    return None if seen.command.header is None else seen.command.body_size
+def _size(context: CommandContext) -> int | None:
+    return None if context.command.header is None else context.command.body_size
 
 
-def _headers(seen: CommandContext) -> Mapping[str, Any] | None:
+def _headers(context: CommandContext) -> Mapping[str, Any] | None:
     """A message without headers has none of any name; what is no message has not even that."""
-    header = seen.command.header
+    header = context.command.header
     if header is None:
         return None
     return header.properties.headers or _NO_HEADERS
@@ -121,21 +121,21 @@ def _headers(seen: CommandContext) -> Mapping[str, Any] | None:
 _NO_HEADERS = Table()
 
 
-def body_text(seen: CommandContext) -> str | None:
+def body_text(context: CommandContext) -> str | None:
     """The body as UTF-8; what is not, is U+FFFD."""
-    if seen.command.header is None:
+    if context.command.header is None:
         return None
-    seen.check_size(seen.command.body_size)
-    return seen.command.body.decode("utf-8", "replace")
+    context.check_size(context.command.body_size)
+    return context.command.body.decode("utf-8", "replace")
 
 
-def body_json(seen: CommandContext) -> Any:
+def body_json(context: CommandContext) -> Any:
     """The body as JSON; None where it is none."""
-    if seen.command.header is None:
+    if context.command.header is None:
         return None
-    seen.check_size(seen.command.body_size)
+    context.check_size(context.command.body_size)
     try:
-        return msgspec.json.decode(seen.command.body)
+        return msgspec.json.decode(context.command.body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
 
@@ -144,8 +144,8 @@ SECRETS = frozenset({"response", "new_secret"})
 """The fields that nothing knows by a name: what a rule could read, it could also log."""
 
 
-def _fields(seen: CommandContext) -> dict[str, Any]:
-    fields: dict[str, Any] = seen.command.method.to_dict()
+def _fields(context: CommandContext) -> dict[str, Any]:
+    fields: dict[str, Any] = context.command.method.to_dict()
     return {name: value for name, value in fields.items() if name not in SECRETS}
 
 
@@ -171,7 +171,7 @@ def _about_moment(path: str, meaning: str, value: Value, kind: AttributeKind = A
 
 
 _ALL = [
-    _about_method("sender", "the sender: `client` or `server`", lambda seen: seen.sender.value),
+    _about_method("sender", "the sender: `client` or `server`", lambda context: context.sender.value),
     _about_method("method", "the method, such as `basic.publish`", method_name),
     _about_method(
         "exchange", "of messages, declares and bindings; of exchange.bind, the source", _of_method("exchange", "source")
@@ -196,7 +196,7 @@ _ALL = [
     _about_client("client.address", "the IP address it comes from", _of_client("address")),
     _about_client("client.port", "the port it comes from", _of_client("port"), AttributeKind.NUMBER),
     _about_client(
-        "client.properties", "its client properties", lambda seen: seen.client.properties, AttributeKind.TABLE
+        "client.properties", "its client properties", lambda context: context.client.properties, AttributeKind.TABLE
     ),
     _about_client("listener", "HOST:PORT of the listener that the client connected to", _of_client("listener")),
     _about_client("upstream", "HOST:PORT of the broker", _of_client("upstream")),
@@ -211,8 +211,10 @@ _ALL = [
     ),
     _about_moment("channel.consumers", "how many consumers it has", _of_channel("consumers")),
     _about_moment("channel.unacked", "deliveries that the client has not settled", _of_channel("unacked")),
-    _about_moment("tags", "the words that `tag` rules have added", lambda seen: list(seen.tags), AttributeKind.LIST),
-    _about_moment("time", "when it arrived: a timestamp, in UTC", lambda seen: seen.time, AttributeKind.TIME),
+    _about_moment(
+        "tags", "the words that `tag` rules have added", lambda context: list(context.tags), AttributeKind.LIST
+    ),
+    _about_moment("time", "when it arrived: a timestamp, in UTC", lambda context: context.time, AttributeKind.TIME),
     _about_content("size", Stage.HEADER, "the size of the body in bytes", _size, AttributeKind.NUMBER),
     _about_content("headers", Stage.HEADER, "the message's headers", _headers, AttributeKind.TABLE),
     _about_content("body", Stage.BODY, "the body as text", body_text),

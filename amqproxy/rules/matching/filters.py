@@ -72,20 +72,20 @@ class Filter:
 
     def holds(self, look_up: LookUp) -> bool:
         """Does it hold of that to which the names lead?"""
-        context: dict[str, Any] = {}
+        activation: dict[str, Any] = {}
         is_absent = False
         for path, keys in self._reads.items():
             value, lacks = _value(path, look_up(path), keys)
             is_absent = is_absent or lacks
             group, dot, member = path.partition(".")
             if dot:
-                inner = context.setdefault(group, {})
+                inner = activation.setdefault(group, {})
                 if value is not None or not keys.get((), False):
                     inner[member] = value
             else:
-                context[group] = value
+                activation[group] = value
         try:
-            result = self._program.execute(context)
+            result = self._program.execute(activation)
         except BaseException as error:
             # The library raises many kinds, of which a panic in it is no `Exception`.
             if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
@@ -107,8 +107,8 @@ class Filter:
             if "neither" in str(failure):
                 raise TextError(str(failure), self.expression, 0) from None
 
-    def _holds_of_seen(self, seen: CommandContext) -> bool:
-        return self.holds(lambda path: NAMES[path].value(seen))
+    def _holds_of_seen(self, context: CommandContext) -> bool:
+        return self.holds(lambda path: NAMES[path].value(context))
 
 
 @lru_cache(maxsize=1024)

@@ -142,8 +142,8 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         def is_so(name: Name) -> bool:
             return counts_unknown if isinstance(name, UnknownName) else holds(name)
 
-        def do_hold(seen: CommandContext) -> bool:
-            found = names(seen.command)
+        def do_hold(context: CommandContext) -> bool:
+            found = names(context.command)
             if places is MatchedPlaces.ALL:
                 return bool(found) and all(map(is_so, found))
             return any(map(is_so, found))
@@ -153,10 +153,10 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             yield Condition(AttributeSource.METHOD, Stage.METHOD, reads, do_hold)
             return
 
-        def may_hold(seen: CommandContext) -> bool:
-            if seen.command.index != BasicPublish.index:
-                return do_hold(seen)
-            return bool(names(seen.command)) if places is MatchedPlaces.ANY else do_hold(seen)
+        def may_hold(context: CommandContext) -> bool:
+            if context.command.index != BasicPublish.index:
+                return do_hold(context)
+            return bool(names(context.command)) if places is MatchedPlaces.ANY else do_hold(context)
 
         yield Condition(AttributeSource.METHOD, Stage.METHOD, reads, may_hold)
         yield Condition(AttributeSource.CONTENT, Stage.HEADER, reads, do_hold, reads_header_names=True)
@@ -187,7 +187,7 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             yield _about("time", self.time.holds)
         if self.sample is not None:
             share = self.sample / 100
-            yield Condition(AttributeSource.MOMENT, Stage.METHOD, frozenset(), lambda seen: seen.random() < share)
+            yield Condition(AttributeSource.MOMENT, Stage.METHOD, frozenset(), lambda context: context.random() < share)
 
 
 _TEXTS = {
@@ -255,8 +255,8 @@ def _about(path: str, check: Callable[[Any], bool]) -> Condition:
     name = NAMES[path]
     value = name.value
 
-    def holds(seen: CommandContext) -> bool:
-        return check(value(seen))
+    def holds(context: CommandContext) -> bool:
+        return check(value(context))
 
     return Condition(name.source, name.stage, frozenset({path}), holds)
 

@@ -31,13 +31,13 @@ class TemplateField:
         self.name: Attribute = name
         self.path = text[len(known) + 1 :]
 
-    def value(self, seen: CommandContext) -> Any:
+    def value(self, context: CommandContext) -> Any:
         """None where the command has no such thing."""
-        found = self.name.value(seen)
+        found = self.name.value(context)
         return found if not self.path else _inside(found, self.path)
 
-    def text(self, seen: CommandContext) -> str:
-        return as_text(self.value(seen))
+    def text(self, context: CommandContext) -> str:
+        return as_text(self.value(context))
 
 
 def _inside(value: Any, path: str) -> Any:
@@ -106,15 +106,15 @@ class Template:
         """Is it the same for all commands of a session?"""
         return all(place.name.source is AttributeSource.CLIENT for place in self.places)
 
-    def fill(self, seen: CommandContext) -> str:
+    def fill(self, context: CommandContext) -> str:
         """The text, with nothing in place of what the command does not have."""
-        return "".join([piece if isinstance(piece, str) else piece.text(seen) for piece in self.pieces])
+        return "".join([piece if isinstance(piece, str) else piece.text(context) for piece in self.pieces])
 
-    def value(self, seen: CommandContext) -> Any:
+    def value(self, context: CommandContext) -> Any:
         """The text; but of a template that is one place and no more, the very value, None if there is none."""
         if len(self.pieces) == 1 and isinstance(self.pieces[0], TemplateField):
-            return self.pieces[0].value(seen)
-        return self.fill(seen)
+            return self.pieces[0].value(context)
+        return self.fill(context)
 
 
 def _joined(pieces: list[str | TemplateField]) -> list[str | TemplateField]:

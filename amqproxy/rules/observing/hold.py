@@ -45,9 +45,9 @@ class Hold(Rule, frozen=True, tag="hold"):
     def needs(self) -> Stage:
         return Stage.BODY
 
-    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
         hold = verdict.HoldAction(self.name, self.timeout, passes_at_timeout=self.on_timeout == "pass")
-        return Verdict(command=seen.command, hold=hold)
+        return Verdict(command=context.command, hold=hold)
 
 
 _METHODS = frozenset(BY_NAME) - _UNHELD

@@ -40,8 +40,8 @@ class Log(Rule, frozen=True, tag="log"):
     def _template(self) -> Template:
         return Template(self.text, {"rule": self.name})
 
-    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
-        text = self._template.fill(seen if seen.shown is None else replace(seen, command=seen.shown))
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
+        text = self._template.fill(context if context.shown is None else replace(context, command=context.shown))
         if len(text) > MAX_TEXT:
             text = text[: MAX_TEXT - 1] + "…"
-        return Verdict(command=seen.command, logged=((self.level, text),))
+        return Verdict(command=context.command, logged=((self.level, text),))

@@ -57,21 +57,21 @@ class Mirror(Rule, frozen=True, tag="mirror"):
     def needs(self) -> Stage:
         return Stage.BODY
 
-    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
-        command = seen.command
-        if self.percent < 100 and seen.random() * 100 >= self.percent:
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
+        command = context.command
+        if self.percent < 100 and context.random() * 100 >= self.percent:
             return Verdict(command=command)
         method: BasicPublish = command.method
         copied = BasicPublish(
-            exchange=_new(self.exchange, method.exchange, seen),
-            routing_key=_new(self.routing_key, method.routing_key, seen),
+            exchange=_new(self.exchange, method.exchange, context),
+            routing_key=_new(self.routing_key, method.routing_key, context),
         )
         headers = command.properties.headers
         # Where the bytes show that there is neither, thousands of entries need not be decoded.
         if headers is not None and b"CC" in headers.octets and not _COPIES.isdisjoint(headers):
             headers = Table(field for field in headers.fields if field.name not in _COPIES)
         if self.headers is not None:
-            headers = self.headers.of_table(Table() if headers is None else headers, seen)
+            headers = self.headers.of_table(Table() if headers is None else headers, context)
         properties = msgspec.structs.replace(
             command.properties,
             headers=headers,
@@ -82,7 +82,7 @@ class Mirror(Rule, frozen=True, tag="mirror"):
         return Verdict(command=command, mirrored=(MirroredCopy(copy, self.upstream),))
 
 
-def _new(renaming: str | Renaming | None, name: str, seen: CommandContext) -> str:
+def _new(renaming: str | Renaming | None, name: str, context: CommandContext) -> str:
     if renaming is None:
         return name
-    return renaming if isinstance(renaming, str) else renaming.new(name, seen)
+    return renaming if isinstance(renaming, str) else renaming.new(name, context)

@@ -25,5 +25,5 @@ class Tag(Rule, frozen=True, tag="tag"):
     def is_constant(self) -> bool:
         return True
 
-    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
-        return Verdict(command=seen.command, tags=self.tags)
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
+        return Verdict(command=context.command, tags=self.tags)

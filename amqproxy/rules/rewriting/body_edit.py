@@ -101,14 +101,14 @@ class BodyEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         edit.__dict__.update(function=function, file=file)
         return edit
 
-    def applied(self, body: bytes, seen: CommandContext, context: Context) -> bytes:
+    def applied(self, body: bytes, context: CommandContext, script_context: Context) -> bytes:
         """The body after it. Whatever is raised refuses the message."""
         try:
-            new = body if self._template is None else self._template.fill(seen).encode("utf-8", "surrogateescape")
+            new = body if self._template is None else self._template.fill(context).encode("utf-8", "surrogateescape")
             if self.json_patch or self.replace:
-                seen.check_size(len(new))
+                context.check_size(len(new))
             new = self._patched(new)
-            return self._called(self._replaced(new), context)
+            return self._called(self._replaced(new), script_context)
         except UnsuitableBody:
             if self.otherwise == "fail":
                 raise
@@ -133,13 +133,13 @@ class BodyEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             body = replacement.applied(body)
         return body
 
-    def _called(self, body: bytes, context: Context) -> bytes:
+    def _called(self, body: bytes, script_context: Context) -> bytes:
         if not self.call:
             return body
         function: Callable[[bytes, Context], Any] | None = self.__dict__.get("function")
         if function is None:
             raise ValueError(f"{self.call} has not been loaded")
-        new = script_loader.called(function, self.__dict__["file"], body, context)
+        new = script_loader.called(function, self.__dict__["file"], body, script_context)
         if isinstance(new, str):
             return new.encode("utf-8", "surrogateescape")
         if not isinstance(new, (bytes, bytearray, memoryview)):

@@ -74,19 +74,19 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     # --- what it is applied to
 
-    def of_table(self, table: Table, seen: CommandContext) -> Table:
+    def of_table(self, table: Table, context: CommandContext) -> Table:
         """The table after it; the very same, if nothing changed. All other entries keep their types and places."""
         fields = self._kept(table.fields)
         fields = [self._bounded_field(field) for field in fields]
         present = {field.name for field in fields}
         for name in self.default:
             if name not in present:
-                fields += self._made(name, self.default[name], seen)
+                fields += self._made(name, self.default[name], context)
         for name in self.set:
-            fields = _put(fields, self._made(name, self.set[name], seen))
+            fields = _put(fields, self._made(name, self.set[name], context))
         return table if tuple(fields) == table.fields else Table(fields)
 
-    def of_properties(self, properties: Properties, seen: CommandContext) -> Properties:
+    def of_properties(self, properties: Properties, context: CommandContext) -> Properties:
         """The properties after it. `ValueError` when a value is no number where one has to be."""
         old = properties.present()
         kept = {field.name: field.value for field in self._kept(Field(name, "", value) for name, value in old.items())}
@@ -95,18 +95,18 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         new = {name: self._bounded_property(name, value) for name, value in kept.items()}
         for name, value in self.default.items():
             if name not in new:
-                self._put_property(new, name, value, seen)
+                self._put_property(new, name, value, context)
         for name, value in self.set.items():
-            self._put_property(new, name, value, seen)
+            self._put_property(new, name, value, context)
         return properties if new == old else Properties(**new)
 
-    def of_fields(self, method: Method, seen: CommandContext) -> Method:
+    def of_fields(self, method: Method, context: CommandContext) -> Method:
         """The method after it; of fields that it does not have, nothing."""
         changes: dict[str, Any] = {}
         for name, field in method.spoken:
             if name in self.names:
                 old = getattr(method, field)
-                new = self._value(name, self.set[name], seen) if name in self.set else old
+                new = self._value(name, self.set[name], context) if name in self.set else old
                 new = old if new is None else _as_field(name, new)
                 changes[field] = self._bounded(name, new, zero_is_no_limit=name in UNLIMITED_BY_ZERO)
         return replace(method, **changes) if changes else method
@@ -156,20 +156,20 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             return str(self._bounded(name, int(value)))
         return self._bounded(name, value)
 
-    def _made(self, name: str, value: Any, seen: CommandContext) -> list[Field]:
+    def _made(self, name: str, value: Any, context: CommandContext) -> list[Field]:
         """The entry that `value` makes, or none."""
         template = self._templates.get(name) if isinstance(value, str) else None
         if template is None:
             return list(Table({name: value}).fields)
-        made = template.value(seen)
+        made = template.value(context)
         return [] if made is None else list(Table({name: made}).fields)
 
-    def _value(self, name: str, value: Any, seen: CommandContext) -> Any:
+    def _value(self, name: str, value: Any, context: CommandContext) -> Any:
         template = self._templates.get(name) if isinstance(value, str) else None
-        return value if template is None else template.value(seen)
+        return value if template is None else template.value(context)
 
-    def _put_property(self, properties: dict[str, Any], name: str, value: Any, seen: CommandContext) -> None:
-        made = self._value(name, value, seen)
+    def _put_property(self, properties: dict[str, Any], name: str, value: Any, context: CommandContext) -> None:
+        made = self._value(name, value, context)
         if made is not None:
             properties[name] = _as_property(name, made)
 

@@ -124,8 +124,8 @@ class Redact(Rule, frozen=True, tag="redact"):
     def _expressions(self) -> tuple[Any, ...]:
         return tuple(regular_expression(text) for text in self.text)
 
-    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
-        shown = seen.command if seen.shown is None else seen.shown
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
+        shown = context.command if context.shown is None else context.shown
         method = shown.method
         changes: dict[str, Any] = {field: self.mask for field in self.fields if getattr(method, field, "")}
         if self._secret_arguments is not None:
@@ -143,15 +143,15 @@ class Redact(Rule, frozen=True, tag="redact"):
                 headers = masked_table(new_properties.headers, self._secret_headers, self.mask)
                 new_properties = msgspec.structs.replace(new_properties, headers=headers)
             if self._is_of_body:
-                new_body = self._masked_body(body, seen.body_limit)
+                new_body = self._masked_body(body, context.body_limit)
         if new_method == method and new_properties == properties and new_body == body:
-            return Verdict(command=seen.command, shown=seen.shown)
+            return Verdict(command=context.command, shown=context.shown)
         covered = shown.altered(
             None if new_method == method else new_method,
             None if new_properties == properties else new_properties,
             None if new_body == body else new_body,
         )
-        return Verdict(command=seen.command, shown=covered)
+        return Verdict(command=context.command, shown=covered)
 
     def _masked_body(self, body: bytes, limit: int) -> bytes:
         if not body:

@@ -114,7 +114,7 @@ class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """Do clients each get names of their own, which the others cannot say?"""
         return self.source is None and any(template.places for template in (self._prefix, self._suffix))
 
-    def new(self, name: str, seen: CommandContext) -> str:
+    def new(self, name: str, context: CommandContext) -> str:
         """The name's new one, or itself. `ValueError` when that would be too long."""
         if self.names:
             return self.names.get(name, name)
@@ -122,12 +122,12 @@ class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             return name
         if self._selects is not None and not self._selects(name):
             return name
-        new = self._replaced(name, seen) if self._to is not None else self._refitted(name, seen)
+        new = self._replaced(name, context) if self._to is not None else self._refitted(name, context)
         if not fits(new):
             raise ValueError(f"a name has at most {MAX_SHORT_STRING} bytes, and `{name}` would have more")
         return new
 
-    def old(self, new: str, seen: CommandContext, literal: str | None = None) -> str:
+    def old(self, new: str, context: CommandContext, literal: str | None = None) -> str:
         """The old name of `new`, if it is known; else itself.
 
         `literal` is the only name that can be meant, where a rule's match says so.
@@ -136,33 +136,33 @@ class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             return self._names_back.get(new, new)
         if self._to is not None:
             only = literal if self.source is None else self._only_source
-            return only if only is not None and new == self._to.fill(seen) else new
+            return only if only is not None and new == self._to.fill(context) else new
         if not new or new.startswith(RESERVED):
             return new
-        prefix, suffix = self._prefix.fill(seen), self._suffix.fill(seen)
+        prefix, suffix = self._prefix.fill(context), self._suffix.fill(context)
         if len(new) < len(prefix) + len(suffix) or not (new.startswith(prefix) and new.endswith(suffix)):
             return new
         old = self.strip_prefix + new[len(prefix) : len(new) - len(suffix)] + self.strip_suffix
-        return old if fits(old) and self.new(old, seen) == new else new
+        return old if fits(old) and self.new(old, context) == new else new
 
-    def _replaced(self, name: str, seen: CommandContext) -> str:
+    def _replaced(self, name: str, context: CommandContext) -> str:
         assert self._to is not None
         if self._expression is None:
-            return self._to.fill(seen)
+            return self._to.fill(context)
         if sound(name) != name:
             return name
         match = self._expression.fullmatch(name)
         return "".join(
-            [match.expand(piece) if isinstance(piece, str) else piece.text(seen) for piece in self._to.pieces]
+            [match.expand(piece) if isinstance(piece, str) else piece.text(context) for piece in self._to.pieces]
         )
 
-    def _refitted(self, name: str, seen: CommandContext) -> str:
+    def _refitted(self, name: str, context: CommandContext) -> str:
         if len(name) < len(self.strip_prefix) + len(self.strip_suffix):
             return name
         if not (name.startswith(self.strip_prefix) and name.endswith(self.strip_suffix)):
             return name
         core = name[len(self.strip_prefix) : len(name) - len(self.strip_suffix)]
-        return self._prefix.fill(seen) + core + self._suffix.fill(seen)
+        return self._prefix.fill(context) + core + self._suffix.fill(context)
 
     # --- what the keys come to
 

@@ -247,27 +247,27 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
 
     # --- there
 
-    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
-        command = seen.command
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
+        command = context.command
         method: Method = command.method
         if isinstance(method, ConnectionTuneOk) and self.tune is not None:
             close = self.tune.objection(method)
             if close is not None:
                 return Verdict(command=None, close=close, is_final=True)
             return Verdict(command=_altered(command, self.tune.answered(method)))
-        if seen.is_from_client and self._escapes(method):
+        if context.is_from_client and self._escapes(method):
             text = (
                 f"ACCESS_REFUSED - messages would go to the default exchange with their own keys, by rule '{self.name}'"
             )
             close = Close(Scope.CHANNEL, AccessRefused.code, cut(text))
             return Verdict(command=None, close=close, is_final=True)
-        new_method = self._changed_method(method, seen, memory)
+        new_method = self._changed_method(method, context, memory)
         properties = body = None
         if self._needs >= Stage.HEADER and command.header is not None:
-            properties = self._changed_properties(command.properties, method, seen, memory)
+            properties = self._changed_properties(command.properties, method, context, memory)
             if self.body is not None and command.is_complete:
-                context = Context(self.name, seen)
-                body = self.body.applied(command.body, seen, context)
+                script_context = Context(self.name, context)
+                body = self.body.applied(command.body, context, script_context)
         return Verdict(command=_altered(command, new_method, properties, body))
 
     def _escapes(self, method: Method) -> bool:
@@ -279,60 +279,60 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
             return any(not exchange and key is UNKNOWN for exchange, key in dead_letters(method))
         return isinstance(method, ExchangeDeclare) and "" in texts(method.arguments, ALTERNATE_EXCHANGE)
 
-    def _changed_method(self, method: Method, seen: CommandContext, memory: RuleState) -> Method:
+    def _changed_method(self, method: Method, context: CommandContext, memory: RuleState) -> Method:
         if isinstance(method, ConnectionStartOk):
-            return self._logged_in(method, seen, memory)
+            return self._logged_in(method, context, memory)
         if isinstance(method, ConnectionTune):
             return method if self.tune is None else self.tune.offered(method)
         if isinstance(method, ConnectionUpdateSecret) and self._password is not None:
             return msgspec.structs.replace(method, new_secret=self._password.reveal().encode())
-        if seen.is_from_client and self._renamings and method.name not in RECALLED:
-            method = name_fields.renamed(method, self._there(seen, memory), in_arguments="arguments" in self.follows)
+        if context.is_from_client and self._renamings and method.name not in RECALLED:
+            method = name_fields.renamed(method, self._there(context, memory), in_arguments="arguments" in self.follows)
         if self.arguments is not None and hasattr(method, "arguments"):
-            arguments = self.arguments.of_table(method.arguments, seen)
+            arguments = self.arguments.of_table(method.arguments, context)
             if arguments is not method.arguments:
                 method = msgspec.structs.replace(method, arguments=arguments)
         if self.fields is not None:
-            method = self.fields.of_fields(method, seen)
+            method = self.fields.of_fields(method, context)
         return method
 
-    def _logged_in(self, start: ConnectionStartOk, seen: CommandContext, memory: RuleState) -> ConnectionStartOk:
+    def _logged_in(self, start: ConnectionStartOk, context: CommandContext, memory: RuleState) -> ConnectionStartOk:
         if NameKind.USER in self._renamings or self._has_password:
-            rename, renaming = self._there(seen, memory), self._renamings.get(NameKind.USER)
-            user = rename(NameKind.USER, seen.client.user) if seen.client.user else None
+            rename, renaming = self._there(context, memory), self._renamings.get(NameKind.USER)
+            user = rename(NameKind.USER, context.client.user) if context.client.user else None
             if user is None and renaming is not None and renaming.source is None and renaming.to is not None:
-                user = renaming.new("", seen)
+                user = renaming.new("", context)
             start = login.rewritten(start, lambda name: rename(NameKind.USER, name), user, self._password)
         if self.client_properties is not None:
-            properties = self.client_properties.of_table(start.client_properties, seen)
+            properties = self.client_properties.of_table(start.client_properties, context)
             start = msgspec.structs.replace(start, client_properties=properties)
         return start
 
     def _changed_properties(
-        self, old: Properties, method: Method, seen: CommandContext, memory: RuleState
+        self, old: Properties, method: Method, context: CommandContext, memory: RuleState
     ) -> Properties:
         properties = old
-        if seen.is_from_client and self._is_in_properties:
+        if context.is_from_client and self._is_in_properties:
             properties = name_fields.renamed_properties(
                 properties,
                 getattr(method, "exchange", ""),
-                self._there(seen, memory),
+                self._there(context, memory),
                 reply_to="reply_to" in self.follows,
                 copies="copies" in self.follows,
                 deaths="deaths" in self.follows,
             )
         if self.properties is not None:
-            properties = self.properties.of_properties(properties, seen)
+            properties = self.properties.of_properties(properties, context)
         headers = _NO_HEADERS if properties.headers is None else properties.headers
         if self.headers is not None:
-            headers = self.headers.of_table(headers, seen)
+            headers = self.headers.of_table(headers, context)
         if self.trace_context and method.name == "basic.publish":
-            headers = trace_context.begun(headers, seen.random)
+            headers = trace_context.begun(headers, context.random)
         if headers is not properties.headers and headers is not _NO_HEADERS:
             properties = msgspec.structs.replace(properties, headers=headers)
         return properties
 
-    def _there(self, seen: CommandContext, memory: RuleState) -> Rename:
+    def _there(self, context: CommandContext, memory: RuleState) -> Rename:
         """The broker's name for the client's."""
 
         def rename(noun: NameKind, name: str) -> str:
@@ -343,8 +343,8 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
             if plain is not None:
                 return plain
             renaming = self._renamings[noun]
-            new = renaming.new(name, seen)
-            can_be_told = renaming.old(new, seen, self._literals.get(noun)) == name
+            new = renaming.new(name, context)
+            can_be_told = renaming.old(new, context, self._literals.get(noun)) == name
             if can_be_told:
                 used.forget(new)
             if noun is NameKind.CONSUMER_TAG or not can_be_told:
@@ -391,15 +391,15 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
             or (bool(nouns & {NameKind.EXCHANGE, NameKind.QUEUE, NameKind.ROUTING_KEY}) and "deaths" in self.follows)
         )
 
-    def restore(self, seen: CommandContext, memory: RuleState) -> Verdict:
-        command = seen.command
+    def restore(self, context: CommandContext, memory: RuleState) -> Verdict:
+        command = context.command
         method: Any = command.method
-        if seen.is_from_client:
+        if context.is_from_client:
             new_tag = memory.own[NameKind.CONSUMER_TAG].new(method.consumer_tag)
             if new_tag is None or new_tag == method.consumer_tag:
                 return Verdict(command=command)
             return Verdict(command=command.altered(msgspec.structs.replace(method, consumer_tag=new_tag)))
-        rename = self._back(seen, memory)
+        rename = self._back(context, memory)
         if method.name in CLOSES:
             text = name_fields.renamed_text(method.reply_text, rename)
             new = method if text == method.reply_text else msgspec.structs.replace(method, reply_text=text)
@@ -424,7 +424,7 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
         octets = command.frames[1].payload
         return b"-death" in octets or b"CC" in octets
 
-    def _back(self, seen: CommandContext, memory: RuleState) -> Rename:
+    def _back(self, context: CommandContext, memory: RuleState) -> Rename:
         """The client's name for the broker's."""
 
         def rename(noun: NameKind, new: str) -> str:
@@ -435,7 +435,7 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
             if old is None:
                 old = used.old(new)
                 if old is None:
-                    old = self._renamings[noun].old(new, seen, self._literals.get(noun))
+                    old = self._renamings[noun].old(new, context, self._literals.get(noun))
                 put(used.told, new, old)
             return old
 

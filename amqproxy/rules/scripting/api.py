@@ -58,24 +58,24 @@ class Context:
     fill as it likes. What it keeps there is its own to bound.
     """
 
-    __slots__ = ("rule", "seen", "shared", "store")
+    __slots__ = ("command_context", "rule", "shared", "store")
 
     def __init__(
         self,
         rule: str,
-        seen: CommandContext | None = None,
+        command_context: CommandContext | None = None,
         shared: dict[Any, Any] | None = None,
         store: dict[Any, Any] | None = None,
     ) -> None:
         self.rule = rule
-        self.seen = seen
+        self.command_context = command_context
         self.shared = {} if shared is None else shared
         self.store = {} if store is None else store
 
     def _of_command(self) -> CommandContext:
-        if self.seen is None:
+        if self.command_context is None:
             raise AttributeError("while a script is loaded there is no command, nor anything about one")
-        return self.seen
+        return self.command_context
 
     @property
     def sender(self) -> Peer:

@@ -69,18 +69,18 @@ class Script(Rule, frozen=True, tag="script"):
     def begin_session(self) -> dict[Any, Any]:
         return {}
 
-    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
         hooks = self.hooks
         if not hooks:
             raise ValueError(f"{self.file} has not been loaded")
-        hook = self.__dict__["hooks_by_method"].get(seen.command.method.name) or hooks.get(script_loader.ANY)
+        hook = self.__dict__["hooks_by_method"].get(context.command.method.name) or hooks.get(script_loader.ANY)
         if hook is None:
-            return Verdict(command=seen.command)
+            return Verdict(command=context.command)
         verdict = script_loader.called(
-            hook, self.file, seen.command, Context(self.name, seen, memory.shared, memory.own)
+            hook, self.file, context.command, Context(self.name, context, memory.shared, memory.own)
         )
         if verdict is None:
-            return Verdict(command=seen.command)
+            return Verdict(command=context.command)
         line = hook.__code__.co_firstlineno
         if not isinstance(verdict, Verdict):
             kind = type(verdict).__name__

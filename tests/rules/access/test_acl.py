@@ -27,7 +27,7 @@ from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.verdict import Stage
-from tests.rules.engine.test_evaluator import Rename, command, judged
+from tests.rules.engine.test_evaluator import Rename, command, evaluated
 
 LINES = """
 allow user "orders-*" to publish exchange "orders.*" routing_key "topic:order.#"
@@ -73,10 +73,10 @@ PROD = Client(user="guest", vhost="prod")
     ],
 )
 def test_lines_decide_in_order(client: Client, method: Method, does_pass: bool) -> None:
-    judge = RuleSet([AccessList(name="list", lines=LINES)]).judge(client)
+    evaluator = RuleSet([AccessList(name="list", lines=LINES)]).evaluator(client)
     channel = 0 if isinstance(method, ConnectionOpen) else 1
     for _ in range(2):
-        verdict = judged(judge, command(method, channel))
+        verdict = evaluated(evaluator, command(method, channel))
         assert (verdict.command is not None) is does_pass
         assert (verdict.close is None) is does_pass
 
@@ -136,10 +136,10 @@ def dead(exchange: str, key: str | None = None) -> Table:
 def test_nothing_is_delivered_where_nobody_may_publish(
     method: Method, properties: Properties | None, does_pass: bool
 ) -> None:
-    judge = RuleSet([AccessList(name="list", lines=WRITERS)]).judge(GUEST)
+    evaluator = RuleSet([AccessList(name="list", lines=WRITERS)]).evaluator(GUEST)
     said = command(method) if properties is None else command(method, 1, properties, b"body")
     for _ in range(2):
-        assert (judged(judge, said).command is said) is does_pass
+        assert (evaluated(evaluator, said).command is said) is does_pass
 
 
 READER = """
@@ -164,8 +164,8 @@ otherwise deny
     ],
 )
 def test_who_only_reads_may_look_whether_it_is_there(method: Method, does_pass: bool) -> None:
-    judge = RuleSet([AccessList(name="list", lines=READER)]).judge(GUEST)
-    assert (judged(judge, command(method)).command is not None) is does_pass
+    evaluator = RuleSet([AccessList(name="list", lines=READER)]).evaluator(GUEST)
+    assert (evaluated(evaluator, command(method)).command is not None) is does_pass
 
 
 def test_dead_letters_take_what_rabbitmq_asks_for() -> None:
@@ -176,8 +176,8 @@ def test_dead_letters_take_what_rabbitmq_asks_for() -> None:
         lines = [
             f'allow anyone to {each} "{"dead" if "publish" in each else "q"}"' for each in rights if each != lacking
         ]
-        judge = RuleSet([AccessList(name="list", lines="\n".join([*lines, "otherwise deny"]))]).judge(GUEST)
-        assert (judged(judge, said).command is said) is (lacking is None)
+        evaluator = RuleSet([AccessList(name="list", lines="\n".join([*lines, "otherwise deny"]))]).evaluator(GUEST)
+        assert (evaluated(evaluator, said).command is said) is (lacking is None)
 
 
 def test_only_lists_that_ask_for_keys_wait_for_the_header_of_a_publish() -> None:
@@ -187,10 +187,10 @@ def test_only_lists_that_ask_for_keys_wait_for_the_header_of_a_publish() -> None
         ('deny anyone to publish exchange "f" routing_key "k"; otherwise allow', Stage.HEADER),
         ('allow anyone to publish exchange "e"; deny anyone to publish queue "q"', Stage.HEADER),
     ):
-        judge = RuleSet([AccessList(name="list", lines=lines)]).judge(GUEST)
+        evaluator = RuleSet([AccessList(name="list", lines=lines)]).evaluator(GUEST)
         said = command(BasicPublish(exchange="e", routing_key="k"))
-        judge.stage(CLIENT, said.frames[0], ChannelInfo())
-        known = judge._known_of(CommandContext(sender=CLIENT, command=said, client=GUEST))
+        evaluator.stage(CLIENT, said.frames[0], ChannelInfo())
+        known = evaluator._known_of(CommandContext(sender=CLIENT, command=said, client=GUEST))
         found = max([case.stage for case in known.asked], default=Stage.METHOD)
         assert found == stage
 
@@ -217,11 +217,11 @@ def test_what_is_allowed_goes_on_to_the_next_rule() -> None:
             Rename(name="rename", match=Match(method="basic.publish", exchange="old"), to="new"),
         ]
     )
-    judge = rules.judge(GUEST)
-    verdict = judged(judge, command(BasicPublish(exchange="old")))
+    evaluator = rules.evaluator(GUEST)
+    verdict = evaluated(evaluator, command(BasicPublish(exchange="old")))
     assert verdict.command is not None
     assert verdict.command.method.exchange == "new"
-    refused = judged(judge, command(BasicPublish(exchange="else")))
+    refused = evaluated(evaluator, command(BasicPublish(exchange="else")))
     assert refused.close is not None
     assert refused.close.code == 403
     assert refused.marks == ("list, line 1b",)
@@ -229,29 +229,29 @@ def test_what_is_allowed_goes_on_to_the_next_rule() -> None:
 
 
 def test_the_list_is_only_for_those_that_its_match_is_about() -> None:
-    judge = RuleSet(
+    rules = RuleSet(
         [AccessList(name="list", match=Match(vhost="prod"), when="routing_key != 'free'", lines="otherwise deny")]
     )
     said, free = command(BasicPublish(exchange="x")), command(BasicPublish(exchange="x", routing_key="free"))
-    assert judged(judge.judge(GUEST), said).command is said
-    assert judged(judge.judge(PROD), said).command is None
-    assert judged(judge.judge(PROD), free).command is free
+    assert evaluated(rules.evaluator(GUEST), said).command is said
+    assert evaluated(rules.evaluator(PROD), said).command is None
+    assert evaluated(rules.evaluator(PROD), free).command is free
 
 
 def test_in_shadow_each_command_counts_for_its_line_alone() -> None:
     rules = RuleSet([AccessList(name="list", mode="shadow", lines=LINES)])
-    judge = rules.judge(ORDERS)
+    evaluator = rules.evaluator(ORDERS)
     said = command(BasicPublish(exchange="orders.eu", routing_key="order.new"))
-    assert judged(judge, said).marks == ()
-    verdict = judged(judge, command(BasicPublish(exchange="secret")))
+    assert evaluated(evaluator, said).marks == ()
+    verdict = evaluated(evaluator, command(BasicPublish(exchange="secret")))
     assert verdict.command is not None
     assert verdict.marks == ("list, line 8 (shadow)",)
     assert rules.counts()["list"].shadow_hits == 2
 
 
 def test_the_refusal_can_be_worded() -> None:
-    judge = RuleSet([AccessList(name="list", lines="otherwise deny", code=406, text="not here")]).judge(GUEST)
-    close = judged(judge, command(QueueDeclare(queue="q"))).close
+    evaluator = RuleSet([AccessList(name="list", lines="otherwise deny", code=406, text="not here")]).evaluator(GUEST)
+    close = evaluated(evaluator, command(QueueDeclare(queue="q"))).close
     assert close is not None
     assert (close.code, close.text) == (406, "not here")
 

@@ -13,5 +13,5 @@ from tests.rules.engine.test_evaluator import command
 
 def test_it_has_the_last_word() -> None:
     said = command(BasicPublish())
-    seen = CommandContext(sender=CLIENT, command=said, client=Client())
-    assert Allow(name="a").decide(seen, RuleState(None, None)) == Verdict(command=said, is_final=True)
+    context = CommandContext(sender=CLIENT, command=said, client=Client())
+    assert Allow(name="a").decide(context, RuleState(None, None)) == Verdict(command=said, is_final=True)

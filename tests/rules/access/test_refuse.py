@@ -79,7 +79,7 @@ def test_what_is_not_known_yet_is_not_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "seen", "answer"),
+    ("keys", "context", "answer"),
     [
         ({"with": "nack"}, {"is_confirming": True}, Answer.NACK),
         ({"with": "return"}, {"is_confirming": True}, Answer.RETURN),
@@ -88,8 +88,8 @@ def test_what_is_not_known_yet_is_not_said() -> None:
         ({"with": "drop"}, {"is_confirming": False}, Answer.ACK),
     ],
 )
-def test_a_publish_has_ways_of_its_own(keys: dict[str, Any], seen: dict[str, Any], answer: Answer) -> None:
-    verdict = decided(rule('action = "refuse"', **keys), said(BasicPublish(exchange="e"), body=b"x", **seen))
+def test_a_publish_has_ways_of_its_own(keys: dict[str, Any], context: dict[str, Any], answer: Answer) -> None:
+    verdict = decided(rule('action = "refuse"', **keys), said(BasicPublish(exchange="e"), body=b"x", **context))
     assert (verdict.command, verdict.close, verdict.answer, verdict.is_final) == (None, None, answer, True)
     assert verdict.returned == (312, "NO_ROUTE")
 
@@ -140,7 +140,7 @@ def test_a_channel_closed_for_a_delivery_is_the_clients_to_hear_of() -> None:
 
 
 @pytest.mark.parametrize(
-    "seen",
+    "context",
     [
         said(BasicAck(1)),
         said(BasicNack(1)),
@@ -150,20 +150,20 @@ def test_a_channel_closed_for_a_delivery_is_the_clients_to_hear_of() -> None:
         heard(BasicCancel("t")),
         heard(ConnectionBlocked("low on memory")),
     ],
-    ids=lambda seen: f"{seen.sender} {seen.command.method.name}",
+    ids=lambda context: f"{context.sender} {context.command.method.name}",
 )
-def test_what_asks_for_no_answer_is_dropped(seen: Any) -> None:
-    verdict = decided(rule('action = "refuse"'), seen)
+def test_what_asks_for_no_answer_is_dropped(context: Any) -> None:
+    verdict = decided(rule('action = "refuse"'), context)
     assert (verdict.command, verdict.answer, verdict.close, verdict.is_final) == (None, Answer.NOTHING, None, True)
 
 
 @pytest.mark.parametrize(
-    "seen", [said(ChannelClose()), said(ConnectionClose()), heard(ConnectionClose()), heard(QueueDeclareOk())]
+    "context", [said(ChannelClose()), said(ConnectionClose()), heard(ConnectionClose()), heard(QueueDeclareOk())]
 )
-def test_what_cannot_be_refused_passes(seen: Any) -> None:
+def test_what_cannot_be_refused_passes(context: Any) -> None:
     refuse = rule('action = "refuse"')
-    assert seen.command.method.name not in refuse.methods
-    assert passes(refuse, seen)
+    assert context.command.method.name not in refuse.methods
+    assert passes(refuse, context)
 
 
 def test_every_request_can_be_refused() -> None:

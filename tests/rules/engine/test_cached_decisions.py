@@ -1,4 +1,4 @@
-"""The judge decides as one who remembers nothing and looks at everything."""
+"""The evaluator decides as one that remembers nothing and looks at everything."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Mark(Rule, frozen=True, tag="mark"):
     is_constant = True
     renames = False
 
-    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
-        return Verdict(command=seen.command, marks=("seen",), logged=(("info", seen.command.method.name),))
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
+        return Verdict(command=context.command, marks=("context",), logged=(("info", context.command.method.name),))
 
 
 class Label(Rule, frozen=True, tag="label"):
@@ -60,9 +60,9 @@ class Label(Rule, frozen=True, tag="label"):
     is_constant = True
     renames = False
 
-    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
-        properties = msgspec.structs.replace(seen.command.properties, headers=Table({"label": self.name}))
-        return Verdict(command=seen.command.altered(properties=properties))
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
+        properties = msgspec.structs.replace(context.command.properties, headers=Table({"label": self.name}))
+        return Verdict(command=context.command.altered(properties=properties))
 
 
 patterns = st.sampled_from(["a", "c", "c", "a*", "!a", "*", "is:a.b", "topic:a.#", "regex:[ab]"])
@@ -145,31 +145,31 @@ class Plain:
         self.memories = {rule.name: RuleState(rule.begin(), rule.begin_session()) for rule in rules}
         self.counts = {rule.name: [0, 0, 0] for rule in rules}
 
-    def holds(self, rule: Rule, part: Rule, seen: CommandContext) -> bool:
+    def holds(self, rule: Rule, part: Rule, context: CommandContext) -> bool:
         for each in {rule.name: rule, part.name: part}.values():
             methods = each.matched if each.methods is None else each.matched & each.methods
-            if seen.command.method.name not in methods or not all(c.holds(seen) for c in each.conditions()):
+            if context.command.method.name not in methods or not all(c.holds(context) for c in each.conditions()):
                 return False
-        return not rule.when or compiled(rule.when).condition.holds(seen)  # asked last: it alone can raise
+        return not rule.when or compiled(rule.when).condition.holds(context)  # asked last: it alone can raise
 
-    def judge(self, seen: CommandContext) -> tuple[Any, ...]:
-        said = seen.command
-        if seen.sender is SERVER:
-            seen = self.restored(seen)
+    def evaluate(self, context: CommandContext) -> tuple[Any, ...]:
+        said = context.command
+        if context.sender is SERVER:
+            context = self.restored(context)
         marks: list[str] = []
         for rule in self.rules:
             for part in rule.expanded():
                 is_whole = part is rule
                 try:
-                    if not self.holds(rule, part, seen):
+                    if not self.holds(rule, part, context):
                         continue
-                    verdict = part.decide(seen, self.memories[rule.name])
-                except Exception:  # noqa: BLE001 - as the judge itself
+                    verdict = part.decide(context, self.memories[rule.name])
+                except Exception:  # noqa: BLE001 - as the evaluator itself
                     self.counts[rule.name][2] += 1
                     if rule.mode == "shadow":
                         continue
                     return None, ("541", part.name), (*marks, part.name)
-                does_act = verdict.command is not seen.command or bool(verdict.close or verdict.marks)
+                does_act = verdict.command is not context.command or bool(verdict.close or verdict.marks)
                 if not does_act and not verdict.is_final:
                     continue
                 if rule.mode == "shadow":
@@ -180,39 +180,39 @@ class Plain:
                 marks += [*verdict.marks, *([part.name] if does_act else [])]
                 if verdict.command is None:
                     return None, verdict.close, tuple(marks)
-                seen = msgspec.structs.replace(seen, command=verdict.command)
+                context = msgspec.structs.replace(context, command=verdict.command)
                 if verdict.is_final and is_whole:
-                    return self.ended(said, seen, marks)
+                    return self.ended(said, context, marks)
                 break
-        return self.ended(said, seen, marks)
+        return self.ended(said, context, marks)
 
-    def ended(self, said: Command, seen: CommandContext, marks: list[str]) -> tuple[Any, ...]:
-        if seen.sender is CLIENT:
-            seen = self.restored(seen)
-        return ("untouched" if seen.command is said else content(seen.command)), None, tuple(marks)
+    def ended(self, said: Command, context: CommandContext, marks: list[str]) -> tuple[Any, ...]:
+        if context.sender is CLIENT:
+            context = self.restored(context)
+        return ("untouched" if context.command is said else content(context.command)), None, tuple(marks)
 
-    def restored(self, seen: CommandContext) -> CommandContext:
+    def restored(self, context: CommandContext) -> CommandContext:
         for rule in reversed(self.rules):
-            if rule.mode == "enforce" and seen.command.method.name in rule.restores(seen.sender):
-                restored = rule.restore(seen, self.memories[rule.name])
-                seen = msgspec.structs.replace(seen, command=restored.command)
-        return seen
+            if rule.mode == "enforce" and context.command.method.name in rule.restores(context.sender):
+                restored = rule.restore(context, self.memories[rule.name])
+                context = msgspec.structs.replace(context, command=restored.command)
+        return context
 
 
 def content(command: Command) -> tuple[Any, ...]:
     return command.channel, command.method, command.properties, command.body
 
 
-def outcome(judge: RuleEvaluator, seen: CommandContext) -> tuple[Any, ...]:
+def outcome(evaluator: RuleEvaluator, context: CommandContext) -> tuple[Any, ...]:
     """The verdict, had as a session has it: with no more of the command than was asked for."""
-    frames = seen.command.frames
-    stage = judge.stage(seen.sender, frames[0], seen.channel)
+    frames = context.command.frames
+    stage = evaluator.stage(context.sender, frames[0], context.channel)
     if stage is Stage.NOTHING:
         return "untouched", None, ()
     enough = {Stage.METHOD: 1, Stage.HEADER: 2, Stage.BODY: len(frames)}[stage]
     growing = frames[:enough]
     said = Command.received(growing)
-    verdict = judge.judge(msgspec.structs.replace(seen, command=said))
+    verdict = evaluator.evaluate(msgspec.structs.replace(context, command=said))
     growing += frames[enough:]
     close: Any = verdict.close
     if close is not None and close.code == 541:
@@ -242,18 +242,24 @@ def drawing(numbers: list[float]) -> Callable[[], float]:
 def test_it_decides_as_one_who_remembers_nothing(rules: list[Rule], said: list[Any]) -> None:
     plain = Plain(rules)
     ruleset = RuleSet(rules)
-    judge = ruleset.judge(Client())
+    evaluator = ruleset.evaluator(Client())
     for each in said:
         if isinstance(each, Client):
-            judge.know(each)
+            evaluator.know(each)
             continue
         command, chance = each
         sender: Peer = SERVER if command.method.name == "basic.deliver" else CLIENT
         assert sender in SENDERS[command.method.name]
         facts = ChannelInfo(number=command.channel)
-        seen = CommandContext(sender=sender, command=command, client=judge.client, channel=facts, random=lambda: chance)  # noqa: B023
-        assert outcome(judge, seen) == plain.judge(seen)
-        if not judge.wants(sender)[command.index]:
-            assert judge.stage(sender, command.frames[0], facts) is Stage.NOTHING
+        context = CommandContext(
+            sender=sender,
+            command=command,
+            client=evaluator.client,
+            channel=facts,
+            random=lambda: chance,  # noqa: B023
+        )
+        assert outcome(evaluator, context) == plain.evaluate(context)
+        if not evaluator.wants(sender)[command.index]:
+            assert evaluator.stage(sender, command.frames[0], facts) is Stage.NOTHING
     counted = {name: [each.hits, each.shadow_hits, each.errors] for name, each in ruleset.counts().items()}
     assert counted == plain.counts

@@ -32,7 +32,7 @@ GUEST = Client(user="guest", vhost="/", address="10.0.0.7", properties={"product
 class Deny(Rule, frozen=True, tag="deny"):
     is_constant = True
 
-    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
         return Verdict(command=None, close=Close(Scope.CHANNEL, 403, self.name), is_final=True)
 
 
@@ -43,20 +43,22 @@ class Rename(Rule, frozen=True, tag="rename"):
 
     is_constant = True
 
-    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
-        method = seen.command.method
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
+        method = context.command.method
         changed = type(method)(**{f: getattr(method, f) for f in method.__struct_fields__} | {"exchange": self.to})
-        return Verdict(command=seen.command.altered(method=changed))
+        return Verdict(command=context.command.altered(method=changed))
 
     def restores(self, sender: Peer) -> frozenset[str]:
         return frozenset({"basic.deliver"}) if sender is SERVER else frozenset()
 
-    def restore(self, seen: CommandContext, memory: RuleState) -> Verdict:
-        method = seen.command.method
+    def restore(self, context: CommandContext, memory: RuleState) -> Verdict:
+        method = context.command.method
         if method.exchange != self.to:
-            return Verdict(command=seen.command)
+            return Verdict(command=context.command)
         fields = {f: getattr(method, f) for f in method.__struct_fields__}
-        return Verdict(command=seen.command.altered(method=BasicDeliver(**fields | {"exchange": self.match.exchange})))
+        return Verdict(
+            command=context.command.altered(method=BasicDeliver(**fields | {"exchange": self.match.exchange}))
+        )
 
 
 class RenameNow(Rename, frozen=True, tag="rename-now"):
@@ -73,15 +75,15 @@ class EverySecond(Rule, frozen=True, tag="every-second"):
     def begin_session(self) -> Any:
         return [0]
 
-    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
         memory.own[0] += 1
         if memory.own[0] % 2:
-            return Verdict(command=seen.command)
+            return Verdict(command=context.command)
         return Verdict(command=None, close=Close(Scope.CHANNEL, 406, "second"))
 
 
 class Raising(Rule, frozen=True, tag="raising"):
-    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
         raise KeyError("no such thing")
 
 
@@ -96,54 +98,54 @@ def command(method: Method, channel: int = 1, properties: Properties | None = No
     return Command.received(frames)
 
 
-def judged(judge: RuleEvaluator, said: Command, sender: Peer = CLIENT, **more: Any) -> Verdict:
+def evaluated(evaluator: RuleEvaluator, said: Command, sender: Peer = CLIENT, **more: Any) -> Verdict:
     """The verdict on a command, staged as a session does it; what passes at once has the plainest."""
-    stage = judge.stage(sender, said.frames[0], ChannelInfo(number=said.channel))
+    stage = evaluator.stage(sender, said.frames[0], ChannelInfo(number=said.channel))
     if stage is Stage.NOTHING:
         return Verdict(command=said)
-    return judge.judge(CommandContext(sender=sender, command=said, client=judge.client, **more))
+    return evaluator.evaluate(CommandContext(sender=sender, command=said, client=evaluator.client, **more))
 
 
 def test_without_rules_nothing_is_wanted() -> None:
-    judge = RuleSet(()).judge(GUEST)
-    assert not any(judge.wants(CLIENT))
-    assert not any(judge.wants(SERVER))
-    assert not judge.wants_all(CLIENT)
+    evaluator = RuleSet(()).evaluator(GUEST)
+    assert not any(evaluator.wants(CLIENT))
+    assert not any(evaluator.wants(SERVER))
+    assert not evaluator.wants_all(CLIENT)
     said = command(BasicPublish(exchange="a"))
-    assert judge.stage(CLIENT, said.frames[0], ChannelInfo()) is Stage.NOTHING
+    assert evaluator.stage(CLIENT, said.frames[0], ChannelInfo()) is Stage.NOTHING
 
 
 def test_the_first_final_word_is_the_last() -> None:
     rules = RuleSet([Allow(name="ours", match=Match(exchange="orders")), Deny(name="rest", match=Match(method="*"))])
-    judge = rules.judge(GUEST)
+    evaluator = rules.evaluator(GUEST)
     said = command(BasicPublish(exchange="orders"))
-    assert judged(judge, said).command is said
-    refused = judged(judge, command(BasicPublish(exchange="other")))
+    assert evaluated(evaluator, said).command is said
+    refused = evaluated(evaluator, command(BasicPublish(exchange="other")))
     assert refused.close == Close(Scope.CHANNEL, 403, "rest")
     assert refused.marks == ("rest",)
     assert {name: counts.hits for name, counts in rules.counts().items()} == {"ours": 1, "rest": 1}
 
 
 def test_a_later_rule_sees_what_the_one_before_left() -> None:
-    judge = RuleSet(
+    evaluator = RuleSet(
         [
             Rename(name="rename", match=Match(method="basic.publish", exchange="old"), to="new"),
             Deny(name="deny", match=Match(exchange="new")),
         ]
-    ).judge(GUEST)
-    assert judged(judge, command(BasicPublish(exchange="old"))).command is None
-    assert judged(judge, command(BasicPublish(exchange="new"))).command is None
-    assert judged(judge, command(BasicPublish(exchange="else"))).command is not None
+    ).evaluator(GUEST)
+    assert evaluated(evaluator, command(BasicPublish(exchange="old"))).command is None
+    assert evaluated(evaluator, command(BasicPublish(exchange="new"))).command is None
+    assert evaluated(evaluator, command(BasicPublish(exchange="else"))).command is not None
 
 
 def test_what_the_server_says_has_the_names_that_the_client_knows() -> None:
-    judge = RuleSet(
+    evaluator = RuleSet(
         [
             Rename(name="rename", match=Match(method="basic.publish", exchange="old"), to="new"),
             Deny(name="deny", match=Match(sender="server", exchange="new")),
         ]
-    ).judge(GUEST)
-    verdict = judged(judge, command(BasicDeliver(consumer_tag="c", exchange="new")), SERVER)
+    ).evaluator(GUEST)
+    verdict = evaluated(evaluator, command(BasicDeliver(consumer_tag="c", exchange="new")), SERVER)
     assert verdict.command is not None
     assert verdict.command.method.exchange == "old"
 
@@ -151,7 +153,7 @@ def test_what_the_server_says_has_the_names_that_the_client_knows() -> None:
 def test_shadow_counts_and_changes_nothing() -> None:
     rules = RuleSet([Deny(name="deny", mode="shadow"), Rename(name="rename", mode="shadow", to="new")])
     said = command(BasicPublish(exchange="old"))
-    verdict = judged(rules.judge(GUEST), said)
+    verdict = evaluated(rules.evaluator(GUEST), said)
     assert verdict.command is said
     assert verdict.marks == ("deny (shadow)", "rename (shadow)")
     assert [counts.shadow_hits for counts in rules.counts().values()] == [1, 1]
@@ -160,26 +162,28 @@ def test_shadow_counts_and_changes_nothing() -> None:
 
 def test_a_rule_that_raises_refuses() -> None:
     rules = RuleSet([Raising(name="odd")])
-    judge = rules.judge(GUEST)
-    verdict = judged(judge, command(QueueDeclare(queue="q")))
+    evaluator = rules.evaluator(GUEST)
+    verdict = evaluated(evaluator, command(QueueDeclare(queue="q")))
     assert verdict.command is None
     assert verdict.close == Close(Scope.CHANNEL, 541, "INTERNAL_ERROR - rule 'odd' failed")
     assert rules.counts()["odd"].errors == 1
 
 
 def test_a_rule_about_a_user_waits_until_the_user_is_known() -> None:
-    judge = RuleSet([Deny(name="deny", match=Match(user="guest", method="basic.consume"))]).judge(Client())
-    assert not any(judge.wants(CLIENT))
-    judge.know(GUEST)
-    assert judge.wants(CLIENT)[BasicConsume.index]
-    assert judged(judge, command(BasicConsume(queue="q"))).command is None
+    evaluator = RuleSet([Deny(name="deny", match=Match(user="guest", method="basic.consume"))]).evaluator(Client())
+    assert not any(evaluator.wants(CLIENT))
+    evaluator.know(GUEST)
+    assert evaluator.wants(CLIENT)[BasicConsume.index]
+    assert evaluated(evaluator, command(BasicConsume(queue="q"))).command is None
 
 
 def test_what_was_found_out_once_is_told_with_the_tag_of_each_delivery() -> None:
-    judge = RuleSet([Rename(name="rename", match=Match(method="basic.publish", exchange="old"), to="new")]).judge(GUEST)
+    evaluator = RuleSet(
+        [Rename(name="rename", match=Match(method="basic.publish", exchange="old"), to="new")]
+    ).evaluator(GUEST)
     for tag in (1, 2):
         said = command(BasicDeliver(consumer_tag="c", delivery_tag=tag, exchange="new"), channel=tag)
-        verdict = judged(judge, said, SERVER)
+        verdict = evaluated(evaluator, said, SERVER)
         assert verdict.command is not None
         assert verdict.command.method == BasicDeliver(consumer_tag="c", delivery_tag=tag, exchange="old")
         assert verdict.command.channel == tag
@@ -189,51 +193,51 @@ def test_a_new_name_brings_in_the_rules_that_name_it() -> None:
     """Also those that were not looked at for the old one."""
     rename = Rename(name="rename", match=Match(exchange="old", method="basic.publish"), to="new")
     for first in (rename, RenameNow(name="rename", match=rename.match, to="new")):
-        judge = RuleSet([first, Deny(name="deny", match=Match(exchange="new"))]).judge(GUEST)
+        evaluator = RuleSet([first, Deny(name="deny", match=Match(exchange="new"))]).evaluator(GUEST)
         for _ in range(2):
-            assert judged(judge, command(BasicPublish(exchange="old"))).command is None
+            assert evaluated(evaluator, command(BasicPublish(exchange="old"))).command is None
 
 
 def test_what_surely_passes_needs_no_staging_but_is_counted() -> None:
     rules = RuleSet([Allow(name="allow", match=Match(exchange="a")), Deny(name="deny")])
-    judge = rules.judge(GUEST)
+    evaluator = rules.evaluator(GUEST)
     frame = command(BasicPublish(exchange="a")).frames[0]
-    known = judge.passing(CLIENT, frame, ChannelInfo(), 0.0)
+    known = evaluator.passing(CLIENT, frame, ChannelInfo(), 0.0)
     assert known is not None
     known.count(3)
-    assert judge.stage(CLIENT, frame, ChannelInfo()) is Stage.NOTHING
+    assert evaluator.stage(CLIENT, frame, ChannelInfo()) is Stage.NOTHING
     assert rules.counts()["allow"].hits == 4
     assert known.method is None
-    assert judge.passing(CLIENT, command(BasicPublish(exchange="b")).frames[0], ChannelInfo(), 0.0) is None
-    era = judge.era
-    judge.know(GUEST)
-    assert judge.era > era
+    assert evaluator.passing(CLIENT, command(BasicPublish(exchange="b")).frames[0], ChannelInfo(), 0.0) is None
+    era = evaluator.era
+    evaluator.know(GUEST)
+    assert evaluator.era > era
 
 
-def test_what_always_goes_on_as_another_method_need_not_be_judged_either() -> None:
+def test_what_always_goes_on_as_another_method_need_not_be_evaluated_either() -> None:
     rename = Rename(name="rename", match=Match(exchange="a", method="basic.publish"), to="b")
     rules = RuleSet([rename, Deny(name="deny", when="routing_key == 'bad'")])
-    judge = rules.judge(GUEST)
+    evaluator = rules.evaluator(GUEST)
     frame = command(BasicPublish(exchange="a")).frames[0]
-    spared = judge.passing(CLIENT, frame, ChannelInfo(), 0.0)
+    spared = evaluator.passing(CLIENT, frame, ChannelInfo(), 0.0)
     assert spared is not None
     assert (spared.method, spared.allowances) == (BasicPublish(exchange="b"), ())
     spared.count(2)
     assert rules.counts()["rename"].hits == 2
     refused = command(BasicPublish(exchange="a", routing_key="bad")).frames[0]
-    assert judge.passing(CLIENT, refused, ChannelInfo(), 0.0) is None
+    assert evaluator.passing(CLIENT, refused, ChannelInfo(), 0.0) is None
 
 
-def test_what_hangs_on_names_in_the_header_need_not_be_judged_where_there_are_none() -> None:
+def test_what_hangs_on_names_in_the_header_need_not_be_evaluated_where_there_are_none() -> None:
     deny = Deny(name="deny", match=Match(routing_key="bad"))
-    judge = RuleSet([deny, Draw(name="draw", match=Match(routing_key="k"), tickets=3)]).judge(GUEST)
+    evaluator = RuleSet([deny, Draw(name="draw", match=Match(routing_key="k"), tickets=3)]).evaluator(GUEST)
     found = {}
     for key in ("good", "k", "bad"):
-        spared = judge.passing(CLIENT, command(BasicPublish(routing_key=key)).frames[0], ChannelInfo(), 0.0)
+        spared = evaluator.passing(CLIENT, command(BasicPublish(routing_key=key)).frames[0], ChannelInfo(), 0.0)
         found[key] = None if spared is None else (spared.if_plain, [each.left for each in spared.allowances])
     assert found == {"good": (True, []), "k": (True, [3]), "bad": None}
-    judge = RuleSet([Deny(name="deny", match=Match(exchange="bad"))]).judge(GUEST)
-    spared = judge.passing(CLIENT, command(BasicPublish(exchange="good")).frames[0], ChannelInfo(), 0.0)
+    evaluator = RuleSet([Deny(name="deny", match=Match(exchange="bad"))]).evaluator(GUEST)
+    spared = evaluator.passing(CLIENT, command(BasicPublish(exchange="good")).frames[0], ChannelInfo(), 0.0)
     assert spared is not None
     assert not spared.if_plain
 
@@ -246,14 +250,14 @@ class Draw(Rule, frozen=True, tag="draw"):
     def begin(self) -> Credit:
         return Credit(self.tickets)
 
-    def allowance(self, seen: CommandContext, memory: RuleState) -> Credit | None:
+    def allowance(self, context: CommandContext, memory: RuleState) -> Credit | None:
         tickets: Credit = memory.shared
         return tickets
 
-    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
         memory.shared.left -= 1
         is_refused = memory.shared.left < 0
-        return Verdict(command=None if is_refused else seen.command)
+        return Verdict(command=None if is_refused else context.command)
 
 
 def test_rules_with_an_allowance_need_not_be_asked_while_it_lasts() -> None:
@@ -265,9 +269,9 @@ def test_rules_with_an_allowance_need_not_be_asked_while_it_lasts() -> None:
             Allow(name="allow"),
         ]
     )
-    judge = rules.judge(GUEST)
+    evaluator = rules.evaluator(GUEST)
     frame = command(BasicPublish(exchange="a")).frames[0]
-    spared = judge.passing(CLIENT, frame, ChannelInfo(), 0.0)
+    spared = evaluator.passing(CLIENT, frame, ChannelInfo(), 0.0)
     assert spared is not None
     assert spared.method == BasicPublish(exchange="b")
     assert [each.left for each in spared.allowances] == [3, 9]
@@ -278,8 +282,8 @@ def test_rules_with_an_allowance_need_not_be_asked_while_it_lasts() -> None:
         "draw again": 0,
         "allow": 2,
     }
-    assert judge.stage(CLIENT, frame, ChannelInfo()) is Stage.METHOD, "who asks is answered"
-    judged(judge, command(BasicPublish(exchange="a")))
+    assert evaluator.stage(CLIENT, frame, ChannelInfo()) is Stage.METHOD, "who asks is answered"
+    evaluated(evaluator, command(BasicPublish(exchange="a")))
     assert [each.left for each in spared.allowances] == [2, 8]
 
 
@@ -293,75 +297,75 @@ def test_what_else_must_be_asked_gives_no_allowance() -> None:
     ]
     for other in others:
         for order in ([draw, other], [other, draw]):
-            judge = RuleSet(order).judge(GUEST)
+            evaluator = RuleSet(order).evaluator(GUEST)
             for _ in range(2):
-                assert judge.passing(CLIENT, publish, ChannelInfo(), 0.0) is None
+                assert evaluator.passing(CLIENT, publish, ChannelInfo(), 0.0) is None
 
 
 def test_it_remembers_so_many_methods_and_no_more() -> None:
-    judge = RuleSet([Deny(name="deny", match=Match(exchange="b"))]).judge(GUEST)
+    evaluator = RuleSet([Deny(name="deny", match=Match(exchange="b"))]).evaluator(GUEST)
     for number in range(3 * MAX_KNOWN):
-        judge.stage(CLIENT, command(BasicPublish(exchange="a", routing_key=f"{number}")).frames[0], ChannelInfo())
-    assert len(judge._known[CLIENT]) <= MAX_KNOWN
+        evaluator.stage(CLIENT, command(BasicPublish(exchange="a", routing_key=f"{number}")).frames[0], ChannelInfo())
+    assert len(evaluator._known[CLIENT]) <= MAX_KNOWN
     long = command(QueueDeclare(queue="q", arguments=Table({"x": "y" * 2 * MAX_OCTETS})))
-    RuleSet([Deny(name="deny", match=Match(queue="b"))]).judge(GUEST).stage(CLIENT, long.frames[0], ChannelInfo())
-    assert len(judge._known[CLIENT]) <= MAX_KNOWN
+    RuleSet([Deny(name="deny", match=Match(queue="b"))]).evaluator(GUEST).stage(CLIENT, long.frames[0], ChannelInfo())
+    assert len(evaluator._known[CLIENT]) <= MAX_KNOWN
 
 
 def test_only_as_much_is_waited_for_as_some_rule_needs() -> None:
-    judge = RuleSet(
+    evaluator = RuleSet(
         [
             Allow(name="small", match=Match(exchange="a", size=Sizes(max=10))),
             Deny(name="secret", match=Match(exchange="b", body="*secret*")),
             Deny(name="c", match=Match(exchange="c")),
         ]
-    ).judge(GUEST)
+    ).evaluator(GUEST)
     facts = ChannelInfo()
     expected = {"a": Stage.HEADER, "b": Stage.BODY, "c": Stage.METHOD, "d": Stage.NOTHING}
     for exchange, stage in expected.items():
-        assert judge.stage(CLIENT, command(BasicPublish(exchange=exchange)).frames[0], facts) is stage
-    assert judged(judge, command(BasicPublish(exchange="b"), body=b"a secret")).command is None
-    assert judged(judge, command(BasicPublish(exchange="b"), body=b"none")).command is not None
+        assert evaluator.stage(CLIENT, command(BasicPublish(exchange=exchange)).frames[0], facts) is stage
+    assert evaluated(evaluator, command(BasicPublish(exchange="b"), body=b"a secret")).command is None
+    assert evaluated(evaluator, command(BasicPublish(exchange="b"), body=b"none")).command is not None
 
 
 def test_a_heartbeat_is_shown_to_those_who_ask_for_it() -> None:
-    judge = RuleSet([Deny(name="deny", match=Match(method="heartbeat", sender="server"))]).judge(GUEST)
-    assert judge.wants_all(SERVER)
-    assert not judge.wants_all(CLIENT)
+    evaluator = RuleSet([Deny(name="deny", match=Match(method="heartbeat", sender="server"))]).evaluator(GUEST)
+    assert evaluator.wants_all(SERVER)
+    assert not evaluator.wants_all(CLIENT)
     heartbeat = Command.received([Frame(HEARTBEAT_FRAME)])
-    assert judged(judge, heartbeat, SERVER).command is None
-    assert judge.stage(CLIENT, heartbeat.frames[0], ChannelInfo()) is Stage.NOTHING
+    assert evaluated(evaluator, heartbeat, SERVER).command is None
+    assert evaluator.stage(CLIENT, heartbeat.frames[0], ChannelInfo()) is Stage.NOTHING
 
 
 def test_a_malformed_method_is_its_senders_fault() -> None:
-    judge = RuleSet([Deny(name="deny", match=Match(exchange="a"))]).judge(GUEST)
+    evaluator = RuleSet([Deny(name="deny", match=Match(exchange="a"))]).evaluator(GUEST)
     frame = Frame(encode_frame(1, 1, encode_method(1, BasicPublish(exchange="a"))[7:-3]))
     with pytest.raises(ProtocolError):
-        judge.stage(CLIENT, frame, ChannelInfo())
+        evaluator.stage(CLIENT, frame, ChannelInfo())
 
 
 def test_a_reload_keeps_what_is_remembered_and_counted() -> None:
     every = EverySecond(name="every")
     before = RuleSet([every, Deny(name="gone", match=Match(exchange="gone"))])
-    judge = before.judge(GUEST)
+    evaluator = before.evaluator(GUEST)
     said = command(BasicPublish(exchange="a"))
-    assert judged(judge, said).command is said
+    assert evaluated(evaluator, said).command is said
     after = before.replaced([Allow(name="new", match=Match(exchange="b")), every])
-    judge = judge.moved(after)
-    assert judged(judge, said).command is None, "it is the second time"
+    evaluator = evaluator.moved(after)
+    assert evaluated(evaluator, said).command is None, "it is the second time"
     assert after.counts()["every"].hits == 1
-    assert judged(judge, command(BasicPublish(exchange="gone"))).command is not None
+    assert evaluated(evaluator, command(BasicPublish(exchange="gone"))).command is not None
 
 
 def test_names_still_come_back_when_the_rule_that_changed_them_is_gone() -> None:
     rename = Rename(name="rename", match=Match(method="basic.publish", exchange="old"), to="new")
-    judge = RuleSet([rename]).judge(GUEST)
-    judged(judge, command(BasicPublish(exchange="old")))
-    judge = judge.moved(judge.ruleset.replaced([]))
-    verdict = judged(judge, command(BasicDeliver(exchange="new")), SERVER)
+    evaluator = RuleSet([rename]).evaluator(GUEST)
+    evaluated(evaluator, command(BasicPublish(exchange="old")))
+    evaluator = evaluator.moved(evaluator.ruleset.replaced([]))
+    verdict = evaluated(evaluator, command(BasicDeliver(exchange="new")), SERVER)
     assert verdict.command is not None
     assert verdict.command.method.exchange == "old"
-    assert judged(judge, command(BasicPublish(exchange="old"))).command is not None
+    assert evaluated(evaluator, command(BasicPublish(exchange="old"))).command is not None
 
 
 class Asked(Rule, frozen=True, tag="asked"):
@@ -385,16 +389,16 @@ class Asked(Rule, frozen=True, tag="asked"):
 def test_what_is_done_at_the_start_is_done_as_soon_as_it_can_be_told(match: Match, said: str) -> None:
     heard: list[str] = []
     rules = RuleSet([Asked(name="asked", match=match, heard=heard)])
-    judge = rules.judge(Client())
+    evaluator = rules.evaluator(Client())
     now: dict[str, Any] = {"now": 0.0, "time": 0.0, "random": lambda: 0.0}
-    first = judge.start(**now)
-    judge.know(GUEST)
-    assert len(first) + len(judge.start(**now, is_open=True)) == 1
-    assert judge.start(**now, is_open=True) == ()
-    judge.channel_closed(3)
-    judge.session_over()
+    first = evaluator.start(**now)
+    evaluator.know(GUEST)
+    assert len(first) + len(evaluator.start(**now, is_open=True)) == 1
+    assert evaluator.start(**now, is_open=True) == ()
+    evaluator.channel_closed(3)
+    evaluator.session_over()
     assert heard == [said, "closed 3", "over"]
-    assert not any(judge.wants(CLIENT)), "it is never asked about commands"
+    assert not any(evaluator.wants(CLIENT)), "it is never asked about commands"
     assert rules.counts()["asked"].hits == 1
 
 
@@ -403,9 +407,9 @@ def test_two_hundred_rules_are_no_more_work_than_twenty(monkeypatch: pytest.Monk
     looked_at = []
     holds_of_method = CompiledRule.holds_of_method
 
-    def spied(case: CompiledRule, seen: CommandContext) -> bool:
+    def spied(case: CompiledRule, context: CommandContext) -> bool:
         looked_at.append(case)
-        return holds_of_method(case, seen)
+        return holds_of_method(case, context)
 
     monkeypatch.setattr(CompiledRule, "holds_of_method", spied)
     work = {}
@@ -415,32 +419,32 @@ def test_two_hundred_rules_are_no_more_work_than_twenty(monkeypatch: pytest.Monk
             {key: value.format(number) for key, value in kinds[number % len(kinds)].items()} for number in range(count)
         ]
         rules = [Deny(name=f"{number}", match=msgspec.convert(match, Match)) for number, match in enumerate(matches)]
-        judge = RuleSet([*rules, Allow(name="orders", match=Match(exchange="orders"))]).judge(GUEST)
+        evaluator = RuleSet([*rules, Allow(name="orders", match=Match(exchange="orders"))]).evaluator(GUEST)
         looked_at.clear()
         for number in range(100):
             frame = command(BasicPublish(exchange="orders", routing_key=f"{number}")).frames[0]
-            assert judge.stage(CLIENT, frame, ChannelInfo()) is Stage.NOTHING
+            assert evaluator.stage(CLIENT, frame, ChannelInfo()) is Stage.NOTHING
         work[count] = len(looked_at)
     assert work[200] == work[20] == 100
 
 
 def test_what_is_remembered_of_a_method_does_not_hold_its_frame() -> None:
     """A frame may lie in all that was read at a time."""
-    judge = RuleSet([Deny(name="deny", match=Match(exchange="a"), mode="shadow")]).judge(GUEST)
+    evaluator = RuleSet([Deny(name="deny", match=Match(exchange="a"), mode="shadow")]).evaluator(GUEST)
     said = command(BasicPublish(exchange="a"))
     frame = said.frames[0]
     before = sys.getrefcount(frame)
-    judged(judge, said)
+    evaluated(evaluator, said)
     assert sys.getrefcount(frame) == before
 
 
 def test_a_delivery_that_is_cut_off_is_its_senders_fault() -> None:
-    judge = RuleSet([EverySecond(name="count", match=Match(method="basic.deliver"))]).judge(GUEST)
+    evaluator = RuleSet([EverySecond(name="count", match=Match(method="basic.deliver"))]).evaluator(GUEST)
     payload = BasicDeliver("tag", 1, False, "a", "b").encode()
     for size in range(4, len(payload)):
         frame = Frame(encode_frame(METHOD, 1, payload[:size]))
         with pytest.raises(ProtocolError) as raised:
-            judge.stage(SERVER, frame, ChannelInfo(number=1))
+            evaluator.stage(SERVER, frame, ChannelInfo(number=1))
         assert raised.value.code in (501, 502)
 
 
@@ -451,7 +455,7 @@ class RaisingOpen(Raising, frozen=True, tag="raising-open"):
 def test_a_rule_that_only_looks_fails_open() -> None:
     rules = RuleSet([RaisingOpen(name="look"), Rename(name="rename", to="b")])
     said = command(BasicPublish(exchange="a"))
-    verdict = judged(rules.judge(GUEST), said)
+    verdict = evaluated(rules.evaluator(GUEST), said)
     assert verdict.close is None
     assert verdict.command is not None
     assert verdict.command.method.exchange == "b"
@@ -463,26 +467,26 @@ def test_a_rule_that_only_looks_fails_open() -> None:
 
 def test_an_expression_that_fails_on_what_the_client_says_refuses_its_commands() -> None:
     rules = RuleSet([Allow(name="odd", when="client.properties.product > 3"), Rename(name="rename", to="b")])
-    judge = rules.judge(GUEST)
+    evaluator = rules.evaluator(GUEST)
     for _ in range(2):
-        verdict = judged(judge, command(BasicPublish(exchange="a")))
+        verdict = evaluated(evaluator, command(BasicPublish(exchange="a")))
         assert verdict.close is not None
         assert verdict.close.code == 541
     assert rules.counts()["odd"].errors == 2
-    judge.know(msgspec.structs.replace(GUEST, properties={"product": 4}))
-    assert judged(judge, command(BasicPublish(exchange="a"))).close is None
+    evaluator.know(msgspec.structs.replace(GUEST, properties={"product": 4}))
+    assert evaluated(evaluator, command(BasicPublish(exchange="a"))).close is None
 
 
 class Careless(Rule, frozen=True, tag="careless"):
     may_make_anything = True
 
-    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
-        return Verdict(command=seen.command.altered(BasicPublish(exchange="x" * 256)))
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
+        return Verdict(command=context.command.altered(BasicPublish(exchange="x" * 256)))
 
 
 def test_what_cannot_be_sent_is_a_failure() -> None:
     rules = RuleSet([Careless(name="careless")])
-    verdict = judged(rules.judge(GUEST), command(BasicPublish()))
+    verdict = evaluated(rules.evaluator(GUEST), command(BasicPublish()))
     assert verdict.close is not None
     assert verdict.close.code == 541
     assert rules.counts()["careless"].errors == 1
@@ -498,10 +502,10 @@ class Clumsy(EverySecond, frozen=True, tag="clumsy"):
 
 def test_a_rule_that_fails_as_something_ends_is_counted() -> None:
     rules = RuleSet([Clumsy(name="clumsy"), EverySecond(name="count")])
-    judge = rules.judge(GUEST)
-    judged(judge, command(BasicPublish()))
-    judge.channel_closed(1)
-    judge.session_over()
+    evaluator = rules.evaluator(GUEST)
+    evaluated(evaluator, command(BasicPublish()))
+    evaluator.channel_closed(1)
+    evaluator.session_over()
     assert rules.counts()["clumsy"].errors == 2
 
 
@@ -515,10 +519,10 @@ def test_a_rule_that_fails_as_something_ends_is_counted() -> None:
     ],
 )
 def test_a_body_too_large_to_be_looked_into_is_refused_as_rabbitmq_refuses_large_ones(text: str) -> None:
-    judge = RuleSet([rule(text)]).judge(GUEST)
+    evaluator = RuleSet([rule(text)]).evaluator(GUEST)
     small = said(BasicPublish(exchange="e"), body=b"{}", body_limit=10)
-    assert judge.judge(small).close is None
-    verdict = judge.judge(said(BasicPublish(exchange="e"), body=b'{"a": 12345}', body_limit=10))
+    assert evaluator.evaluate(small).close is None
+    verdict = evaluator.evaluate(said(BasicPublish(exchange="e"), body=b'{"a": 12345}', body_limit=10))
     assert verdict.close is not None
     assert (verdict.close.code, verdict.close.scope) == (406, Scope.CHANNEL)
     assert (
@@ -527,15 +531,15 @@ def test_a_body_too_large_to_be_looked_into_is_refused_as_rabbitmq_refuses_large
 
 
 def test_a_rule_that_does_not_look_into_a_body_does_not_mind_its_size() -> None:
-    judge = RuleSet([rule('action = "refuse"\nwhen = "size > 100 && body.contains(\'a\')"')]).judge(GUEST)
-    hold = RuleSet([rule('action = "hold"')]).judge(GUEST)
-    seen = said(BasicPublish(exchange="e"), body=b"12 bytes now", body_limit=10)
-    assert hold.judge(seen).hold is not None
-    assert judge.judge(seen).close is not None  # an expression reads all that it names
+    evaluator = RuleSet([rule('action = "refuse"\nwhen = "size > 100 && body.contains(\'a\')"')]).evaluator(GUEST)
+    hold = RuleSet([rule('action = "hold"')]).evaluator(GUEST)
+    context = said(BasicPublish(exchange="e"), body=b"12 bytes now", body_limit=10)
+    assert hold.evaluate(context).hold is not None
+    assert evaluator.evaluate(context).close is not None  # an expression reads all that it names
 
 
 def test_a_rule_with_a_long_name_fails_in_as_much_as_a_reply_text_holds() -> None:
-    verdict = judged(RuleSet([Raising(name="é" * 300)]).judge(GUEST), command(BasicPublish()))
+    verdict = evaluated(RuleSet([Raising(name="é" * 300)]).evaluator(GUEST), command(BasicPublish()))
     assert verdict.close is not None
     assert verdict.close.text.startswith("INTERNAL_ERROR - rule 'é")
     assert len(verdict.close.text.encode()) <= 255

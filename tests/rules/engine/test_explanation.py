@@ -75,7 +75,7 @@ refused.
                 "does not hold: exchange is another",
                 "holds",
             ],
-            "To judge this basic.publish, amqproxy waits for the method and the message's header.",
+            "To evaluate this basic.publish, amqproxy waits for the method and the message's header.",
         ),
         (
             ExplainedCommand({"user": "guest", "vhost": "/"}, "queue.declare"),
@@ -85,7 +85,7 @@ refused.
                 "holds",
                 *["is not asked, since `access, line 2b` holds"] * 3,
             ],
-            "To judge this queue.declare, amqproxy waits for the method alone.",
+            "To evaluate this queue.declare, amqproxy waits for the method alone.",
         ),
         (
             ExplainedCommand({"vhost": "test"}),

@@ -24,26 +24,26 @@ from amqproxy.rules.access.refuse import Refuse
 from amqproxy.rules.engine.evaluator import RuleEvaluator, RuleSet
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.rule import Rule
-from tests.rules.engine.test_evaluator import command, judged
+from tests.rules.engine.test_evaluator import command, evaluated
 from tests.rules.scene import GUEST, rule
 
 SECRET = Refuse(name="no", match=Match(queue="secret", method="!queue.declare"))
 
 
-def judge(*rules: Rule) -> RuleEvaluator:
-    return RuleSet(rules or (SECRET,)).judge(GUEST)
+def evaluator(*rules: Rule) -> RuleEvaluator:
+    return RuleSet(rules or (SECRET,)).evaluator(GUEST)
 
 
-def goes_on(judge: RuleEvaluator, method: Method, channel: int = 1) -> Method | None:
+def goes_on(evaluator: RuleEvaluator, method: Method, channel: int = 1) -> Method | None:
     said = command(method, channel)
-    left = judged(judge, said).command
+    left = evaluated(evaluator, said).command
     assert left is None or left.method != method or left is said, "what is not changed goes on as it came"
     return None if left is None else left.method
 
 
-def answers(judge: RuleEvaluator, name: str, channel: int = 1) -> None:
+def answers(evaluator: RuleEvaluator, name: str, channel: int = 1) -> None:
     said = command(QueueDeclareOk(name), channel)
-    assert judged(judge, said, SERVER).command is said
+    assert evaluated(evaluator, said, SERVER).command is said
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def answers(judge: RuleEvaluator, name: str, channel: int = 1) -> None:
     ],
 )
 def test_rules_are_asked_about_the_queue_that_is_meant(method: Method) -> None:
-    asked = judge()
+    asked = evaluator()
     assert goes_on(asked, method) == method, "none was declared"
     for declare in (QueueDeclare(queue="secret"), QueueDeclare(queue="sec\nret", passive=True)):
         goes_on(asked, QueueDeclare(queue="open"))
@@ -71,9 +71,9 @@ def test_rules_are_asked_about_the_queue_that_is_meant(method: Method) -> None:
 
 
 def test_the_broker_tells_the_name_that_it_has_made() -> None:
-    asked = judge(Allow(name="ours", match=Match(queue="amq.gen-a*")), Refuse(name="no", match=Match(queue="*")))
+    asked = evaluator(Allow(name="ours", match=Match(queue="amq.gen-a*")), Refuse(name="no", match=Match(queue="*")))
     goes_on(asked, QueueDeclare(queue="x"))
-    allowed = RuleSet([Allow(name="d", match=Match(method="queue.declare")), *asked.ruleset.rules]).judge(GUEST)
+    allowed = RuleSet([Allow(name="d", match=Match(method="queue.declare")), *asked.ruleset.rules]).evaluator(GUEST)
     goes_on(allowed, QueueDeclare())
     assert goes_on(allowed, BasicGet()) is None, "it is not known yet"
     answers(allowed, "amq.gen-abc")
@@ -84,7 +84,7 @@ def test_the_broker_tells_the_name_that_it_has_made() -> None:
 
 
 def test_what_is_refused_was_never_declared() -> None:
-    asked = judge(Refuse(name="no", match=Match(queue="secret")))
+    asked = evaluator(Refuse(name="no", match=Match(queue="secret")))
     goes_on(asked, QueueDeclare(queue="open"))
     assert goes_on(asked, QueueDeclare(queue="secret")) is None
     assert goes_on(asked, BasicGet()) == BasicGet()
@@ -92,25 +92,27 @@ def test_what_is_refused_was_never_declared() -> None:
 
 def test_a_new_name_is_written_out_and_an_old_one_stays_left_out() -> None:
     prefixed = rule('action = "rewrite"\nname = "p"\nqueue.prefix = "a."')
-    asked = judge(prefixed)
+    asked = evaluator(prefixed)
     assert goes_on(asked, QueueDeclare(queue="q")) == QueueDeclare(queue="a.q")
     assert goes_on(asked, BasicGet()) == BasicGet(queue="a.q")
     assert goes_on(asked, QueueBind(exchange="e")) == QueueBind(exchange="e", queue="a.q", routing_key="q")
     assert goes_on(asked, QueueBind(exchange="e", routing_key="k")) == QueueBind(
         exchange="e", queue="a.q", routing_key="k"
     )
-    edited = judge(rule('action = "rewrite"\nname = "p"\nmatch.method = "queue.bind"\narguments.set = {a = "{queue}"}'))
+    edited = evaluator(
+        rule('action = "rewrite"\nname = "p"\nmatch.method = "queue.bind"\narguments.set = {a = "{queue}"}')
+    )
     goes_on(edited, QueueDeclare(queue="q"))
     bind = QueueBind(exchange="e")
     assert goes_on(edited, bind) == replace(bind, arguments=Table({"a": "q"}))
 
 
 def test_it_outlives_a_reload_and_is_asked_for_only_where_a_rule_could_care() -> None:
-    asked = judge()
+    asked = evaluator()
     goes_on(asked, QueueDeclare(queue="secret"))
     moved = asked.moved(RuleSet([SECRET]))
     assert goes_on(moved, BasicGet()) is None
     assert asked.wants(CLIENT)[QueueDeclare.index] == asked.wants(SERVER)[QueueDeclareOk.index] == 1
-    other = judge(Refuse(name="no", match=Match(method="basic.publish")))
+    other = evaluator(Refuse(name="no", match=Match(method="basic.publish")))
     assert other.wants(CLIENT)[QueueDeclare.index] == other.wants(SERVER)[QueueDeclareOk.index] == 0
     assert goes_on(other, BasicPublish()) is None

@@ -22,9 +22,9 @@ class Publishes(Rule, frozen=True, tag="publishes"):
 
 
 class Publishing(Rule, frozen=True, tag="publishing"):
-    def decide(self, seen: CommandContext, memory: RuleState) -> Verdict:
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
         changed = BasicPublish(exchange="x" * 256)
-        return Verdict(command=seen.command.altered(changed))
+        return Verdict(command=context.command.altered(changed))
 
 
 @pytest.mark.parametrize(

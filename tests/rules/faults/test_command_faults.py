@@ -26,7 +26,7 @@ from amqproxy.rules.verdict import Answer, Close, Stage, Verdict
 ALICE = Client(properties={"capabilities": {"connection.blocked": True}})
 
 
-def seen(command: Command, sender: str = CLIENT) -> CommandContext:
+def context(command: Command, sender: str = CLIENT) -> CommandContext:
     return CommandContext(
         sender=CLIENT if sender == CLIENT else SERVER, command=command, client=ALICE, random=lambda: 0.0
     )
@@ -34,7 +34,7 @@ def seen(command: Command, sender: str = CLIENT) -> CommandContext:
 
 def test_a_duplicate_has_the_whole_message() -> None:
     said = Command(1, BasicDeliver("tag", 7), Properties(app_id="x"), b"body")
-    (insertion,) = DuplicateFault().happen(seen(said, SERVER)).insertions
+    (insertion,) = DuplicateFault().happen(context(said, SERVER)).insertions
     copy = insertion.command
     assert (insertion.to, copy.method) == (CLIENT, BasicDeliver("tag", 7, True))
     assert (copy.properties, copy.body) == (said.properties, b"body")
@@ -43,19 +43,19 @@ def test_a_duplicate_has_the_whole_message() -> None:
 
 def test_texts() -> None:
     command = Command(1, QueueDeclare(queue="q"))
-    assert CloseFault(code=406, text="inequivalent arg").happen(seen(command)).close == Close(
+    assert CloseFault(code=406, text="inequivalent arg").happen(context(command)).close == Close(
         Scope.CHANNEL, 406, "PRECONDITION_FAILED - inequivalent arg", CLIENT
     )
-    assert CloseFault(code=799, text="odd").happen(seen(command)).close == Close(Scope.CHANNEL, 799, "odd", CLIENT)
-    assert ReturnFault(code=313, text="NO_CONSUMERS").happen(seen(Command(1, BasicPublish()))) == Verdict(
+    assert CloseFault(code=799, text="odd").happen(context(command)).close == Close(Scope.CHANNEL, 799, "odd", CLIENT)
+    assert ReturnFault(code=313, text="NO_CONSUMERS").happen(context(Command(1, BasicPublish()))) == Verdict(
         command=None, answer=Answer.RETURN, returned=(313, "NO_CONSUMERS")
     )
-    blocked = BlockFault(seconds=1, reason="low on disk").happen(seen(command)).insertions[0].command
+    blocked = BlockFault(seconds=1, reason="low on disk").happen(context(command)).insertions[0].command
     assert (blocked.channel, blocked.method) == (0, ConnectionBlocked("low on disk"))
 
 
 def test_nothing_is_early() -> None:
-    assert DelayFault(seconds=1, jitter=3).happen(seen(Command(1, BasicAck()))).delay == 0
+    assert DelayFault(seconds=1, jitter=3).happen(context(Command(1, BasicAck()))).delay == 0
 
 
 @pytest.mark.parametrize("kind", AnyCommandFault.__args__)  # type: ignore[attr-defined]

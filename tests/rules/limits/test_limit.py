@@ -18,8 +18,8 @@ def limit(**keys: Any) -> Limit:
 def test_who_is_refused_is_told_why() -> None:
     def told(**keys: Any) -> str:
         timeline = Timeline(limit(**keys))
-        judge = timeline.judge("a")
-        rule = judge.ruleset.rules[0]
+        evaluator = timeline.evaluator("a")
+        rule = evaluator.ruleset.rules[0]
         assert isinstance(rule, Limit)
         return rule._measure.text
 
@@ -35,7 +35,7 @@ def test_counts_outlive_a_reload_that_changes_only_how_many() -> None:
     timeline.play("0 a1 channel.open   passes")
     for most, becomes in ((2, "passes"), (2, "closes channel 506"), (3, "passes")):
         ruleset = timeline.ruleset.replaced([limit(of="channels", most=most)])
-        timeline.judges = {name: judge.moved(ruleset) for name, judge in timeline.judges.items()}
+        timeline.evaluators = {name: evaluator.moved(ruleset) for name, evaluator in timeline.evaluators.items()}
         timeline.ruleset = ruleset
         timeline.play(f"0 a{most + len(becomes)} channel.open   {becomes}")
 
@@ -45,7 +45,7 @@ def test_a_session_that_missed_a_reload_does_not_go_on_counting_where_nobody_els
     timeline.play("0 a1 channel.open   passes")
     for other in (limit(of="messages", rate=1), limit(of="channels", most=1, per="user")):
         timeline.ruleset = timeline.ruleset.replaced([other])  # the session is moved only after the second
-    timeline.judges = {name: judge.moved(timeline.ruleset) for name, judge in timeline.judges.items()}
+    timeline.evaluators = {name: evaluator.moved(timeline.ruleset) for name, evaluator in timeline.evaluators.items()}
     timeline.play("0 a2 channel.open   passes")
     timeline.play("0 a3 channel.open   closes channel 506")
 

@@ -18,18 +18,18 @@ from amqproxy.rules.verdict import Answer, Close, Stage, Verdict
 def test_what_a_measure_is_without_its_own() -> None:
     measure = LimitKind(frozenset({"basic.publish"}), "refuse", 506, "enough")
     memory = RuleState(measure.begin(), measure.begin_session())
-    seen = CommandContext(sender=CLIENT, command=Command(1, BasicPublish()), client=Client())
+    context = CommandContext(sender=CLIENT, command=Command(1, BasicPublish()), client=Client())
     assert measure.needs is Stage.METHOD
     assert not measure.restores(CLIENT)
     assert not measure.restores(SERVER)
-    measure.restore(seen, memory)
+    measure.restore(context, memory)
     measure.channel_closed(1, memory)
     measure.session_over(memory)
     with pytest.raises(NotImplementedError):
-        measure.decide(seen, memory)
+        measure.decide(context, memory)
 
 
-def seen(channel: int, method: Method, *, is_confirming: bool = False) -> CommandContext:
+def context(channel: int, method: Method, *, is_confirming: bool = False) -> CommandContext:
     facts = ChannelInfo(number=channel, is_confirming=is_confirming)
     return CommandContext(sender=CLIENT, command=Command(channel, method), client=Client(), channel=facts)
 
@@ -41,10 +41,10 @@ CONNECTION = Close(Scope.CONNECTION, 506, "RESOURCE_ERROR - enough", CLIENT)
 @pytest.mark.parametrize(
     ("asked", "answered"),
     [
-        (seen(1, BasicPublish()), Verdict(command=None, close=CHANNEL)),
-        (seen(1, BasicPublish(), is_confirming=True), Verdict(command=None, answer=Answer.NACK)),
-        (seen(1, ChannelOpen(), is_confirming=True), Verdict(command=None, close=CHANNEL)),
-        (seen(0, ConnectionOpen()), Verdict(command=None, close=CONNECTION)),
+        (context(1, BasicPublish()), Verdict(command=None, close=CHANNEL)),
+        (context(1, BasicPublish(), is_confirming=True), Verdict(command=None, answer=Answer.NACK)),
+        (context(1, ChannelOpen(), is_confirming=True), Verdict(command=None, close=CHANNEL)),
+        (context(0, ConnectionOpen()), Verdict(command=None, close=CONNECTION)),
     ],
 )
 def test_what_becomes_of_it(asked: CommandContext, answered: Verdict) -> None:
@@ -52,7 +52,7 @@ def test_what_becomes_of_it(asked: CommandContext, answered: Verdict) -> None:
 
 
 def test_some_limits_close_all_the_same() -> None:
-    assert overrun(seen(1, BasicPublish(), is_confirming=True), 506, "enough", may_nack=False).close == CHANNEL
+    assert overrun(context(1, BasicPublish(), is_confirming=True), 506, "enough", may_nack=False).close == CHANNEL
 
 
 def test_reply_texts() -> None:

@@ -8,7 +8,7 @@ from amqproxy.amqp091.methods import BasicDeliver
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.context import ChannelInfo
 from amqproxy.rules.limits.limit import Limit
-from tests.rules.engine.test_evaluator import command, judged
+from tests.rules.engine.test_evaluator import command, evaluated
 from tests.rules.limits.test_limit import limit
 from tests.rules.timeline import Timeline
 
@@ -106,14 +106,14 @@ def test_what_is_delivered_before_it_is_acknowledged(rule: Limit, facts: Channel
     timeline = Timeline(rule, facts=facts)
     timeline.play(table)
     assert rule.reads_unacked == (rule.of == "unacked" and rule.act == "refuse")
-    for judge in timeline.judges.values():
-        judge.session_over()
+    for evaluator in timeline.evaluators.values():
+        evaluator.session_over()
 
 
 def test_a_close_is_the_clients_to_hear_of() -> None:
     timeline = Timeline(limit(of="unacked", most=1, act="refuse"), facts=ChannelInfo(unacked=1))
-    judge = timeline.judge("a")
-    verdict = judged(judge, command(BasicDeliver()), SERVER, channel=ChannelInfo(number=1, unacked=1))
+    evaluator = timeline.evaluator("a")
+    verdict = evaluated(evaluator, command(BasicDeliver()), SERVER, channel=ChannelInfo(number=1, unacked=1))
     assert verdict.close is not None
     assert verdict.close.told is CLIENT
     assert verdict.close.text == "PRECONDITION_FAILED - more than 1 unacknowledged messages"

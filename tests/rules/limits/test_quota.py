@@ -146,6 +146,6 @@ COUNTED = [
 def test_what_there_may_be_at_a_time(rule: Limit, table: str) -> None:
     timeline = Timeline(rule)
     timeline.play(table)
-    for judge in timeline.judges.values():
-        judge.session_over()
+    for evaluator in timeline.evaluators.values():
+        evaluator.session_over()
     assert not len(timeline.ruleset.cases[0].shared)

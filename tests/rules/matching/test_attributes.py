@@ -77,15 +77,15 @@ PUBLISH = command(
 )
 def test_what_a_name_stands_for(path: str, expected: Any) -> None:
     facts = ChannelInfo(number=2, is_confirming=True)
-    seen = CommandContext(sender=CLIENT, command=PUBLISH, client=CLIENT_FACTS, channel=facts, time=12.5)
-    assert NAMES[path].value(seen) == expected
+    context = CommandContext(sender=CLIENT, command=PUBLISH, client=CLIENT_FACTS, channel=facts, time=12.5)
+    assert NAMES[path].value(context) == expected
 
 
 def test_what_is_not_known_yet_is_not_there() -> None:
-    seen = CommandContext(sender=CLIENT, command=command(BasicGet(queue="")), client=Client())
-    absent = {path for path, name in NAMES.items() if name.value(seen) is None}
+    context = CommandContext(sender=CLIENT, command=command(BasicGet(queue="")), client=Client())
+    absent = {path for path, name in NAMES.items() if name.value(context) is None}
     assert {"user", "vhost", "tls.sni", "size", "headers", "body", "json", "exchange"} <= absent
-    assert NAMES["queue"].value(seen) == ""
+    assert NAMES["queue"].value(context) == ""
 
 
 def test_other_methods() -> None:
@@ -99,17 +99,17 @@ def test_other_methods() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 100_000, b'{"a":\xff}'])
 def test_a_body_that_is_no_json(body: bytes) -> None:
-    seen = CommandContext(sender=CLIENT, command=command(BasicPublish(), 1, None, body), client=Client())
-    assert NAMES["json"].value(seen) is None
-    assert isinstance(NAMES["body"].value(seen), str)
+    context = CommandContext(sender=CLIENT, command=command(BasicPublish(), 1, None, body), client=Client())
+    assert NAMES["json"].value(context) is None
+    assert isinstance(NAMES["body"].value(context), str)
 
 
 @given(methods, properties, st.binary(max_size=20))
 def test_every_name_has_its_kind_in_every_command(method: Method, properties: Properties, body: bytes) -> None:
-    seen = CommandContext(sender=CLIENT, command=Command(1, method, properties, body), client=CLIENT_FACTS)
+    context = CommandContext(sender=CLIENT, command=Command(1, method, properties, body), client=CLIENT_FACTS)
     kinds = {AttributeKind.TEXT: str, AttributeKind.NUMBER: int, AttributeKind.FLAG: bool, AttributeKind.TIME: float}
     for path, name in NAMES.items():
-        value = name.value(seen)
+        value = name.value(context)
         if name.kind in kinds:
             assert value is None or isinstance(value, kinds[name.kind]), path
         assert (name.source is AttributeSource.CONTENT) is (name.stage > Stage.METHOD)

@@ -58,9 +58,9 @@ def holds(
     places: MatchedPlaces = MatchedPlaces.ANY,
     **more: Any,
 ) -> bool:
-    seen = CommandContext(sender=sender, command=command, client=CLIENT_FACTS, **more)
+    context = CommandContext(sender=sender, command=command, client=CLIENT_FACTS, **more)
     is_about = command.method.name in match.methods_in(places)
-    return is_about and all(each.holds(seen) for each in match.conditions(places))
+    return is_about and all(each.holds(context) for each in match.conditions(places))
 
 
 @pytest.mark.parametrize(

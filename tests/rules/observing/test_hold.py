@@ -20,10 +20,10 @@ from tests.rules.scene import decided, rule, said
 )
 def test_a_command_is_held(text: str, hold: HoldAction) -> None:
     made = rule('action = "hold"\n' + text)
-    seen = said(BasicPublish(), body=b"x")
+    context = said(BasicPublish(), body=b"x")
     assert made.needs is Stage.BODY
     assert not made.is_constant
-    assert decided(made, seen) == Verdict(command=seen.command, hold=hold)
+    assert decided(made, context) == Verdict(command=context.command, hold=hold)
 
 
 def test_what_has_a_deadline_of_its_own_is_not_held() -> None:

@@ -19,12 +19,12 @@ from amqproxy.rules.matching.attributes import SECRETS
 from amqproxy.rules.observing.log import MAX_TEXT
 from amqproxy.rules.verdict import Stage, Verdict
 from amqproxy.taps import record
-from tests.rules.engine.test_evaluator import command, judged
+from tests.rules.engine.test_evaluator import command, evaluated
 from tests.rules.scene import GUEST, decided, rule, said
 
 
 @pytest.mark.parametrize(
-    ("text", "seen", "logged"),
+    ("text", "context", "logged"),
     [
         ("", said(QueueDeclare(queue="q")), ("info", "client queue.declare")),
         ("text = '{rule}: {user} declares {queue}'", said(QueueDeclare(queue="q")), ("info", "r: guest declares q")),
@@ -33,8 +33,8 @@ from tests.rules.scene import GUEST, decided, rule, said
         ("text = '{body}'", said(BasicPublish(), body=b"x" * 10_000), ("info", "x" * (MAX_TEXT - 1) + "…")),
     ],
 )
-def test_a_line_is_logged(text: str, seen: CommandContext, logged: tuple[str, str]) -> None:
-    assert decided(rule('action = "log"\n' + text), seen) == Verdict(command=seen.command, logged=(logged,))
+def test_a_line_is_logged(text: str, context: CommandContext, logged: tuple[str, str]) -> None:
+    assert decided(rule('action = "log"\n' + text), context) == Verdict(command=context.command, logged=(logged,))
 
 
 def test_no_secret_is_ever_logged() -> None:
@@ -66,9 +66,9 @@ def test_what_makes_no_sense_is_not_loaded(text: str) -> None:
 def test_a_line_shows_only_what_redactions_leave(is_before: bool) -> None:
     log = rule('action = "log"\nname = "log"\ntext = "{routing_key} {client.properties.product} {user}"')
     redact = rule('action = "redact"\nname = "redact"\nfields = ["routing_key"]\narguments = ["product"]')
-    judge = RuleSet([redact, log] if is_before else [log, redact]).judge(GUEST)
-    verdict = judged(judge, command(BasicPublish(exchange="e", routing_key="s3cret")))
+    evaluator = RuleSet([redact, log] if is_before else [log, redact]).evaluator(GUEST)
+    verdict = evaluated(evaluator, command(BasicPublish(exchange="e", routing_key="s3cret")))
     assert verdict.logged == (("info", "*** *** guest"),)
     assert verdict.command is not None
     assert verdict.command.method.routing_key == "s3cret"
-    assert judge.shown_client.properties == GUEST.properties | {"product": "***"}
+    assert evaluator.shown_client.properties == GUEST.properties | {"product": "***"}

@@ -32,10 +32,10 @@ def mirror(text: str) -> Any:
 def test_a_copy_goes_elsewhere(text: str, upstream: str | None, copied: BasicPublish) -> None:
     made = mirror(text)
     assert (made.needs, made.methods) == (Stage.BODY, {"basic.publish"})
-    seen = said(BasicPublish(0, "e", "k", mandatory=True), Properties(type="t"), b"body", number=3)
-    verdict = decided(made, seen)
+    context = said(BasicPublish(0, "e", "k", mandatory=True), Properties(type="t"), b"body", number=3)
+    verdict = decided(made, context)
     [copy] = verdict.mirrored
-    assert verdict == Verdict(command=seen.command, mirrored=(copy,))
+    assert verdict == Verdict(command=context.command, mirrored=(copy,))
     assert (copy.upstream, copy.command.method, copy.command.channel) == (upstream, copied, 3)
     assert (copy.command.properties, copy.command.body) == (Properties(type="t"), b"body")
     assert copy.command.is_complete
@@ -67,10 +67,10 @@ def test_a_table_that_is_copied_as_it_came_is_not_decoded(monkeypatch: pytest.Mo
 
 def test_a_copy_may_say_where_it_is_from() -> None:
     made = mirror('exchange = "audit"\nheaders.set = {from = "{exchange}", by = "{user}"}')
-    seen = said(BasicPublish(exchange="e"))
-    verdict = decided(made, seen)
+    context = said(BasicPublish(exchange="e"))
+    verdict = decided(made, context)
     assert verdict.mirrored[0].command.properties.headers == {"from": "e", "by": "guest"}
-    assert verdict.command is seen.command
+    assert verdict.command is context.command
 
 
 @pytest.mark.parametrize(("drawn", "copies"), [(0.0, 1), (0.24, 1), (0.25, 0), (0.9, 0)])

@@ -12,8 +12,8 @@ from tests.rules.scene import decided, rule, said
 
 def test_commands_are_marked() -> None:
     made = rule('action = "tag"\ntags = ["gdpr", "team:orders"]')
-    seen = said(BasicPublish())
-    assert decided(made, seen) == Verdict(command=seen.command, tags=("gdpr", "team:orders"))
+    context = said(BasicPublish())
+    assert decided(made, context) == Verdict(command=context.command, tags=("gdpr", "team:orders"))
     assert made.is_constant
 
 

@@ -29,11 +29,11 @@ def redact(text: str, **keys: Any) -> Any:
     return rule('action = "redact"\n' + text, **keys)
 
 
-def shown(text: str, seen: CommandContext) -> Any:
+def shown(text: str, context: CommandContext) -> Any:
     """What taps see; on the wire nothing changes."""
-    verdict = decided(redact(text), seen)
-    assert verdict.command is seen.command
-    assert verdict == Verdict(command=seen.command, shown=verdict.shown)
+    verdict = decided(redact(text), context)
+    assert verdict.command is context.command
+    assert verdict == Verdict(command=context.command, shown=verdict.shown)
     return verdict.shown
 
 
@@ -58,12 +58,12 @@ def shown(text: str, seen: CommandContext) -> Any:
     ],
 )
 def test_messages(text: str, properties: Properties, body: bytes) -> None:
-    for seen in (
+    for context in (
         said(BasicPublish(exchange="e"), SECRETS, b'{"a":1}'),
         heard(BasicDeliver("t", 1), SECRETS, b'{"a":1}'),
     ):
-        command = shown(text, seen)
-        assert (command.method, command.properties, command.body) == (seen.command.method, properties, body)
+        command = shown(text, context)
+        assert (command.method, command.properties, command.body) == (context.command.method, properties, body)
         assert command.is_complete
 
 
@@ -93,12 +93,12 @@ def test_messages(text: str, properties: Properties, body: bytes) -> None:
     ],
 )
 def test_methods(text: str, before: Method, after: Method) -> None:
-    seen = said(before)
-    assert shown(text, seen).method == after
+    context = said(before)
+    assert shown(text, context).method == after
 
 
 @pytest.mark.parametrize(
-    ("text", "seen"),
+    ("text", "context"),
     [
         ("headers = ['none']", said(BasicPublish(), SECRETS)),
         ("headers = ['n']", said(BasicPublish())),
@@ -109,8 +109,8 @@ def test_methods(text: str, before: Method, after: Method) -> None:
         ("properties = ['user_id']", said(QueueDeclare(queue="q"))),
     ],
 )
-def test_where_there_is_nothing_to_cover_nothing_is_made(text: str, seen: CommandContext) -> None:
-    assert shown(text, seen) is None
+def test_where_there_is_nothing_to_cover_nothing_is_made(text: str, context: CommandContext) -> None:
+    assert shown(text, context) is None
 
 
 @pytest.mark.parametrize(("text", "body"), [("json = ['/card']", b"card=1234"), ("text = ['[0-9]']", b"\xff1234")])
@@ -119,10 +119,10 @@ def test_what_cannot_be_searched_is_covered_whole(text: str, body: bytes) -> Non
 
 
 def test_several_rules_cover_together() -> None:
-    judge = RuleSet([redact("headers = ['n']", name="a"), redact("body = true", name="b")]).judge(GUEST)
-    seen = said(BasicPublish(), SECRETS, b"x")
-    verdict = judge.judge(seen)
-    assert verdict.command is seen.command
+    evaluator = RuleSet([redact("headers = ['n']", name="a"), redact("body = true", name="b")]).evaluator(GUEST)
+    context = said(BasicPublish(), SECRETS, b"x")
+    verdict = evaluator.evaluate(context)
+    assert verdict.command is context.command
     assert verdict.shown is not None
     assert verdict.shown.body == b"***"
     assert dict(verdict.shown.properties.headers or {}) == {"authorization": "Bearer x", "n": "***"}
@@ -155,6 +155,6 @@ def test_what_makes_no_sense_is_not_loaded(text: str, reason: str) -> None:
 
 
 def test_a_body_too_large_to_be_looked_into_is_masked_whole() -> None:
-    seen = said(BasicPublish(exchange="e"), body=b'{"a": 1, "b": 2}', body_limit=10)
+    context = said(BasicPublish(exchange="e"), body=b'{"a": 1, "b": 2}', body_limit=10)
     for text in ('json = ["/a"]', 'text = ["1"]'):
-        assert shown(text, seen).body == b"***"
+        assert shown(text, context).body == b"***"

@@ -64,22 +64,22 @@ def rewrite(text: str, shelf: Shelf | None = None, **keys: Any) -> Any:
     return rule('action = "rewrite"\n' + text, shelf, **keys)
 
 
-def there(judge: RuleEvaluator, method: Method, properties: Properties | None = None, body: bytes = b"") -> Any:
+def there(evaluator: RuleEvaluator, method: Method, properties: Properties | None = None, body: bytes = b"") -> Any:
     """What the broker hears when the client says it."""
-    command = judge.judge(said(method, properties or Properties(), body, client=judge.client)).command
+    command = evaluator.evaluate(said(method, properties or Properties(), body, client=evaluator.client)).command
     assert command is not None
     return command
 
 
-def back(judge: RuleEvaluator, method: Method, properties: Properties | None = None, body: bytes = b"") -> Any:
+def back(evaluator: RuleEvaluator, method: Method, properties: Properties | None = None, body: bytes = b"") -> Any:
     """What the client hears when the broker says it."""
-    command = judge.judge(heard(method, properties or Properties(), body, client=judge.client)).command
+    command = evaluator.evaluate(heard(method, properties or Properties(), body, client=evaluator.client)).command
     assert command is not None
     return command
 
 
-def judge_of(*rules: Rule, client: Client = GUEST) -> RuleEvaluator:
-    return RuleSet(rules).judge(client)
+def evaluator_of(*rules: Rule, client: Client = GUEST) -> RuleEvaluator:
+    return RuleSet(rules).evaluator(client)
 
 
 # --- names
@@ -170,10 +170,10 @@ def judge_of(*rules: Rule, client: Client = GUEST) -> RuleEvaluator:
 def test_names_there(text: str, before: Method, after: Method) -> None:
     made = rewrite(text)
     assert before.name in made.methods
-    seen = said(before)
-    command = left(made, seen)
+    context = said(before)
+    command = left(made, context)
     assert command.method == after
-    assert (command is seen.command) == (before == after)
+    assert (command is context.command) == (before == after)
 
 
 @pytest.mark.parametrize(
@@ -216,11 +216,11 @@ def test_names_there(text: str, before: Method, after: Method) -> None:
 def test_names_back_though_this_client_never_said_them(before: Method, after: Method) -> None:
     made = rule(TENANT)
     assert before.name in made.restores(SERVER)
-    seen = heard(before)
-    restored = made.restore(seen, memory(made)).command
+    context = heard(before)
+    restored = made.restore(context, memory(made)).command
     assert restored is not None
     assert restored.method == after
-    assert passes(rewrite('exchange.prefix = "x."'), seen)  # the broker's words are not sent there, only back
+    assert passes(rewrite('exchange.prefix = "x."'), context)  # the broker's words are not sent there, only back
 
 
 def test_one_way_only() -> None:
@@ -234,102 +234,102 @@ def test_one_way_only() -> None:
 
 
 def test_server_named_queues_and_consumers_come_through_both_ways() -> None:
-    judge = judge_of(rule(TENANT))
-    assert there(judge, QueueDeclare(queue="")).method.queue == ""
-    assert back(judge, QueueDeclareOk("amq.gen-X")).method.queue == "amq.gen-X"
-    assert there(judge, QueueBind(queue="amq.gen-X", exchange="e")).method == QueueBind(
+    evaluator = evaluator_of(rule(TENANT))
+    assert there(evaluator, QueueDeclare(queue="")).method.queue == ""
+    assert back(evaluator, QueueDeclareOk("amq.gen-X")).method.queue == "amq.gen-X"
+    assert there(evaluator, QueueBind(queue="amq.gen-X", exchange="e")).method == QueueBind(
         queue="amq.gen-X", exchange="guest.e"
     )
-    assert there(judge, BasicPublish(routing_key="amq.gen-X")).method.routing_key == "amq.gen-X"
-    assert there(judge, BasicConsume(queue="amq.gen-X")).method == BasicConsume(queue="amq.gen-X")
-    assert back(judge, BasicConsumeOk("amq.ctag-1")).method.consumer_tag == "amq.ctag-1"
-    assert back(judge, BasicDeliver("amq.ctag-1", 1, exchange="guest.e")).method == BasicDeliver(
+    assert there(evaluator, BasicPublish(routing_key="amq.gen-X")).method.routing_key == "amq.gen-X"
+    assert there(evaluator, BasicConsume(queue="amq.gen-X")).method == BasicConsume(queue="amq.gen-X")
+    assert back(evaluator, BasicConsumeOk("amq.ctag-1")).method.consumer_tag == "amq.ctag-1"
+    assert back(evaluator, BasicDeliver("amq.ctag-1", 1, exchange="guest.e")).method == BasicDeliver(
         "amq.ctag-1", 1, exchange="e"
     )
-    assert there(judge, BasicCancel("amq.ctag-1")).method.consumer_tag == "amq.ctag-1"
-    assert there(judge, QueueDelete(queue="amq.gen-X")).method.queue == "amq.gen-X"
+    assert there(evaluator, BasicCancel("amq.ctag-1")).method.consumer_tag == "amq.ctag-1"
+    assert there(evaluator, QueueDelete(queue="amq.gen-X")).method.queue == "amq.gen-X"
     replies = Properties(reply_to="amq.rabbitmq.reply-to")
-    assert there(judge, BasicPublish(exchange="e"), replies).properties == replies
+    assert there(evaluator, BasicPublish(exchange="e"), replies).properties == replies
 
 
 def test_a_consumer_is_known_by_its_tag_whatever_the_match_says_of_its_queue() -> None:
-    judge = judge_of(rewrite('match.queue = "orders"\nconsumer_tag.prefix = "p."'))
-    assert there(judge, BasicConsume(queue="orders", consumer_tag="t")).method.consumer_tag == "p.t"
-    assert there(judge, BasicConsume(queue="other", consumer_tag="u")).method.consumer_tag == "u"
-    assert back(judge, BasicConsumeOk("p.t")).method.consumer_tag == "t"
-    assert there(judge, BasicCancel("t")).method.consumer_tag == "p.t"
-    assert there(judge, BasicCancel("u")).method.consumer_tag == "u"
-    assert back(judge, BasicCancel("p.t")).method.consumer_tag == "t"
+    evaluator = evaluator_of(rewrite('match.queue = "orders"\nconsumer_tag.prefix = "p."'))
+    assert there(evaluator, BasicConsume(queue="orders", consumer_tag="t")).method.consumer_tag == "p.t"
+    assert there(evaluator, BasicConsume(queue="other", consumer_tag="u")).method.consumer_tag == "u"
+    assert back(evaluator, BasicConsumeOk("p.t")).method.consumer_tag == "t"
+    assert there(evaluator, BasicCancel("t")).method.consumer_tag == "p.t"
+    assert there(evaluator, BasicCancel("u")).method.consumer_tag == "u"
+    assert back(evaluator, BasicCancel("p.t")).method.consumer_tag == "t"
 
 
 def test_two_rules_rename_in_order_and_back_in_reverse() -> None:
-    judge = judge_of(
+    evaluator = evaluator_of(
         rewrite('exchange.prefix = "a."\nconsumer_tag.prefix = "a."', name="first"),
         rewrite('exchange.prefix = "b."\nconsumer_tag.prefix = "b."', name="second"),
     )
-    assert there(judge, BasicPublish(exchange="e")).method.exchange == "b.a.e"
-    assert back(judge, BasicDeliver(exchange="b.a.e")).method.exchange == "e"
-    assert there(judge, BasicConsume(queue="q", consumer_tag="t")).method.consumer_tag == "b.a.t"
-    assert back(judge, BasicConsumeOk("b.a.t")).method.consumer_tag == "t"
-    assert there(judge, BasicCancel("t")).method.consumer_tag == "b.a.t"
+    assert there(evaluator, BasicPublish(exchange="e")).method.exchange == "b.a.e"
+    assert back(evaluator, BasicDeliver(exchange="b.a.e")).method.exchange == "e"
+    assert there(evaluator, BasicConsume(queue="q", consumer_tag="t")).method.consumer_tag == "b.a.t"
+    assert back(evaluator, BasicConsumeOk("b.a.t")).method.consumer_tag == "t"
+    assert there(evaluator, BasicCancel("t")).method.consumer_tag == "b.a.t"
 
 
 def test_what_cannot_be_told_from_the_name_is_remembered() -> None:
-    judge = judge_of(rewrite("routing_key.from = 'regex:(.*)\\.v1'\nrouting_key.to = '\\1'"))
-    assert back(judge, BasicReturn(exchange="e", routing_key="orders")).method.routing_key == "orders"
-    assert there(judge, BasicPublish(exchange="e", routing_key="orders.v1")).method.routing_key == "orders"
-    assert back(judge, BasicReturn(exchange="e", routing_key="orders")).method.routing_key == "orders.v1"
-    assert there(judge, BasicPublish(exchange="e", routing_key="orders")).method.routing_key == "orders"
-    assert back(judge, BasicReturn(exchange="e", routing_key="orders")).method.routing_key == "orders"
+    evaluator = evaluator_of(rewrite("routing_key.from = 'regex:(.*)\\.v1'\nrouting_key.to = '\\1'"))
+    assert back(evaluator, BasicReturn(exchange="e", routing_key="orders")).method.routing_key == "orders"
+    assert there(evaluator, BasicPublish(exchange="e", routing_key="orders.v1")).method.routing_key == "orders"
+    assert back(evaluator, BasicReturn(exchange="e", routing_key="orders")).method.routing_key == "orders.v1"
+    assert there(evaluator, BasicPublish(exchange="e", routing_key="orders")).method.routing_key == "orders"
+    assert back(evaluator, BasicReturn(exchange="e", routing_key="orders")).method.routing_key == "orders"
 
 
 def test_a_literal_name_comes_back_as_the_one_that_the_match_names() -> None:
-    judge = judge_of(rewrite('match.exchange = "orders"\nexchange = "orders.v2"'))
-    assert back(judge, BasicDeliver(exchange="orders.v2")).method.exchange == "orders"
-    assert there(judge, BasicPublish(exchange="orders")).method.exchange == "orders.v2"
-    assert there(judge, BasicPublish(exchange="orders.v2")).method.exchange == "orders.v2"
+    evaluator = evaluator_of(rewrite('match.exchange = "orders"\nexchange = "orders.v2"'))
+    assert back(evaluator, BasicDeliver(exchange="orders.v2")).method.exchange == "orders"
+    assert there(evaluator, BasicPublish(exchange="orders")).method.exchange == "orders.v2"
+    assert there(evaluator, BasicPublish(exchange="orders.v2")).method.exchange == "orders.v2"
 
 
 def test_what_died_comes_back_under_its_own_names() -> None:
-    judge = judge_of(rule(TENANT))
+    evaluator = evaluator_of(rule(TENANT))
     death = {"count": 1, "exchange": "guest.e", "queue": "guest.q", "routing-keys": ["k"]}
     headers = Table({"x-death": [death], "x-first-death-queue": "guest.q", "other": "guest.q"})
-    dead = back(judge, BasicDeliver("guest.t", 1, exchange="guest.dlx"), Properties(headers=headers), b"x")
+    dead = back(evaluator, BasicDeliver("guest.t", 1, exchange="guest.dlx"), Properties(headers=headers), b"x")
     assert dict(dead.properties.headers) == {
         "x-death": [{"count": 1, "exchange": "e", "queue": "q", "routing-keys": ["k"]}],
         "x-first-death-queue": "q",
         "other": "guest.q",
     }
     assert dead.body == b"x"
-    again = there(judge, BasicPublish(exchange="e"), dead.properties, b"x")
+    again = there(evaluator, BasicPublish(exchange="e"), dead.properties, b"x")
     assert again.properties.headers == headers
 
 
 def test_where_to_reply_and_copies() -> None:
-    judge = judge_of(rule(TENANT))
+    evaluator = evaluator_of(rule(TENANT))
     asked = Properties(reply_to="replies", headers=Table({"CC": ["a"], "BCC": ["b"]}))
-    sent = there(judge, BasicPublish(routing_key="q"), asked, b"x")
+    sent = there(evaluator, BasicPublish(routing_key="q"), asked, b"x")
     assert (sent.properties.reply_to, dict(sent.properties.headers)) == (
         "guest.replies",
         {"CC": ["guest.a"], "BCC": ["guest.b"]},
     )
-    came = back(judge, BasicDeliver("guest.t", 1, routing_key="guest.q"), sent.properties, b"x")
+    came = back(evaluator, BasicDeliver("guest.t", 1, routing_key="guest.q"), sent.properties, b"x")
     assert came.properties == asked
 
 
 def test_headers_without_names_are_not_touched() -> None:
     made = rewrite('exchange.prefix = "p."')
-    seen = heard(BasicDeliver(exchange="e"), Properties(headers=Table({"a": 1})), b"x")
-    restored = made.restore(seen, memory(made)).command
-    assert restored is seen.command
+    context = heard(BasicDeliver(exchange="e"), Properties(headers=Table({"a": 1})), b"x")
+    restored = made.restore(context, memory(made)).command
+    assert restored is context.command
 
 
 def test_a_name_that_grows_too_long_is_refused_and_one_that_cannot_come_back_stays() -> None:
     with pytest.raises(ValueError, match="at most 255 bytes"):
         decided(rewrite('exchange.prefix = "prefix."'), said(BasicPublish(exchange="e" * 250)))
     made = rewrite('exchange.strip_prefix = "prefix."')
-    seen = heard(BasicDeliver(exchange="e" * 250))
-    assert made.restore(seen, memory(made)).command is seen.command
+    context = heard(BasicDeliver(exchange="e" * 250))
+    assert made.restore(context, memory(made)).command is context.command
 
 
 # --- who and where
@@ -509,9 +509,9 @@ def test_properties_headers_and_body() -> None:
     )
     assert made.needs is Stage.BODY
     old = Properties(user_id="u", type="t", headers=Table([Field("old", "B", 1), Field("x-a", "S", "")]))
-    seen = said(BasicPublish(exchange="e"), old, b'{"a":1}')
-    command = left(made, seen)
-    assert command.method is seen.command.method
+    context = said(BasicPublish(exchange="e"), old, b'{"a":1}')
+    command = left(made, context)
+    assert command.method is context.command.method
     assert command.body == b'{"a":1,"seen":true}'
     assert command.properties == Properties(
         content_type="application/json",
@@ -654,7 +654,7 @@ def test_what_the_broker_answers_has_the_names_that_the_client_used(
     requests: list[tuple[type[Method], str, str]], affix: str
 ) -> None:
     keys = {noun: {affix: "{user}."} for noun in ("exchange", "queue", "routing_key", "consumer_tag")}
-    judge = judge_of(rule("", action="rewrite", **keys))
+    evaluator = evaluator_of(rule("", action="rewrite", **keys))
     consumers = {""}
     for kind, first, second in requests:
         if kind is BasicCancel and first not in consumers:
@@ -663,10 +663,10 @@ def test_what_the_broker_answers_has_the_names_that_the_client_used(
             consumers.add(second)
         fields = [f for f in ("exchange", "queue", "routing_key", "consumer_tag") if f in kind.__struct_fields__]
         names = dict(zip(fields, (first, second), strict=False))
-        sent = there(judge, kind(**names)).method
+        sent = there(evaluator, kind(**names)).method
         answer = FORWARD[kind]
         echoed = {f: getattr(sent, f) for f in fields if f in answer.__struct_fields__}
-        heard_back = back(judge, answer(**echoed)).method
+        heard_back = back(evaluator, answer(**echoed)).method
         assert {f: getattr(heard_back, f) for f in echoed} == {f: names[f] for f in echoed}
 
 

@@ -54,8 +54,8 @@ def test_functions_are_asked_by_method() -> None:
 def test_what_it_keeps_is_kept_by_session_and_by_all() -> None:
     made = script()
     first, second = memory(made), memory(made)
-    seen = said(BasicPublish(), body=b"x")
-    headers = [left(made, seen, each).properties.headers for each in (first, first, second)]
+    context = said(BasicPublish(), body=b"x")
+    headers = [left(made, context, each).properties.headers for each in (first, first, second)]
     assert [dict(table) for table in headers if table is not None] == [
         {"count": 1, "by": "r"},
         {"count": 2, "by": "r"},
@@ -77,7 +77,7 @@ def test_what_goes_wrong_is_told_by_its_line() -> None:
 
 def test_the_log_is_told_the_line_and_not_what_a_peer_said() -> None:
     source = "def publish(command, context):\n    raise ValueError(command.body)"
-    verdict = RuleSet([script(source)]).judge(GUEST).judge(said(BasicPublish(), body=b"card 1234"))
+    verdict = RuleSet([script(source)]).evaluator(GUEST).evaluate(said(BasicPublish(), body=b"card 1234"))
     assert verdict.close == Close(Scope.CHANNEL, 541, "INTERNAL_ERROR - rule 'r' failed")
     assert verdict.failures == (("r", "rule 'r' failed: rules.py:2: ValueError"),)
 
