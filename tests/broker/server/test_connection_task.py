@@ -18,12 +18,9 @@ from amqproxy.amqp091.methods import (
     BasicConsume,
     BasicGet,
     BasicPublish,
-    ChannelOpen,
     ConfirmSelect,
     ConnectionClose,
     ConnectionCloseOk,
-    ConnectionOpen,
-    ConnectionTuneOk,
     Method,
     QueueDeclare,
 )
@@ -43,14 +40,8 @@ from amqproxy.broker.server.send_scheduler import SendScheduler
 from amqproxy.broker.server.timer_task import TimerTask
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport
 from tests.broker.client import Client, noted
+from tests.broker.server.handshake import OPENING, opening
 
-
-def opening(heartbeat: int = 0) -> bytes:
-    methods = [Client.start_ok(b"\0guest\0guest"), ConnectionTuneOk(2047, 131_072, heartbeat), ConnectionOpen("/")]
-    return HEADER + b"".join(encode_method(0, each) for each in methods) + encode_method(1, ChannelOpen())
-
-
-OPENING = opening()
 GOODBYE = encode_method(0, ConnectionClose(200, "bye"))
 
 

@@ -23,7 +23,7 @@ from amqproxy.broker.broker import EVERYTHING, Broker
 from amqproxy.broker.server.server import SHUTDOWN, BrokerServer, serve
 from amqproxy.sockets.certificate import Naming, common_name, distinguished_name
 from tests.broker.client import Client
-from tests.broker.server.test_connection_task import OPENING
+from tests.broker.server.handshake import OPENING
 
 
 def send_and_get(port: int, bodies: list[bytes]) -> list[bytes]:
