@@ -27,7 +27,8 @@ from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.verdict import Stage
-from tests.rules.engine.test_evaluator import Rename, command, evaluated
+from tests.rules.commands import command, evaluated
+from tests.rules.sample_rules import Rename
 
 LINES = """
 allow user "orders-*" to publish exchange "orders.*" routing_key "topic:order.#"

@@ -8,7 +8,7 @@ from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.context import Client, CommandContext
 from amqproxy.rules.rule import RuleState
 from amqproxy.rules.verdict import Verdict
-from tests.rules.engine.test_evaluator import command
+from tests.rules.commands import command
 
 
 def test_it_has_the_last_word() -> None:

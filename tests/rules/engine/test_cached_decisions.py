@@ -31,7 +31,8 @@ from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.matching.match import Match, Sizes
 from amqproxy.rules.rule import Rule, RuleState
 from amqproxy.rules.verdict import Stage, Verdict
-from tests.rules.engine.test_evaluator import Deny, EverySecond, Raising, Rename, RenameNow, command
+from tests.rules.commands import command
+from tests.rules.sample_rules import Deny, EverySecond, Raising, Rename, RenameNow
 
 pytestmark = pytest.mark.slow
 

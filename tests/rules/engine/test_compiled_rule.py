@@ -15,7 +15,8 @@ from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.matching.match import Match, Sizes
 from amqproxy.rules.rule import Rule
 from amqproxy.rules.verdict import Stage
-from tests.rules.engine.test_evaluator import EverySecond, Rename, command
+from tests.rules.commands import command
+from tests.rules.sample_rules import EverySecond, Rename
 
 
 def case(rule: Rule) -> CompiledRule:

@@ -23,7 +23,7 @@ from amqproxy.rules.engine.decision_cache import CachedDecision, CachedPasses, c
 from amqproxy.rules.engine.outcome import Outcome, OutcomeCounts
 from amqproxy.rules.verdict import Answer, Close, HoldAction, Impairment, Insertion, MirroredCopy, Stage, Verdict
 from tests.amqp091.strategies import methods
-from tests.rules.engine.test_evaluator import command
+from tests.rules.commands import command
 
 
 def like(method: Method) -> bytes:

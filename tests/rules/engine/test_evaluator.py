@@ -10,100 +10,24 @@ import pytest
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import ProtocolError, Scope
-from amqproxy.amqp091.frame import HEADER, HEARTBEAT_FRAME, METHOD, Frame, encode_frame, encode_method
-from amqproxy.amqp091.methods import BasicConsume, BasicDeliver, BasicPublish, Method, QueueDeclare
+from amqproxy.amqp091.frame import HEARTBEAT_FRAME, METHOD, Frame, encode_frame, encode_method
+from amqproxy.amqp091.methods import BasicConsume, BasicDeliver, BasicPublish, QueueDeclare
 from amqproxy.amqp091.pass_cache import Credit
-from amqproxy.amqp091.properties import ContentHeader, Properties
-from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.amqp091.wire import Table
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 from amqproxy.rules.engine.compiled_rule import CompiledRule
 from amqproxy.rules.engine.decision_cache import MAX_OCTETS
-from amqproxy.rules.engine.evaluator import MAX_KNOWN, RuleEvaluator, RuleSet
+from amqproxy.rules.engine.evaluator import MAX_KNOWN, RuleSet
 from amqproxy.rules.matching.match import Match, Sizes
 from amqproxy.rules.rule import Rule, RuleState
 from amqproxy.rules.verdict import Close, Impairment, Stage, Verdict
+from tests.rules.commands import command, evaluated
+from tests.rules.sample_rules import Deny, EverySecond, Raising, Rename, RenameNow
 from tests.rules.scene import rule, said
 
 GUEST = Client(user="guest", vhost="/", address="10.0.0.7", properties={"product": "pika"})
-
-
-class Deny(Rule, frozen=True, tag="deny"):
-    is_constant = True
-
-    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
-        return Verdict(command=None, close=Close(Scope.CHANNEL, 403, self.name), is_final=True)
-
-
-class Rename(Rule, frozen=True, tag="rename"):
-    """Gives exchange another name, and the other way round what is delivered."""
-
-    to: str
-
-    is_constant = True
-
-    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
-        method = context.command.method
-        changed = type(method)(**{f: getattr(method, f) for f in method.__struct_fields__} | {"exchange": self.to})
-        return Verdict(command=context.command.altered(method=changed))
-
-    def restores(self, sender: Peer) -> frozenset[str]:
-        return frozenset({"basic.deliver"}) if sender is SERVER else frozenset()
-
-    def restore(self, context: CommandContext, memory: RuleState) -> Verdict:
-        method = context.command.method
-        if method.exchange != self.to:
-            return Verdict(command=context.command)
-        fields = {f: getattr(method, f) for f in method.__struct_fields__}
-        return Verdict(
-            command=context.command.altered(method=BasicDeliver(**fields | {"exchange": self.match.exchange}))
-        )
-
-
-class RenameNow(Rename, frozen=True, tag="rename-now"):
-    """As `Rename`, but to be asked each time."""
-
-    is_constant = False
-
-
-class EverySecond(Rule, frozen=True, tag="every-second"):
-    """Refuses every second time that it is asked in a session."""
-
-    renames = False
-
-    def begin_session(self) -> Any:
-        return [0]
-
-    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
-        memory.own[0] += 1
-        if memory.own[0] % 2:
-            return Verdict(command=context.command)
-        return Verdict(command=None, close=Close(Scope.CHANNEL, 406, "second"))
-
-
-class Raising(Rule, frozen=True, tag="raising"):
-    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
-        raise KeyError("no such thing")
-
-
-def command(method: Method, channel: int = 1, properties: Properties | None = None, body: bytes = b"") -> Command:
-    """The command as it was received, whole."""
-    frames = [Frame(encode_method(channel, method))]
-    if method.carries_content:
-        header = ContentHeader(len(body), properties or Properties())
-        frames.append(Frame(encode_frame(HEADER, channel, header.encode())))
-        if body:
-            frames.append(Frame(encode_frame(3, channel, body)))
-    return Command.received(frames)
-
-
-def evaluated(evaluator: RuleEvaluator, said: Command, sender: Peer = CLIENT, **more: Any) -> Verdict:
-    """The verdict on a command, staged as a session does it; what passes at once has the plainest."""
-    stage = evaluator.stage(sender, said.frames[0], ChannelInfo(number=said.channel))
-    if stage is Stage.NOTHING:
-        return Verdict(command=said)
-    return evaluator.evaluate(CommandContext(sender=sender, command=said, client=evaluator.client, **more))
 
 
 def test_without_rules_nothing_is_wanted() -> None:

@@ -24,7 +24,7 @@ from amqproxy.rules.access.refuse import Refuse
 from amqproxy.rules.engine.evaluator import RuleEvaluator, RuleSet
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.rule import Rule
-from tests.rules.engine.test_evaluator import command, evaluated
+from tests.rules.commands import command, evaluated
 from tests.rules.scene import GUEST, rule
 
 SECRET = Refuse(name="no", match=Match(queue="secret", method="!queue.declare"))

@@ -9,7 +9,7 @@ from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.engine.rule_index import MAX_EXCHANGES, RuleIndex
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.rule import Rule
-from tests.rules.engine.test_evaluator import Rename
+from tests.rules.sample_rules import Rename
 
 RULES: list[Rule] = [
     Allow(name="orders", match=Match(exchange="orders.*", sender="client")),

@@ -8,11 +8,8 @@ import msgspec
 import pytest
 
 from amqproxy.rules.limits.limit import Limit
+from tests.rules.limits.limit_config import limit
 from tests.rules.timeline import Timeline
-
-
-def limit(**keys: Any) -> Limit:
-    return msgspec.convert({"action": "limit", "name": "limited", **keys}, Limit)
 
 
 def test_who_is_refused_is_told_why() -> None:

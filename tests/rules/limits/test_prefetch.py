@@ -8,8 +8,8 @@ from amqproxy.amqp091.methods import BasicDeliver
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.context import ChannelInfo
 from amqproxy.rules.limits.limit import Limit
-from tests.rules.engine.test_evaluator import command, evaluated
-from tests.rules.limits.test_limit import limit
+from tests.rules.commands import command, evaluated
+from tests.rules.limits.limit_config import limit
 from tests.rules.timeline import Timeline
 
 PREFETCHED = [

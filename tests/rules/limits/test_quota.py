@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amqproxy.rules.limits.limit import Limit
-from tests.rules.limits.test_limit import limit
+from tests.rules.limits.limit_config import limit
 from tests.rules.timeline import Timeline
 
 COUNTED = [

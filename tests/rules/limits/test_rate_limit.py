@@ -7,7 +7,7 @@ import pytest
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.rules.context import ChannelInfo
 from amqproxy.rules.limits.limit import Limit
-from tests.rules.limits.test_limit import limit
+from tests.rules.limits.limit_config import limit
 from tests.rules.scene import decided, memory, said
 from tests.rules.timeline import Timeline
 

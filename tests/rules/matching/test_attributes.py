@@ -19,7 +19,7 @@ from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 from amqproxy.rules.matching.attributes import GROUPS, NAMES, AttributeKind, AttributeSource, plain
 from amqproxy.rules.verdict import Stage
 from tests.amqp091.strategies import items, methods, properties
-from tests.rules.engine.test_evaluator import command
+from tests.rules.commands import command
 
 CLIENT_FACTS = Client(
     address="10.0.0.1",

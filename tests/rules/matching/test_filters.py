@@ -22,7 +22,7 @@ from amqproxy.rules.matching.filters import Filter, FilterFailed, compiled
 from amqproxy.rules.matching.tokens import TextError
 from amqproxy.rules.verdict import Stage
 from tests.amqp091.strategies import tables
-from tests.rules.engine.test_evaluator import command
+from tests.rules.commands import command
 
 
 @pytest.mark.parametrize(

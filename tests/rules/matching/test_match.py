@@ -32,7 +32,7 @@ from amqproxy.rules.matching.attributes import AttributeSource
 from amqproxy.rules.matching.clock_time import ClockTime
 from amqproxy.rules.matching.match import Match, MatchedPlaces, Sizes, at_path, at_pointer, networks
 from amqproxy.rules.verdict import Stage
-from tests.rules.engine.test_evaluator import command
+from tests.rules.commands import command
 
 CLIENT_FACTS = Client(
     address="10.1.2.3",

@@ -36,7 +36,7 @@ from amqproxy.rules.matching.operations import (
     routing_keys_of,
     spellings,
 )
-from tests.rules.engine.test_evaluator import command
+from tests.rules.commands import command
 
 
 def op(

@@ -19,7 +19,7 @@ from amqproxy.rules.matching.attributes import SECRETS
 from amqproxy.rules.observing.log import MAX_TEXT
 from amqproxy.rules.verdict import Stage, Verdict
 from amqproxy.taps import record
-from tests.rules.engine.test_evaluator import command, evaluated
+from tests.rules.commands import command, evaluated
 from tests.rules.scene import GUEST, decided, rule, said
 
 
