@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from pathlib import Path
 
@@ -10,17 +9,7 @@ import pytest
 
 from amqproxy.config_file import load
 from amqproxy.rules.scripting import script_loader
-
-DOCS = Path(__file__).parent.parent / "docs"
-PAGES = [*DOCS.glob("rules*.md"), *(DOCS / "rules").glob("*.md")]
-_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-EXAMPLES = [
-    pytest.param(block, id=f"{page.stem}-{place}")
-    for page in sorted(PAGES)
-    for place, (language, block) in enumerate(_BLOCK.findall(page.read_text()))
-    if language == "toml"
-]
+from tests.rule_examples import BLOCK, DOCS, EXAMPLES
 
 
 @pytest.fixture
@@ -42,7 +31,7 @@ def test_an_example_loads(example: str, beside: Path) -> None:
 
 def test_the_script_on_the_page_is_the_one_in_the_file() -> None:
     [(_, shown)] = [
-        block for block in _BLOCK.findall((DOCS / "rules" / "script.md").read_text()) if block[0] == "python"
+        block for block in BLOCK.findall((DOCS / "rules" / "script.md").read_text()) if block[0] == "python"
     ]
     source = (DOCS / "rules" / "orders.py").read_text()
     assert shown == source

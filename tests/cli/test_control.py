@@ -8,7 +8,7 @@ import pytest
 
 from amqproxy.cli.failure import FAILED, MISUSED
 from tests.cli.outcome import Amqproxy
-from tests.control.test_control_client import answering
+from tests.control.answering import answering
 
 RULE = {"name": "look", "action": "hold", "mode": "enforce", "hits": 3, "shadow_hits": 0, "errors": 0}
 OK = b'{"ok":true}\n'

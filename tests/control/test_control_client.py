@@ -1,36 +1,12 @@
 """The asker's end, against a socket that answers what the test says."""
 
-import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from amqproxy.control.control_client import ControlClient
 from amqproxy.control.request import RequestError
-
-
-@contextmanager
-def answering(path: Path, *lines: bytes) -> Iterator[list[bytes]]:
-    """Somebody who answers each request with one of the lines, and then goes; what he heard."""
-    heard: list[bytes] = []
-
-    def answer() -> None:
-        with listening.accept()[0] as one, one.makefile("rb") as requests:
-            for line in lines:
-                heard.append(requests.readline())
-                one.sendall(line)
-
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(path))
-        listening.listen()
-        thread = threading.Thread(target=answer)
-        thread.start()
-        yield heard
-        thread.join(20)
-    assert not thread.is_alive()
+from tests.control.answering import answering
 
 
 def test_what_is_asked_and_answered(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 from amqproxy.proxy.filtered_tap import FilteredTap
 from amqproxy.rules.matching.filters import Filter
+from tests.proxy.recording_tap import Audience
 from tests.proxy.stage import OPEN, staged
-from tests.proxy.test_session import Audience
 
 
 async def test_a_tap_is_shown_what_is_wanted() -> None:

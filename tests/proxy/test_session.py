@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from amqproxy.amqp091.errors import ProtocolError, Scope
+from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.frame import BODY, Frame, encode_frame, encode_method
 from amqproxy.amqp091.frame_reader import EVERY_METHOD
 from amqproxy.amqp091.methods import ConnectionClose, ConnectionStartOk
@@ -38,29 +38,14 @@ from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transpo
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.tap import TappedSession
 from tests.proxy import stage as staging
+from tests.proxy.recording_tap import Audience
 from tests.proxy.stage import HANDSHAKE, OPEN, staged
 from tests.proxy.words import method, octets
-from tests.sockets.test_tls import Files
+from tests.sockets.certificate_files import Files
 
 LIMITS = Limits(close_timeout=5.0, handshake_timeout=15.0)
 PUBLISH = "1: basic.publish, 1: header 5, 1: body 5"
 DELIVER = "1: basic.deliver, 1: header 5, 1: body 5"
-
-
-class Audience:
-    """A tap that remembers what it was shown, in the proxy's words."""
-
-    def __init__(self) -> None:
-        self.seen: list[str] = []
-
-    def saw_protocol_header(self, session: TappedSession, octets: bytes) -> None:
-        self.seen.append(f"{session.name} {octets!r}")
-
-    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
-        self.seen += [f"{sender} {frame.method.name if frame.kind == 1 else frame.kind}" for frame in frames]
-
-    def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
-        self.seen.append(f"{sender} {error.code}")
 
 
 RULES = {

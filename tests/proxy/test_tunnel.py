@@ -9,8 +9,8 @@ from amqproxy.config import Limits
 from amqproxy.proxy import watchdog
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.engine.evaluator import RuleSet
+from tests.proxy.recording_tap import Audience
 from tests.proxy.stage import Stage, staged
-from tests.proxy.test_session import Audience
 
 HEADER = b"AMQP\1\1\x08\0"
 QPID = b"AMQP\1\1\x09\1"

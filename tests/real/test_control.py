@@ -16,10 +16,10 @@ import pika.exceptions
 import pytest
 
 from amqproxy.control.control_client import ControlClient
+from tests.real.pika_connection import connected
 from tests.real.poll import until
 from tests.real.proxy import Proxy, StartProxy, command
 from tests.real.rabbitmq import RabbitMQ
-from tests.real.test_rules_of_limits import connected
 
 pytestmark = pytest.mark.real
 

@@ -13,11 +13,11 @@ import pika.exceptions
 import pytest
 
 from tests.real.celery_tasks import application
+from tests.real.celery_worker import Worker
 from tests.real.clients import amqplib_client
 from tests.real.poll import DEADLINE
 from tests.real.proxy import Proxy
 from tests.real.rabbitmq import RabbitMQ
-from tests.real.test_celery import Worker
 
 pytestmark = pytest.mark.real
 

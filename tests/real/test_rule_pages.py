@@ -23,7 +23,7 @@ from amqproxy.control.control_client import ControlClient
 from tests.real.poll import DEADLINE, until
 from tests.real.proxy import Program, command
 from tests.real.rabbitmq import RabbitMQ
-from tests.test_rule_examples import DOCS, EXAMPLES
+from tests.rule_examples import DOCS, EXAMPLES
 
 pytestmark = pytest.mark.real
 

@@ -18,9 +18,9 @@ import pika.exceptions
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 
+from tests.real.pika_connection import connected
 from tests.real.poll import until
 from tests.real.proxy import Proxy, StartProxy
-from tests.real.test_rules_of_limits import connected
 
 pytestmark = pytest.mark.real
 

@@ -8,10 +8,10 @@ from typing import Any
 import pika.exceptions
 import pytest
 
+from tests.real.pika_connection import connected
 from tests.real.poll import until
 from tests.real.proxy import Proxy, StartProxy
 from tests.real.rabbitmq import RabbitMQ
-from tests.real.test_rules_of_limits import connected
 
 pytestmark = pytest.mark.real
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pika
@@ -12,22 +10,12 @@ import pika.exceptions
 import pytest
 from pika.adapters.blocking_connection import BlockingConnection
 
-from tests.real.poll import DEADLINE, until
+from tests.real.pika_connection import connected
+from tests.real.poll import until
 from tests.real.proxy import Proxy, StartProxy
 from tests.real.rabbitmq import RabbitMQ
 
 pytestmark = pytest.mark.real
-
-
-@contextmanager
-def connected(proxy: Proxy, **options: Any) -> Iterator[BlockingConnection]:
-    parameters = pika.ConnectionParameters("127.0.0.1", proxy.port, socket_timeout=DEADLINE, **options)
-    connection = BlockingConnection(parameters)
-    try:
-        yield connection
-    finally:
-        if connection.is_open:
-            connection.close()
 
 
 @pytest.fixture

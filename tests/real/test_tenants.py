@@ -32,7 +32,7 @@ from amqproxy.broker.definitions import definitions_json
 from tests.behaviours.client import Channel, Client, Closed, until
 from tests.real.proxy import Proxy
 from tests.real.rabbitmq import RabbitMQ
-from tests.test_rule_examples import DOCS
+from tests.rule_examples import DOCS
 
 pytestmark = pytest.mark.real
 

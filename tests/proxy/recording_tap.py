@@ -1,0 +1,25 @@
+"""A tap that keeps what it is shown, for tests to look at."""
+
+from collections.abc import Sequence
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frame import Frame
+from amqproxy.amqp091.transitions import Peer
+from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.tap import TappedSession
+
+
+class Audience:
+    """Keeps one line per frame, protocol header and violation."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def saw_protocol_header(self, session: TappedSession, octets: bytes) -> None:
+        self.seen.append(f"{session.name} {octets!r}")
+
+    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
+        self.seen += [f"{sender} {frame.method.name if frame.kind == 1 else frame.kind}" for frame in frames]
+
+    def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
+        self.seen.append(f"{sender} {error.code}")
