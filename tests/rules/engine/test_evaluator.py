@@ -386,7 +386,7 @@ def test_a_rule_that_only_looks_fails_open() -> None:
     assert rules.counts()["look"].errors == 1
     [(name, how)] = verdict.failures
     assert name == "look"
-    assert how.startswith("rule 'look' failed: KeyError in test_evaluator.py, line ")
+    assert how.startswith("rule 'look' failed: KeyError in sample_rules.py, line ")
 
 
 def test_an_expression_that_fails_on_what_the_client_says_refuses_its_commands() -> None:
