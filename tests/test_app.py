@@ -40,7 +40,7 @@ from amqproxy.rules.matching.match import Match
 from amqproxy.taps.metrics import Metrics as Prometheus
 from amqproxy.taps.record import Record
 from tests.proxy.stage import HANDSHAKE
-from tests.proxy.words import method, octets
+from tests.transcripts.words import method, octets
 
 SHUTDOWN = method("connection.close", reply_code=320, reply_text="CONNECTION_FORCED - the proxy is shutting down")
 ANYWHERE = ListenerConfig(address="127.0.0.1:0")

@@ -9,7 +9,7 @@ from amqproxy.amqp091.connection import CLIENT, SERVER, Connection
 from amqproxy.amqp091.errors import ProtocolError, ResourceError
 from amqproxy.amqp091.methods import BasicConsume, BasicDeliver, BasicPublish, BasicQos
 from amqproxy.amqp091.transitions import ChannelState
-from tests.amqp091.transcript import by_octet, play, play_in_bursts, whole
+from tests.amqp091.transcript import by_byte, play, play_in_bursts, whole
 
 OPEN = """
 >> protocol-header
@@ -308,8 +308,8 @@ class TestTranscripts:
     def test_in_bursts(self, transcript: str) -> None:
         play_in_bursts(OPEN + transcript)
 
-    def test_octet_by_octet(self, transcript: str) -> None:
-        play_in_bursts(OPEN + transcript, by_octet)
+    def test_octet_by_byte(self, transcript: str) -> None:
+        play_in_bursts(OPEN + transcript, by_byte)
 
     def test_without_deliveries_being_tracked(self, transcript: str) -> None:
         play_in_bursts(OPEN + transcript, whole, Connection(tracks_deliveries=False))

@@ -20,7 +20,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.tally import Tally
 from tests.amqp091 import strategies
-from tests.amqp091.transcript import by_octet, play, play_in_bursts
+from tests.amqp091.transcript import by_byte, play, play_in_bursts
 
 START = """
 >> protocol-header
@@ -251,8 +251,8 @@ class TestTranscripts:
     def test_in_bursts(self, transcript: str) -> None:
         play_in_bursts(transcript)
 
-    def test_octet_by_octet(self, transcript: str) -> None:
-        play_in_bursts(transcript, by_octet)
+    def test_octet_by_byte(self, transcript: str) -> None:
+        play_in_bursts(transcript, by_byte)
 
 
 def test_what_was_agreed_is_known() -> None:

@@ -1,164 +1,117 @@
-"""Transcripts: what two peers say, in lines, played to a `Connection`.
+"""Transcripts in the dialect of `tests.transcripts.lines`, played to a `Connection`.
 
-    >> connection.open virtual_host=/       the client says so, on channel 0
-    << 1 channel.open-ok                    the server, on channel 1
-    >> 1 header 5                           a content header for five bytes of body
-    >> 1 body hello
-    >> (1 basic.qos)                        said, and discarded: what it belongs to is closing
-    >> 1 body more                          and the line after a violation says what it is:
-    !! 505 connection 0.0 +0                code, scope, class and method, bytes into the frame
-    # a remark
+Frames are sent (`>>`, `<<`); those in parentheses are discarded, since what they belong to is closing. A line `!!`
+names the violation that the frame before it is: code, scope, class and method, and bytes into the frame:
 
-Each line is a chunk of its own; or all that one side says without a pause is; or each byte is: a
-transcript must hold every way.
+    >> 1 body more
+    !! 505 connection 0.0 +0
+
+Each line is a chunk; or all lines that one side sends without a pause are; or each byte is: a transcript must hold
+every way.
 """
 
 from __future__ import annotations
 
-import ast
-import shlex
 from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
 import pytest
 
-from amqproxy.amqp091.connection import CLIENT, SERVER, Connection, Peer
+from amqproxy.amqp091.connection import Connection, Peer
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT_FRAME, Frame, encode_frame, encode_method
-from amqproxy.amqp091.methods import BY_NAME, Method
-from amqproxy.amqp091.properties import ContentHeader
-from amqproxy.amqp091.protocol_header import HEADER as PROTOCOL_HEADER
-from amqproxy.amqp091.wire import Table
+from amqproxy.amqp091.frame import Frame
+from tests.transcripts.lines import Line, parse
 
 
-class Said(NamedTuple):
-    """One line, and the violation it is expected to be."""
+class Step(NamedTuple):
+    """One frame that is sent, and the violation that it is expected to be."""
 
-    text: str
-    sender: Peer
-    channel: int
-    what: str
-    octets: bytes
-    is_discarded: bool
+    line: Line
     violation: str
 
 
-def read(transcript: str) -> list[Said]:
-    lines = [line.strip() for line in transcript.splitlines() if line.strip() and not line.strip().startswith("#")]
-    said = []
-    for line, following in zip(lines, [*lines[1:], ""], strict=True):
-        if not line.startswith("!!"):
-            said.append(_read_line(line, following[2:].strip() if following.startswith("!!") else ""))
-    return said
-
-
-def _read_line(line: str, violation: str) -> Said:
-    sender = {">>": CLIENT, "<<": SERVER}[line[:2]]
-    text = line[2:].strip()
-    is_discarded = text.startswith("(")
-    words = shlex.split(text.strip("()"))
-    channel = int(words.pop(0)) if words[0].isdigit() else 0
-    what = words.pop(0)
-    return Said(line, sender, channel, what, octets_of(channel, what, words), is_discarded, violation)
-
-
-def octets_of(channel: int, what: str, words: list[str]) -> bytes:
-    if what == "protocol-header":
-        return PROTOCOL_HEADER
-    if what == "heartbeat":
-        return HEARTBEAT_FRAME
-    if what == "header":
-        return encode_frame(HEADER, channel, ContentHeader(int(words[0])).encode())
-    if what == "body":
-        return encode_frame(BODY, channel, "".join(words).encode())
-    return encode_method(channel, _method(what, words))
-
-
-def _method(name: str, words: list[str]) -> Method:
-    cls = BY_NAME[name]
-    layout = dict(zip(cls.__struct_fields__, cls.layout.decode(), strict=True))
-    arguments = {}
-    for word in words:
-        field, _, text = word.partition("=")
-        letter = layout[field]
-        if letter == "S":
-            arguments[field] = text.encode()
-        elif letter in "su":
-            arguments[field] = text
-        else:
-            value = ast.literal_eval(text)
-            arguments[field] = Table(value) if letter == "F" else value
-    return cls(**arguments)
+def steps_of(transcript: str) -> list[Step]:
+    lines = parse(transcript)
+    followers: list[Line | None] = [*lines[1:], None]
+    return [
+        Step(line, follower.text if follower and follower.mark == "!!" else "")
+        for line, follower in zip(lines, followers, strict=True)
+        if line.mark != "!!"
+    ]
 
 
 def play(transcript: str, connection: Connection | None = None) -> Connection:
-    """Play it line by line; `may_send` must have told of every step."""
+    """Play it line by line; `may_send` must have allowed every step, and no violation of the protocol's states."""
     connection = connection or Connection()
-    for said in read(transcript):
-        may = connection.may_send(said.sender, said.channel)
-        _feed(connection, [said], whole)
-        if said.what == "heartbeat" or said.is_discarded:
+    for step in steps_of(transcript):
+        line = step.line
+        may = connection.may_send(line.peer, line.channel)
+        _feed(connection, [step], whole)
+        if line.what == "heartbeat" or line.is_discarded:
             continue
-        if not said.violation:
-            assert said.what in may, f"{said.text}: may_send told of {sorted(may)}"
-        elif said.violation.startswith(("503", "504", "505")):
-            assert said.what not in may, f"{said.text}: may_send told of it"
+        if not step.violation:
+            assert line.what in may, f"{line}: may_send allowed {sorted(may)}"
+        elif step.violation.startswith(("503", "504", "505")):
+            assert line.what not in may, f"{line}: may_send allowed it"
     return connection
 
 
 Splitter = Callable[[bytes], Iterator[bytes]]
 
 
-def whole(octets: bytes) -> Iterator[bytes]:
-    yield octets
+def whole(data: bytes) -> Iterator[bytes]:
+    yield data
 
 
-def by_octet(octets: bytes) -> Iterator[bytes]:
-    for octet in octets:
-        yield bytes((octet,))
+def by_byte(data: bytes) -> Iterator[bytes]:
+    for byte in data:
+        yield bytes((byte,))
 
 
 def play_in_bursts(transcript: str, split: Splitter = whole, connection: Connection | None = None) -> Connection:
-    """Play it with all that one side says at once in one chunk, cut by `split`."""
+    """Play it with all that one side sends at once in one chunk, cut by `split`."""
     connection = connection or Connection()
-    for _, burst in groupby(_numbered(read(transcript)), key=lambda pair: pair[0]):
-        _feed(connection, [said for _, said in burst], split)
+    for _, burst in groupby(_numbered(steps_of(transcript)), key=lambda pair: pair[0]):
+        _feed(connection, [step for _, step in burst], split)
     return connection
 
 
-def _numbered(transcript: list[Said]) -> Iterator[tuple[int, Said]]:
-    """Each line with the number of its burst; a protocol header or a violation ends one."""
+def _numbered(steps: list[Step]) -> Iterator[tuple[int, Step]]:
+    """Each step with the number of its burst; a protocol header or a violation ends one."""
     number = 0
-    before: Said | None = None
-    for said in transcript:
-        if before and (before.sender is not said.sender or before.violation or before.what == "protocol-header"):
+    before: Step | None = None
+    for step in steps:
+        if before and (
+            before.line.peer is not step.line.peer or before.violation or before.line.what == "protocol-header"
+        ):
             number += 1
-        before = said
-        yield number, said
+        before = step
+        yield number, step
 
 
-def _feed(connection: Connection, burst: list[Said], split: Splitter) -> None:
-    sender, last = burst[0].sender, burst[-1]
+def _feed(connection: Connection, burst: list[Step], split: Splitter) -> None:
+    last, violation = burst[-1]
+    sender = last.peer
     start = connection.readers[sender].offset
-    octets = b"".join(said.octets for said in burst)
+    data = b"".join(line.data for line, _ in burst)
     if last.what == "protocol-header":
-        connection.receive_header(sender, octets)
+        connection.receive_header(sender, data)
         return
-    if last.violation:
+    if violation:
         with pytest.raises(ProtocolError) as caught:
-            _feed_pieces(connection, sender, split(octets))
-        _compare(caught.value, last, start + len(octets) - len(last.octets))
+            _feed_pieces(connection, sender, split(data))
+        _compare(caught.value, burst[-1], start + len(data) - len(last.data))
         return
-    found = _feed_pieces(connection, sender, split(octets))
-    assert [frame.raw for frame in found] == [said.octets for said in burst if not said.is_discarded], last.text
+    found = _feed_pieces(connection, sender, split(data))
+    assert [frame.raw for frame in found] == [line.data for line, _ in burst if not line.is_discarded], last
 
 
 def _feed_pieces(connection: Connection, sender: Peer, pieces: Iterator[bytes]) -> list[Frame]:
     return [frame for piece in pieces for frame in connection.feed(sender, piece)]
 
 
-def _compare(error: ProtocolError, said: Said, start: int) -> None:
+def _compare(error: ProtocolError, step: Step, start: int) -> None:
     assert error.offset is not None
     found = f"{error.code} {error.scope} {error.class_id}.{error.method_id} +{error.offset - start}"
-    assert (found, error.channel) == (said.violation, said.channel), f"{said.text}: {error}"
+    assert (found, error.channel) == (step.violation, step.line.channel), f"{step.line}: {error}"

@@ -8,7 +8,7 @@ import pika
 import pytest
 
 from tests.proxy.stage import HANDSHAKE
-from tests.proxy.words import octets
+from tests.transcripts.words import octets
 
 COMMAND = [sys.executable, "-m", "amqproxy"]
 DEADLINE = 30.0

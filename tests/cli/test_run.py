@@ -12,7 +12,7 @@ from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.cli.failure import FAILED, INTERRUPTED, MISUSED, UNHEARD
 from tests.cli.outcome import Amqproxy
 from tests.cli.process import BROKERS, DEADLINE, opened, port_in, start, until
-from tests.proxy.words import octets
+from tests.transcripts.words import octets
 
 pytestmark = pytest.mark.slow
 

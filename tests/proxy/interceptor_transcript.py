@@ -1,20 +1,14 @@
-"""Transcripts of an interceptor: what both peers say, and what each of them hears.
+"""Transcripts in the dialect of `tests.transcripts.lines`, played to an `Interceptor`.
 
-    >> 1 basic.publish routing_key=a        the client says so; lines are as in tests.amqp091.transcript
-    => 1 basic.publish routing_key=b        and the broker hears this
-    << 1 basic.ack delivery_tag=1           the broker says so
-    <= 1 basic.ack delivery_tag=2           and the client hears this
-    -- 1.5                                  so many seconds pass
-    !! 320 the text                         the connection is to be closed
-
-What is heard is written behind all that was said before; by then, neither peer has heard anything else. The connection
-and channels 1 and 2 are open. Every transcript is played a line at a time, and byte by byte.
+Frames are sent (`>>` by the client, `<<` by the broker) and received (`=>` by the broker, `<=` by the client), time
+passes (`--`), and the connection is to be closed with a code and a text (`!! 320 the text`). What is received is
+written behind all that was sent before it; by then, neither peer has received anything else. The connection and
+channels 1 and 2 are open. Every transcript is played a line at a time, and byte by byte.
 """
 
 from __future__ import annotations
 
 import random
-import shlex
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
@@ -31,7 +25,7 @@ from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
 from amqproxy.proxy.session_rules import CachedPassing, SessionRules
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 from amqproxy.rules.verdict import Stage, Verdict
-from tests.amqp091.transcript import octets_of
+from tests.transcripts.lines import parse
 
 PRELUDE = """
     << connection.start
@@ -179,10 +173,9 @@ def opened(evaluator: ScriptedEvaluator, *, of: type[Water] = Water, **options: 
 
 
 def read(line: str) -> tuple[Peer, bytes]:
-    words = shlex.split(line)
-    peer = CLIENT if words.pop(0) in (">>", "<=") else SERVER
-    channel = int(words.pop(0)) if words[0].isdigit() else 0
-    return peer, octets_of(channel, words[0], words[1:])
+    """The peer that sends or receives this frame, and its bytes."""
+    (parsed,) = parse(line)
+    return parsed.peer, parsed.data
 
 
 def play(transcript: str, decide: Decide, *methods: str, stage: Stage = Stage.BODY) -> Water:
@@ -195,27 +188,26 @@ def play(transcript: str, decide: Decide, *methods: str, stage: Stage = Stage.BO
 def _play(transcript: str, evaluator: ScriptedEvaluator, size: int = 1 << 20, *, shows_all: bool = False) -> Water:
     water = opened(evaluator, shows_all=shows_all)
     heard: dict[Peer, bytes] = {CLIENT: b"", SERVER: b""}
-    has_heard = False
-    for line in [line.strip() for line in transcript.splitlines() if line.strip()]:
-        if has_heard and not line.startswith(("=>", "<=")):
-            assert heard == {CLIENT: b"", SERVER: b""}, f"before {line!r}: {shown(heard)}"
-        has_heard = line.startswith(("=>", "<="))
-        if line.startswith((">>", "<<")):
-            sender, octets = read(line)
-            for start in range(0, len(octets), size):
-                for peer, more in water.say(sender, octets[start : start + size]).items():
+    has_received = False
+    for line in parse(transcript):
+        is_received = line.mark in ("=>", "<=")
+        if has_received and not is_received:
+            assert heard == {CLIENT: b"", SERVER: b""}, f"before '{line}': {shown(heard)}"
+        has_received = is_received
+        if line.mark in (">>", "<<"):
+            for start in range(0, len(line.data), size):
+                for peer, more in water.say(line.peer, line.data[start : start + size]).items():
                     heard[peer] += more
-        elif has_heard:
-            hearer, octets = read(line)
-            assert heard[hearer].startswith(octets), f"{line!r}: {shown(heard)}"
-            heard[hearer] = heard[hearer][len(octets) :]
-        elif line.startswith("--"):
-            for peer, more in water.wait(float(line[2:])).items():
+        elif is_received:
+            assert heard[line.peer].startswith(line.data), f"'{line}': {shown(heard)}"
+            heard[line.peer] = heard[line.peer][len(line.data) :]
+        elif line.mark == "--":
+            for peer, more in water.wait(float(line.text)).items():
                 heard[peer] += more
-        elif line.startswith("!!"):
+        else:
             refusal = water.interceptor.refusal
             assert refusal is not None
-            assert f"{refusal.code} {refusal.reply_text}" == line[2:].strip()
+            assert f"{refusal.code} {refusal.reply_text}" == line.text
     assert heard == {CLIENT: b"", SERVER: b""}, shown(heard)
     return water
 

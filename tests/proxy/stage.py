@@ -26,7 +26,7 @@ from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
-from tests.proxy.words import octets, words
+from tests.transcripts.words import octets, words
 
 HANDSHAKE = """
     >> header

@@ -5,7 +5,7 @@ import pytest
 from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.proxy.drain import Drain
-from tests.proxy.words import octets, words
+from tests.transcripts.words import octets, words
 
 DELIVER = "1: basic.deliver, 1: header 5, 1: body 5"
 RETURN = "1: basic.return, 1: header 0"

@@ -13,7 +13,7 @@ from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.observing.log import Log
 from tests.proxy.stage import Stage, staged
-from tests.proxy.words import octets
+from tests.transcripts.words import octets
 
 RULES = {
     "without rules": None,

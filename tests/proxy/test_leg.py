@@ -12,7 +12,7 @@ from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
 from amqproxy.proxy.leg import TAKES_CLOSE, Leg
 from amqproxy.sockets.transport import TransportBroken
-from tests.proxy.words import octets, words
+from tests.transcripts.words import octets, words
 
 FORCED = ConnectionForced("because")
 

@@ -18,7 +18,7 @@ from amqproxy.proxy.channel_interceptor import ChannelInterceptor
 from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.engine.evaluator import RuleSet
 from tests.proxy.stage import HANDSHAKE, OPEN, Stage, staged
-from tests.proxy.words import method, octets
+from tests.transcripts.words import method, octets
 
 
 def rules(*configs: dict[str, Any]) -> RuleSet:

@@ -23,7 +23,7 @@ from amqproxy.rules.observing.hold import Hold
 from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.taps.metrics import Metrics
 from tests.proxy.stage import HANDSHAKE, connected
-from tests.proxy.words import octets, words
+from tests.transcripts.words import octets, words
 
 LIMITS = Limits(connections=3, close_timeout=0.3, drain_timeout=0.6, handshake_timeout=5.0)
 

@@ -40,8 +40,8 @@ from amqproxy.taps.tap import TappedSession
 from tests.proxy import stage as staging
 from tests.proxy.recording_tap import Audience
 from tests.proxy.stage import HANDSHAKE, OPEN, staged
-from tests.proxy.words import method, octets
 from tests.sockets.certificate_files import Files
+from tests.transcripts.words import method, octets
 
 LIMITS = Limits(close_timeout=5.0, handshake_timeout=15.0)
 PUBLISH = "1: basic.publish, 1: header 5, 1: body 5"

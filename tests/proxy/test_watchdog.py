@@ -19,8 +19,8 @@ from amqproxy.config import Limits
 from amqproxy.proxy import watchdog
 from amqproxy.rules.engine.evaluator import RuleSet
 from tests.proxy.stage import HANDSHAKE, Actor, Stage, staged
-from tests.proxy.words import method, octets, words
 from tests.rules.scene import rule
+from tests.transcripts.words import method, octets, words
 
 HEARTBEAT = 60
 GONE = 2 * HEARTBEAT

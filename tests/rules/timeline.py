@@ -5,10 +5,10 @@
     2    a1 closed
     3    a over
 
-A line has the time in seconds, the session (a letter) and its channel, perhaps `<` where the broker speaks, the method
-with its fields, and behind two spaces or more what is to become of it; `size` is that of a body of zeros. A channel
-is `closed`, a session `over`, and it can `start`. Users are named as their sessions: `a`. A line that begins with `;`
-goes on with the one before.
+A line has the time in seconds, the session (a letter) and its channel, perhaps `<` where the broker sends, the method
+with its fields (as in `tests.transcripts.lines`), and behind two spaces or more the outcome; `size` is that of a body
+of zeros. A channel is `closed`, a session `over`, and it can `start`. Users are named as their sessions: `a`. A line
+that begins with `;` goes on with the one before.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ import msgspec
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT, Frame, encode_frame, encode_method
-from amqproxy.amqp091.methods import BY_NAME, Method
+from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 from amqproxy.rules.engine.evaluator import RuleEvaluator, RuleSet
 from amqproxy.rules.rule import Rule
 from amqproxy.rules.verdict import Answer, Impairment, Insertion, Stage, Verdict
+from tests.transcripts.lines import parse_method
 
 CAPABILITIES = {"connection.blocked": True, "consumer_cancel_notify": True}
 
@@ -109,24 +110,15 @@ def said_by(channel: int, name: str, *fields: str) -> Command:
     """The command as it was received, whole."""
     if name == "heartbeat":
         return Command.received([Frame(encode_frame(HEARTBEAT, 0, b""))])
-    size, arguments = 0, {}
-    for field in fields:
-        key, _, value = field.partition("=")
-        if key == "size":
-            size = int(value)
-        else:
-            arguments[key] = _value(value)
-    method = BY_NAME[name](**arguments)
+    sizes = [int(field.removeprefix("size=")) for field in fields if field.startswith("size=")]
+    size = sizes[0] if sizes else 0
+    method = parse_method(name, [field for field in fields if not field.startswith("size=")])
     frames = [Frame(encode_method(channel, method))]
     if method.carries_content:
         frames.append(Frame(encode_frame(HEADER, channel, ContentHeader(size).encode())))
         if size:
             frames.append(Frame(encode_frame(BODY, channel, bytes(size))))
     return Command.received(frames)
-
-
-def _value(word: str) -> Any:
-    return {"true": True, "false": False}.get(word, int(word) if word.isdigit() else word)
 
 
 def outcome(command: Command, verdict: Verdict) -> str:

@@ -13,7 +13,7 @@ from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.tally import KINDS
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.taps.metrics import LATENCY_BUCKETS, Metrics, code_label, kind_labels
-from tests.proxy.words import octets
+from tests.transcripts.words import octets
 
 
 def exposed(metrics: Metrics) -> dict[str, Metric]:

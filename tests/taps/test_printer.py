@@ -11,7 +11,7 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.amqp091.wire import Table
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.printer import Printer
-from tests.proxy.words import method
+from tests.transcripts.words import method
 
 
 @dataclass

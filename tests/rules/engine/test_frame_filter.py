@@ -7,19 +7,19 @@ from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.frame_filter import FrameFilter
 from amqproxy.rules.matching.filters import Filter
-from tests.amqp091.transcript import read
+from tests.transcripts.lines import parse
 
 
 def sifted(expression: str, transcript: str) -> list[str]:
     """The lines whose frames are let by, each where its message has come far enough."""
     sieve = FrameFilter(Filter(expression), Client(session=1))
-    said = read(transcript)
+    said = parse(transcript)
     texts = {}
     passed = []
     for line in said:
-        (frame,) = every_frame(line.octets, 0)
-        texts[id(frame)] = (frame, line.text[3:])
-        passed += sieve.sift(line.sender, [frame], 0.0)
+        (frame,) = every_frame(line.data, 0)
+        texts[id(frame)] = (frame, line.text)
+        passed += sieve.sift(line.peer, [frame], 0.0)
     return [texts[id(frame)][1] for frame in passed]
 
 
@@ -51,8 +51,8 @@ def test_by_the_body():
 def test_by_who_the_client_is():
     login = r">> connection.start-ok response='" + "\0guest\0guest'"
     sieve = FrameFilter(Filter("user == 'guest'"), Client(session=1))
-    (line,) = read(login)
-    (frame,) = every_frame(line.octets, 0)
+    (line,) = parse(login)
+    (frame,) = every_frame(line.data, 0)
     assert sieve.sift(CLIENT, [frame], 0.0) == [frame]
 
 
@@ -77,8 +77,8 @@ class CountedRoom:
 
 def published(size: int) -> list[Frame]:
     """A publish up to its header."""
-    lines = read(f">> 1 basic.publish routing_key=a\n>> 1 header {size}")
-    return [frame for line in lines for frame in every_frame(line.octets, 0)]
+    lines = parse(f">> 1 basic.publish routing_key=a\n>> 1 header {size}")
+    return [frame for line in lines for frame in every_frame(line.data, 0)]
 
 
 class _CountedFrame:
@@ -125,8 +125,8 @@ def test_what_is_cut_short_is_kept_no_longer() -> None:
     assert room.used > 0
     sieve.sift(CLIENT, published(5)[:1], 0.0)
     assert 0 < room.used < 500
-    (close,) = read(">> 1 channel.close reply_code=200")
-    sieve.sift(CLIENT, every_frame(close.octets, 0), 0.0)
+    (close,) = parse(">> 1 channel.close reply_code=200")
+    sieve.sift(CLIENT, every_frame(close.data, 0), 0.0)
     assert room.used == 0
 
 

@@ -1,4 +1,4 @@
-"""What peers say, as words that a test can read: the language of the transcripts in `stage`.
+"""Transcripts in short words, several on a line, each a frame with its usual arguments.
 
 header                  the protocol header
 connection.start        a method, its arguments the usual ones
