@@ -26,14 +26,14 @@ from amqproxy.amqp091.frame_reader import EVERY_METHOD, FrameReader
 from amqproxy.amqp091.methods import ConnectionClose, ConnectionOpenOk, ConnectionStartOk, ConnectionTuneOk, Method
 from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, NAME, recognise
 from amqproxy.amqp091.rabbitmq_errors import reworded, reworded_reading
-from amqproxy.amqp091.transitions import CLIENT, CONNECTION_CLOSING, SERVER, ConnectionState, Peer
+from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
 from amqproxy.config import Limits
-from amqproxy.proxy.drain import Drain
+from amqproxy.proxy.drain import Drain, DrainStart, drain_start
 from amqproxy.proxy.effects import ConnectionRefusal, InterceptorFault
 from amqproxy.proxy.faulty_transport import FaultyTransport
 from amqproxy.proxy.handshake import PacedHandshake
 from amqproxy.proxy.interceptor import Interceptor
-from amqproxy.proxy.leg import HEARTBEAT_LEEWAY, TAKES_CLOSE, Leg
+from amqproxy.proxy.leg import HEARTBEAT_LEEWAY, Leg
 from amqproxy.proxy.memory_budget import SESSION_MEMORY, MemoryBudget, MemoryShare
 from amqproxy.proxy.mirror_drops import DropReason
 from amqproxy.proxy.mirror_publisher import MirrorLogin
@@ -65,9 +65,6 @@ QUANTUM = 0.002
 
 QUANTUM_FRAMES = 64
 """Frames that are looked at before the time is."""
-
-HAS_BEGUN = TAKES_CLOSE | frozenset(CONNECTION_CLOSING)
-"""The states of a connection that is not just dropped when a drain begins."""
 
 
 class DirectionEnding(Enum):
@@ -118,7 +115,6 @@ class Session:
         self._nursery: trio.Nursery | None = None
         self.phase = SessionState.GREETING
         self._drain: Drain | None = None
-        self._close_sent = trio.Event()
         self._farewells: dict[Peer, ProtocolError] = {}
         self._lost: set[Peer] = set()
         self._has_failed = False
@@ -405,7 +401,7 @@ class Session:
             if error is not None:
                 self._culprit = _culprit(frames, error)
                 raise error
-            if self.phase is SessionState.LEAVING and await self._is_answered():
+            if self._drain is not None and self._drain.is_leaving and await self._drain.is_answered():
                 return DirectionEnding.OVER
             if reader.held_size != held:
                 self._count_held(reader, held)
@@ -478,7 +474,7 @@ class Session:
         self._report.note_channels(len(self.client.connection.channels))
         self._report.note_frames(sender, passed)
         if self._drain is not None:
-            self._ask_if_drained()
+            self._close_if_drained()
             return b"".join([frame.raw for frame in passed]), error
         if error is not reader.error:
             return memoryview(reader.taken)[: frame.offset - (reader.offset - len(reader.taken))], error
@@ -565,7 +561,7 @@ class Session:
         if interceptor.fault is not None and error is None:
             error = interceptor.fault
         if self._drain is not None:
-            self._ask_if_drained()
+            self._close_if_drained()
         return interceptor.take_output(target.peer), error
 
     def _apply_effects(self, interceptor: Interceptor) -> None:
@@ -654,7 +650,7 @@ class Session:
             await trio.lowlevel.checkpoint()
             interceptor.go_on_releasing(trio.current_time())
         if self._drain is not None:
-            self._ask_if_drained()
+            self._close_if_drained()
 
     async def _settle_what_waits(self) -> None:
         """Send what a client has said that is gone by now, and that is not to be refused: as if its time had come."""
@@ -728,35 +724,33 @@ class Session:
 
     def _passes(self, sender: Peer, frame: Frame) -> bool:
         """Is the frame passed on?"""
-        if self._drain is None:
-            return True
-        if self.phase is SessionState.LEAVING:
-            return sender is CLIENT and self.state is ConnectionState.CLOSED_BY_SERVER
-        return self._drain.passes(sender, frame)
+        return self._drain is None or self._drain.passes(sender, frame)
 
     # --- draining: stop at the end of a command, and lose nothing that was said
 
     def drain(self) -> None:
         """End the session with 320 as soon as the contents under way are complete."""
-        if self.phase in (SessionState.DRAINING, SessionState.LEAVING):
+        nursery = self._nursery
+        start = drain_start(self.phase, self.state)
+        if start is DrainStart.NOT_AGAIN:
             return
-        if self._nursery is None or self.phase is not SessionState.RELAYING or self.state not in HAS_BEGUN:
+        if start is DrainStart.ABORT or nursery is None:
             self.abort("drained")
-        elif self.state in CONNECTION_CLOSING:
+        elif start is DrainStart.AWAIT_CLOSE:
             self._end_soon()
         else:
             readers = {peer: leg.reader for peer, leg in self.legs.items()}
             for reader in readers.values():
                 reader.want(EVERY_METHOD, content=True)
             self._move(SessionEvent.DRAIN)
-            self._drain = Drain(readers)
+            self._drain = Drain(self.client, readers)
             if self._interceptor is not None:
-                self._interceptor.gate = self._passes
+                self._interceptor.gate = self._drain.passes
                 self._interceptor.ask_for_frames()
                 self._interceptor.release_all(trio.current_time())
                 self._apply_effects(self._interceptor)
-                self._nursery.start_soon(self._go_on_releasing, self._interceptor)
-            self._ask_if_drained()
+                nursery.start_soon(self._go_on_releasing, self._interceptor)
+            self._close_if_drained()
 
     def abort(self, reason: str) -> None:
         """End the session where it stands."""
@@ -764,38 +758,23 @@ class Session:
         self._farewells = {CLIENT: _SHUTDOWN, SERVER: _SHUTDOWN} | self._farewells
         self._scope.cancel()
 
-    def _ask_if_drained(self) -> None:
-        """Send the client connection.close, once the contents in progress at the start of the drain are complete.
-
-        Its leg counts as closed from here on, and so nothing of the server's comes after the close
-        or between it and what was passed on before.
-        """
+    def _close_if_drained(self) -> None:
+        """Send the client connection.close, once the contents in progress at the start of the drain are complete."""
         if self._drain is None or self._nursery is None or self.phase is not SessionState.DRAINING:
             return
         if self._interceptor is not None and (self._interceptor.is_over or self._interceptor.is_releasing):
             return  # it ends for that, or is asked again
-        if self.client.takes_close and self._drain.is_complete:
-            self._move(SessionEvent.DRAINED)
-            if self._interceptor is not None:
-                self._interceptor.is_draining = True
-            self._report.finish(SessionEnd("proxy", _SHUTDOWN.code, "drained", is_abnormal=False))
-            self._farewells[SERVER] = _SHUTDOWN
-            self._end_soon()
-            last_words = b"" if self._interceptor is None else bytes(self._interceptor.take_output(CLIENT))
-            self._nursery.start_soon(self._ask_client_to_go, last_words + self.client.close(_SHUTDOWN))
-
-    async def _ask_client_to_go(self, close: bytes) -> None:
-        with suppress(TransportBroken):  # its own direction ends the session
-            await self.client.transport.send(close)
-        self._close_sent.set()
-
-    async def _is_answered(self) -> bool:
-        """Has the client answered our close? One of its own, which crossed ours, is answered first."""
-        if self.state is ConnectionState.CLOSED_BY_BOTH:
-            await self._close_sent.wait()
-            with suppress(TransportBroken):
-                await self.client.answer_close()
-        return self.state is ConnectionState.CLOSED
+        close = self._drain.close(_SHUTDOWN)
+        if close is None:
+            return
+        self._move(SessionEvent.DRAINED)
+        if self._interceptor is not None:
+            self._interceptor.is_draining = True
+        self._report.finish(SessionEnd("proxy", _SHUTDOWN.code, "drained", is_abnormal=False))
+        self._farewells[SERVER] = _SHUTDOWN
+        self._end_soon()
+        before = b"" if self._interceptor is None else bytes(self._interceptor.take_output(CLIENT))
+        self._nursery.start_soon(self._drain.send_close, before + close)
 
     # --- the end
 

@@ -1,11 +1,23 @@
 """What passes while a session drains: one line a chunk, what came of it, and whether all is complete."""
 
-import pytest
+from collections.abc import Iterable
 
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from amqproxy.amqp091.connection import Connection
+from amqproxy.amqp091.errors import ConnectionForced
+from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.frame_reader import FrameReader
-from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.proxy.drain import Drain
+from amqproxy.amqp091.protocol_header import HEADER
+from amqproxy.amqp091.transitions import CLIENT, CONNECTION_CLOSING, HANDSHAKE, SERVER, ConnectionState
+from amqproxy.proxy.drain import Drain, DrainStart, drain_start
+from amqproxy.proxy.leg import Leg
+from amqproxy.proxy.session_state import SessionState
 from tests.transcripts.words import octets, words
+
+FORCED = ConnectionForced("because")
 
 DELIVER = "1: basic.deliver, 1: header 5, 1: body 5"
 RETURN = "1: basic.return, 1: header 0"
@@ -58,6 +70,79 @@ def test_a_channel_that_closes_has_nothing_under_way() -> None:
     assert drain.is_complete
 
 
+def test_the_client_is_sent_close_once_and_only_its_own_close_passes_then() -> None:
+    drain, readers = _drain("1: basic.publish", "")
+    assert drain.close(FORCED) is None
+    assert not drain.is_leaving
+    assert _pass(drain, readers, ">>", "1: header 0, 1: basic.publish, 1: header 0") != NOTHING
+    assert words(drain.close(FORCED) or b"") == "connection.close 320"
+    assert drain.is_leaving
+    assert drain.close(FORCED) is None
+    assert _pass(drain, readers, "<<", "connection.blocked") == NOTHING
+    assert _pass(drain, readers, ">>", "connection.close") == "connection.close 200"
+
+
+async def test_a_close_that_crosses_ours_is_answered_after_it() -> None:
+    sink, connection = Sink(), _open_connection()
+    drain = Drain(Leg(CLIENT, sink, connection), {peer: FrameReader() for peer in (CLIENT, SERVER)})
+    close = drain.close(FORCED)
+    assert close is not None
+    connection.receive(CLIENT, Frame(octets("connection.close")))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_answer, drain)
+        await wait_all_tasks_blocked()
+        assert not sink.sent
+        nursery.start_soon(drain.send_close, close)
+    assert words(bytes(sink.sent)) == "connection.close 320, connection.close-ok"
+    connection.receive(CLIENT, Frame(octets("connection.close-ok")))
+    assert await drain.is_answered()
+
+
+async def _answer(drain: Drain) -> None:
+    assert not await drain.is_answered()
+
+
+@pytest.mark.parametrize(
+    ("session", "connections", "start"),
+    [
+        (SessionState.DRAINING, ConnectionState, DrainStart.NOT_AGAIN),
+        (SessionState.LEAVING, ConnectionState, DrainStart.NOT_AGAIN),
+        (SessionState.DIALLING, ConnectionState, DrainStart.ABORT),
+        (SessionState.TUNNELLING, ConnectionState, DrainStart.ABORT),
+        (SessionState.RELAYING, set(HANDSHAKE) - {ConnectionState.OPENING, ConnectionState.OPEN}, DrainStart.ABORT),
+        (SessionState.RELAYING, [ConnectionState.OPENING, ConnectionState.OPEN], DrainStart.DRAIN),
+        (SessionState.RELAYING, CONNECTION_CLOSING, DrainStart.AWAIT_CLOSE),
+    ],
+)
+def test_how_a_drain_begins(session: SessionState, connections: Iterable[ConnectionState], start: DrainStart) -> None:
+    assert {drain_start(session, connection) for connection in connections} == {start}
+
+
+class Sink:
+    """A transport that keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.sent = bytearray()
+
+    async def send(self, data: bytes | memoryview) -> None:
+        self.sent += data
+
+
+def _open_connection() -> Connection:
+    connection = Connection(initial_frame_max=131_072)
+    connection.receive_header(CLIENT, HEADER)
+    for sender, said in (
+        (SERVER, "connection.start"),
+        (CLIENT, "connection.start-ok"),
+        (SERVER, "connection.tune"),
+        (CLIENT, "connection.tune-ok"),
+        (CLIENT, "connection.open"),
+        (SERVER, "connection.open-ok"),
+    ):
+        connection.receive(sender, Frame(octets(said)))
+    return connection
+
+
 def _drain(client: str, server: str) -> tuple[Drain, dict[str, FrameReader]]:
     """A drain that begins when each has said so much, on channels 1 and 2."""
     readers = {CLIENT: FrameReader(), SERVER: FrameReader()}
@@ -66,7 +151,7 @@ def _drain(client: str, server: str) -> tuple[Drain, dict[str, FrameReader]]:
         reader.open_content_state(2)
     readers[CLIENT].feed(octets(client) if client else b"")
     readers[SERVER].feed(octets(server) if server else b"")
-    return Drain(readers), {">>": readers[CLIENT], "<<": readers[SERVER]}
+    return Drain(Leg(CLIENT, Sink(), _open_connection()), readers), {">>": readers[CLIENT], "<<": readers[SERVER]}
 
 
 def _pass(drain: Drain, readers: dict[str, FrameReader], arrow: str, said: str) -> str:
