@@ -124,15 +124,15 @@ class Connection:
         self.receive(sender, Frame(raw))
         return raw
 
-    def receive_header(self, sender: Peer, octets: bytes) -> None:
+    def receive_header(self, sender: Peer, data: bytes) -> None:
         """Take a protocol header of eight bytes; `ProtocolError` when it is not of 0-9-1."""
         move = HANDSHAKE.get(self.state, {}).get((sender, "protocol-header"))
         if move is None:
             raise UnexpectedFrame(f"a protocol header from the {sender} in state {self.state}")
-        if sender is CLIENT and octets != HEADER:
-            raise CommandInvalid(f"the client speaks {recognise(octets)}", offset=0)
+        if sender is CLIENT and data != HEADER:
+            raise CommandInvalid(f"the client speaks {recognise(data)}", offset=0)
         self.state = move
-        self.readers[sender].skip(len(octets))
+        self.readers[sender].skip(len(data))
 
     def receive(self, sender: Peer, frame: Frame) -> bool:
         """Take a frame; False when it is to be discarded because what it belongs to is closing.
@@ -164,7 +164,7 @@ class Connection:
             self.state = move
             if move in CONNECTION_CLOSING:
                 for number in self.channels:
-                    self._close_lanes(number)
+                    self._close_content_states(number)
             return True
         if self.state in CONNECTION_CLOSING:
             return False
@@ -191,7 +191,7 @@ class Connection:
         was_open = channel.takes_frames
         is_live = channel.receive(sender, frame)
         if was_open and not channel.takes_frames:
-            self._close_lanes(number)
+            self._close_content_states(number)
         if channel.state is None:
             del self.channels[number]
         return is_live
@@ -207,9 +207,9 @@ class Connection:
         content_states = {peer: reader.open_content_state(number) for peer, reader in self.readers.items()}
         self.channels[number] = Channel(number, content_states, tracks_deliveries=self._tracks_deliveries)
 
-    def _close_lanes(self, number: int) -> None:
+    def _close_content_states(self, number: int) -> None:
         for reader in self.readers.values():
-            reader.close_lane(number)
+            reader.close_content_state(number)
 
     def _apply(self, method: Method) -> None:
         """Note what a method of the connection's own changes."""

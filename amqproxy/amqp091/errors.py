@@ -11,13 +11,13 @@ MAX_REPLY_TEXT = 255
 
 def cut_reply_text(text: str) -> str:
     """The text, as much of it as a reply text can hold: dots, behind a whole character, end what is too long."""
-    octets = text.encode("utf-8", "surrogateescape")
-    if len(octets) <= MAX_REPLY_TEXT:
+    data = text.encode("utf-8", "surrogateescape")
+    if len(data) <= MAX_REPLY_TEXT:
         return text
     end = MAX_REPLY_TEXT - 3
-    while end > MAX_REPLY_TEXT - 7 and octets[end] & 0xC0 == 0x80:  # in the middle of a character
+    while end > MAX_REPLY_TEXT - 7 and data[end] & 0xC0 == 0x80:  # in the middle of a character
         end -= 1
-    return octets[:end].decode("utf-8", "surrogateescape") + "..."
+    return data[:end].decode("utf-8", "surrogateescape") + "..."
 
 
 class Scope(StrEnum):

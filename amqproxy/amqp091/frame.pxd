@@ -5,7 +5,7 @@ cimport cython
 
 @cython.final
 cdef class Frame:
-    cdef bytes _octets
+    cdef bytes _buffer
     cdef Py_ssize_t _start
     cdef Py_ssize_t _end
     cdef readonly long long offset

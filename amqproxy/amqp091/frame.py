@@ -43,7 +43,7 @@ _PUBLISH = cython.declare(cython.int, BasicPublish.index)
 _ALIKE = cython.declare(dict, {})
 _MAX_ALIKE = cython.declare(cython.Py_ssize_t, 160)
 _ALIKE_COUNT = cython.declare(cython.Py_ssize_t, 1024)
-_last_octets = cython.declare(bytes, b"")
+_last_header_bytes = cython.declare(bytes, b"")
 _last_header = cython.declare(object, None)
 
 
@@ -92,11 +92,11 @@ class Frame:
     of the channel has begun, with this frame.
     """
 
-    # Its bytes are those of `_octets` from `_start` to `_end`: all there are, or what a zero-copy reader was fed.
+    # Its bytes are those of `_buffer` from `_start` to `_end`: all there are, or what a zero-copy reader was fed.
 
     def __init__(self, raw: bytes, offset: int = 0) -> None:
         """`raw` must be one whole frame that a `FrameReader` would pass."""
-        self._octets = raw
+        self._buffer = raw
         self._start = 0
         self._end = len(raw)
         self.offset = offset
@@ -123,13 +123,13 @@ class Frame:
 
     @cython.cfunc
     def _raw(self) -> bytes:
-        octets = self._octets
-        if self._end - self._start != len(octets):
-            octets = octets[self._start : self._end]
-            self._octets = octets
+        data = self._buffer
+        if self._end - self._start != len(data):
+            data = data[self._start : self._end]
+            self._buffer = data
             self._start = 0
-            self._end = len(octets)
-        return octets
+            self._end = len(data)
+        return data
 
     @property
     def payload(self) -> bytes:
@@ -137,7 +137,7 @@ class Frame:
 
     def payload_bytes(self) -> bytes:
         """The payload; for callers that are compiled."""
-        p: cython.p_const_uchar = self._octets
+        p: cython.p_const_uchar = self._buffer
         return p[self._start + 7 : self._end - 1]
 
     def is_as(self, raw: bytes) -> bool:
@@ -148,8 +148,8 @@ class Frame:
         if self._end - start != size:
             return False
         if not cython.compiled:
-            return self._octets.startswith(raw, start)
-        p: cython.p_const_uchar = self._octets
+            return self._buffer.startswith(raw, start)
+        p: cython.p_const_uchar = self._buffer
         q: cython.p_const_uchar = raw
         for i in range(size):  # noqa: SIM110 - C has no generators
             if p[start + i] != q[i]:
@@ -167,12 +167,12 @@ class Frame:
 
     def long_long_at(self, place: cython.Py_ssize_t) -> cython.ulonglong:
         """The unsigned number in the eight bytes at `place`, which must be there."""
-        p: cython.p_const_uchar = self._octets
+        p: cython.p_const_uchar = self._buffer
         return _long_long(p, self._start + place)
 
     def byte_at(self, place: cython.Py_ssize_t) -> cython.int:
         """The byte at `place`, which must be there."""
-        p: cython.p_const_uchar = self._octets
+        p: cython.p_const_uchar = self._buffer
         return p[self._start + place]
 
     @property
@@ -213,7 +213,7 @@ class Frame:
         """The same; for callers that are compiled."""
         if self._end - self._start < 19 + 1:
             return 0
-        p: cython.p_const_uchar = self._octets
+        p: cython.p_const_uchar = self._buffer
         return _long_long(p, self._start + 11)
 
     @cython.cfunc
@@ -241,9 +241,9 @@ class Frame:
 
     @cython.cfunc
     def _decode_header(self) -> object:
-        global _last_header, _last_octets
+        global _last_header, _last_header_bytes
         raw: bytes = self._raw()
-        if _last_header is not None and _last_octets == raw:
+        if _last_header is not None and _last_header_bytes == raw:
             self._decoded = _last_header
             return self._decoded
         p: cython.p_const_uchar = raw
@@ -258,7 +258,7 @@ class Frame:
         else:
             self._decoded = _ContentHeader(_long_long(p, 11), properties)
         if end < _MAX_ALIKE:
-            _last_octets = raw
+            _last_header_bytes = raw
             _last_header = self._decoded
         return self._decoded
 
@@ -279,17 +279,17 @@ class CountsContents(Protocol):
     def contents(self) -> int: ...
 
 
-def every_frame(octets: bytes, offset: int, content_states: Mapping[int, CountsContents] | None = None) -> list[Frame]:
-    """All the frames in `octets`, which are whole and have been found good; they lie at `offset`.
+def every_frame(data: bytes, offset: int, content_states: Mapping[int, CountsContents] | None = None) -> list[Frame]:
+    """All the frames in `data`, which are whole and have been found good; they lie at `offset`.
 
     `content_states` know how many contents their channels have begun by the end of them, for the frames' ordinals.
     """
     frames: list[Frame] = []
     frame: Frame
     position = 0
-    while position < len(octets):
-        end = position + OVERHEAD + int.from_bytes(octets[position + 3 : position + 7])
-        frame = Frame(octets[position:end], offset + position)
+    while position < len(data):
+        end = position + OVERHEAD + int.from_bytes(data[position + 3 : position + 7])
+        frame = Frame(data[position:end], offset + position)
         frame.is_in_order = True
         frames.append(frame)
         position = end

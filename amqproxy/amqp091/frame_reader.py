@@ -216,13 +216,13 @@ def _is_plain_header(
 @cython.inline
 @cython.exceptval(check=False)
 def _write(
-    out: cython.p_uchar, at: cython.Py_ssize_t, octets: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t
+    out: cython.p_uchar, at: cython.Py_ssize_t, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
     """Write bytes from `start` to `end` at a place; the place behind them."""
     if not cython.compiled:
-        out[at : at + end - start] = octets[start:end]
+        out[at : at + end - start] = data[start:end]
         return at + end - start
-    p: cython.p_const_uchar = octets
+    p: cython.p_const_uchar = data
     i: cython.Py_ssize_t
     for i in range(end - start):
         out[at + i] = p[start + i]
@@ -296,14 +296,14 @@ class FrameReader:
         self._recent_channel = -1
         return content_state
 
-    def close_lane(self, channel: int) -> None:
+    def close_content_state(self, channel: int) -> None:
         """Leave the channel's order to whoever is handed its frames."""
         self.content_states.pop(channel, None)
         self._recent_channel = -1
 
-    def skip(self, octets: int) -> None:
+    def skip(self, size: int) -> None:
         """Count bytes that were read elsewhere, as a protocol header is, into `offset`."""
-        self.offset += octets
+        self.offset += size
 
     @property
     def is_mid_content(self) -> bool:
@@ -437,7 +437,7 @@ class FrameReader:
             offset, passes = splices[number]
             if offset >= end:
                 break
-            growth += len(passes._octets) - len(passes.payload) - 8
+            growth += len(passes._encoded) - len(passes.payload) - 8
             number += 1
         self._next_splice = last = number
         origin: cython.longlong = self.taken_from
@@ -453,7 +453,7 @@ class FrameReader:
             offset, passes = splices[number]
             until = offset - origin + 3  # its kind and its channel
             at = self._copy(out, at, position, until)
-            at = _write(out, at, passes._octets, 3, len(passes._octets))
+            at = _write(out, at, passes._encoded, 3, len(passes._encoded))
             position = until + len(passes.payload) + 5
         self._copy(out, at, position, end - origin)
         return memoryview(spliced)
@@ -492,7 +492,7 @@ class FrameReader:
         traits: cython.p_const_uchar = _TRAITS
         index_of: cython.p_const_uchar = _INDEX_OF
         frames_seen: cython.ulonglong[::1] = self.tally._frames  # type: ignore[type-arg, valid-type, assignment]
-        octets_seen: cython.ulonglong[::1] = self.tally._octets  # type: ignore[type-arg, valid-type, assignment]
+        bytes_seen: cython.ulonglong[::1] = self.tally._byte_counts  # type: ignore[type-arg, valid-type, assignment]
         position: cython.Py_ssize_t = start
         base: cython.longlong = self.offset - start
         whole: cython.longlong
@@ -557,7 +557,7 @@ class FrameReader:
                         ):
                             passes.count += 1
                             is_wanted = False
-                            if passes._octets:
+                            if passes._encoded:
                                 self._splices.append((base + position, passes))
                 if is_wanted and handed_over >= quantum:
                     self.is_paused = True
@@ -588,16 +588,16 @@ class FrameReader:
             if kind == _METHOD and traits[index] > _CARRIES_CONTENT:
                 self._turn(traits[index], channel, p[position + 11 : position + whole - 1])
             frames_seen[slot] += 1  # type: ignore[index]
-            octets_seen[slot] += whole  # type: ignore[index]
+            bytes_seen[slot] += whole  # type: ignore[index]
 
             if is_wanted:
                 frame = Frame._blank()
                 if zero_copy:
-                    frame._octets = data
+                    frame._buffer = data
                     frame._start = position
                     frame._end = position + whole
                 else:
-                    frame._octets = p[position : position + whole]
+                    frame._buffer = p[position : position + whole]
                     frame._start = 0
                     frame._end = whole
                 frame.offset = base + position
@@ -613,7 +613,7 @@ class FrameReader:
     def _turn(self, trait: int, channel: int, arguments: bytes) -> None:
         """Read on by what a method says that changes how the frames after it are to be read."""
         if trait == _ENDS_LANE:
-            self.close_lane(channel)
+            self.close_content_state(channel)
         elif trait == _ENDS_LANES and channel == 0:
             self.content_states.clear()
             self._recent_channel = -1
@@ -627,8 +627,8 @@ class FrameReader:
         else:
             self.error = FrameError(f"unknown frame type {kind}", offset=at)
 
-    def _refuse_end(self, octet: int, position: int) -> None:
-        self.error = FrameError(f"a frame ends in 0x{octet:02x} instead of 0xce", offset=position)
+    def _refuse_end(self, byte: int, position: int) -> None:
+        self.error = FrameError(f"a frame ends in 0x{byte:02x} instead of 0xce", offset=position)
 
     def _refuse_heartbeat(self, channel: int, position: int) -> None:
         at = position

@@ -14,7 +14,7 @@ cdef class CachedPass:
     cdef readonly tuple allowances
     cdef readonly bint if_plain
     cdef public long long count
-    cdef bytes _octets
+    cdef bytes _encoded
     cdef Py_ssize_t _size
 
     cdef bint _may_pass(self, Py_ssize_t handed_over, list spending) noexcept

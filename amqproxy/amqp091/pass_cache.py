@@ -65,7 +65,7 @@ class CachedPass:
         self.count = 0
         self.allowances = allowances
         self.if_plain = if_plain
-        self._octets = b"" if instead is None else encode_frame(METHOD, 0, instead)
+        self._encoded = b"" if instead is None else encode_frame(METHOD, 0, instead)
         """Of the frame that goes on, on whichever channel; none, if it is theirs."""
 
     @cython.cfunc

@@ -26,25 +26,25 @@ _VERSIONS = {
 _HTTP = (b"GET ", b"PUT ", b"HEAD", b"POST", b"PRI ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC")
 
 
-def recognise(octets: bytes) -> str | None:
-    """The protocol whose connections begin with `octets`; None while more bytes are needed.
+def recognise(data: bytes) -> str | None:
+    """The protocol whose connections begin with `data`; None while more bytes are needed.
 
     "0-9-1", "0-8", "0-9", "0-10", "1.0", "1.0 (SASL)" and the like for AMQP; "TLS", "HTTP", "RabbitMQ stream"; "AMQP
     a.b.c.d" for a header of an unknown version; "unknown". Eight bytes always suffice.
     """
-    if octets[:4] == b"AMQP":
-        if len(octets) < 8:
+    if data[:4] == b"AMQP":
+        if len(data) < 8:
             return None
-        version = octets[4:8]
+        version = data[4:8]
         return _VERSIONS.get(version, "AMQP " + ".".join(map(str, version)))
-    if b"AMQP".startswith(octets):
+    if b"AMQP".startswith(data):
         return None
-    if octets[0] == 22 and len(octets) > 1:
-        return "TLS" if octets[1] == 3 else "unknown"
-    if any(start.startswith(octets[:4]) for start in _HTTP):
-        return "HTTP" if len(octets) >= 4 else None
-    if len(octets) < 8:
+    if data[0] == 22 and len(data) > 1:
+        return "TLS" if data[1] == 3 else "unknown"
+    if any(start.startswith(data[:4]) for start in _HTTP):
+        return "HTTP" if len(data) >= 4 else None
+    if len(data) < 8:
         return None
-    if octets[:2] == b"\x00\x00" and octets[4:8] == b"\x00\x11\x00\x01":
+    if data[:2] == b"\x00\x00" and data[4:8] == b"\x00\x11\x00\x01":
         return "RabbitMQ stream"  # a frame's size, then peer-properties (17) version 1
     return "unknown"

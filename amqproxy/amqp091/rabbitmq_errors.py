@@ -38,10 +38,10 @@ def reworded(error: ProtocolError, frame: Frame, state: ConnectionState) -> Prot
     return error
 
 
-def reworded_reading(error: ProtocolError, octets: bytes, frame_max: int) -> ProtocolError:
-    """Give an error of `FrameReader` RabbitMQ's text for the frame at the start of `octets`; changed in place."""
-    kind, _, size = HEAD.unpack_from(octets)
-    payload = octets[HEAD.size : HEAD.size + size]
+def reworded_reading(error: ProtocolError, data: bytes, frame_max: int) -> ProtocolError:
+    """Give an error of `FrameReader` RabbitMQ's text for the frame at the start of `data`; changed in place."""
+    kind, _, size = HEAD.unpack_from(data)
+    payload = data[HEAD.size : HEAD.size + size]
     everything = f"type {kind}, all octets = {shown(payload)}"
     if frame_max and size > frame_max:
         error.text = f"type {kind}, all octets = <<>>: {{frame_too_large,{size},{frame_max - OVERHEAD}}}"
@@ -49,8 +49,8 @@ def reworded_reading(error: ProtocolError, octets: bytes, frame_max: int) -> Pro
         error.text = everything if kind == HEARTBEAT else _out_of_order(error, kind, payload)
     elif isinstance(error, CommandInvalid) or "goes past" in error.text:
         pass  # RabbitMQ sends no text
-    elif len(octets) > HEAD.size + size and octets[HEAD.size + size] != FRAME_END:
-        error.text = f"{everything}: {{invalid_frame_end_marker,{octets[HEAD.size + size]}}}"
+    elif len(data) > HEAD.size + size and data[HEAD.size + size] != FRAME_END:
+        error.text = f"{everything}: {{invalid_frame_end_marker,{data[HEAD.size + size]}}}"
     else:
         error.text = f"{everything}: unknown_frame"
         error.class_id = error.method_id = 0
@@ -69,16 +69,16 @@ def _out_of_order(error: ProtocolError, kind: int, payload: bytes) -> str:
     return f"{expected}, got non content header frame instead"
 
 
-def shown(octets: bytes) -> str:
+def shown(data: bytes) -> str:
     """Octets as Erlang shows them: as text where all of them can be, else as numbers."""
-    if octets and all(32 <= octet < 127 or octet in b"\b\t\n\v\f\r\x1b" for octet in octets):
-        return f'<<"{octets.decode().translate(_ESCAPES)}">>'
-    return numbers(octets)
+    if data and all(32 <= byte < 127 or byte in b"\b\t\n\v\f\r\x1b" for byte in data):
+        return f'<<"{data.decode().translate(_ESCAPES)}">>'
+    return numbers(data)
 
 
-def numbers(octets: bytes) -> str:
+def numbers(data: bytes) -> str:
     """Octets as Erlang writes them."""
-    return f"<<{','.join(map(str, octets))}>>"
+    return f"<<{','.join(map(str, data))}>>"
 
 
 _ESCAPES = str.maketrans(

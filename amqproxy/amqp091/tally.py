@@ -23,6 +23,6 @@ class Tally:
 
     def __init__(self) -> None:
         self.frames = array("Q", bytes(8 * KINDS))
-        self.octets = array("Q", bytes(8 * KINDS))
+        self.byte_counts = array("Q", bytes(8 * KINDS))
         self._frames = self.frames
-        self._octets = self.octets
+        self._byte_counts = self.byte_counts

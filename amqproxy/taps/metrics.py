@@ -160,7 +160,7 @@ class _TrafficCollector(Collector):
         frames = CounterMetricFamily("amqproxy_frames", "Frames relayed.", labels=labels)
         octets = CounterMetricFamily("amqproxy_frame_bytes", "Bytes of the frames relayed.", labels=labels)
         for sender, tally in self._tallies.items():
-            for slot, (count, size) in enumerate(zip(tally.frames, tally.octets, strict=True)):
+            for slot, (count, size) in enumerate(zip(tally.frames, tally.byte_counts, strict=True)):
                 if count:
                     values = [str(sender), *kind_labels(slot)]
                     frames.add_metric(values, count)

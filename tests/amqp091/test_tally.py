@@ -19,7 +19,7 @@ def test_every_frame_is_counted_by_what_it_is() -> None:
     reader.want(NOTHING, content=False)
     reader.feed(MESSAGE * 3 + QOS + HEARTBEAT_FRAME + header(1, 9) + body(b"x", 9))
     publish, qos = BasicPublish.index, BasicQos.index
-    counted = {slot: (tally.frames[slot], tally.octets[slot]) for slot in range(KINDS) if tally.frames[slot]}
+    counted = {slot: (tally.frames[slot], tally.byte_counts[slot]) for slot in range(KINDS) if tally.frames[slot]}
     assert counted == {
         publish: (3, 3 * len(PUBLISH)),
         qos: (1, len(QOS)),

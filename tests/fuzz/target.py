@@ -103,7 +103,7 @@ def _check_reader(octets: bytes, seed: int) -> list[Frame]:
 def _read(pieces: Iterator[bytes], seed: int) -> tuple[list[Frame], ProtocolError | None, bytes]:
     reader = FrameReader(frame_max=FRAME_MAX)
     if seed & 1:
-        reader.open_lane(1)
+        reader.open_content_state(1)
     frames: list[Frame] = []
     taken = b""
     for piece in pieces:

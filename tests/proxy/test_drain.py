@@ -66,7 +66,7 @@ def test_only_the_first_content_is_waited_for() -> None:
 def test_a_channel_that_closes_has_nothing_under_way() -> None:
     drain, readers = _drain("1: basic.publish", "")
     for reader in readers.values():
-        reader.close_lane(1)
+        reader.close_content_state(1)
     assert drain.is_complete
 
 

@@ -45,7 +45,7 @@ def test_frames_and_octets_by_method() -> None:
     said = octets("1: basic.publish, 1: header 5, 1: body 5")
     for peer, count in ((CLIENT, 2), (SERVER, 1)):
         reader = FrameReader(metrics.tallies[peer])
-        reader.open_lane(1)
+        reader.open_content_state(1)
         for _ in range(count):
             reader.feed(said)
     frames = {
