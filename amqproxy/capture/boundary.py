@@ -13,15 +13,15 @@ from collections.abc import Iterator
 from amqproxy.amqp091.frame import BODY, FRAME_END, HEADER, HEARTBEAT, METHOD, OVERHEAD
 from amqproxy.amqp091.methods import METHODS
 
-MAX_FRAME_OCTETS = 1024 * 1024
+MAX_FRAME_BYTES = 1024 * 1024
 """The largest frame believed in while searching; brokers agree on an eighth of it."""
-MAX_WINDOW_OCTETS = 64 * 1024
+MAX_WINDOW_BYTES = 64 * 1024
 """What is held while searching. Larger frames are passed over, and a smaller one behind them is found."""
 MAX_PLACES = 256
 """Places that look like a frame that is not whole yet; beyond it the oldest is given up."""
 
-HEAD_OCTETS = 7
-PROOF_OCTETS = 11
+HEAD_BYTES = 7
+PROOF_BYTES = 11
 """Bytes after which a method or content header gives itself away."""
 
 IMPOSSIBLE = -1
@@ -47,15 +47,15 @@ def _pattern() -> re.Pattern[bytes]:
 _LOOKS_LIKE_A_HEAD = _pattern()
 
 
-def frame_at(octets: bytes | bytearray, at: int, limit: int = MAX_FRAME_OCTETS) -> int:
+def frame_at(data: bytes | bytearray, at: int, limit: int = MAX_FRAME_BYTES) -> int:
     """Where the frame that begins at `at` ends; UNSURE while it is not whole, IMPOSSIBLE when there is none."""
-    head = octets[at : at + PROOF_OCTETS]
+    head = data[at : at + PROOF_BYTES]
     if not head:
         return UNSURE
     kind = head[0]
     if kind not in (METHOD, HEADER, BODY, HEARTBEAT):
         return IMPOSSIBLE
-    if len(head) < HEAD_OCTETS:
+    if len(head) < HEAD_BYTES:
         return UNSURE
     channel = head[1] << 8 | head[2]
     size = int.from_bytes(head[3:7], "big")
@@ -67,7 +67,7 @@ def frame_at(octets: bytes | bytearray, at: int, limit: int = MAX_FRAME_OCTETS) 
     elif kind == METHOD:
         if size < 4:
             return IMPOSSIBLE
-        if len(head) == PROOF_OCTETS:
+        if len(head) == PROOF_BYTES:
             key = int.from_bytes(head[7:11], "big")
             if key not in METHODS or (key >> 16 == _CONNECTION_CLASS) != (channel == 0):
                 return IMPOSSIBLE
@@ -76,19 +76,19 @@ def frame_at(octets: bytes | bytearray, at: int, limit: int = MAX_FRAME_OCTETS) 
     elif kind == HEADER:
         if size < _HEADER_LEAST:
             return IMPOSSIBLE
-        if len(head) == PROOF_OCTETS and int.from_bytes(head[7:11], "big") != _BASIC_CLASS << 16:
+        if len(head) == PROOF_BYTES and int.from_bytes(head[7:11], "big") != _BASIC_CLASS << 16:
             return IMPOSSIBLE
     end = at + OVERHEAD + size
-    if end > len(octets):
+    if end > len(data):
         return UNSURE
-    return end if octets[end - 1] == FRAME_END else IMPOSSIBLE
+    return end if data[end - 1] == FRAME_END else IMPOSSIBLE
 
 
-def is_proof(octets: bytes | bytearray, at: int) -> bool:
+def is_proof(data: bytes | bytearray, at: int) -> bool:
     """Whether what `frame_at` takes for a frame at `at` can hardly be anything else, even before it is whole."""
-    if octets[at] == HEARTBEAT:
-        return len(octets) - at >= OVERHEAD
-    return octets[at] != BODY and len(octets) - at >= PROOF_OCTETS
+    if data[at] == HEARTBEAT:
+        return len(data) - at >= OVERHEAD
+    return data[at] != BODY and len(data) - at >= PROOF_BYTES
 
 
 class BoundarySearch:
@@ -97,24 +97,24 @@ class BoundarySearch:
     `passed` counts the bytes that are not held any more.
     """
 
-    __slots__ = ("_limit", "_octets", "_places", "_scanned", "passed")
+    __slots__ = ("_data", "_limit", "_places", "_scanned", "passed")
 
-    def __init__(self, limit: int = MAX_FRAME_OCTETS) -> None:
+    def __init__(self, limit: int = MAX_FRAME_BYTES) -> None:
         self.passed = 0
-        self._limit = min(limit, MAX_FRAME_OCTETS)
-        self._octets = bytearray()
+        self._limit = min(limit, MAX_FRAME_BYTES)
+        self._data = bytearray()
         self._places: list[int] = []
         self._scanned = 0
 
     @property
     def seen(self) -> int:
         """All bytes that were searched."""
-        return self.passed + len(self._octets)
+        return self.passed + len(self._data)
 
-    def feed(self, octets: bytes) -> bytes | None:
+    def feed(self, data: bytes) -> bytes | None:
         """What was held from the boundary on, once there is one; `passed` then counts what came before it."""
-        held = self._octets
-        held += octets
+        held = self._data
+        held += data
         unsure: list[int] = []
         for place in self._candidates():
             verdict = _believed(held, place, self._limit)
@@ -124,10 +124,10 @@ class BoundarySearch:
             if verdict is None:
                 unsure.append(place)
         self._places = unsure[-MAX_PLACES:]
-        self._scanned = max(self._scanned, len(held) - PROOF_OCTETS + 1)
+        self._scanned = max(self._scanned, len(held) - PROOF_BYTES + 1)
         keep = min(self._places[0] if self._places else len(held), self._scanned)
-        if len(held) - keep > MAX_WINDOW_OCTETS:
-            keep = len(held) - MAX_WINDOW_OCTETS // 2
+        if len(held) - keep > MAX_WINDOW_BYTES:
+            keep = len(held) - MAX_WINDOW_BYTES // 2
         self._drop(keep)
         return None
 
@@ -135,27 +135,27 @@ class BoundarySearch:
         """Places where a frame may begin, first those that were undecided before."""
         yield from self._places
         last = self._places[-1] if self._places else -1
-        for found in _LOOKS_LIKE_A_HEAD.finditer(self._octets, self._scanned):
+        for found in _LOOKS_LIKE_A_HEAD.finditer(self._data, self._scanned):
             if found.start() > last:
                 yield found.start()
 
     def _drop(self, count: int) -> None:
-        del self._octets[:count]
+        del self._data[:count]
         self.passed += count
         self._scanned = max(0, self._scanned - count)
         self._places = [place - count for place in self._places if place >= count]
 
 
-def _believed(octets: bytearray, place: int, limit: int) -> bool | None:
+def _believed(data: bytearray, place: int, limit: int) -> bool | None:
     """Whether frames begin at `place`; None while that is undecided."""
     is_proven = False
     while True:
-        end = frame_at(octets, place, limit)
+        end = frame_at(data, place, limit)
         if end == IMPOSSIBLE:
             return False
         if end == UNSURE:
             return True if is_proven else None
-        if is_proven or end == len(octets):
+        if is_proven or end == len(data):
             return True
-        is_proven = is_proof(octets, place)
+        is_proven = is_proof(data, place)
         place = end

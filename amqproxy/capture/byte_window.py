@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from amqproxy.capture.warnings import CaptureError, CaptureWarning, OnWarning, WarningKind
 
-CHUNK_OCTETS = 256 * 1024
+CHUNK_BYTES = 256 * 1024
 """How much is read, and how much is inflated, at a time."""
 
 GZIP_MAGIC = b"\x1f\x8b\x08"
@@ -78,8 +78,8 @@ class ByteWindow:
         """The bytes of one or more gzip members."""
         member = zlib.decompressobj(zlib.MAX_WBITS | 16)
         fresh = False
-        for octets in packed:
-            left = octets
+        for piece in packed:
+            left = piece
             while left:
                 if fresh:
                     left = left.lstrip(b"\0")
@@ -87,7 +87,7 @@ class ByteWindow:
                         self.notice(WarningKind.TRAILING, "rubbish after the gzip data is ignored")
                         return
                 try:
-                    inflated = member.decompress(left, CHUNK_OCTETS)
+                    inflated = member.decompress(left, CHUNK_BYTES)
                 except zlib.error as broken:
                     raise CaptureError(
                         self.file,
@@ -114,5 +114,5 @@ class ByteWindow:
 def _chunks(source: BinaryIO) -> Iterator[bytes]:
     """What `source` gives, as it comes: a pipe is not waited on until a chunk is full."""
     read = getattr(source, "read1", source.read)
-    while chunk := read(CHUNK_OCTETS):
+    while chunk := read(CHUNK_BYTES):
         yield chunk

@@ -20,19 +20,19 @@ from amqproxy.amqp091.methods import BY_INDEX, BY_NAME
 from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, NAME, recognise
 from amqproxy.amqp091.tally import Tally
 from amqproxy.amqp091.transitions import CLIENT, SENDERS
-from amqproxy.capture.boundary import IMPOSSIBLE, PROOF_OCTETS, UNSURE, frame_at
+from amqproxy.capture.boundary import IMPOSSIBLE, PROOF_BYTES, UNSURE, frame_at
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes
 from amqproxy.capture.endpoints import Endpoint
 from amqproxy.capture.frame_resync import JOINED, MISSING, Found, FrameResync, UnreadableBytes
 from amqproxy.capture.stream_events import Opened, StreamEnd
 
-MAX_GUESS_OCTETS = 64 * 1024
+MAX_GUESS_BYTES = 64 * 1024
 """Searched, on a port that is not AMQP's, for the first frame of a stream that was joined in its middle."""
 
 SERVER_PORTS = frozenset({5671, 5672, 5552})
 """AMQP over TLS, AMQP, and RabbitMQ's own stream protocol."""
 
-_HEADER_OCTETS = len(HEADER)
+_HEADER_BYTES = len(HEADER)
 _TUNE_OK = BY_NAME["connection.tune-ok"].index
 _TLS_KINDS = frozenset({20, 21, 22, 23})
 _ENDED = {
@@ -75,11 +75,11 @@ class ConversationSide:
         self.counted_ts_ns = 0
 
     @cython.cfunc
-    def count(self, ts_ns: int, octets: int) -> None:
+    def count(self, ts_ns: int, size: int) -> None:
         """Count bytes of another protocol."""
         if not self.counted:
             self.counted_ts_ns = ts_ns
-        self.counted += octets
+        self.counted += size
 
 
 @cython.final
@@ -134,20 +134,20 @@ class Conversation:
     def _side(self, direction: cython.int) -> ConversationSide:
         return self._sides[direction]
 
-    def data(self, direction: cython.int, ts_ns: int, octets: bytes, passed: list[Decoded]) -> None:
+    def data(self, direction: cython.int, ts_ns: int, data: bytes, passed: list[Decoded]) -> None:
         """Take the bytes that came next from one side."""
         side = self._side(direction)
         if side.finder is not None:
-            found = side.finder.feed(ts_ns, octets)
+            found = side.finder.feed(ts_ns, data)
             if found:
                 self._report(direction, ts_ns, found, passed)
-            elif not self.is_reported and side.finder.skipped > MAX_GUESS_OCTETS and not self._has_server_port:
+            elif not self.is_reported and side.finder.skipped > MAX_GUESS_BYTES and not self._has_server_port:
                 self._be_stranger(direction, ts_ns, "unknown", passed)
         elif side.stranger:
-            self._count_other_protocol(direction, ts_ns, octets, passed)
+            self._count_other_protocol(direction, ts_ns, data, passed)
         else:
             side.first_ts_ns = side.first_ts_ns or ts_ns
-            side.first += octets
+            side.first += data
             self._decide(direction, ts_ns, passed)
 
     def gap(self, direction: cython.int, ts_ns: int, lost: int) -> None:
@@ -197,7 +197,7 @@ class Conversation:
             self._be_stranger(direction, ts_ns, peer.stranger, passed)
             return
         end = frame_at(first, 0)
-        if end == UNSURE and len(first) < PROOF_OCTETS:
+        if end == UNSURE and len(first) < PROOF_BYTES:
             return
         if end != IMPOSSIBLE and (end != UNSURE or first[0] != BODY):
             self._read(direction, ts_ns, True, passed)
@@ -216,31 +216,31 @@ class Conversation:
         if self._client < 0:
             self._client = direction
         self._start_reporting(ts_ns, passed)
-        octets, side.first = side.first, b""
+        data, side.first = side.first, b""
         if side.missing:
             fault = UnreadableBytes(side.first_ts_ns, self._reason(), side.offset, side.missing)
             self._report_skipped(direction, NAME, fault, passed)
             side.offset += side.missing
             side.missing = 0
-        self._report_header(direction, ts_ns, protocol, octets[:_HEADER_OCTETS], passed)
+        self._report_header(direction, ts_ns, protocol, data[:_HEADER_BYTES], passed)
         side.has_greeted = True
-        side.offset += _HEADER_OCTETS
+        side.offset += _HEADER_BYTES
         if protocol == NAME:
-            side.first = octets[_HEADER_OCTETS:]
+            side.first = data[_HEADER_BYTES:]
             self._read(direction, ts_ns, True, passed)
         elif protocol in LIKE_0_9_1:  # RabbitMQ goes on in 0-9-1; another broker may ask for another header
-            side.first = octets[_HEADER_OCTETS:]
+            side.first = data[_HEADER_BYTES:]
             if side.first:
                 self._decide(direction, ts_ns, passed)
         else:
             side.stranger = protocol
-            side.count(ts_ns, len(octets) - _HEADER_OCTETS)
+            side.count(ts_ns, len(data) - _HEADER_BYTES)
 
     @cython.cfunc
     def _read(self, direction: cython.int, ts_ns: int, is_aligned: cython.bint, passed: list[Decoded]) -> None:
         """Read frames from here on; where they do not begin here, that is to be found out."""
         side = self._side(direction)
-        octets, side.first = side.first, b""
+        data, side.first = side.first, b""
         side.stranger = ""
         fault = None
         if side.missing or not is_aligned:
@@ -248,8 +248,8 @@ class Conversation:
         begin = side.offset + side.missing
         side.missing = 0
         side.finder = FrameResync(self._tally, frame_max=self._frame_max, offset=begin, fault=fault)
-        if octets:
-            found = side.finder.feed(ts_ns, octets)
+        if data:
+            found = side.finder.feed(ts_ns, data)
             self._report(direction, ts_ns, found, passed)
 
     @cython.cfunc
@@ -266,28 +266,28 @@ class Conversation:
             side.count(side.first_ts_ns, side.missing)
             side.missing = 0
         if self.is_reported:
-            octets, side.first = side.first, b""
+            data, side.first = side.first, b""
             answers = self._side(1 - direction).stranger == protocol and direction != self._client
-            if octets and side.is_from_start and not answers:
-                header = octets[:_HEADER_OCTETS]
+            if data and side.is_from_start and not answers:
+                header = data[:_HEADER_BYTES]
                 self._report_header(direction, side.first_ts_ns, protocol, header, passed)
                 side.offset += len(header)
-                octets = octets[_HEADER_OCTETS:]
-            side.count(ts_ns, len(octets))
+                data = data[_HEADER_BYTES:]
+            side.count(ts_ns, len(data))
         else:
-            side.count(ts_ns, max(0, len(side.first) - _HEADER_OCTETS))
-            side.first = side.first[:_HEADER_OCTETS]
+            side.count(ts_ns, max(0, len(side.first) - _HEADER_BYTES))
+            side.first = side.first[:_HEADER_BYTES]
 
     @cython.cfunc
-    def _count_other_protocol(self, direction: cython.int, ts_ns: int, octets: bytes, passed: list[Decoded]) -> None:
+    def _count_other_protocol(self, direction: cython.int, ts_ns: int, data: bytes, passed: list[Decoded]) -> None:
         """Count bytes of another protocol, unless the client now retries with 0-9-1."""
         side, peer = self._side(direction), self._side(1 - direction)
-        if octets.startswith(HEADER) and side.has_greeted and peer.has_greeted and not peer.stranger:
+        if data.startswith(HEADER) and side.has_greeted and peer.has_greeted and not peer.stranger:
             self._report_counted(direction, passed)
-            side.first, side.first_ts_ns = octets, ts_ns
+            side.first, side.first_ts_ns = data, ts_ns
             self._greet(direction, ts_ns, NAME, passed)
         else:
-            side.count(ts_ns, len(octets))
+            side.count(ts_ns, len(data))
 
     @cython.cfunc
     def _start_reporting(self, ts_ns: int, passed: list[Decoded]) -> None:
@@ -386,9 +386,9 @@ class Conversation:
 
     @cython.cfunc
     def _report_header(
-        self, direction: cython.int, ts_ns: int, protocol: str, octets: bytes, passed: list[Decoded]
+        self, direction: cython.int, ts_ns: int, protocol: str, data: bytes, passed: list[Decoded]
     ) -> None:
-        header = DecodedProtocolHeader(ts_ns, self.stream, self.connection, self._sender(direction), protocol, octets)
+        header = DecodedProtocolHeader(ts_ns, self.stream, self.connection, self._sender(direction), protocol, data)
         passed.append(header)
 
     @cython.cfunc

@@ -32,7 +32,7 @@ class Decoder:
         if isinstance(event, Data):
             talk = self._talks.get(event.stream)
             if talk is not None:
-                talk.data(event.direction, event.ts_ns, event.octets, passed)
+                talk.data(event.direction, event.ts_ns, event.data, passed)
         elif isinstance(event, Gap):
             talk = self._talks.get(event.stream)
             if talk is not None:

@@ -36,7 +36,7 @@ class DecodedProtocolHeader(msgspec.Struct, frozen=True, gc=False):
     connection: str
     sender: str
     protocol: str
-    octets: bytes
+    data: bytes
 
 
 class SkippedBytes(msgspec.Struct, frozen=True, gc=False):
@@ -85,7 +85,7 @@ def records_of(passed: Decoded, *, body: int = 0) -> Iterator[Record]:
         type="protocol-header",
     )
     if isinstance(passed, DecodedProtocolHeader):
-        record.size = len(passed.octets)
+        record.size = len(passed.data)
     else:
         record.type = "error"
         record.channel, record.code, record.reason = passed.channel, passed.code, passed.reason

@@ -60,13 +60,13 @@ def name_of(source: str | os.PathLike[str] | BinaryIO) -> str:
 
 def _packets(file: str, source: BinaryIO, notify: OnWarning) -> Iterator[Packet]:
     try:
-        octets = ByteWindow(file, source, notify)
-        octets.need(12)
-        start = octets.buffer[:12]
+        window = ByteWindow(file, source, notify)
+        window.need(12)
+        start = window.buffer[:12]
         if start[:4] in pcap.MAGICS:
-            yield from pcap.packets(octets)
+            yield from pcap.packets(window)
         elif start.startswith(pcapng.SECTION_MAGIC):
-            yield from pcapng.packets(octets)
+            yield from pcapng.packets(window)
         else:
             raise _stranger(file, start)
     except OSError as failed:

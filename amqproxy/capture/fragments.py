@@ -4,7 +4,7 @@ from __future__ import annotations
 
 MAX_PACKETS = 256
 """Packets being put together at a time; beyond it the oldest is given up."""
-MAX_PACKET_OCTETS = 65_535
+MAX_PACKET_BYTES = 65_535
 """An IP packet holds no more, so a fragment beyond it is rubbish."""
 MAX_PIECES = 8192
 """Fragments of one packet: 65,535 bytes in the smallest pieces there are."""
@@ -13,10 +13,10 @@ MAX_PIECES = 8192
 class _Pieces:
     """The fragments of one packet that are here."""
 
-    __slots__ = ("held", "octets", "size")
+    __slots__ = ("by_offset", "held", "size")
 
     def __init__(self) -> None:
-        self.octets: dict[int, bytes] = {}
+        self.by_offset: dict[int, bytes] = {}
         self.held = 0
         self.size = -1
         """Bytes of the whole, known once its last fragment came."""
@@ -48,15 +48,15 @@ class Fragments:
                 self.lost += 1
             pieces = self._packets[key] = _Pieces()
         stop = offset + len(payload)
-        if stop > MAX_PACKET_OCTETS or len(pieces.octets) >= MAX_PIECES:
+        if stop > MAX_PACKET_BYTES or len(pieces.by_offset) >= MAX_PIECES:
             del self._packets[key]
             self.lost += 1
             return None
         if is_last and pieces.size < 0:
             pieces.size = stop
-        if len(payload) > len(pieces.octets.get(offset, b"")):
-            pieces.held += len(payload) - len(pieces.octets.get(offset, b""))
-            pieces.octets[offset] = payload
+        if len(payload) > len(pieces.by_offset.get(offset, b"")):
+            pieces.held += len(payload) - len(pieces.by_offset.get(offset, b""))
+            pieces.by_offset[offset] = payload
         if pieces.size < 0 or pieces.held < pieces.size:
             return None
         whole = _joined(pieces)
@@ -73,8 +73,8 @@ class Fragments:
 def _joined(pieces: _Pieces) -> bytes | None:
     """The bytes from 0 to `size`, or None while there is a hole."""
     whole = bytearray()
-    for offset in sorted(pieces.octets):
+    for offset in sorted(pieces.by_offset):
         if offset > len(whole):
             return None
-        whole += pieces.octets[offset][len(whole) - offset :]
+        whole += pieces.by_offset[offset][len(whole) - offset :]
     return bytes(whole[: pieces.size]) if len(whole) >= pieces.size else None

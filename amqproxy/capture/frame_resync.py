@@ -20,9 +20,9 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import FRAME_END, OVERHEAD, Frame
 from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.tally import Tally
-from amqproxy.capture.boundary import HEAD_OCTETS, IMPOSSIBLE, MAX_WINDOW_OCTETS, BoundarySearch, frame_at
+from amqproxy.capture.boundary import HEAD_BYTES, IMPOSSIBLE, MAX_WINDOW_BYTES, BoundarySearch, frame_at
 
-MAX_FRAME_OCTETS = 16 * 1024 * 1024
+MAX_FRAME_BYTES = 16 * 1024 * 1024
 """The largest frame read where the peers agreed on no limit, or agreed on it before the capture began."""
 
 MISSING = "bytes are missing from the capture"
@@ -95,20 +95,20 @@ class FrameResync:
         self._frame_max = _bound(frame_max)
         self._reader.set_frame_max(self._frame_max)
 
-    def feed(self, ts_ns: int, octets: bytes) -> list[Found]:
+    def feed(self, ts_ns: int, data: bytes) -> list[Found]:
         """What the bytes that came next complete."""
         if self._is_reading:
             reader = self._reader
-            frames = reader.feed(octets)
+            frames = reader.feed(data)
             if reader.error is None:
-                self._keep_tail(octets)
+                self._keep_tail(data)
                 return [frames] if frames else []
             found: list[Found] = [frames] if frames else []
-            octets = self._refused(ts_ns, reader.error, octets)
+            data = self._refused(ts_ns, reader.error, data)
         else:
             found = []
-        for at in range(0, len(octets), MAX_WINDOW_OCTETS):
-            piece = octets[at : at + MAX_WINDOW_OCTETS]
+        for at in range(0, len(data), MAX_WINDOW_BYTES):
+            piece = data[at : at + MAX_WINDOW_BYTES]
             while piece:
                 piece = self._mend(ts_ns, piece, found)
         return found
@@ -119,8 +119,8 @@ class FrameResync:
             cut = self._cut()
             self._lose_place(UnreadableBytes(ts_ns, MISSING, self._reader.offset), self._reader.offset)
             self._offset += len(cut) + lost
-            if len(cut) >= HEAD_OCTETS:
-                size = int.from_bytes(cut[3:HEAD_OCTETS], "big")
+            if len(cut) >= HEAD_BYTES:
+                size = int.from_bytes(cut[3:HEAD_BYTES], "big")
                 self._to_skip = max(0, OVERHEAD + size - len(cut) - lost)
         else:
             # What was searched ends in the hole, and so no whole frame can begin in it.
@@ -135,15 +135,15 @@ class FrameResync:
         return self._close_fault(self._offset + self._search.seen)
 
     @cython.cfunc
-    def _keep_tail(self, octets: bytes) -> None:
+    def _keep_tail(self, data: bytes) -> None:
         """Keep what holds the bytes of the frame that is not whole yet: a refusal may come to need them."""
-        self._fed += len(octets)
+        self._fed += len(data)
         tail = self._fed - self._reader.offset
         if tail:
-            if tail <= len(octets):
-                self._pieces = [octets]
+            if tail <= len(data):
+                self._pieces = [data]
             else:
-                self._pieces.append(octets)
+                self._pieces.append(data)
             self._tail = tail
         elif self._tail:
             self._pieces = []
@@ -166,10 +166,10 @@ class FrameResync:
         self._search = BoundarySearch(self._frame_max)
 
     @cython.cfunc
-    def _refused(self, ts_ns: int, error: ProtocolError, octets: bytes) -> bytes:
+    def _refused(self, ts_ns: int, error: ProtocolError, data: bytes) -> bytes:
         """Go on behind the place where the reader found what is no frame: the bytes from there."""
         reader = self._reader
-        refused = (self._cut() + octets)[len(reader.taken) :]
+        refused = (self._cut() + data)[len(reader.taken) :]
         offset = reader.offset if error.offset is None else error.offset
         fault = UnreadableBytes(ts_ns, error.reply_text, offset, code=error.code, channel=error.channel)
         self._lose_place(fault, reader.offset)
@@ -177,19 +177,19 @@ class FrameResync:
         return refused[1:]
 
     @cython.cfunc
-    def _mend(self, ts_ns: int, octets: bytes, found: list[Found]) -> bytes:
-        """Take one step with `octets`, at least one: what is left of them for the next."""
+    def _mend(self, ts_ns: int, data: bytes, found: list[Found]) -> bytes:
+        """Take one step with `data`, at least one: what is left of them for the next."""
         if self._is_reading:
-            frames = self._reader.feed(octets)
+            frames = self._reader.feed(data)
             if frames:
                 found.append(frames)
             if self._reader.error is not None:
-                return self._refused(ts_ns, self._reader.error, octets)
-            self._keep_tail(octets)
+                return self._refused(ts_ns, self._reader.error, data)
+            self._keep_tail(data)
             return b""
         if self._to_skip:
-            return self._skip(octets, found)
-        rest = self._search.feed(octets)
+            return self._skip(data, found)
+        rest = self._search.feed(data)
         if rest is None:
             return b""
         self._offset += self._search.passed
@@ -197,19 +197,19 @@ class FrameResync:
         return rest
 
     @cython.cfunc
-    def _skip(self, octets: bytes, found: list[Found]) -> bytes:
+    def _skip(self, data: bytes, found: list[Found]) -> bytes:
         """Pass over the rest of a frame. If it does not end as one, or no frame follows, the boundary is searched."""
         end = self._to_skip
-        if len(octets) < end:
-            self._to_skip -= len(octets)
-            self._offset += len(octets)
+        if len(data) < end:
+            self._to_skip -= len(data)
+            self._offset += len(data)
             return b""
         self._to_skip = 0
-        if octets[end - 1] != FRAME_END or frame_at(octets, end) == IMPOSSIBLE:
-            return octets
+        if data[end - 1] != FRAME_END or frame_at(data, end) == IMPOSSIBLE:
+            return data
         self._offset += end
         self._resume(found)
-        return octets[end:]
+        return data[end:]
 
     @cython.cfunc
     def _resume(self, found: list[Found]) -> None:
@@ -231,4 +231,4 @@ class FrameResync:
 
 
 def _bound(frame_max: int) -> int:
-    return min(frame_max or MAX_FRAME_OCTETS, MAX_FRAME_OCTETS)
+    return min(frame_max or MAX_FRAME_BYTES, MAX_FRAME_BYTES)

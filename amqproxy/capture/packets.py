@@ -303,24 +303,24 @@ class Dissector:
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _two(octets: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.int:
-    return octets[at] << 8 | octets[at + 1]
+def _two(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.int:
+    return p[at] << 8 | p[at + 1]
 
 
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _four(octets: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.uint:
-    high: cython.uint = octets[at] << 8 | octets[at + 1]
-    low: cython.uint = octets[at + 2] << 8 | octets[at + 3]
+def _four(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.uint:
+    high: cython.uint = p[at] << 8 | p[at + 1]
+    low: cython.uint = p[at + 2] << 8 | p[at + 3]
     return high << 16 | low
 
 
 @cython.cfunc
-def _is_ip_family(octets: bytes) -> cython.bint:
+def _is_ip_family(data: bytes) -> cython.bint:
     """Whether an address family, in the byte order of the capturing system, is used for IP."""
-    family: cython.int = octets[0] | octets[3]
-    if octets[1] or octets[2] or (octets[0] and octets[3]):
+    family: cython.int = data[0] | data[3]
+    if data[1] or data[2] or (data[0] and data[3]):
         return False
     return family == 2 or family == 10 or family == 24 or family == 28 or family == 30
 

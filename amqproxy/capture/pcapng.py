@@ -12,10 +12,10 @@ from struct import Struct
 import msgspec
 
 from amqproxy.capture.byte_window import ByteWindow
-from amqproxy.capture.pcap import MAX_PACKET_OCTETS, NANOSECONDS, Packet
+from amqproxy.capture.pcap import MAX_PACKET_BYTES, NANOSECONDS, Packet
 from amqproxy.capture.warnings import WarningKind
 
-MAX_BLOCK_OCTETS = MAX_PACKET_OCTETS + 1024 * 1024
+MAX_BLOCK_BYTES = MAX_PACKET_BYTES + 1024 * 1024
 """A block that claims more is taken for rubbish: a packet, and its comments and options."""
 MAX_INTERFACES = 65_536
 """Interfaces in one section. More is taken for rubbish."""
@@ -29,7 +29,7 @@ ENHANCED_PACKET = 6
 SECTION_MAGIC = SECTION_HEADER.to_bytes(4, "big")
 
 _BYTE_ORDER_MAGIC = 0x1A2B3C4D
-_FRAME_OCTETS = 12
+_FRAME_BYTES = 12
 _END_OF_OPTIONS = 0
 _IF_TSRESOL = 9
 _IF_TSOFFSET = 14
@@ -120,43 +120,43 @@ class _Section:
         self.interfaces.append(Interface(link_type, snap_length, numerator, denominator, offset_ns))
 
 
-def packets(octets: ByteWindow) -> Iterator[Packet]:
+def packets(window: ByteWindow) -> Iterator[Packet]:
     """The packets of a pcapng file, from its first section header on."""
     section = _Section("<")
-    while octets.need(_FRAME_OCTETS):
-        yield from _enhanced_packets(octets, section)
-        if not octets.need(_FRAME_OCTETS):
+    while window.need(_FRAME_BYTES):
+        yield from _enhanced_packets(window, section)
+        if not window.need(_FRAME_BYTES):
             break
-        if octets.buffer.startswith(SECTION_MAGIC, octets.position):
-            section = _section(octets)
-        kind, length = section.head(octets.buffer, octets.position)
-        if length < _FRAME_OCTETS or length > MAX_BLOCK_OCTETS:
-            raise octets.error(f"a block claims {length} bytes", _REMEDY)
-        if not octets.need(length):
+        if window.buffer.startswith(SECTION_MAGIC, window.position):
+            section = _section(window)
+        kind, length = section.head(window.buffer, window.position)
+        if length < _FRAME_BYTES or length > MAX_BLOCK_BYTES:
+            raise window.error(f"a block claims {length} bytes", _REMEDY)
+        if not window.need(length):
             break
-        buffer, position = octets.buffer, octets.position
+        buffer, position = window.buffer, window.position
         stop = position + length - 4
         (again,) = section.word(buffer, stop)
         if again != length:
-            raise octets.error(f"a block begins with length {length}, ends with {again}", _REMEDY)
+            raise window.error(f"a block begins with length {length}, ends with {again}", _REMEDY)
         try:
             if kind in _PACKETS:
                 yield section.packet(kind, buffer, position + 8, stop)
             elif kind == INTERFACE_DESCRIPTION:
                 section.describe(buffer[position + 8 : stop])
         except ValueError as broken:
-            raise octets.error(str(broken), _REMEDY) from None
-        octets.position = position + length
-    if octets.left or octets.cut:
-        octets.notice(WarningKind.CUT_SHORT, "cut short: its last block is not whole")
+            raise window.error(str(broken), _REMEDY) from None
+        window.position = position + length
+    if window.left or window.cut:
+        window.notice(WarningKind.CUT_SHORT, "cut short: its last block is not whole")
 
 
-def _enhanced_packets(octets: ByteWindow, section: _Section) -> Iterator[Packet]:
+def _enhanced_packets(window: ByteWindow, section: _Section) -> Iterator[Packet]:
     """The packets that come next, as long as their blocks are of the usual kind, without fault and in the buffer.
 
     Nearly all blocks are; this is `packets` again, for speed.
     """
-    buffer, position = octets.buffer, octets.position
+    buffer, position = window.buffer, window.position
     size = len(buffer)
     unpack, word, interfaces = section.whole, section.word, section.interfaces
     while position + 32 <= size:
@@ -164,7 +164,7 @@ def _enhanced_packets(octets: ByteWindow, section: _Section) -> Iterator[Packet]
         stop = position + length
         if kind != ENHANCED_PACKET or length < 32 + captured or stop > size or number >= len(interfaces):
             break
-        if word(buffer, stop - 4)[0] != length or length > MAX_BLOCK_OCTETS:
+        if word(buffer, stop - 4)[0] != length or length > MAX_BLOCK_BYTES:
             break
         interface = interfaces[number]
         ts_ns = (high << 32 | low) * interface.numerator
@@ -177,23 +177,23 @@ def _enhanced_packets(octets: ByteWindow, section: _Section) -> Iterator[Packet]
             original,
         )
         position = stop
-    octets.position = position
+    window.position = position
 
 
-def _section(octets: ByteWindow) -> _Section:
+def _section(window: ByteWindow) -> _Section:
     """The section whose header is at `position`; its length is not used, so that -1 needs no care.
 
     Versions 1.0 and 1.2 are alike to a reader.
     """
-    buffer, position = octets.buffer, octets.position
+    buffer, position = window.buffer, window.position
     for order in "<>":
         (magic,) = Struct(order + "I").unpack_from(buffer, position + 8)
         if magic == _BYTE_ORDER_MAGIC:
             break
     else:
-        raise octets.error("a section header has no byte order magic", _REMEDY)
-    if octets.need(16):
-        (major,) = Struct(order + "H").unpack_from(octets.buffer, octets.position + 12)
+        raise window.error("a section header has no byte order magic", _REMEDY)
+    if window.need(16):
+        (major,) = Struct(order + "H").unpack_from(window.buffer, window.position + 12)
         if major != 1:
-            raise octets.error(f"a section claims version {major} of pcapng, and only version 1 exists", _REMEDY)
+            raise window.error(f"a section claims version {major} of pcapng, and only version 1 exists", _REMEDY)
     return _Section(order)

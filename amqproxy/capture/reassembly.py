@@ -25,7 +25,7 @@ from amqproxy.capture.packets import TCPSegment
 from amqproxy.capture.stream_events import Closed, Data, Event, Gap, Opened, StreamEnd
 from amqproxy.capture.warnings import CaptureWarning, OnWarning, WarningKind, ignore_warning
 
-MAX_HELD_OCTETS = 16 * 1024 * 1024
+MAX_HELD_BYTES = 16 * 1024 * 1024
 """Held behind a hole in one direction: as much as a fast and long path has under way at once."""
 MAX_HELD_PIECES = 4096
 """The same in segments."""
@@ -62,7 +62,7 @@ class _Direction:
     acked: cython.longlong  # the last acknowledgement by the peer, as it was sent; -1: none
     waited: cython.int  # segments since the hole was acknowledged
     held: list[tuple[int, int, bytes]]  # pieces behind a hole, in order: from, to, bytes
-    held_octets: cython.longlong
+    held_bytes: cython.longlong
 
     def __init__(self, stream: _Stream, index: int) -> None:
         self.stream = stream
@@ -77,7 +77,7 @@ class _Direction:
         self.acked = -1
         self.waited = 0
         self.held = []
-        self.held_octets = 0
+        self.held_bytes = 0
 
     @cython.cfunc
     def begin(self, seq: cython.longlong, is_guess: cython.bint) -> None:
@@ -127,7 +127,7 @@ class Reassembler:
     _closed: dict[int, _Stream]
     _streams: cython.longlong
     _seen: cython.longlong
-    _held_octets: cython.longlong
+    _held_bytes: cython.longlong
     _ts_ns: object
     _has_forgotten: cython.bint
 
@@ -139,7 +139,7 @@ class Reassembler:
         self._closed = {}
         self._streams = 0
         self._seen = 0
-        self._held_octets = 0
+        self._held_bytes = 0
         self._ts_ns = 0
         self._has_forgotten = False
 
@@ -353,9 +353,9 @@ class Reassembler:
         if direction.is_over or direction.stream.is_ignored:
             return
         while direction.held and (
-            direction.held_octets > MAX_HELD_OCTETS
+            direction.held_bytes > MAX_HELD_BYTES
             or len(direction.held) > MAX_HELD_PIECES
-            or self._held_octets > MAX_HELD_IN_ALL
+            or self._held_bytes > MAX_HELD_IN_ALL
         ):
             self._give_up(direction, events)
         while direction.held or direction.end > direction.next:
@@ -393,8 +393,8 @@ class Reassembler:
                 piece: bytes = payload[start - base : upto - base]
                 held.insert(at, (start, upto, piece))
                 at += 1
-                direction.held_octets += len(piece)
-                self._held_octets += len(piece)
+                direction.held_bytes += len(piece)
+                self._held_bytes += len(piece)
             if at >= len(held):
                 break
             start = max(start, held[at][1])
@@ -404,13 +404,13 @@ class Reassembler:
     def _drain(self, direction: _Direction, events: list[Event]) -> None:
         """Deliver what is held and has no hole before it any more."""
         while direction.held:
-            start, stop, octets = direction.held[0]
+            start, stop, data = direction.held[0]
             if start > direction.next:
                 break
             del direction.held[0]
-            direction.held_octets -= len(octets)
-            self._held_octets -= len(octets)
-            self._deliver(direction, octets, stop - start, events)
+            direction.held_bytes -= len(data)
+            self._held_bytes -= len(data)
+            self._deliver(direction, data, stop - start, events)
 
     @cython.cfunc
     def _give_up(self, direction: _Direction, events: list[Event]) -> None:
@@ -420,16 +420,16 @@ class Reassembler:
         self._drain(direction, events)
 
     @cython.cfunc
-    def _deliver(self, direction: _Direction, octets: bytes, length: cython.longlong, events: list[Event]) -> None:
-        """The next `length` bytes; those not in `octets` were not captured."""
-        direction.next += len(octets)
+    def _deliver(self, direction: _Direction, data: bytes, length: cython.longlong, events: list[Event]) -> None:
+        """The next `length` bytes; those not in `data` were not captured."""
+        direction.next += len(data)
         direction.waited = 0
-        if octets:
+        if data:
             events.append(
-                Data(direction.stream.number, direction.index, self._ts_ns, octets)  # type: ignore[arg-type]
+                Data(direction.stream.number, direction.index, self._ts_ns, data)  # type: ignore[arg-type]
             )
-        if length > len(octets):
-            self._lose(direction, direction.next + length - len(octets), events)
+        if length > len(data):
+            self._lose(direction, direction.next + length - len(data), events)
 
     @cython.cfunc
     def _lose(self, direction: _Direction, upto: cython.longlong, events: list[Event]) -> None:
@@ -440,6 +440,6 @@ class Reassembler:
 
     @cython.cfunc
     def _forget_held(self, direction: _Direction) -> None:
-        self._held_octets -= direction.held_octets
-        direction.held_octets = 0
+        self._held_bytes -= direction.held_bytes
+        direction.held_bytes = 0
         direction.held = []

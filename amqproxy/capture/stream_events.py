@@ -46,7 +46,7 @@ class Data(msgspec.Struct, frozen=True, gc=False):
     stream: int
     direction: int
     ts_ns: int
-    octets: bytes
+    data: bytes
 
 
 class Gap(msgspec.Struct, frozen=True, gc=False):

@@ -91,18 +91,18 @@ def pcap(
 ) -> bytes:
     magic = 0xA1B2CD34 if modified else 0xA1B23C4D if nanoseconds else 0xA1B2C3D4
     out = [struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, snap_length, link_type)]
-    for ts_ns, octets in packets:
+    for ts_ns, data in packets:
         part = ts_ns % 10**9 if nanoseconds else ts_ns % 10**9 // 1000
-        kept = octets[:snap_length]
-        out.append(struct.pack(order + "IIII", ts_ns // 10**9, part, len(kept), len(octets)))
+        kept = data[:snap_length]
+        out.append(struct.pack(order + "IIII", ts_ns // 10**9, part, len(kept), len(data)))
         if modified:
             out.append(struct.pack(order + "IHBx", 3, 0x0800, 0))
         out.append(kept)
     return b"".join(out)
 
 
-def padded(octets: bytes) -> bytes:
-    return octets + b"\0" * (-len(octets) % 4)
+def padded(data: bytes) -> bytes:
+    return data + b"\0" * (-len(data) % 4)
 
 
 def option(code: int, value: bytes, order: str = "<") -> bytes:
@@ -125,7 +125,7 @@ def interface(link_type: int = ETHERNET, *, snap_length: int = 0, options: bytes
 
 def enhanced(
     stamp: int,
-    octets: bytes,
+    data: bytes,
     *,
     number: int = 0,
     original: int | None = None,
@@ -133,25 +133,25 @@ def enhanced(
     order: str = "<",
 ) -> bytes:
     """An enhanced packet block; `stamp` is in units of its interface."""
-    length = len(octets) if original is None else original
-    head = struct.pack(order + "IIIII", number, stamp >> 32, stamp & 0xFFFFFFFF, len(octets), length)
-    return block(6, head + padded(octets) + options, order)
+    length = len(data) if original is None else original
+    head = struct.pack(order + "IIIII", number, stamp >> 32, stamp & 0xFFFFFFFF, len(data), length)
+    return block(6, head + padded(data) + options, order)
 
 
-def simple(octets: bytes, *, original: int | None = None, order: str = "<") -> bytes:
-    length = len(octets) if original is None else original
-    return block(3, struct.pack(order + "I", length) + octets, order)
+def simple(data: bytes, *, original: int | None = None, order: str = "<") -> bytes:
+    length = len(data) if original is None else original
+    return block(3, struct.pack(order + "I", length) + data, order)
 
 
-def obsolete(stamp: int, octets: bytes, *, number: int = 0, order: str = "<") -> bytes:
-    head = struct.pack(order + "HHIIII", number, 0, stamp >> 32, stamp & 0xFFFFFFFF, len(octets), len(octets))
-    return block(2, head + octets, order)
+def obsolete(stamp: int, data: bytes, *, number: int = 0, order: str = "<") -> bytes:
+    head = struct.pack(order + "HHIIII", number, 0, stamp >> 32, stamp & 0xFFFFFFFF, len(data), len(data))
+    return block(2, head + data, order)
 
 
 def pcapng(packets: Sequence[Timed], *, snap_length: int = 0) -> bytes:
     """A file of packets and nothing else, over Ethernet and in nanoseconds."""
     blocks = [section(), interface(snap_length=snap_length, options=option(9, b"\x09"))]
-    for stamp, octets in packets:
-        kept = octets[:snap_length] if snap_length else octets
-        blocks.append(enhanced(stamp, kept, original=len(octets)))
+    for stamp, data in packets:
+        kept = data[:snap_length] if snap_length else data
+        blocks.append(enhanced(stamp, kept, original=len(data)))
     return b"".join(blocks)

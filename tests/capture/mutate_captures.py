@@ -117,8 +117,8 @@ def fragmented() -> list[building.Timed]:
     packets = []
     for number, segment in enumerate(segments_of("consume-large")):
         source, target = ends(segment)
-        octets = tcp(segment)
-        pieces = [octets[at : at + 1480] for at in range(0, len(octets), 1480)]
+        datagram = tcp(segment)
+        pieces = [datagram[at : at + 1480] for at in range(0, len(datagram), 1480)]
         for index in reversed(range(len(pieces))):
             place = index * 1480 // 8 | (0x2000 if index + 1 < len(pieces) else 0)
             ip = building.ipv4(pieces[index], source=source, target=target, number=number, place=place)
@@ -218,10 +218,10 @@ MUTATIONS: dict[str, Callable[[], list[building.Timed]]] = {
 def made(name: str) -> tuple[Path, bytes]:
     """A capture, and where it belongs."""
     path = FOLDER / f"{name}.pcapng"
-    octets = building.pcapng(MUTATIONS[name](), snap_length=256 if name.endswith(".snapped") else 0)
-    if len(octets) > LARGE:
-        return path.with_name(path.name + ".gz"), gzip.compress(octets, mtime=0)
-    return path, octets
+    data = building.pcapng(MUTATIONS[name](), snap_length=256 if name.endswith(".snapped") else 0)
+    if len(data) > LARGE:
+        return path.with_name(path.name + ".gz"), gzip.compress(data, mtime=0)
+    return path, data
 
 
 if __name__ == "__main__":

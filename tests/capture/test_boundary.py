@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frame import BODY, HEARTBEAT_FRAME, encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicAck, BasicPublish, ChannelClose, ConnectionTune
-from amqproxy.capture.boundary import IMPOSSIBLE, MAX_WINDOW_OCTETS, UNSURE, BoundarySearch, frame_at
+from amqproxy.capture.boundary import IMPOSSIBLE, MAX_WINDOW_BYTES, UNSURE, BoundarySearch, frame_at
 
 ACK = encode_method(1, BasicAck(1))
 PUBLISH = Command(1, BasicPublish(exchange="e", routing_key="k"), body=b"x" * 300).encode(200)
@@ -26,7 +26,7 @@ def test_a_whole_frame_has_an_end(frame: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "octets",
+    "data",
     [
         b"\x04\0\1\0\0\0\4\0\x14\0\x0a\xce",
         ACK[:-1] + b"\xcf",
@@ -44,16 +44,16 @@ def test_a_whole_frame_has_an_end(frame: bytes) -> None:
         b"\x03\0\1\x01\0\0\0",
     ],
 )
-def test_what_cannot_be_a_frame(octets: bytes) -> None:
-    assert frame_at(octets, 0) == IMPOSSIBLE
+def test_what_cannot_be_a_frame(data: bytes) -> None:
+    assert frame_at(data, 0) == IMPOSSIBLE
 
 
-def found(octets: bytes, *sizes: int) -> tuple[int, bytes] | None:
+def found(data: bytes, *sizes: int) -> tuple[int, bytes] | None:
     """What a search finds, fed in pieces: how much it passed, and what it held."""
     search = BoundarySearch()
     at = 0
-    for size in [*sizes, len(octets)]:
-        held = search.feed(octets[at : at + size])
+    for size in [*sizes, len(data)]:
+        held = search.feed(data[at : at + size])
         at += size
         if held is not None:
             return search.passed, held
@@ -87,13 +87,13 @@ def test_a_method_is_believed_unless_what_follows_contradicts() -> None:
 
 
 @given(st.integers(0, 40), st.lists(st.integers(1, 60), max_size=20))
-def test_how_the_octets_come_does_not_matter_to_methods(cut: int, sizes: list[int]) -> None:
-    octets = encode_method(2, ChannelClose(404, "x" * 60, 0, 0))[cut + 1 :] + ACK + HEARTBEAT_FRAME + ACK
-    answer = found(octets, *sizes)
+def test_how_the_bytes_come_does_not_matter_to_methods(cut: int, sizes: list[int]) -> None:
+    data = encode_method(2, ChannelClose(404, "x" * 60, 0, 0))[cut + 1 :] + ACK + HEARTBEAT_FRAME + ACK
+    answer = found(data, *sizes)
     assert answer is not None
     passed, held = answer
-    assert octets[passed:].startswith(held)
-    assert passed == len(octets) - 2 * len(ACK) - len(HEARTBEAT_FRAME)
+    assert data[passed:].startswith(held)
+    assert passed == len(data) - 2 * len(ACK) - len(HEARTBEAT_FRAME)
 
 
 def test_little_is_held_where_nothing_looks_like_a_frame() -> None:
@@ -110,14 +110,14 @@ def test_what_is_held_has_a_limit() -> None:
     hopeless = b"\x03\0\1\0\x0f\xff\xff" * 1000
     for _ in range(100):
         assert search.feed(hopeless) is None
-        assert search.seen - search.passed <= MAX_WINDOW_OCTETS
+        assert search.seen - search.passed <= MAX_WINDOW_BYTES
     assert search.feed(PUBLISH + ACK) == PUBLISH + ACK
 
 
 @given(st.binary(max_size=300), st.lists(st.integers(1, 40), max_size=10))
-def test_what_is_found_is_what_was_fed(octets: bytes, sizes: list[int]) -> None:
-    answer = found(octets, *sizes)
+def test_what_is_found_is_what_was_fed(data: bytes, sizes: list[int]) -> None:
+    answer = found(data, *sizes)
     if answer is not None:
         passed, held = answer
-        assert octets[passed:].startswith(held)
+        assert data[passed:].startswith(held)
         assert frame_at(held, 0) > 0

@@ -27,8 +27,8 @@ def test_nothing_is_without_its_other_half() -> None:
 
 @pytest.mark.parametrize("name", mutate_captures.MUTATIONS)
 def test_a_mutation_is_what_its_script_makes(name: str) -> None:
-    path, octets = mutate_captures.made(name)
-    assert list(read_packets(path)) == list(read_packets(io.BytesIO(octets)))
+    path, data = mutate_captures.made(name)
+    assert list(read_packets(path)) == list(read_packets(io.BytesIO(data)))
 
 
 @pytest.mark.parametrize("name", mutate_captures.UNCHANGED)

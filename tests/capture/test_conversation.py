@@ -17,7 +17,7 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.tally import Tally
-from amqproxy.capture.conversation import MAX_GUESS_OCTETS, Conversation
+from amqproxy.capture.conversation import MAX_GUESS_BYTES, Conversation
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader
 from amqproxy.capture.endpoints import Endpoint
 from amqproxy.capture.stream_events import Opened, StreamEnd
@@ -204,22 +204,22 @@ def test_a_stranger_is_told_of_when_the_answer_is_amqp() -> None:
 
 
 @pytest.mark.parametrize(
-    ("octets", "protocol"),
+    ("data", "protocol"),
     [
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "TLS"),
         (b"GET / HTTP/1.1\r\n", "HTTP"),
         (b"\0\0\0\x20\0\x11\0\1\0\0\0\1", "RabbitMQ stream"),
     ],
 )
-def test_known_protocols_are_named_on_the_ports_of_amqp(octets: bytes, protocol: str) -> None:
-    found = told((">", octets), ("<", b"whatever it answers"), *ENDS, ports=(40000, 5671))
+def test_known_protocols_are_named_on_the_ports_of_amqp(data: bytes, protocol: str) -> None:
+    found = told((">", data), ("<", b"whatever it answers"), *ENDS, ports=(40000, 5671))
     reason = f"{protocol} is not decoded"
     assert found == [
         ("client", protocol, "header"),
-        ("client", protocol, reason, 8, len(octets) - 8),
+        ("client", protocol, reason, 8, len(data) - 8),
         ("server", protocol, reason, 0, 19),
     ]
-    elsewhere = Stream((40000, 443)).run((">", octets), ("<", b"whatever it answers"), *ENDS)
+    elsewhere = Stream((40000, 443)).run((">", data), ("<", b"whatever it answers"), *ENDS)
     assert elsewhere.told == []
     assert elsewhere.talk.is_hopeless
     assert elsewhere.talk.is_over
@@ -303,14 +303,14 @@ def test_a_lost_header_is_the_middle_of_a_stream() -> None:
 
 def test_the_search_for_frames_ends_where_there_are_none() -> None:
     stream = Stream((40000, 33333), has_handshake=False)
-    for _ in range(MAX_GUESS_OCTETS // 1000 + 2):
+    for _ in range(MAX_GUESS_BYTES // 1000 + 2):
         stream.run((">", b"q" * 1000), ("<", b"r" * 1000))
     assert stream.talk.is_hopeless
     late = Stream((40000, 33333), has_handshake=False)
-    for _ in range(MAX_GUESS_OCTETS // 1000 + 2):
+    for _ in range(MAX_GUESS_BYTES // 1000 + 2):
         late.run((">", b"q" * 1000))
     late.run(("<", DELIVER), (">", PUBLISH), *ENDS)
-    lost = (MAX_GUESS_OCTETS // 1000 + 2) * 1000
+    lost = (MAX_GUESS_BYTES // 1000 + 2) * 1000
     assert late.told == [
         ("server", DELIVER),
         ("client", "0-9-1", "the capture begins within a frame", 0, lost),
@@ -336,15 +336,15 @@ def test_a_gap_is_told_with_what_it_cut() -> None:
 
 
 @given(st.lists(st.integers(1, 40), max_size=20), st.sampled_from([(40000, 5672), (40000, 33333)]))
-def test_how_the_octets_come_does_not_matter(sizes: list[int], ports: tuple[int, int]) -> None:
-    octets = HEADER + TUNE_OK + OPEN + PUBLISH
+def test_how_the_bytes_come_does_not_matter(sizes: list[int], ports: tuple[int, int]) -> None:
+    data = HEADER + TUNE_OK + OPEN + PUBLISH
     pieces, at = [], 0
-    for size in [*sizes, len(octets)]:
-        pieces.append(octets[at : at + size])
+    for size in [*sizes, len(data)]:
+        pieces.append(data[at : at + size])
         at += size
     found = told(*[(">", piece) for piece in pieces if piece], *ENDS, ports=ports)
     assert found[0] == GREETED
-    assert b"".join(each[1] for each in found[1:]) == octets[8:]  # type: ignore[misc]
+    assert b"".join(each[1] for each in found[1:]) == data[8:]  # type: ignore[misc]
 
 
 steps = st.tuples(
@@ -366,7 +366,7 @@ def test_nothing_at_all_is_an_error(found: list[Step], has_handshake: bool, port
     for side, sender in enumerate(
         ("client", "server") if "10.0.0.1:40000-" in "".join(stream.connection) else ("server", "client")
     ):
-        octets = sum(
+        sent = sum(
             step if isinstance(step, int) else len(step)  # type: ignore[arg-type]
             for direction, step in found
             if direction == "><"[side]
@@ -378,7 +378,7 @@ def test_nothing_at_all_is_an_error(found: list[Step], has_handshake: bool, port
             if isinstance(each, DecodedFrames):
                 counted += sum(len(frame.raw) for frame in each.frames)
             elif isinstance(each, DecodedProtocolHeader):
-                counted += len(each.octets)
+                counted += len(each.data)
             else:
                 counted += each.lost
-        assert counted == octets
+        assert counted == sent

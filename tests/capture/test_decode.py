@@ -84,15 +84,15 @@ def test_ipv6_is_in_brackets() -> None:
     assert read([packet])[0][0].connection == "[fd00::1]:40000-[fd00::2]:5672"
 
 
-def test_frames_come_with_their_octets() -> None:
+def test_frames_come_with_their_bytes() -> None:
     file = building.pcap([(0, packet) for packet in conversation()])
-    octets = b"".join(
+    data = b"".join(
         frame.raw
         for passed in read_decoded(io.BytesIO(file))
         if isinstance(passed, DecodedFrames) and passed.sender == "client"
         for frame in passed.frames
     )
-    assert octets == TUNE_OK + OPEN + b"".join(PUBLISHED)
+    assert data == TUNE_OK + OPEN + b"".join(PUBLISHED)
 
 
 def test_streams_without_amqp_are_counted() -> None:
@@ -147,24 +147,24 @@ def test_what_is_lost_costs_whole_frames_and_is_counted(randomness: random.Rando
     whole = [record for record in read(packets)[0] if record.sender == "client"]
     found = [record for record in read(kept)[0] if record.sender == "client"]
     known = {str((record.type, record.channel, record.method, record.arguments, record.size)) for record in whole}
-    octets = 0
+    size = 0
     for record in found:
         if record.type == "error":
             assert record.code is None
             assert record.lost
-            octets += record.lost
+            size += record.lost
         else:
             assert str((record.type, record.channel, record.method, record.arguments, record.size)) in known
-            octets += (record.size or 0) + (0 if record.type == "protocol-header" else 8)
+            size += (record.size or 0) + (0 if record.type == "protocol-header" else 8)
     total = sum((record.size or 0) + (0 if record.type == "protocol-header" else 8) for record in whole)
     # What is lost at the very end was never there to be missed, unless a FIN or the answer to it tells.
-    assert octets <= total
+    assert size <= total
     if kept[-1] == packets[-1] or kept[-1] == packets[-2]:
-        assert octets == total
+        assert size == total
 
 
 @given(st.binary(max_size=400), st.booleans())
-def test_rubbish_is_never_more_than_a_capture_error(octets: bytes, is_packet: bool) -> None:
-    file = building.pcap([(0, octets)]) if is_packet else octets
+def test_rubbish_is_never_more_than_a_capture_error(data: bytes, is_packet: bool) -> None:
+    file = building.pcap([(0, data)]) if is_packet else data
     with contextlib.nullcontext() if is_packet else contextlib.suppress(CaptureError):
         list(read_records(io.BytesIO(file)))

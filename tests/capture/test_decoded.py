@@ -22,8 +22,8 @@ def told(passed: DecodedFrames | DecodedProtocolHeader | SkippedBytes) -> list[d
     return found
 
 
-def frames(octets: bytes) -> list[Frame]:
-    return FrameReader(frame_max=0).feed(octets)
+def frames(data: bytes) -> list[Frame]:
+    return FrameReader(frame_max=0).feed(data)
 
 
 def test_frames_are_one_record_each() -> None:

@@ -7,7 +7,7 @@ from tests.capture.building import address
 
 
 @pytest.mark.parametrize(
-    ("octets", "text"),
+    ("data", "text"),
     [
         (address("10.0.0.1"), "10.0.0.1:5672"),
         (bytes(4), "0.0.0.0:5672"),
@@ -17,8 +17,8 @@ from tests.capture.building import address
         (bytes(10) + b"\xff\xff\x0a\0\0\1", "[::ffff:10.0.0.1]:5672"),
     ],
 )
-def test_text(octets: bytes, text: str) -> None:
-    assert str(Endpoint(octets, 5672)) == text
+def test_text(data: bytes, text: str) -> None:
+    assert str(Endpoint(data, 5672)) == text
 
 
 def test_flows() -> None:

@@ -27,16 +27,16 @@ PCAP = building.pcap(PACKETS)
 PCAPNG = (
     building.section()
     + building.interface()
-    + b"".join(building.enhanced(stamp // 1000, octets) for stamp, octets in PACKETS)
+    + b"".join(building.enhanced(stamp // 1000, data) for stamp, data in PACKETS)
 )
-EXPECTED = [Packet(stamp, building.ETHERNET, octets, len(octets)) for stamp, octets in PACKETS]
+EXPECTED = [Packet(stamp, building.ETHERNET, data, len(data)) for stamp, data in PACKETS]
 
 
 class Trickle(io.RawIOBase):
     """A pipe: it cannot seek, and gives what it has."""
 
-    def __init__(self, octets: bytes, step: int) -> None:
-        self.pieces = iter([octets[at : at + step] for at in range(0, len(octets), step)])
+    def __init__(self, data: bytes, step: int) -> None:
+        self.pieces = iter([data[at : at + step] for at in range(0, len(data), step)])
 
     def readable(self) -> bool:
         return True
@@ -45,14 +45,14 @@ class Trickle(io.RawIOBase):
         return next(self.pieces, b"")
 
 
-def read(octets: bytes) -> tuple[list[Packet], list[CaptureWarning]]:
+def read(data: bytes) -> tuple[list[Packet], list[CaptureWarning]]:
     notices: list[CaptureWarning] = []
-    return list(read_packets(io.BytesIO(octets), notices.append)), notices
+    return list(read_packets(io.BytesIO(data), notices.append)), notices
 
 
 @pytest.mark.parametrize("flavour", [PCAP, PCAPNG], ids=["pcap", "pcapng"])
 @pytest.mark.parametrize("is_packed", [False, True], ids=["plain", "gzip"])
-def test_flavours_are_known_by_their_octets(tmp_path: Path, flavour: bytes, is_packed: bool) -> None:
+def test_flavours_are_known_by_their_bytes(tmp_path: Path, flavour: bytes, is_packed: bool) -> None:
     path = tmp_path / "capture.txt"
     path.write_bytes(gzip.compress(flavour) if is_packed else flavour)
     assert list(read_packets(path)) == EXPECTED
@@ -61,7 +61,7 @@ def test_flavours_are_known_by_their_octets(tmp_path: Path, flavour: bytes, is_p
 
 @pytest.mark.parametrize("step", [1, 7, 4096, 1 << 20])
 @pytest.mark.parametrize("flavour", [PCAP, PCAPNG, gzip.compress(PCAPNG, mtime=0)], ids=["pcap", "pcapng", "gzip"])
-def test_how_the_octets_come_does_not_matter(flavour: bytes, step: int) -> None:
+def test_how_the_bytes_come_does_not_matter(flavour: bytes, step: int) -> None:
     if step == 1:
         flavour = gzip.compress(building.pcap(PACKETS[:40])) if flavour[:2] == b"\x1f\x8b" else flavour[:20_000]
     found = list(read_packets(Trickle(flavour, step)))  # type: ignore[arg-type]
@@ -85,7 +85,7 @@ def test_standard_input_is_read_as_it_comes(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_no_more_than_a_chunk_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long capture is not read into memory: the window never grows past a chunk and a packet."""
-    monkeypatch.setattr(byte_window, "CHUNK_OCTETS", 8192)
+    monkeypatch.setattr(byte_window, "CHUNK_BYTES", 8192)
     window: list[int] = []
     before = byte_window.ByteWindow.need
 
@@ -178,9 +178,9 @@ def test_a_file_is_closed_even_if_it_is_not_read_to_its_end(tmp_path: Path) -> N
 
 @given(st.binary(max_size=200), st.booleans())
 def test_rubbish_is_never_more_than_a_capture_error(rubbish: bytes, is_packed: bool) -> None:
-    for octets in (gzip.compress(rubbish) if is_packed else rubbish, b"\x1f\x8b\x08" + rubbish):
+    for data in (gzip.compress(rubbish) if is_packed else rubbish, b"\x1f\x8b\x08" + rubbish):
         with contextlib.suppress(CaptureError):
-            read(octets)
+            read(data)
 
 
 # ------------------------------------------------------------------------------------------- other programs as judges

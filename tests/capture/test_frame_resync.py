@@ -132,8 +132,8 @@ def test_the_limit_may_come_later() -> None:
 
 
 def test_much_rubbish_between_frames_is_no_trouble() -> None:
-    octets = (ACK + ACK + b"\x99") * 3000
-    found = run(octets)
+    data = (ACK + ACK + b"\x99") * 3000
+    found = run(data)
     assert len(found) == 9000
     assert sum(each == ACK for each in found) == 6000
 
@@ -153,18 +153,18 @@ def test_joined_midway() -> None:
 frames = st.sampled_from([ACK, NACK, HEARTBEAT_FRAME, PUBLISH, LARGE])
 
 
-def chunks(octets: bytes, sizes: list[int]) -> list[bytes]:
+def chunks(data: bytes, sizes: list[int]) -> list[bytes]:
     pieces, at = [], 0
     for size in sizes:
-        pieces.append(octets[at : at + size])
+        pieces.append(data[at : at + size])
         at += size
-    return [piece for piece in [*pieces, octets[at:]] if piece]
+    return [piece for piece in [*pieces, data[at:]] if piece]
 
 
 @given(st.lists(frames, max_size=6), st.lists(st.integers(1, 700), max_size=12))
-def test_how_the_octets_come_does_not_matter(whole: list[bytes], sizes: list[int]) -> None:
-    octets = b"".join(whole)
-    assert b"".join(run(*chunks(octets, sizes))) == octets  # type: ignore[arg-type]
+def test_how_the_bytes_come_does_not_matter(whole: list[bytes], sizes: list[int]) -> None:
+    data = b"".join(whole)
+    assert b"".join(run(*chunks(data, sizes))) == data  # type: ignore[arg-type]
 
 
 @given(
@@ -173,25 +173,25 @@ def test_how_the_octets_come_does_not_matter(whole: list[bytes], sizes: list[int
     st.integers(1, 1500),
     st.lists(st.integers(1, 700), max_size=8),
 )
-def test_every_octet_is_in_a_frame_or_counted_as_lost(
+def test_every_byte_is_in_a_frame_or_counted_as_lost(
     whole: list[bytes], start: int, lost: int, sizes: list[int]
 ) -> None:
-    octets = b"".join(whole) + ACK + ACK
-    start %= len(octets)
-    stop = min(start + lost, len(octets) - 2 * len(ACK))
-    steps: list[Step] = [*chunks(octets[:start], sizes)]
+    data = b"".join(whole) + ACK + ACK
+    start %= len(data)
+    stop = min(start + lost, len(data) - 2 * len(ACK))
+    steps: list[Step] = [*chunks(data[:start], sizes)]
     if stop > start:
         steps.append(stop - start)
-    steps += chunks(octets[max(start, stop) :], sizes)
+    steps += chunks(data[max(start, stop) :], sizes)
     at = 0
     for each in run(*steps):
         if isinstance(each, tuple):
             assert each[0] == at
             at += each[1]
         else:
-            assert octets[at:].startswith(each)  # type: ignore[arg-type]
+            assert data[at:].startswith(each)  # type: ignore[arg-type]
             at += len(each)  # type: ignore[arg-type]
-    assert at == len(octets)
+    assert at == len(data)
     assert run(*steps)[-2:] == [ACK, ACK]
 
 

@@ -43,13 +43,13 @@ rules:
 """
 
 
-def octets_of(path: Path) -> bytes:
-    octets = path.read_bytes()
-    return gzip.decompress(octets) if path.suffix == ".gz" else octets
+def bytes_of(path: Path) -> bytes:
+    data = path.read_bytes()
+    return gzip.decompress(data) if path.suffix == ".gz" else data
 
 
-def mutated(octets: bytes, chance: random.Random) -> bytes:
-    changed = bytearray(octets)
+def mutated(data: bytes, chance: random.Random) -> bytes:
+    changed = bytearray(data)
     for _ in range(chance.choice([1, 2, 5, 30, 200])):
         at = chance.randrange(len(changed))
         kind = chance.random()
@@ -62,18 +62,18 @@ def mutated(octets: bytes, chance: random.Random) -> bytes:
     return bytes(changed)
 
 
-def read(octets: bytes, filter_: str | None) -> None:
-    passed = read_decoded(io.BytesIO(octets))
+def read(data: bytes, filter_: str | None) -> None:
+    passed = read_decoded(io.BytesIO(data))
     with suppress(CaptureError):
         for record in chain.from_iterable(map(records_of, filtered(passed, compiled(filter_)) if filter_ else passed)):
             assert text.line(record).isprintable()
             record.to_json()
 
 
-def rehearse(octets: bytes) -> None:
+def rehearse(data: bytes) -> None:
     rehearsal = DryRun(parse(RULES, Path("rules.yaml")).rules)
     with suppress(CaptureError):
-        for passed in read_decoded(io.BytesIO(octets)):
+        for passed in read_decoded(io.BytesIO(data)):
             if isinstance(passed, DecodedFrames):
                 for rehearsed in rehearsal.play(passed):
                     str(rehearsed)
@@ -82,11 +82,11 @@ def rehearse(octets: bytes) -> None:
 
 @pytest.mark.parametrize("path", sorted(CAPTURES.glob("*.pcap*")), ids=lambda path: path.name)
 def test_mutations(path: Path) -> None:
-    octets = octets_of(path)
-    if len(octets) > LARGE:
-        octets = octets[:LARGE]
+    data = bytes_of(path)
+    if len(data) > LARGE:
+        data = data[:LARGE]
     chance = random.Random(path.name)
-    rehearse(octets)
+    rehearse(data)
     for filter_ in (None, *FILTERS):
-        read(octets if filter_ is None else mutated(octets, chance), filter_)
-        rehearse(mutated(octets, chance))
+        read(data if filter_ is None else mutated(data, chance), filter_)
+        rehearse(mutated(data, chance))

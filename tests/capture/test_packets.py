@@ -19,8 +19,8 @@ FLOW = address("10.0.0.1") + address("10.0.0.2") + struct.pack(">HH", 40000, 567
 FLOW6 = address("fd00::1") + address("fd00::2") + struct.pack(">HH", 40000, 5672)
 
 
-def dissect(octets: bytes, link_type: int = 1, original: int | None = None) -> TCPSegment | None:
-    return Dissector().segment(Packet(7, link_type, octets, len(octets) if original is None else original))
+def dissect(raw: bytes, link_type: int = 1, original: int | None = None) -> TCPSegment | None:
+    return Dissector().segment(Packet(7, link_type, raw, len(raw) if original is None else original))
 
 
 def expected(flow: bytes = FLOW, payload: bytes = PAYLOAD, missing: int = 0) -> TCPSegment:
@@ -94,7 +94,7 @@ def test_link_layers_that_carry_ipv6(link_type: int, before: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("link_type", "octets"),
+    ("link_type", "raw"),
     [
         (0, b"\0\0\0\7" + IPV4),
         (0, b"\2\0\0\2" + IPV4),
@@ -116,8 +116,8 @@ def test_link_layers_that_carry_ipv6(link_type: int, before: bytes) -> None:
         (101, ipv4(TCP[:12] + b"\xf0" + TCP[13:])),
     ],
 )
-def test_what_is_not_tcp_over_ip_is_left_out(link_type: int, octets: bytes) -> None:
-    assert dissect(octets, link_type) is None
+def test_what_is_not_tcp_over_ip_is_left_out(link_type: int, raw: bytes) -> None:
+    assert dissect(raw, link_type) is None
 
 
 def test_a_link_type_that_is_not_understood_is_told_once() -> None:
@@ -131,9 +131,9 @@ def test_a_link_type_that_is_not_understood_is_told_once() -> None:
 
 
 def test_tcp_fields() -> None:
-    octets = tcp(b"abc", seq=0xFFFFFFFF, ack=0x80000001, flags=FIN | SYN, source=1, target=65535)
+    raw = tcp(b"abc", seq=0xFFFFFFFF, ack=0x80000001, flags=FIN | SYN, source=1, target=65535)
     flow = FLOW[:8] + b"\0\1\xff\xff"
-    assert dissect(ipv4(octets), 101) == TCPSegment(7, flow, 0xFFFFFFFF, 0x80000001, FIN | SYN, b"abc", 0)
+    assert dissect(ipv4(raw), 101) == TCPSegment(7, flow, 0xFFFFFFFF, 0x80000001, FIN | SYN, b"abc", 0)
 
 
 @pytest.mark.parametrize("size", [4, 12, 40])
@@ -217,21 +217,21 @@ def test_cut_headers_are_counted_and_told_at_the_end() -> None:
 # -------------------------------------------------------------------------------------------------------- fragments
 
 
-def fragments4(octets: bytes, *sizes: int, number: int = 1, protocol: int = 6) -> list[bytes]:
+def fragments4(raw: bytes, *sizes: int, number: int = 1, protocol: int = 6) -> list[bytes]:
     packets, at = [], 0
-    for size in [*sizes, len(octets)]:
-        part = octets[at : at + size]
-        more = 0x2000 if at + size < len(octets) else 0
+    for size in [*sizes, len(raw)]:
+        part = raw[at : at + size]
+        more = 0x2000 if at + size < len(raw) else 0
         packets.append(ipv4(part, number=number, place=more | at // 8, protocol=protocol))
         at += len(part)
     return packets
 
 
-def fragments6(octets: bytes, *sizes: int, number: int = 1) -> list[bytes]:
+def fragments6(raw: bytes, *sizes: int, number: int = 1) -> list[bytes]:
     packets, at = [], 0
-    for size in [*sizes, len(octets)]:
-        part = octets[at : at + size]
-        more = 1 if at + size < len(octets) else 0
+    for size in [*sizes, len(raw)]:
+        part = raw[at : at + size]
+        more = 1 if at + size < len(raw) else 0
         packets.append(ipv6(struct.pack(">BBHI", 6, 0, at | more, number) + part, protocol=44))
         at += len(part)
     return packets
@@ -275,12 +275,12 @@ LINK_TYPES = [0, 1, 9, 12, 14, 50, 51, 101, 108, 113, 228, 229, 276, 105]
 
 
 @given(st.binary(max_size=200), st.sampled_from(LINK_TYPES), st.integers(0, 2**32 - 1))
-def test_rubbish_is_never_an_error(octets: bytes, link_type: int, original: int) -> None:
+def test_rubbish_is_never_an_error(raw: bytes, link_type: int, original: int) -> None:
     dissector = Dissector()
-    dissector.segment(Packet(0, link_type, octets, original))
-    dissector.segment(Packet(0, 1, ethernet(octets), original))
-    dissector.segment(Packet(0, 101, b"\x45" + octets, original))
-    dissector.segment(Packet(0, 101, b"\x60" + octets, original))
+    dissector.segment(Packet(0, link_type, raw, original))
+    dissector.segment(Packet(0, 1, ethernet(raw), original))
+    dissector.segment(Packet(0, 101, b"\x45" + raw, original))
+    dissector.segment(Packet(0, 101, b"\x60" + raw, original))
     dissector.finish()
 
 
@@ -293,12 +293,12 @@ WHOLE = [
 
 
 @given(st.sampled_from(WHOLE), st.lists(st.tuples(st.integers(0, 120), st.integers(0, 255)), max_size=4), st.data())
-def test_damage_is_never_an_error(octets: bytes, damage: list[tuple[int, int]], data: st.DataObject) -> None:
-    changed = bytearray(octets)
+def test_damage_is_never_an_error(raw: bytes, damage: list[tuple[int, int]], data: st.DataObject) -> None:
+    changed = bytearray(raw)
     for place, value in damage:
         changed[place % len(changed)] = value
     changed = changed[: data.draw(st.integers(0, len(changed)))]
-    segment = dissect(bytes(changed), original=len(octets))
+    segment = dissect(bytes(changed), original=len(raw))
     if segment is not None:
         assert segment.payload in bytes(changed)
         assert segment.missing >= 0

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.capture.files import read_packets
-from amqproxy.capture.pcap import MAX_PACKET_OCTETS, Packet
+from amqproxy.capture.pcap import MAX_PACKET_BYTES, Packet
 from amqproxy.capture.warnings import CaptureError, CaptureWarning, WarningKind
 from tests.capture import building
 
@@ -19,15 +19,15 @@ PACKETS = [(NOW, b"first"), (NOW + 1_000, b""), (NOW + 2_000_000_000, bytes(rang
 timed = st.tuples(st.integers(0, 2**32 * 10**9 - 1), st.binary(max_size=300))
 
 
-def read(octets: bytes) -> tuple[list[Packet], list[CaptureWarning]]:
+def read(raw: bytes) -> tuple[list[Packet], list[CaptureWarning]]:
     notices: list[CaptureWarning] = []
-    return list(read_packets(io.BytesIO(octets), notices.append)), notices
+    return list(read_packets(io.BytesIO(raw), notices.append)), notices
 
 
 @pytest.mark.parametrize(("order", "nanoseconds"), list(product("<>", (False, True))))
 def test_byte_orders_and_resolutions(order: str, nanoseconds: bool) -> None:
     found, notices = read(building.pcap(PACKETS, order=order, nanoseconds=nanoseconds, link_type=113))
-    assert [packet.data for packet in found] == [octets for _, octets in PACKETS]
+    assert [packet.data for packet in found] == [raw for _, raw in PACKETS]
     kept = 1 if nanoseconds else 1000
     assert [packet.ts_ns for packet in found] == [stamp // kept * kept for stamp, _ in PACKETS]
     assert {packet.link_type for packet in found} == {113}
@@ -37,7 +37,7 @@ def test_byte_orders_and_resolutions(order: str, nanoseconds: bool) -> None:
 @pytest.mark.parametrize("order", "<>")
 def test_modified_pcap_has_longer_packet_headers(order: str) -> None:
     found, _ = read(building.pcap(PACKETS, modified=True, order=order))
-    assert [packet.data for packet in found] == [octets for _, octets in PACKETS]
+    assert [packet.data for packet in found] == [raw for _, raw in PACKETS]
 
 
 def test_a_snapshot_length_cuts_the_data_and_not_the_length() -> None:
@@ -71,7 +71,7 @@ def test_a_notice_names_the_place_of_the_packet_that_is_not_whole() -> None:
 
 
 def test_a_packet_too_large_to_be_one_is_an_error_after_what_came_before() -> None:
-    broken = building.pcap(PACKETS[:1]) + b"\0" * 8 + (MAX_PACKET_OCTETS + 1).to_bytes(4, "little") * 2
+    broken = building.pcap(PACKETS[:1]) + b"\0" * 8 + (MAX_PACKET_BYTES + 1).to_bytes(4, "little") * 2
     packets = read_packets(io.BytesIO(broken))
     assert next(packets).data == b"first"
     with pytest.raises(CaptureError, match="bytes, more than any packet has") as caught:

@@ -155,7 +155,7 @@ def test_what_is_broken_is_an_error_after_what_came_before(broken: bytes, reason
     assert caught.value.offset == len(good)
 
 
-def test_a_block_need_not_end_on_four_octets() -> None:
+def test_a_block_need_not_end_on_four_bytes() -> None:
     odd = struct.pack("<IIIIIII", 6, 35, 0, 0, 1, 3, 3) + b"abc" + struct.pack("<I", 35)
     found, _ = read(section(), interface(), odd, enhanced(1, b"next"))
     assert [packet.data for packet in found] == [b"abc", b"next"]
@@ -163,13 +163,13 @@ def test_a_block_need_not_end_on_four_octets() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 2**64 - 1), st.binary(max_size=100)), max_size=10), st.sampled_from("<>"))
 def test_what_was_written_is_read(packets: list[building.Timed], order: str) -> None:
-    written = [enhanced(stamp, octets, order=order) for stamp, octets in packets]
+    written = [enhanced(stamp, raw, order=order) for stamp, raw in packets]
     found, _ = read(section(order), interface(options=option(9, b"\x09", order), order=order), *written)
     assert [(packet.ts_ns, packet.data) for packet in found] == packets
 
 
 @given(st.binary(max_size=300), st.sampled_from([1, 2, 3, 6, 0x0A0D0D0A]))
 def test_rubbish_is_never_more_than_a_capture_error(rubbish: bytes, kind: int) -> None:
-    for octets in (section() + rubbish, section() + interface() + block(kind, rubbish)):
+    for raw in (section() + rubbish, section() + interface() + block(kind, rubbish)):
         with contextlib.suppress(CaptureError):
-            read(octets)
+            read(raw)

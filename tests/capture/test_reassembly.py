@@ -56,12 +56,12 @@ def told(segments: Iterable[TCPSegment], is_finished: bool = False) -> list[Even
 
 
 def brief(events: Iterable[Event]) -> list[object]:
-    """Events without what most tests do not look at: `b"octets"`, number lost, ending; `<` before the server's."""
+    """Events without what most tests do not look at: `b"data"`, number lost, ending; `<` before the server's."""
     found: list[object] = []
     for event in events:
         match event:
-            case Data(_, direction, _, octets):
-                found.append(octets if direction == 0 else ("<", octets))
+            case Data(_, direction, _, data):
+                found.append(data if direction == 0 else ("<", data))
             case Gap(_, direction, _, lost):
                 found.append(lost if direction == 0 else ("<", lost))
             case Closed(_, direction, _, ending):
@@ -120,7 +120,7 @@ def test_a_syn_that_comes_late_belongs_to_its_stream() -> None:
 # -------------------------------------------------------------------------------------------------- order and copies
 
 
-def test_octets_come_out_once_and_in_order() -> None:
+def test_bytes_come_out_once_and_in_order() -> None:
     a, b, c, d = (up(bytes([97 + n]) * 3, 1000 + 3 * n) for n in range(4))
     for order in ([a, b, c, d], [b, a, d, c], [d, c, b, a], [a, a, b, b, c, d, d], [d, b, d, a, b, c]):
         assert b"".join(after_handshake(*order)) == b"aaabbbcccddd"  # type: ignore[arg-type]
@@ -194,7 +194,7 @@ def test_what_comes_after_it_was_given_up_is_old() -> None:
     assert after_handshake(*segments) == [1, b"b", b"c"]
 
 
-@pytest.mark.parametrize(("limit", "value"), [("MAX_HELD_OCTETS", 8), ("MAX_HELD_PIECES", 2), ("MAX_HELD_IN_ALL", 8)])
+@pytest.mark.parametrize(("limit", "value"), [("MAX_HELD_BYTES", 8), ("MAX_HELD_PIECES", 2), ("MAX_HELD_IN_ALL", 8)])
 def test_a_hole_with_too_much_behind_it_is_given_up(monkeypatch: pytest.MonkeyPatch, limit: str, value: int) -> None:
     monkeypatch.setattr(module, limit, value)
     held = [up(b"xxxx", 1001 + 4 * n) for n in range(3)]
@@ -207,11 +207,11 @@ def test_the_end_gives_every_hole_up() -> None:
     assert found == [1, b"b", 1, b"d", StreamEnd.END, ("<", 1), ("<", b"y"), ("<", StreamEnd.END)]
 
 
-def test_octets_that_only_the_receiver_saw_are_lost() -> None:
+def test_bytes_that_only_the_receiver_saw_are_lost() -> None:
     assert after_handshake(down(seq=5000, ack=1100), is_finished=True)[0] == 100
 
 
-def test_a_fin_that_only_the_receiver_saw_is_not_an_octet() -> None:
+def test_a_fin_that_only_the_receiver_saw_is_not_a_byte() -> None:
     found = after_handshake(up(b"x", 1000), down(seq=5000, ack=1002), is_finished=True)
     assert found == [b"x", StreamEnd.END, ("<", StreamEnd.END)]
     both = after_handshake(up(b"x", 1000), down(seq=5000, ack=1012, flags=FIN | ACK), is_finished=True)
@@ -229,11 +229,11 @@ def test_what_a_snapshot_length_cut_is_lost() -> None:
 # --------------------------------------------------------------------------------------------------- joined midway
 
 
-def test_joined_midway_the_first_octets_seen_are_the_first() -> None:
+def test_joined_midway_the_first_bytes_seen_are_the_first() -> None:
     assert brief(told([up(b"b", 1001), up(b"a", 1000), up(b"c", 1002)])) == [b"b", b"c"]
 
 
-def test_joined_midway_a_segment_without_octets_says_where_to_begin() -> None:
+def test_joined_midway_a_segment_without_bytes_sets_where_to_begin() -> None:
     assert brief(told([up(seq=1000), up(b"cc", 1002), up(b"aa", 1000)])) == [b"aa", b"cc"]
     assert brief(told([up(seq=1000), up(b"aa", 1001)])) == [b"aa"], "it was a keep-alive"
     assert brief(told([up(seq=1000), up(b"aa", 990)])) == [b"aa"], "nothing was delivered yet"
@@ -385,13 +385,13 @@ def shredded(draw: st.DrawFn) -> tuple[int, bytes, list[tuple[int, bytes]]]:
 def test_however_a_stream_is_cut_it_comes_out_whole(cut: tuple[int, bytes, list[tuple[int, bytes]]], ack: int) -> None:
     """Acknowledgements at any place do no harm as long as no hole is older than their patience."""
     base, whole, pieces = cut
-    segments = [up(seq=base - 1, flags=SYN), *(up(octets, seq) for seq, octets in pieces)]
+    segments = [up(seq=base - 1, flags=SYN), *(up(data, seq) for seq, data in pieces)]
     segments.append(up(seq=base + len(whole), flags=FIN))
     found = brief(told(segments))
     assert found[-1] == StreamEnd.FIN
     assert b"".join(found[:-1]) == whole  # type: ignore[arg-type]
     early = [up(seq=base - 1, flags=SYN), down(ack=base + ack, seq=1)]
-    early += [up(octets, seq) for seq, octets in sorted(pieces)]
+    early += [up(data, seq) for seq, data in sorted(pieces)]
     assert b"".join(brief(told(early))) == whole  # type: ignore[arg-type]
 
 
@@ -403,10 +403,10 @@ def test_of_a_stream_with_a_hole_exactly_the_hole_is_lost(
     hole %= len(whole)
     stop = min(hole + size, len(whole))
     segments = [up(seq=base - 1, flags=SYN)]
-    for seq, octets in pieces:
+    for seq, data in pieces:
         start = seq - base
         for low, high in ((0, hole), (stop, len(whole))):
-            kept = octets[max(low - start, 0) : max(high - start, 0)]
+            kept = data[max(low - start, 0) : max(high - start, 0)]
             if kept:
                 segments.append(up(kept, base + max(low, start)))
     segments.append(up(seq=base + len(whole), flags=FIN))
@@ -429,7 +429,7 @@ def test_a_snapshot_length_loses_what_it_cuts_and_no_more(
 ) -> None:
     base, whole, pieces = cut
     segments = [up(seq=base - 1, flags=SYN)]
-    segments += [up(octets[:snap], seq, missing=max(0, len(octets) - snap)) for seq, octets in pieces]
+    segments += [up(data[:snap], seq, missing=max(0, len(data) - snap)) for seq, data in pieces]
     found = brief(told(segments))
     rebuilt = b"".join(bytes(event) if isinstance(event, int) else event for event in found)  # type: ignore[misc]
     assert len(rebuilt) == len(whole)
@@ -465,7 +465,7 @@ def test_no_segments_at_all_are_an_error(found: list[TCPSegment]) -> None:
         if isinstance(event, Closed):
             over.add(place)
         elif isinstance(event, Data):
-            assert event.octets
+            assert event.data
         else:
             assert event.lost > 0
     assert over == {(stream, direction) for stream in opened for direction in (0, 1)}
@@ -517,7 +517,7 @@ def test_tshark_follows_the_same_streams(tmp_path: Path) -> None:
         assert found is not None
         for event in reassembler.feed(found):
             if isinstance(event, Data) and event.direction == 0:
-                ours[event.stream] = ours.get(event.stream, b"") + event.octets
+                ours[event.stream] = ours.get(event.stream, b"") + event.data
     for stream in range(3):
         follow = [tshark, "-r", path, "-q", "-o", "tcp.reassemble_out_of_order:TRUE", "-z", f"follow,tcp,raw,{stream}"]
         lines = subprocess.run(follow, check=True, capture_output=True, text=True).stdout.splitlines()
