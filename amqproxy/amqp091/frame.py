@@ -299,7 +299,7 @@ def every_frame(data: bytes, offset: int, content_states: Mapping[int, CountsCon
 
 
 def _number_contents(frames: list[Frame], content_states: Mapping[int, CountsContents]) -> None:
-    """Give each frame its ordinal. There may be many lanes: those of these frames only are looked at."""
+    """Give each frame its ordinal. There may be many states: only those of these frames are looked at."""
     begun: dict[int, int] = {}
     frame: Frame
     for frame in reversed(frames):
