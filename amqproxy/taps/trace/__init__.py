@@ -1,0 +1,21 @@
+"""What happened on one connection: the frames of both directions, turned into events that link a command to its answer.
+
+    frames and times → `Trace` → events
+
+- `connection_trace`: `Trace`, for one connection: the handshake, blocking, closing; and its channels.
+- `channel_trace`: one channel: requests and replies, publishes and confirms, deliveries and acknowledgements.
+- `requests`: requests that await their replies.
+- `causes`: which method a close is about.
+- `content`: a method with its header and body, from their frames.
+- `returns`: which publish a basic.return gives back.
+- `open_tags`: ranges of publishes or deliveries that are not settled, with the time of each.
+- `events`: what comes out, in the order in which it happened.
+
+Whoever has the frames feeds them: a live session, a capture, the integrated broker. Metrics, findings, `--messages` and
+all that follow read the events, and derive nothing from frames themselves.
+
+A trace never guesses. What it cannot know, since it joined in the middle, missed bytes or forgot what went beyond a
+limit, is None in an event, or has the outcome `unknown`. Nothing here keeps one object for each message.
+
+Imports: `amqproxy.amqp091` and msgspec. No clock: the time comes with the frames.
+"""

@@ -1,0 +1,239 @@
+"""What happens on one connection: its handshake, its blocking and closing, and its channels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frame import METHOD, Frame
+from amqproxy.amqp091.methods import (
+    ChannelOpen,
+    ConnectionBlocked,
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTuneOk,
+    ConnectionUnblocked,
+    ConnectionUpdateSecret,
+    Method,
+)
+from amqproxy.amqp091.transitions import ANSWERS, CLIENT, SERVER, Peer
+from amqproxy.amqp091.wire import Table
+from amqproxy.taps.record import plain_mapping
+from amqproxy.taps.trace.causes import named_method
+from amqproxy.taps.trace.channel_trace import ChannelTrace
+from amqproxy.taps.trace.events import (
+    BlockingEnded,
+    BlockingStarted,
+    ConnectionClosed,
+    ConnectionOpened,
+    HistoryLost,
+    RequestAnswered,
+    TraceEvent,
+)
+from amqproxy.taps.trace.open_tags import MAX_SPANS, SpanBudget
+from amqproxy.taps.trace.requests import PendingRequests
+
+MASKED = b"<masked>"
+
+
+class Trace:
+    """One connection, from its protocol header on, or from the first frame that was seen of it.
+
+    Frames are fed in the order in which they passed, with the time of the read that they came with, in nanoseconds;
+    each call returns what has happened with them. `body` is how many bytes of each body the events contain; `max_spans`
+    bounds the ranges of open publishes and deliveries (`open_tags`).
+    """
+
+    __slots__ = (
+        "_blocked_ts_ns",
+        "_body",
+        "_budget",
+        "_client_properties",
+        "_events",
+        "_greeted_ts_ns",
+        "_is_closed",
+        "_is_joined",
+        "_is_open",
+        "_mechanism",
+        "_requests",
+        "_server_properties",
+        "_tuned",
+        "_virtual_host",
+        "channels",
+    )
+
+    def __init__(self, *, body: int = 0, max_spans: int = MAX_SPANS) -> None:
+        self.channels: dict[int, ChannelTrace] = {}
+        self._body = body
+        self._budget = SpanBudget(max_spans)
+        self._events: list[TraceEvent] = []
+        self._greeted_ts_ns: int | None = None
+        self._is_joined: bool | None = None
+        self._is_open: bool | None = False
+        self._is_closed = False
+        self._mechanism: str | None = None
+        self._client_properties: Table | None = None
+        self._server_properties: Table | None = None
+        self._tuned: ConnectionTuneOk | None = None
+        self._virtual_host: str | None = None
+        self._blocked_ts_ns: int | None = None
+        self._requests = PendingRequests()
+
+    def feed_protocol_header(self, ts_ns: int) -> None:
+        """Take the client's protocol header: nothing came before it. Section 4.2.2."""
+        if self._greeted_ts_ns is None:
+            self._greeted_ts_ns = ts_ns
+        self._is_joined = False
+
+    def feed(self, sender: Peer, frames: Iterable[Frame], ts_ns: int) -> list[TraceEvent]:
+        """Take frames of `sender` that one read has completed."""
+        for frame in frames:
+            if self._is_joined is None:
+                self._begin(frame, ts_ns)
+            try:
+                if frame.channel:
+                    self._feed_channel(sender, frame, ts_ns)
+                elif frame.kind == METHOD:
+                    self._feed_method(sender, frame.method, ts_ns)
+            except ProtocolError as error:
+                self._lose(sender, error.reply_text, ts_ns)
+        return self._taken()
+
+    def gap(self, sender: Peer, ts_ns: int, reason: str) -> list[TraceEvent]:
+        """Bytes of `sender` are missing, or could not be read as frames."""
+        self._lose(sender, reason, ts_ns)
+        return self._taken()
+
+    def end(self, ts_ns: int, reason: str) -> list[TraceEvent]:
+        """The connection is over, or what is seen of it: report all that was still open."""
+        self._end_channels(ts_ns)
+        if not self._is_closed:
+            self._is_closed = True
+            self._events.append(ConnectionClosed(ts_ns=ts_ns, by=None, code=0, text=reason, is_open=self._is_open))
+        return self._taken()
+
+    def _taken(self) -> list[TraceEvent]:
+        events = self._events.copy()  # the list itself is the channels', too
+        self._events.clear()
+        return events
+
+    def _begin(self, frame: Frame, ts_ns: int) -> None:
+        """Take the first frame: without a protocol header before it, only connection.start is the beginning."""
+        self._is_joined = not (frame.kind == METHOD and frame.index == ConnectionStart.index)
+        if self._is_joined:
+            self._is_open = None
+            self._requests.lose()
+            self._events.append(HistoryLost(ts_ns=ts_ns, sender=None, reason="joined in the middle of the connection"))
+
+    def _lose(self, sender: Peer, reason: str, ts_ns: int) -> None:
+        self._events.append(HistoryLost(ts_ns=ts_ns, sender=sender, reason=reason))
+        self._is_joined = True
+        self._is_open = self._is_open or None
+        self._requests.lose()
+        for channel in self.channels.values():
+            channel.lose(ts_ns)
+
+    def _end_channels(self, ts_ns: int) -> None:
+        for channel in self.channels.values():
+            channel.end(ts_ns)
+        self.channels.clear()
+
+    def _feed_channel(self, sender: Peer, frame: Frame, ts_ns: int) -> None:
+        number = frame.channel
+        channel = self.channels.get(number)
+        is_opening = frame.kind == METHOD and frame.index == ChannelOpen.index and sender is CLIENT
+        if channel is None or is_opening:
+            if not (is_opening or self._is_joined):
+                return  # of a channel that is closed already, or was never opened
+            if channel is not None:
+                channel.lose(ts_ns)
+            channel = ChannelTrace(number, self._events, self._budget, knows_start=is_opening, body=self._body)
+            self.channels[number] = channel
+        if channel.feed(sender, frame, ts_ns):
+            channel.end(ts_ns)
+            del self.channels[number]
+
+    def _feed_method(self, sender: Peer, method: Method, ts_ns: int) -> None:
+        match method:
+            case ConnectionStart():
+                self._server_properties = method.server_properties
+            case ConnectionStartOk():
+                self._client_properties, self._mechanism = method.client_properties, method.mechanism
+            case ConnectionTuneOk():
+                self._tuned = method
+            case ConnectionOpen():
+                self._virtual_host = method.virtual_host
+            case ConnectionOpenOk():
+                self._open(ts_ns)
+            case ConnectionBlocked():
+                self._blocked_ts_ns = ts_ns
+                self._events.append(BlockingStarted(ts_ns=ts_ns, reason=method.reason))
+            case ConnectionUnblocked():
+                since, self._blocked_ts_ns = self._blocked_ts_ns, None
+                self._events.append(BlockingEnded(ts_ns=ts_ns, latency_ns=None if since is None else ts_ns - since))
+            case ConnectionUpdateSecret():
+                self._requests.add(ts_ns, msgspec.structs.replace(method, new_secret=MASKED))
+            case ConnectionClose():
+                self._close(sender, method, ts_ns)
+            case ConnectionCloseOk():
+                self._end_channels(ts_ns)
+            case _ if method.name in ANSWERS:
+                found = self._requests.match(method)
+                self._events.append(
+                    RequestAnswered(
+                        ts_ns=ts_ns,
+                        sender=sender.other,
+                        request=found[1] if found else None,
+                        reply=method,
+                        latency_ns=ts_ns - found[0] if found else None,
+                    )
+                )
+            case _:
+                pass
+
+    def _open(self, ts_ns: int) -> None:
+        self._is_open = True
+        tuned = self._tuned
+        self._events.append(
+            ConnectionOpened(
+                ts_ns=ts_ns,
+                virtual_host=self._virtual_host,
+                mechanism=self._mechanism,
+                client_properties=_plain(self._client_properties),
+                server_properties=_plain(self._server_properties),
+                channel_max=tuned.channel_max if tuned else None,
+                frame_max=tuned.frame_max if tuned else None,
+                heartbeat=tuned.heartbeat if tuned else None,
+                latency_ns=None if self._greeted_ts_ns is None else ts_ns - self._greeted_ts_ns,
+            )
+        )
+
+    def _close(self, sender: Peer, close: ConnectionClose, ts_ns: int) -> None:
+        causes = []
+        if sender is SERVER:
+            causes = [each for channel in self.channels.values() if (each := channel.cause(close)) is not None]
+        if self._is_closed:
+            return  # both close at once; the first one counts
+        self._is_closed = True
+        self._events.append(
+            ConnectionClosed(
+                ts_ns=ts_ns,
+                by=sender,
+                code=close.reply_code,
+                text=close.reply_text,
+                method=named_method(close),
+                cause=causes[0] if len(causes) == 1 else None,
+                is_open=self._is_open,
+            )
+        )
+
+
+def _plain(table: Table | None) -> dict[str, Any] | None:
+    return None if table is None else plain_mapping(table.values_by_name)

@@ -1,0 +1,51 @@
+"""A method with its header and its body, put together from frames as they come."""
+
+from __future__ import annotations
+
+from amqproxy.amqp091.methods import Method
+from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
+
+
+class PartialContent:
+    """A method that carries content, of which not all has come. Section 4.2.6.
+
+    Of the body, the first `most` bytes are kept.
+    """
+
+    __slots__ = ("_body", "_most", "_remaining", "method", "properties", "size")
+
+    def __init__(self, method: Method, most: int) -> None:
+        self.method = method
+        self.properties: Properties = NO_PROPERTIES
+        self.size = 0
+        self._most = most
+        self._remaining = -1
+        self._body: list[bytes] = []
+
+    @property
+    def has_header(self) -> bool:
+        return self._remaining >= 0
+
+    @property
+    def is_complete(self) -> bool:
+        return self._remaining == 0
+
+    @property
+    def body(self) -> bytes:
+        """The beginning of the body."""
+        return b"".join(self._body)
+
+    def add_header(self, size: int, properties: Properties) -> None:
+        self.size = self._remaining = size
+        self.properties = properties
+
+    def add_body(self, size: int, payload: bytes | None) -> None:
+        """Take `size` more bytes; `payload` may be None where none of them is kept."""
+        self._remaining = max(0, self._remaining - size)
+        if payload is not None and self._most > 0:
+            self._body.append(payload[: self._most])
+            self._most -= len(self._body[-1])
+
+    @property
+    def wants_body(self) -> bool:
+        return self._most > 0

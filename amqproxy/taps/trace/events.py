@@ -1,0 +1,234 @@
+"""What happened on a connection, as values.
+
+Each event has the time of the read in which it was completed, in nanoseconds since 1970, and its channel; 0 is the
+connection's own. `latency_ns` is the time since the read that had what the event answers.
+
+Publishes of a channel are numbered from 1 as they are seen, whatever the channel's mode; deliveries have their delivery
+tag. None stands for what the trace cannot know.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import msgspec
+
+from amqproxy.amqp091.methods import BasicDeliver, BasicGetOk, BasicPublish, BasicReturn, Method
+from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.transitions import Peer
+from amqproxy.taps.trace.open_tags import Span
+
+
+class Settlement(StrEnum):
+    """What became of publishes, or of deliveries."""
+
+    CONFIRMED = "confirmed"
+    """The broker has confirmed publishes: basic.ack."""
+    NACKED = "nacked"
+    """The broker has refused publishes, or the client deliveries: basic.nack."""
+    COMMITTED = "committed"
+    """Publishes whose transaction was committed."""
+    ROLLED_BACK = "rolled back"
+    """Publishes whose transaction was rolled back."""
+    ACKED = "acked"
+    REJECTED = "rejected"
+    """The client has refused deliveries: basic.reject."""
+    RECOVERED = "recovered"
+    """The client has given back all deliveries of the channel: basic.recover."""
+    OPEN = "open"
+    """Nothing became of them before the end of their channel."""
+    UNKNOWN = "unknown"
+    """They were open when the trace lost sight of them."""
+
+
+class EventBase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What all events share."""
+
+    ts_ns: int
+    channel: int = 0
+
+
+class ConnectionOpened(EventBase, frozen=True, kw_only=True):
+    """connection.open-ok. The two tables are the peers' properties; limits are as agreed in tune-ok."""
+
+    virtual_host: str | None
+    mechanism: str | None
+    client_properties: dict[str, Any] | None
+    server_properties: dict[str, Any] | None
+    channel_max: int | None
+    frame_max: int | None
+    heartbeat: int | None
+    latency_ns: int | None
+
+
+class BlockingStarted(EventBase, frozen=True, kw_only=True):
+    """connection.blocked: the broker takes no publishes for now."""
+
+    reason: str
+
+
+class BlockingEnded(EventBase, frozen=True, kw_only=True):
+    """connection.unblocked; `latency_ns` is for how long it was blocked."""
+
+    latency_ns: int | None
+
+
+class ConnectionClosed(EventBase, frozen=True, kw_only=True):
+    """connection.close, or the end without one: `by` is then None, and `code` 0.
+
+    `method` is the method that the close names as its cause, `cause` that method with its arguments, if it is certain
+    which one it was. `is_open` is whether the connection had been opened before.
+    """
+
+    by: Peer | None
+    code: int
+    text: str
+    method: str | None = None
+    cause: Method | None = None
+    is_open: bool | None = None
+
+
+class ChannelOpened(EventBase, frozen=True, kw_only=True):
+    """channel.open-ok."""
+
+    latency_ns: int | None
+
+
+class ChannelClosed(EventBase, frozen=True, kw_only=True):
+    """channel.close; its fields are as those of `ConnectionClosed`.
+
+    What was still open on the channel is reported after close-ok, since confirms and deliveries may come until then.
+    """
+
+    by: Peer
+    code: int
+    text: str
+    method: str | None = None
+    cause: Method | None = None
+
+
+class RequestSent(EventBase, frozen=True, kw_only=True):
+    """A method with `no_wait`, which gets no reply."""
+
+    sender: Peer
+    request: Method
+
+
+class RequestAnswered(EventBase, frozen=True, kw_only=True):
+    """A synchronous method and its reply. A basic.get that got a message is a `MessageDelivered`, too."""
+
+    sender: Peer
+    request: Method | None
+    reply: Method
+    latency_ns: int | None
+
+
+class RequestUnanswered(EventBase, frozen=True, kw_only=True):
+    """The channel has ended, and this request had no reply."""
+
+    sender: Peer
+    request: Method
+    latency_ns: int
+
+
+class MessagePublished(EventBase, frozen=True, kw_only=True):
+    """basic.publish, complete. `confirm_tag` is the tag by which the broker will confirm it.
+
+    `awaits` is whether anything becomes of it: a confirm, or the end of a transaction. `body` is the beginning of the
+    body, as much as the trace keeps.
+    """
+
+    number: int
+    method: BasicPublish
+    properties: Properties
+    size: int
+    body: bytes = b""
+    confirm_tag: int | None = None
+    awaits: bool | None
+
+
+class MessageReturned(EventBase, frozen=True, kw_only=True):
+    """basic.return, complete; `number` is that of the publish, if only one can be meant."""
+
+    number: int | None
+    method: BasicReturn
+    properties: Properties
+    size: int
+    body: bytes = b""
+
+
+class PublishesSettled(EventBase, frozen=True, kw_only=True):
+    """What became of publishes, whose numbers and times are in `spans`.
+
+    `is_unknown_tag` is whether the broker named a tag that is not open; None where that cannot be known.
+    """
+
+    outcome: Settlement
+    spans: tuple[Span, ...]
+    is_unknown_tag: bool | None = False
+
+
+class MessageDelivered(EventBase, frozen=True, kw_only=True):
+    """basic.deliver or basic.get-ok, complete. `queue` is the consumer's, or the one that basic.get named.
+
+    `awaits` is whether the client has to settle it.
+    """
+
+    method: BasicDeliver | BasicGetOk
+    properties: Properties
+    size: int
+    body: bytes = b""
+    queue: str | None
+    awaits: bool | None
+    latency_ns: int | None = None
+    """Of a basic.get: the time since it was sent."""
+
+
+class DeliveriesSettled(EventBase, frozen=True, kw_only=True):
+    """What became of deliveries, whose tags and times are in `spans`.
+
+    `tag` and `multiple` are as the client sent them. `is_unknown_tag` is whether it named a tag that is not open; None
+    where that cannot be known. `requeue` is whether the queue gets them back.
+    """
+
+    outcome: Settlement
+    spans: tuple[Span, ...]
+    tag: int | None = None
+    multiple: bool = False
+    requeue: bool = False
+    is_unknown_tag: bool | None = False
+
+
+class FlowChanged(EventBase, frozen=True, kw_only=True):
+    """channel.flow: `sender` asks the other to go on, or to stop, sending contents."""
+
+    sender: Peer
+    is_active: bool
+
+
+class HistoryLost(EventBase, frozen=True, kw_only=True):
+    """Bytes of `sender` could not be read, or the connection was joined in its middle: what was open is unknown."""
+
+    sender: Peer | None
+    reason: str
+
+
+TraceEvent: TypeAlias = (
+    ConnectionOpened
+    | BlockingStarted
+    | BlockingEnded
+    | ConnectionClosed
+    | ChannelOpened
+    | ChannelClosed
+    | RequestSent
+    | RequestAnswered
+    | RequestUnanswered
+    | MessagePublished
+    | MessageReturned
+    | PublishesSettled
+    | MessageDelivered
+    | DeliveriesSettled
+    | FlowChanged
+    | HistoryLost
+)
