@@ -493,8 +493,7 @@ class Session:
 
     def apply_rules(self, rules: RuleSet) -> None:
         """Go by other rules from here on."""
-        before = {rule.name: rule for rule in self._rules.rules} if self._rules is not None else {}
-        kept = {rule.name for rule in rules.rules if rule.name in before and rule.continues(before[rule.name])}
+        kept = rules.continued_from(self._rules) if self._rules is not None else set()
         self._rules = rules
         for leg in self.legs.values():
             if isinstance(leg.transport, FaultyTransport):

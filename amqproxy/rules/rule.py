@@ -1,4 +1,8 @@
-"""What all rules share: a name, what they match, and how they decide."""
+"""What a rule is: its config and how it decides; and what else it may be.
+
+Every rule is a `Rule`. One that is more than that also extends the classes below that describe it: `Cacheable`,
+`Stateful`, `Reversible`, `ImpairsStream`. The engine asks once which of them a rule is, when it compiles it.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +21,9 @@ from amqproxy.rules.verdict import Impairment, Stage, Verdict
 
 
 class RuleState:
-    """What a rule remembers, since it itself never changes. Both are what its `begin` and `begin_session` made.
+    """What a rule remembers, since it itself never changes: what its `begin` and `begin_session` returned.
 
-    `shared` is of all sessions, `own` of one. Both outlive a reload in which the rule `continues` the old one.
+    `shared` belongs to all sessions, `own` to one. Both outlive a reload in which the rule `continues` the old one.
     """
 
     __slots__ = ("own", "shared")
@@ -27,6 +31,18 @@ class RuleState:
     def __init__(self, shared: Any, own: Any) -> None:
         self.shared = shared
         self.own = own
+
+
+class SessionMemory:
+    """What a rule remembers of one session, where some of it ends with a channel or with the session."""
+
+    __slots__ = ()
+
+    def channel_closed(self, number: int) -> None:
+        """The channel no longer exists on the client's leg, whichever side closed it; it may never have opened."""
+
+    def session_over(self) -> None:
+        """The session has ended. Called once, and nothing is called after it."""
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="action", dict=True):
@@ -40,124 +56,126 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     when: str = ""
     mode: Literal["enforce", "shadow"] = "enforce"
 
-    # Three properties: a subclass answers with a constant of the class, or by the rule's own keys.
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
+        """The verdict on a command for which `match` and `when` hold. Any exception refuses the command with 541."""
+        raise NotImplementedError
+
+    # Properties: a subclass overrides them with a constant of the class, or computes them from the rule's own keys.
 
     @property
     def needs(self) -> Stage:
-        """How much of a command the action itself reads or changes, besides what `match` and `when` do."""
+        """How much of a command the action itself reads or changes, besides what `match` and `when` read."""
         return Stage.METHOD
 
     @property
-    def is_constant(self) -> bool:
-        """Do `decide` and `restore` come to the same for the same method of the same client, whenever and wherever?
-
-        Then they are asked once.
-        """
-        return False
-
-    @property
     def methods(self) -> frozenset[str] | None:
-        """The methods that the action can do something about; None: all. Others are never shown to it."""
+        """The methods that the action can do something about; None: all. `decide` is not called for others."""
         return None
 
     @property
     def places(self) -> MatchedPlaces:
-        """Where the names have to stand that `match` is about."""
+        """Where in a command `match` looks for names."""
         return MatchedPlaces.ANY
 
     @property
     def matched(self) -> frozenset[str]:
-        """The methods that `match` can hold of, and the heartbeat."""
+        """The methods that `match` can hold for, and the heartbeat."""
         return self.match.methods_in(self.places)
 
     def conditions(self) -> tuple[Condition, ...]:
-        """What must hold of a command for the rule to be asked, but for its method and `when`."""
+        """What must hold for a command before `decide` is called, besides its method and `when`."""
         return self.match.conditions(self.places)
 
     @property
-    def renames(self) -> bool:
-        """May another method go on than came? Then what the method says tells nothing early of the rules behind it."""
+    def changes_method(self) -> bool:
+        """May the verdict have another method? Then the received one does not determine which later rules match."""
         return True
 
     @property
     def fails_open(self) -> bool:
-        """Does a command pass on which the rule fails? So it is with those that only look; all others refuse it."""
+        """Does a command pass when the rule fails? True for rules that only observe; all others refuse it."""
         return False
 
     @property
-    def shows(self) -> bool:
-        """Does it show people what the command and the client say? Then it is given both as redactions leave them."""
+    def sees_redacted(self) -> bool:
+        """Does it show people the command and the client? Then it gets both as redactions leave them."""
         return False
 
     @property
-    def may_make_anything(self) -> bool:
-        """Is what it makes, such as a name, of any kind and length? Then it is tried whether that can be encoded.
+    def makes_unchecked_values(self) -> bool:
+        """May its verdicts contain values of any kind and length? Then each is checked before it is encoded.
 
-        All other rules see to it themselves, and what each makes of a specimen is tried when the config is loaded.
+        All other rules check their values themselves, and are tried on a specimen when the config is loaded.
         """
         return False
 
     @property
     def reads_unacked(self) -> bool:
-        """Does it read `ChannelInfo.unacked`? That is counted only where a rule, or the `when` of one, does."""
-        return False
-
-    @property
-    def acts_at_start(self) -> bool:
-        """Does it act on a connection as such, and on none of its commands? Then `start` is asked, and `decide` never.
-
-        That is as soon as `match` is known to hold: before the first byte, if it is about nothing that the client says
-        later (user, vhost, client properties), else with connection.open-ok; once a session.
-        """
+        """Does it read `ChannelInfo.unacked`? That is counted only where a rule, or the `when` of one, reads it."""
         return False
 
     def resolved(self, resources: Resources) -> Rule:
-        """The rule with what it takes from files and variables; done once, when the config is loaded.
+        """The rule with what it reads from files and variables; called once, when the config is loaded.
 
-        What it got is no part of its config: it is kept in the rule's `__dict__`, and neither dumped nor compared.
+        What it read is not part of its config: it is kept in the rule's `__dict__`, and neither dumped nor compared.
         `ValueError` for what is missing or wrong.
         """
         return self
 
-    def expanded(self) -> tuple[Rule, ...]:
-        """The rules that are asked in its place, in this order: the first that holds has its word, the others none.
 
-        `match` and `when` hold for all of them.
+class Cacheable:
+    """A rule whose decision on a method is valid for all equal methods of the same client."""
+
+    __slots__ = ()
+
+    @property
+    def is_constant(self) -> bool:
+        """Is it valid always? Otherwise only while the `allowance` lasts."""
+        return True
+
+    def allowance(self, context: CommandContext, memory: RuleState) -> Credit | None:
+        """The number of such commands that may still pass without a call of `decide`; each takes one from it.
+
+        None: `decide` is called for each. `context` has no more than the method; the result must not depend on the
+        channel.
         """
-        return (self,)
+        return None
+
+
+class Stateful:
+    """A rule that remembers something, in a `RuleState`."""
+
+    __slots__ = ()
 
     def begin(self) -> Any:
         """What the rule remembers of all sessions."""
         return None
 
     def begin_session(self) -> Any:
-        """What the rule remembers of one session."""
+        """What the rule remembers of one session; a `SessionMemory`, if some of it ends with a channel."""
         return None
 
-    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
-        """What is to become of a command for which the match and `when` hold. Whatever it raises is 541."""
-        raise NotImplementedError
+    def continues(self, old: Rule) -> bool:
+        """After a reload: may it take over what `old`, of the same name, remembers?"""
+        other: object = old  # or mypy takes it that a mixin never equals a rule
+        return self == other
 
-    def allowance(self, context: CommandContext, memory: RuleState) -> Credit | None:
-        """What there may be left of for such commands to pass without a word of the rule's: they take one each of it,
-        instead of having `decide` do so. None: it has to be asked.
 
-        Only asked about what the method alone tells; what comes of it must not depend on the channel.
-        """
-        return None
+class Reversible(Stateful):
+    """A rule that later receives commands which refer to what it changed or counted, whether or not `match` holds."""
+
+    __slots__ = ()
+
+    only_counts = False
+    """Does `restore` change nothing? Then it is called in shadow mode too."""
 
     def restores(self, sender: Peer) -> frozenset[str]:
-        """The methods of `sender` that may bring back names which this rule has changed in the other direction."""
-        return frozenset()
-
-    @property
-    def only_takes_note(self) -> bool:
-        """Does `restore` change nothing, and only count what comes back? Then it is asked in shadow too."""
-        return False
+        """The methods of `sender` for which `restore` is called."""
+        raise NotImplementedError
 
     def restores_alike(self, sender: Peer) -> bool:
-        """Does `restore` come to the same for the same method of `sender`, at any time?"""
-        return self.is_constant
+        """Does `restore` always return the same for equal methods of `sender`?"""
+        return False
 
     @property
     def restoring_needs(self) -> Stage:
@@ -165,23 +183,31 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         return Stage.METHOD
 
     def restore(self, context: CommandContext, memory: RuleState) -> Verdict:
-        """The command with the names that its receiver knows; asked in reverse order, whatever `match` says."""
-        return Verdict(command=context.command)
+        """The command with the names that its receiver knows. For commands of the server, in reverse order of rules."""
+        raise NotImplementedError
+
+
+class ImpairsStream:
+    """A rule that may impair the byte stream of a connection from its start."""
+
+    __slots__ = ()
+
+    @property
+    def acts_at_start(self) -> bool:
+        """Does it act on a connection as a whole? Then `start` is called, once a session, and `decide` never.
+
+        It is called as soon as `match` is known to hold: before the first byte, if it reads nothing that the client
+        sends later (user, vhost, client properties), else with connection.open-ok.
+        """
+        return True
 
     def start(
         self, client: Client, memory: RuleState, now: float, random: Callable[[], float]
     ) -> tuple[Impairment, ...]:
-        """What is done to the bytes of a connection from now on; see `acts_at_start` and `CommandContext`."""
-        return ()
+        """What impairs the bytes of a connection from now on; for `now` and `random` see `CommandContext`."""
+        raise NotImplementedError
 
-    # --- what a session had of a rule's is given back when it ends: the interceptor reports it
 
-    def channel_closed(self, number: int, memory: RuleState) -> None:
-        """The channel is no more on the client's leg, whoever closed it, and though it may never have opened."""
-
-    def session_over(self, memory: RuleState) -> None:
-        """The session is no more, however it ended. The last that the rule hears of it; told once."""
-
-    def continues(self, old: Rule) -> bool:
-        """After a reload: may it go on with what `old`, of the same name, remembers?"""
-        return self == old
+def initial_state(rule: Rule) -> RuleState:
+    """The state of a rule in the first session."""
+    return RuleState(rule.begin(), rule.begin_session()) if isinstance(rule, Stateful) else RuleState(None, None)

@@ -8,23 +8,19 @@ from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.methods import BasicDeliver
 from amqproxy.amqp091.transitions import SERVER, Peer
 from amqproxy.rules.context import CommandContext
-from amqproxy.rules.rule import Rule, RuleState
+from amqproxy.rules.rule import Cacheable, Reversible, Rule, RuleState, Stateful
 from amqproxy.rules.verdict import Close, Verdict
 
 
-class Deny(Rule, frozen=True, tag="deny"):
-    is_constant = True
-
+class Deny(Rule, Cacheable, frozen=True, tag="deny"):
     def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
         return Verdict(command=None, close=Close(Scope.CHANNEL, 403, self.name), is_final=True)
 
 
-class Rename(Rule, frozen=True, tag="rename"):
+class Rename(Rule, Cacheable, Reversible, frozen=True, tag="rename"):
     """Gives exchange another name, and the other way round what is delivered."""
 
     to: str
-
-    is_constant = True
 
     def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
         method = context.command.method
@@ -33,6 +29,9 @@ class Rename(Rule, frozen=True, tag="rename"):
 
     def restores(self, sender: Peer) -> frozenset[str]:
         return frozenset({"basic.deliver"}) if sender is SERVER else frozenset()
+
+    def restores_alike(self, sender: Peer) -> bool:
+        return self.is_constant
 
     def restore(self, context: CommandContext, memory: RuleState) -> Verdict:
         method = context.command.method
@@ -50,10 +49,10 @@ class RenameNow(Rename, frozen=True, tag="rename-now"):
     is_constant = False
 
 
-class EverySecond(Rule, frozen=True, tag="every-second"):
+class EverySecond(Rule, Stateful, frozen=True, tag="every-second"):
     """Refuses every second time that it is asked in a session."""
 
-    renames = False
+    changes_method = False
 
     def begin_session(self) -> Any:
         return [0]

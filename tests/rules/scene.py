@@ -15,7 +15,7 @@ from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader, Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
-from amqproxy.rules.rule import Rule, RuleState
+from amqproxy.rules.rule import Rule, RuleState, initial_state
 from amqproxy.rules.verdict import Stage, Verdict
 
 GUEST = Client(
@@ -92,7 +92,7 @@ def heard(method: Method, properties: Properties = NO_PROPERTIES, body: bytes = 
 
 
 def memory(of: Rule) -> RuleState:
-    return RuleState(of.begin(), of.begin_session())
+    return initial_state(of)
 
 
 def decided(of: Rule, context: CommandContext, remembered: RuleState | None = None) -> Verdict:

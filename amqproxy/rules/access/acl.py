@@ -49,7 +49,11 @@ class AccessList(Rule, frozen=True, tag="acl"):
         return parse(self.lines)
 
     def expanded(self) -> tuple[Rule, ...]:
-        """For each line a rule about publishes, whose header it may take to tell, and one about all else."""
+        """The rules that are asked in its place: for each line, one about publishes, which may have to wait for the
+        header, and one about everything else.
+
+        The first that holds decides, and the others are not asked. `match` and `when` hold for all of them.
+        """
         rules: list[Rule] = []
         for place, line in enumerate(self.parsed):
             methods = frozenset(name for act in line.acts for name in METHODS[act])
@@ -120,6 +124,11 @@ class AccessList(Rule, frozen=True, tag="acl"):
 
     def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
         raise AssertionError("the rules of its lines are asked instead")
+
+
+def parts_of(rule: Rule) -> tuple[Rule, ...]:
+    """The rules that are asked in the place of `rule`: those of its lines, or itself."""
+    return rule.expanded() if isinstance(rule, AccessList) else (rule,)
 
 
 class _Allowing(Allow, frozen=True, tag="allowing line"):

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from amqproxy.rules.context import CommandContext
 from amqproxy.rules.matching.match import MatchedPlaces
-from amqproxy.rules.rule import Rule, RuleState
+from amqproxy.rules.rule import Cacheable, Rule, RuleState
 from amqproxy.rules.verdict import Verdict
 
 
-class Allow(Rule, frozen=True, tag="allow"):
+class Allow(Rule, Cacheable, frozen=True, tag="allow"):
     """Let it pass; no later rule is asked.
 
     The match has to hold of all that the command names.
     """
 
     places = MatchedPlaces.ALL
-    is_constant = True
-    renames = False
+    changes_method = False
 
     def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
         return Verdict(command=context.command, is_final=True)

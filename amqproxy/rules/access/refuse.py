@@ -13,7 +13,7 @@ from amqproxy.amqp091.transitions import ANSWERS, CLIENT, SENDERS, SERVER, Peer
 from amqproxy.rules.context import CommandContext
 from amqproxy.rules.drop import dropped
 from amqproxy.rules.matching.templates import Template
-from amqproxy.rules.rule import Rule, RuleState
+from amqproxy.rules.rule import Cacheable, Rule, RuleState
 from amqproxy.rules.short_strings import check_reply_text, cut
 from amqproxy.rules.verdict import Answer, Close, Stage, Verdict
 
@@ -59,7 +59,7 @@ _CODES = dict.fromkeys(("connection.open", "connection.tune-ok", "connection.upd
 _ANSWERS: dict[Way, Answer] = {"drop": Answer.ACK, "reject": Answer.REJECT, "requeue": Answer.REQUEUE}
 
 
-class Refuse(Rule, frozen=True, tag="refuse"):
+class Refuse(Rule, Cacheable, frozen=True, tag="refuse"):
     """Do not send it on, and send its sender an error; of what the broker sends, the client.
 
     `with` is the way, where the method knows it; else its usual one. `text` may have places, `{rule}` among them.
@@ -70,7 +70,7 @@ class Refuse(Rule, frozen=True, tag="refuse"):
     text: str | None = None
     scope: Scope | None = None
 
-    renames = False
+    changes_method = False
 
     def __post_init__(self) -> None:
         matched = self.matched

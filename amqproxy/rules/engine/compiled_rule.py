@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from copy import copy
 from typing import Any
 
+from amqproxy.amqp091.pass_cache import Credit
 from amqproxy.amqp091.transitions import SENDERS, Peer
 from amqproxy.rules.context import BodyTooLarge, CommandContext
 from amqproxy.rules.engine.outcome import OutcomeCounts
@@ -14,7 +15,7 @@ from amqproxy.rules.matching.attributes import AttributeSource
 from amqproxy.rules.matching.condition import Condition
 from amqproxy.rules.matching.match import HEARTBEAT
 from amqproxy.rules.matching.patterns import predicate
-from amqproxy.rules.rule import Rule
+from amqproxy.rules.rule import Cacheable, ImpairsStream, Reversible, Rule, RuleState, Stateful
 from amqproxy.rules.scripting.script_loader import ScriptError
 from amqproxy.rules.sendable import Unsendable
 from amqproxy.rules.verdict import Stage
@@ -27,11 +28,14 @@ class CompiledRule:
     """A rule in its `place` in the order, with what all sessions share of it."""
 
     __slots__ = (
+        "_cacheable",
         "_doubtful",
         "_senders",
+        "_stateful",
         "about_client",
         "about_method",
         "about_the_rest",
+        "at_start",
         "counts",
         "is_about_exchange",
         "is_late",
@@ -44,6 +48,7 @@ class CompiledRule:
         "methods",
         "place",
         "reads_unacked",
+        "reversible",
         "rule",
         "shared",
         "stage",
@@ -54,16 +59,26 @@ class CompiledRule:
         rule: Rule,
         place: int,
         conditions: tuple[Condition, ...],
-        shared: Any,
         counts: OutcomeCounts,
         *,
+        before: CompiledRule | None = None,
         within: Rule | None = None,
         last_place: int = -1,
     ) -> None:
-        """`within` is the rule that this is a part of, `last_place` that of its last part."""
+        """`before` is the rule of that name before a reload; `within` the rule that this is a part of, `last_place`
+        that of its last part."""
         self.rule = rule
+        self._cacheable = rule if isinstance(rule, Cacheable) else None
+        self._stateful = rule if isinstance(rule, Stateful) else None
+        self.reversible = rule if isinstance(rule, Reversible) else None
+        self.at_start = rule if isinstance(rule, ImpairsStream) and rule.acts_at_start else None
+        """The rule, if it acts on connections as a whole."""
         self.place = place
-        self.shared = shared
+        self.shared: Any = None
+        """What the rule remembers of all sessions."""
+        if self._stateful is not None:
+            continues = before is not None and self._stateful.continues(before.rule)
+            self.shared = before.shared if before is not None and continues else self._stateful.begin()
         self.counts = counts
         self.last_place = last_place
         """Where asking goes on from once it has had its word; -1: as its verdict says."""
@@ -74,13 +89,15 @@ class CompiledRule:
         self.about_the_rest = tuple([each for each in conditions if each not in self.about_client + self.about_method])
         self.stage = max([rule.needs, *[each.stage for each in conditions]])
         """How much of a command must have come before the rule can be asked."""
-        self.is_settled = rule.is_constant and self.stage <= Stage.METHOD and not self.about_the_rest
+        is_constant = self._cacheable is not None and self._cacheable.is_constant
+        self.is_settled = is_constant and self.stage <= Stage.METHOD and not self.about_the_rest
         """Does the method alone decide, for one client, whatever the moment?"""
-        self.may_spare = not self.is_settled and self.stage <= Stage.METHOD and not self.about_the_rest
+        has_allowance = self._cacheable is not None and not is_constant
+        self.may_spare = has_allowance and self.stage <= Stage.METHOD and not self.about_the_rest
         """Could it have an allowance for commands that pass?"""
         reads_names_only = rule.needs <= Stage.METHOD and all(each.reads_header_names for each in self.about_the_rest)
-        self.is_settled_if_plain = rule.is_constant and reads_names_only
-        self.may_spare_if_plain = not rule.is_constant and reads_names_only
+        self.is_settled_if_plain = is_constant and reads_names_only
+        self.may_spare_if_plain = has_allowance and reads_names_only
         """Both, if the header of a publish is plain: it has no further names (CC, BCC, reply-to)."""
         self.is_late = any(each.reads & SAID_LATER for each in conditions)
         """Does it depend on something that a client sends only after it has connected?"""
@@ -121,12 +138,31 @@ class CompiledRule:
             method in self.methods
             and self._senders <= {sender}
             and (method == HEARTBEAT or sender in SENDERS[method])
-            and not self.rule.acts_at_start
+            and self.at_start is None
         )
 
     def may_restore(self, sender: Peer, method: str) -> bool:
-        """Has it changed names that such a method would bring back, or does it take note of it?"""
-        return (not self.is_shadow or self.rule.only_takes_note) and method in self.rule.restores(sender)
+        """Is the `restore` of the rule to be called for such a method?"""
+        reversible = self.reversible
+        if reversible is None or (self.is_shadow and not reversible.only_counts):
+            return False
+        return method in reversible.restores(sender)
+
+    def allowance(self, context: CommandContext, memory: RuleState) -> Credit | None:
+        """How many such commands may pass without a decision of the rule; None: each needs one."""
+        return None if self._cacheable is None else self._cacheable.allowance(context, memory)
+
+    # --- what it remembers
+
+    def begin_session(self) -> RuleState:
+        """The state of the rule in a new session."""
+        return RuleState(self.shared, None if self._stateful is None else self._stateful.begin_session())
+
+    def continues(self, before: CompiledRule) -> bool:
+        """May it take over what the rule of that name remembered of a session before the reload?"""
+        return self._stateful is not None and self.shared is before.shared and self._stateful.continues(before.rule)
+
+    # --- does it match?
 
     def holds_of_method(self, context: CommandContext) -> bool:
         """Do all conditions that need only the method match?"""

@@ -28,6 +28,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.pass_cache import Credit
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Table as FieldTable
+from amqproxy.rules.access.acl import parts_of
 from amqproxy.rules.client_info import updated_client
 from amqproxy.rules.context import BodyTooLarge, ChannelInfo, Client, CommandContext
 from amqproxy.rules.engine.compiled_rule import CompiledRule, account
@@ -38,7 +39,7 @@ from amqproxy.rules.engine.rule_index import MethodRules, RuleIndex
 from amqproxy.rules.matching.attributes import method_name
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.rewriting.redact import Redact
-from amqproxy.rules.rule import Rule, RuleState
+from amqproxy.rules.rule import Rule, RuleState, SessionMemory, Stateful
 from amqproxy.rules.sendable import check_verdict
 from amqproxy.rules.short_strings import reply_text
 from amqproxy.rules.verdict import Close, Impairment, Stage, Verdict
@@ -74,6 +75,15 @@ class RuleSet:
         """The rules of a new config; those that continue an old one go on with what it remembers and has counted."""
         return RuleSet(rules, self)
 
+    def continued_from(self, previous: RuleSet) -> set[str]:
+        """The names of the rules that take over what those of `previous` remember."""
+        before = {rule.name: rule for rule in previous.rules}
+        return {
+            rule.name
+            for rule in self.rules
+            if isinstance(rule, Stateful) and rule.name in before and rule.continues(before[rule.name])
+        }
+
     def counts(self) -> dict[str, OutcomeCounts]:
         """By the name of the rule; they go on counting."""
         return self._counts
@@ -95,16 +105,15 @@ def _cases(rule: Rule, place: int, before: Mapping[str, CompiledRule], counts: O
     conditions = rule.conditions()
     if rule.when:
         conditions = (*conditions, compiled(rule.when).condition)
-    parts = rule.expanded()
+    parts = parts_of(rule)
     for number, part in enumerate(parts):
         old = before.get(part.name)
-        shared = old.shared if old and part.continues(old.rule) else part.begin()
         if part is rule:
-            yield CompiledRule(part, place, conditions, shared, counts)
+            yield CompiledRule(part, place, conditions, counts, before=old)
         else:
             every = (*part.conditions(), *conditions)
             last = place + len(parts) - 1
-            yield CompiledRule(part, place + number, every, shared, counts, within=rule, last_place=last)
+            yield CompiledRule(part, place + number, every, counts, before=old, within=rule, last_place=last)
 
 
 class RuleEvaluator:
@@ -331,7 +340,7 @@ class RuleEvaluator:
                         terms.if_plain = True
                         does_hold = case.holds_of_the_rest(context)
                 decided = self._decided(case, context) if does_hold and is_settled else None
-                allowance = case.rule.allowance(context, self._memory(case)) if does_hold and may_spare else None
+                allowance = case.allowance(context, self._memory(case)) if does_hold and may_spare else None
             except Exception:  # noqa: BLE001 - then it is asked, and refuses, each time
                 opened = _open(row, context, CachedDecision(command, verdict, Stage.METHOD), place)
                 break
@@ -360,9 +369,9 @@ class RuleEvaluator:
         if not row.restores_for_good:
             return None
         try:
-            for case in row.restoring:
+            for case, reversible in row.restoring:
                 context = _after(context, verdict)
-                restored = case.rule.restore(context, self._memory(case))
+                restored = reversible.restore(context, self._memory(case))
                 check_verdict(restored, context.command)
                 if restored.command is None or not _is_repeatable(restored, context.command):
                     return None
@@ -398,7 +407,7 @@ class RuleEvaluator:
 
     def _decided(self, case: CompiledRule, context: CommandContext) -> Verdict | None:
         """What a rule that holds makes of a command; None where it lets it be. What it raises, it raises."""
-        given = self._covered(context) if case.rule.shows else context
+        given = self._covered(context) if case.rule.sees_redacted else context
         decided = case.rule.decide(given, self._memory(case))
         does_act = has_effect(decided, context.command)
         if not does_act and not decided.is_final:
@@ -406,7 +415,7 @@ class RuleEvaluator:
         if case.is_shadow:
             marks = (f"{case.rule.name} (shadow)",) if does_act else ()
             return Verdict(command=context.command, marks=marks)
-        if case.is_settled or case.rule.may_make_anything:
+        if case.is_settled or case.rule.makes_unchecked_values:
             check_verdict(decided, context.command)
         if case.last_place >= 0 and decided.command is not None:
             return msgspec.structs.replace(decided, is_final=False)  # it ends the list, and not the rules
@@ -471,13 +480,13 @@ class RuleEvaluator:
 
     def _restored(self, row: MethodRules, context: CommandContext, verdict: Verdict) -> Verdict:
         """The verdict, with the names in its command given back that rules have changed in the other direction."""
-        for case in row.restoring:
+        for case, reversible in row.restoring:
             if verdict.command is None:
                 break
             context = _after(context, verdict)
             try:
-                restored = case.rule.restore(context, self._memory(case))
-                if case.rule.may_make_anything:
+                restored = reversible.restore(context, self._memory(case))
+                if case.rule.makes_unchecked_values:
                     check_verdict(restored, context.command)
             except Exception as error:  # noqa: BLE001 - as above
                 verdict = verdict.then(_failed(case, context, error))
@@ -489,7 +498,7 @@ class RuleEvaluator:
     def _memory(self, case: CompiledRule) -> RuleState:
         memory = self._memories.get(case)
         if memory is None:
-            memory = self._memories[case] = RuleState(case.shared, case.rule.begin_session())
+            memory = self._memories[case] = case.begin_session()
         return memory
 
     # --- the session itself
@@ -501,12 +510,13 @@ class RuleEvaluator:
         impairments: list[Impairment] = []
         context = CommandContext(sender=CLIENT, command=_NOTHING, client=self.client, now=now, time=time, random=random)
         for case in self._cases:
-            if not case.rule.acts_at_start or case in self._started or (case.is_late and not is_open):
+            impairing = case.at_start
+            if impairing is None or case in self._started or (case.is_late and not is_open):
                 continue
             self._started.add(case)
             try:
                 holds = case.holds_of_method(context) and case.holds_of_the_rest(context)
-                found = case.rule.start(self.client, self._memory(case), now, random) if holds else ()
+                found = impairing.start(self.client, self._memory(case), now, random) if holds else ()
             except Exception as error:  # noqa: BLE001 - there is no command yet to refuse
                 case.counts.fail(account(case.rule, error))
                 continue
@@ -517,18 +527,20 @@ class RuleEvaluator:
         return tuple(impairments)
 
     def channel_closed(self, number: int) -> None:
-        """The channel is no more on the client's leg."""
+        """The channel no longer exists on the client's leg."""
         self._last_queues.forget(number)
         for case, memory in self._memories.items():
-            with case.counting_failures():
-                case.rule.channel_closed(number, memory)
+            if isinstance(memory.own, SessionMemory):
+                with case.counting_failures():
+                    memory.own.channel_closed(number)
 
     def session_over(self) -> None:
-        """The session is no more; to be told once."""
+        """The session has ended; to be called once."""
         memories, self._memories = self._memories, {}
         for case, memory in memories.items():
-            with case.counting_failures():
-                case.rule.session_over(memory)
+            if isinstance(memory.own, SessionMemory):
+                with case.counting_failures():
+                    memory.own.session_over()
 
     def moved(self, ruleset: RuleSet) -> RuleEvaluator:
         """The evaluator of the same session by the rules of a new config, in whose stead this one is no longer used.
@@ -543,7 +555,7 @@ class RuleEvaluator:
         old = {case.rule.name: case for case in (*self._retired, *self.ruleset.cases)}
         for case in ruleset.cases:
             before = old.get(case.rule.name)
-            if before is not None and case.shared is before.shared and case.rule.continues(before.rule):
+            if before is not None and case.continues(before):
                 del old[case.rule.name]
                 if before in self._started:
                     evaluator._started.add(case)
@@ -552,7 +564,8 @@ class RuleEvaluator:
                     evaluator._memories[case] = memory
         retired = []
         for case in old.values():
-            if case in self._memories and any(case.rule.restores(peer) for peer in (CLIENT, SERVER)):
+            reversible = case.reversible
+            if reversible and case in self._memories and any(reversible.restores(peer) for peer in (CLIENT, SERVER)):
                 evaluator._memories[case] = self._memories.pop(case)
                 retired.append(case)
         self.session_over()
@@ -595,7 +608,7 @@ def _open(
                 is_certain = False
         asked.append(case)
         known.stage = max(known.stage, case.stage)
-        if case.rule.renames and not case.is_shadow:
+        if case.rule.changes_method and not case.is_shadow:
             is_certain = False
         if was_certain and not is_certain:
             cases, at = row.asked, 0

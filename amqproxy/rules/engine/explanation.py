@@ -10,7 +10,7 @@ import msgspec
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BY_NAME, ConnectionOpenOk
 from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER, Peer
-from amqproxy.rules.access.acl import AccessList
+from amqproxy.rules.access.acl import AccessList, parts_of
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.access.refuse import Refuse
 from amqproxy.rules.context import Client, CommandContext
@@ -76,7 +76,7 @@ class ExplainedCommand:
         return answers[-1]
 
     def _answer(self, case: CompiledRule) -> tuple[bool | None, str]:
-        if case.rule.acts_at_start:
+        if case.at_start:
             if self.method is not None:
                 return False, "it is about connections"
         elif not any(case.may_ask_about(sender, method) for sender in self._senders() for method in self._methods()):
@@ -87,7 +87,7 @@ class ExplainedCommand:
                 open_names |= each.reads - self.known or {"chance"}
             elif not _holds(each, self.context):
                 return False, f"{' and '.join(sorted(each.reads))} is another"
-        if self.method is None and not case.rule.acts_at_start:
+        if self.method is None and case.at_start is None:
             open_names.add("method")
         if open_names:
             return None, f"depends on {', '.join(sorted(open_names))}"
@@ -124,7 +124,7 @@ def explained(rules: Iterable[Rule], inquiry: ExplainedCommand) -> Iterator[str]
     for number, rule in enumerate(ruleset.rules, 1):
         yield f"{number}. {rule.__struct_config__.tag} `{rule.name}`{_mode(rule)}"
         lines = [line.text for line in rule.parsed] if isinstance(rule, AccessList) else []
-        names = list(dict.fromkeys([part.name for part in rule.expanded()]))
+        names = list(dict.fromkeys([part.name for part in parts_of(rule)]))
         yield from _of_a_list(rule) if lines else _of_one(parts[rule.name][0])
         has_held = ""
         for place, name in enumerate(names):
@@ -169,7 +169,7 @@ def _of_a_list(rule: Rule) -> Iterator[str]:
 
 def _of_one(case: CompiledRule) -> Iterator[str]:
     conditions = _conditions(case.rule.match, case.rule.when)
-    what = "connections" if case.rule.acts_at_start else _methods(case)
+    what = "connections" if case.at_start else _methods(case)
     yield f"   about: {what} where {', '.join(conditions)}" if conditions else f"   about: {what}"
     yield f"   does:  {_does(case.rule)}"
     yield f"   needs: {WAITS_FOR[case.stage]}"

@@ -10,6 +10,7 @@ from amqproxy.rules.engine.compiled_rule import CompiledRule
 from amqproxy.rules.engine.last_queue import MAY_LEAVE_QUEUE_OUT
 from amqproxy.rules.matching.match import HEARTBEAT
 from amqproxy.rules.rewriting.name_fields import MESSAGES
+from amqproxy.rules.rule import Reversible
 from amqproxy.rules.verdict import Stage
 
 MAX_EXCHANGES = 1024
@@ -17,19 +18,22 @@ MAX_EXCHANGES = 1024
 
 
 class MethodRules:
-    """The rules for one method of one sender: to be asked in order, and to be asked to restore names: those that the
-    server says in reverse, those that the client says again as they were changed at first.
+    """The rules for one method of one sender: those that decide, in order, and those that restore names, with their
+    `Reversible`: in reverse for the server's commands, in order for the client's.
 
-    Those that are about other exchanges than a message's are found out once an exchange.
+    Which of them may hold for messages to an exchange is found out once for each exchange.
     """
 
     __slots__ = ("_by_exchange", "_is_choosy", "asked", "restores_for_good", "restoring", "restoring_stage")
 
     def __init__(self, sender: Peer, method: str, asked: list[CompiledRule], restoring: list[CompiledRule]) -> None:
         self.asked = tuple(asked)
-        self.restoring = tuple(restoring if sender is CLIENT else reversed(restoring))
-        self.restoring_stage = max([each.rule.restoring_needs for each in restoring], default=Stage.NOTHING)
-        constant = all(each.rule.restores_alike(sender) for each in restoring)
+        ordered = restoring if sender is CLIENT else reversed(restoring)
+        self.restoring: tuple[tuple[CompiledRule, Reversible], ...] = tuple(
+            [(each, each.reversible) for each in ordered if each.reversible is not None]
+        )
+        self.restoring_stage = max([each.restoring_needs for _, each in self.restoring], default=Stage.NOTHING)
+        constant = all(each.restores_alike(sender) for _, each in self.restoring)
         self.restores_for_good = constant and self.restoring_stage <= Stage.METHOD
         """Do the same names come back for the same method, always?"""
         self._is_choosy = method in MESSAGES and any(case.is_about_exchange is not None for case in asked)

@@ -12,7 +12,7 @@ from amqproxy.rules.context import Client, CommandContext
 from amqproxy.rules.matching.attributes import NAMES, AttributeSource
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.matching.match import HEARTBEAT
-from amqproxy.rules.rule import Rule, RuleState
+from amqproxy.rules.rule import ImpairsStream, Rule, initial_state
 from amqproxy.rules.scripting.script import Script
 from amqproxy.rules.sendable import Unsendable, check_verdict
 
@@ -39,7 +39,7 @@ def _check_one(rule: Rule) -> None:
             conditions = (*conditions, compiled(rule.when).condition)
         except ValueError as error:
             raise ValueError(f".when: {error}") from None
-    if rule.acts_at_start:
+    if isinstance(rule, ImpairsStream) and rule.acts_at_start:
         reads = {path for each in conditions for path in each.reads if NAMES[path].source is not AttributeSource.CLIENT}
         reads -= {"time"}
         if rule.match.method is not None:
@@ -71,7 +71,7 @@ def _check_what_is_sent(rule: Rule, methods: Iterable[str]) -> None:
             command = Command(0 if name.startswith("connection.") else 1, _specimen(BY_NAME[name]))
             context = CommandContext(sender=sender, command=command, client=Client())
             try:
-                verdict = rule.decide(context, RuleState(rule.begin(), rule.begin_session()))
+                verdict = rule.decide(context, initial_state(rule))
             except Exception:  # noqa: BLE001 - it may want more than a specimen has
                 continue
             try:

@@ -14,11 +14,11 @@ from amqproxy.rules.faults.command_faults import AnyCommandFault, BlockFault, Ca
 from amqproxy.rules.faults.stream_faults import AnyOctetFault, StreamFault
 from amqproxy.rules.faults.trigger import Trigger
 from amqproxy.rules.matching.match import HEARTBEAT
-from amqproxy.rules.rule import Rule, RuleState
+from amqproxy.rules.rule import ImpairsStream, Reversible, Rule, RuleState, SessionMemory
 from amqproxy.rules.verdict import Answer, Impairment, Stage, Verdict
 
 
-class FaultState:
+class FaultState(SessionMemory):
     """What a fault has to remember of one session."""
 
     __slots__ = ("blocked_until", "cancelled", "is_impaired", "occasions")
@@ -30,8 +30,11 @@ class FaultState:
         self.cancelled: set[tuple[int, str]] = set()
         """Consumers that are no more, by channel and tag."""
 
+    def channel_closed(self, number: int) -> None:
+        self.cancelled -= {consumer for consumer in self.cancelled if consumer[0] == number}
 
-class Fault(Rule, frozen=True, tag="fault"):
+
+class Fault(Rule, Reversible, ImpairsStream, frozen=True, tag="fault"):
     """What `fault` says happens to what matches: with `probability`, at the `nth` on, `count` times, for `duration`.
 
     `nth` counts from 1 and makes `count` 1 if that is not given. Occasions are counted for each connection, or for all.
@@ -47,7 +50,7 @@ class Fault(Rule, frozen=True, tag="fault"):
     duration: Annotated[float, units.duration(gt=0)] | None = None
     per: Literal["connection", "all"] = "connection"
 
-    renames = False
+    changes_method = False
 
     def __post_init__(self) -> None:
         methods = self.methods
@@ -130,6 +133,3 @@ class Fault(Rule, frozen=True, tag="fault"):
                 return Verdict(command=None, answer=Answer.REQUEUE)
             memory.own.cancelled.discard(consumer)
         return Verdict(command=context.command)
-
-    def channel_closed(self, number: int, memory: RuleState) -> None:
-        memory.own.cancelled -= {consumer for consumer in memory.own.cancelled if consumer[0] == number}

@@ -17,7 +17,7 @@ from amqproxy.rules.limits.message_size import MessageSizeLimit
 from amqproxy.rules.limits.prefetch import PrefetchLimit, UnackedLimit
 from amqproxy.rules.limits.quota import COUNTED, Quota
 from amqproxy.rules.limits.rate_limit import PACED, RateLimit
-from amqproxy.rules.rule import Rule, RuleState
+from amqproxy.rules.rule import Cacheable, Reversible, Rule, RuleState
 from amqproxy.rules.short_strings import check_reply_text
 from amqproxy.rules.units import duration, octets, rate
 from amqproxy.rules.verdict import Stage, Verdict
@@ -54,7 +54,7 @@ MAX_PREFETCH = 65_535
 """Prefetch is a short integer."""
 
 
-class Limit(Rule, frozen=True, tag="limit"):
+class Limit(Rule, Cacheable, Reversible, frozen=True, tag="limit"):
     """At most `rate` a second, and `burst` at once; or `most` at a time. It counts what `match` holds of.
 
     `per` is the group that shares a limit: several traits are each combination of them. `max_delay` is in seconds; what
@@ -71,7 +71,8 @@ class Limit(Rule, frozen=True, tag="limit"):
     code: Code | None = None
     text: str | None = None
 
-    only_takes_note = True
+    is_constant = False
+    only_counts = True
 
     def __post_init__(self) -> None:
         is_paced = self.of in PACED
@@ -101,7 +102,7 @@ class Limit(Rule, frozen=True, tag="limit"):
         return self._measure.needs
 
     @property
-    def renames(self) -> bool:
+    def changes_method(self) -> bool:
         return self.of in ("prefetch", "unacked")
 
     @property
@@ -121,17 +122,11 @@ class Limit(Rule, frozen=True, tag="limit"):
         return self._measure.allowance(context, memory)
 
     def restores(self, sender: Peer) -> frozenset[str]:
-        return self._measure.restores(sender)
+        return self._measure.notes(sender)
 
     def restore(self, context: CommandContext, memory: RuleState) -> Verdict:
-        self._measure.restore(context, memory)
+        self._measure.note(context, memory)
         return Verdict(command=context.command)
-
-    def channel_closed(self, number: int, memory: RuleState) -> None:
-        self._measure.channel_closed(number, memory)
-
-    def session_over(self, memory: RuleState) -> None:
-        self._measure.session_over(memory)
 
     def continues(self, old: Rule) -> bool:
         """What is counted, and of whom, must be the same; how much there may be of it, and what is done, may change."""

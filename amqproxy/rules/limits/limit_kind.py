@@ -17,7 +17,7 @@ Act = Literal["delay", "refuse", "block", "clamp"]
 
 
 class LimitKind:
-    """The part of a `Limit` that differs with what is limited; its methods are those of `Rule`, which see."""
+    """The part of a `Limit` that differs with what is limited: `Limit` calls its methods from those of a rule."""
 
     needs = Stage.METHOD
 
@@ -39,17 +39,12 @@ class LimitKind:
     def allowance(self, context: CommandContext, memory: RuleState) -> Credit | None:
         return None
 
-    def restores(self, sender: Peer) -> frozenset[str]:
+    def notes(self, sender: Peer) -> frozenset[str]:
+        """The methods of `sender` that `note` is called for."""
         return frozenset()
 
-    def restore(self, context: CommandContext, memory: RuleState) -> None:
-        """Note what comes back; a limit changes nothing on its way."""
-
-    def channel_closed(self, number: int, memory: RuleState) -> None:
-        """Give back what the channel had."""
-
-    def session_over(self, memory: RuleState) -> None:
-        """Give back what the session had."""
+    def note(self, context: CommandContext, memory: RuleState) -> None:
+        """Count what a command of those methods takes or gives back."""
 
 
 def overrun(context: CommandContext, code: int, text: str, *, may_nack: bool = True) -> Verdict:

@@ -12,14 +12,14 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.rules.context import CommandContext
 from amqproxy.rules.limits.limit_kind import Act, LimitKind, overrun
 from amqproxy.rules.limits.resource_counts import MADE_BY_BROKER
-from amqproxy.rules.rule import RuleState
+from amqproxy.rules.rule import RuleState, SessionMemory
 from amqproxy.rules.verdict import Insertion, Verdict
 
 _QOS = frozenset({"basic.qos"})
 _NONE: frozenset[str] = frozenset()
 
 
-class ChannelPrefetches:
+class ChannelPrefetches(SessionMemory):
     """The channels of a session that have a prefetch."""
 
     __slots__ = ("channels",)
@@ -27,10 +27,10 @@ class ChannelPrefetches:
     def __init__(self) -> None:
         self.channels: set[int] = set()
 
-    def close(self, channel: int) -> None:
-        self.channels.discard(channel)
+    def channel_closed(self, number: int) -> None:
+        self.channels.discard(number)
 
-    def clear(self) -> None:
+    def session_over(self) -> None:
         self.channels.clear()
 
 
@@ -63,18 +63,12 @@ class PrefetchLimit(LimitKind):
         settings.channels.add(context.command.channel)
         return Verdict(command=context.command, insertions=(_qos(context.command.channel, self._most),))
 
-    def restores(self, sender: Peer) -> frozenset[str]:
+    def notes(self, sender: Peer) -> frozenset[str]:
         return _QOS if sender is CLIENT else _NONE
 
-    def restore(self, context: CommandContext, memory: RuleState) -> None:
+    def note(self, context: CommandContext, memory: RuleState) -> None:
         """Whatever qos the client asks for, its consumers are not without: also one that the rule is not about."""
         memory.own.channels.add(context.command.channel)
-
-    def channel_closed(self, number: int, memory: RuleState) -> None:
-        memory.own.close(number)
-
-    def session_over(self, memory: RuleState) -> None:
-        memory.own.clear()
 
 
 class Unsettled(ChannelPrefetches):
@@ -102,13 +96,13 @@ class Unsettled(ChannelPrefetches):
         if tag.startswith(MADE_BY_BROKER) and unnamed and unnamed.popleft():
             self.no_ack.setdefault(channel, set()).add(tag)
 
-    def close(self, channel: int) -> None:
-        super().close(channel)
-        self.no_ack.pop(channel, None)
-        self.unnamed.pop(channel, None)
+    def channel_closed(self, number: int) -> None:
+        super().channel_closed(number)
+        self.no_ack.pop(number, None)
+        self.unnamed.pop(number, None)
 
-    def clear(self) -> None:
-        super().clear()
+    def session_over(self) -> None:
+        super().session_over()
         self.no_ack.clear()
         self.unnamed.clear()
 
@@ -148,12 +142,12 @@ class UnackedLimit(LimitKind):
                 pass
         return Verdict(command=context.command)
 
-    def restores(self, sender: Peer) -> frozenset[str]:
+    def notes(self, sender: Peer) -> frozenset[str]:
         if self.act == "clamp":
             return _QOS if sender is CLIENT else _NONE
         return frozenset({"basic.consume"} if sender is CLIENT else {"basic.consume-ok"})
 
-    def restore(self, context: CommandContext, memory: RuleState) -> None:
+    def note(self, context: CommandContext, memory: RuleState) -> None:
         unsettled: Unsettled = memory.own
         match context.command.method:
             case BasicQos(global_=True):
@@ -164,12 +158,6 @@ class UnackedLimit(LimitKind):
                 unsettled.name(context.command.channel, tag)
             case _:
                 pass
-
-    def channel_closed(self, number: int, memory: RuleState) -> None:
-        memory.own.close(number)
-
-    def session_over(self, memory: RuleState) -> None:
-        memory.own.clear()
 
 
 def _qos(channel: int, count: int, *, of_channel: bool = False) -> Insertion:

@@ -108,19 +108,13 @@ class Quota(LimitKind):
             case _:
                 pass
 
-    def channel_closed(self, number: int, memory: RuleState) -> None:
-        memory.own.close(number)
-
-    def session_over(self, memory: RuleState) -> None:
-        memory.own.clear()
-
     # --- what comes back by name
 
-    def restores(self, sender: Peer) -> frozenset[str]:
+    def notes(self, sender: Peer) -> frozenset[str]:
         by_client, by_server = _RETURNED.get(self._of, (_NONE, _NONE))
         return by_client if sender is CLIENT else by_server
 
-    def restore(self, context: CommandContext, memory: RuleState) -> None:
+    def note(self, context: CommandContext, memory: RuleState) -> None:
         inventory: ResourceCounts = memory.own
         channel = context.command.channel
         match context.command.method:

@@ -2,15 +2,16 @@
 
 A limit on resources keeps one `GroupTotals` for all sessions, with the `GroupTotal` of each group, and a
 `ResourceCounts` for each session. A resource counts in its group's total until it is gone: when it is deleted, when its
-channel closes, or when the session ends, which is reported by `Rule.channel_closed` and `Rule.session_over`. It counts
-from the request on, so that many simultaneous requests cannot all pass; one that the broker then refuses is removed
-with the channel that the broker closes.
+channel closes, or when the session ends. It counts from the request on, so that many simultaneous requests cannot all
+pass; one that the broker then refuses is removed with the channel that the broker closes.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable
+
+from amqproxy.rules.rule import SessionMemory
 
 MAX_EXPECTED = 65_536
 """Answers of one kind that a channel can wait for, as in `amqp091.channel`."""
@@ -109,7 +110,7 @@ class GroupTotals:
             del self._totals[group]
 
 
-class ResourceCounts:
+class ResourceCounts(SessionMemory):
     """What one session holds that one rule counts, by the channel that it goes with (0: the session), and by its label.
 
     A label identifies a resource on its channel: a consumer tag, or a queue's name.
@@ -175,15 +176,15 @@ class ResourceCounts:
         waiting = self._expected.get(channel)
         return waiting.popleft() if waiting else ""
 
-    def close(self, channel: int) -> None:
-        """Give back all that goes with a channel."""
-        for held in self._held.pop(channel, {}).values():
+    def channel_closed(self, number: int) -> None:
+        """Release all resources of a channel."""
+        for held in self._held.pop(number, {}).values():
             held.release()
-        for _, held in self._asked.pop(channel, ()):
+        for _, held in self._asked.pop(number, ()):
             held.release()
-        self._expected.pop(channel, None)
+        self._expected.pop(number, None)
 
-    def clear(self) -> None:
-        """Give back everything."""
+    def session_over(self) -> None:
+        """Release all resources."""
         for channel in {*self._held, *self._asked}:
-            self.close(channel)
+            self.channel_closed(channel)

@@ -30,7 +30,7 @@ class Hold(Rule, frozen=True, tag="hold"):
     timeout: Annotated[float, duration(gt=0, le=3600)] = 60.0
     on_timeout: Literal["pass", "refuse"] = "pass"
 
-    renames = False
+    changes_method = False
 
     def __post_init__(self) -> None:
         matched = self.matched

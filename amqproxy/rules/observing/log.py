@@ -25,9 +25,9 @@ class Log(Rule, frozen=True, tag="log"):
     text: str = "{sender} {method}"
     level: Literal["debug", "info", "warning", "error"] = "info"
 
-    renames = False
+    changes_method = False
     fails_open = True
-    shows = True
+    sees_redacted = True
 
     def __post_init__(self) -> None:
         _ = self._template

@@ -35,7 +35,7 @@ class Mirror(Rule, frozen=True, tag="mirror"):
     percent: Annotated[float, msgspec.Meta(gt=0, le=100)] = 100.0
     keeps_reply_to: bool = False
 
-    renames = False
+    changes_method = False
     fails_open = True
 
     def __post_init__(self) -> None:

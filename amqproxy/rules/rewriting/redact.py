@@ -21,7 +21,7 @@ from amqproxy.rules.rewriting.masking import (
     pointer,
 )
 from amqproxy.rules.rewriting.name_fields import MESSAGES
-from amqproxy.rules.rule import Rule, RuleState
+from amqproxy.rules.rule import Cacheable, Rule, RuleState
 from amqproxy.rules.verdict import Stage, Verdict
 
 FIELDS = frozenset(
@@ -42,7 +42,7 @@ FIELDS = frozenset(
 TABLES = ("arguments", "client_properties", "server_properties")
 
 
-class Redact(Rule, frozen=True, tag="redact"):
+class Redact(Rule, Cacheable, frozen=True, tag="redact"):
     """Show taps a mask in place of what is named.
 
     `headers`, `properties` and `arguments` are patterns of names; arguments are also what clients and brokers say of
@@ -59,7 +59,7 @@ class Redact(Rule, frozen=True, tag="redact"):
     body: bool = False
     mask: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_MASK, pattern=r"^[ -~]*$")] = "***"
 
-    renames = False
+    changes_method = False
 
     def __post_init__(self) -> None:
         if not self._is_of_method and not self._is_of_header and not self._is_of_body:
@@ -99,10 +99,6 @@ class Redact(Rule, frozen=True, tag="redact"):
         if self._is_of_body:
             return Stage.BODY
         return Stage.HEADER if self._is_of_header else Stage.METHOD
-
-    @property
-    def is_constant(self) -> bool:
-        return True
 
     @cached_property
     def _secret_headers(self) -> Predicate | None:

@@ -39,7 +39,7 @@ from amqproxy.rules.rewriting.name_fields import CLOSES, MESSAGES, NameKind, Ren
 from amqproxy.rules.rewriting.renaming import Renaming, UsedNames, put
 from amqproxy.rules.rewriting.secret import Secret
 from amqproxy.rules.rewriting.tuning import Tuning
-from amqproxy.rules.rule import Rule, RuleState
+from amqproxy.rules.rule import Cacheable, Reversible, Rule, RuleState
 from amqproxy.rules.scripting.api import Context
 from amqproxy.rules.short_strings import cut
 from amqproxy.rules.verdict import Close, Stage, Verdict
@@ -70,7 +70,7 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
 """What is looked at here of a key, so that what is wrong is told with that key."""
 
 
-class Rewrite(Rule, frozen=True, tag="rewrite"):
+class Rewrite(Rule, Cacheable, Reversible, frozen=True, tag="rewrite"):
     """Change a command that goes on; and give names back, in what the broker says, that it has changed.
 
     A name may be given as such: then it is what every command that matches gets. `both_ways = false` leaves what the
@@ -172,7 +172,7 @@ class Rewrite(Rule, frozen=True, tag="rewrite"):
         )
 
     @property
-    def renames(self) -> bool:
+    def changes_method(self) -> bool:
         return bool(self._renamings) or self.arguments is not None or self.fields is not None
 
     @property

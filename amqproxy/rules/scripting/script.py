@@ -10,7 +10,7 @@ import msgspec.structs
 from amqproxy.amqp091.methods import BY_NAME
 from amqproxy.rules.context import CommandContext
 from amqproxy.rules.resources import Resources
-from amqproxy.rules.rule import Rule, RuleState
+from amqproxy.rules.rule import Rule, RuleState, Stateful
 from amqproxy.rules.scripting import script_loader
 from amqproxy.rules.scripting.api import Context
 from amqproxy.rules.sendable import Unsendable, check_types
@@ -19,7 +19,7 @@ from amqproxy.rules.verdict import Stage, Verdict
 _STAGES = {"method": Stage.METHOD, "header": Stage.HEADER, "body": Stage.BODY}
 
 
-class Script(Rule, frozen=True, tag="script"):
+class Script(Rule, Stateful, frozen=True, tag="script"):
     """Ask a function of a Python file what is to become of a command.
 
     `reads` is how much of a message its functions look at: what they do not need is not waited for, and not there.
@@ -28,7 +28,7 @@ class Script(Rule, frozen=True, tag="script"):
     file: str
     reads: Literal["method", "header", "body"] = "body"
 
-    may_make_anything = True
+    makes_unchecked_values = True
 
     @property
     def needs(self) -> Stage:

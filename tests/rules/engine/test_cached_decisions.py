@@ -23,13 +23,13 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER, Peer
 from amqproxy.amqp091.wire import Table
-from amqproxy.rules.access.acl import AccessList
+from amqproxy.rules.access.acl import AccessList, parts_of
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 from amqproxy.rules.engine.evaluator import RuleEvaluator, RuleSet
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.matching.match import Match, Sizes
-from amqproxy.rules.rule import Rule, RuleState
+from amqproxy.rules.rule import Cacheable, Reversible, Rule, RuleState, initial_state
 from amqproxy.rules.verdict import Stage, Verdict
 from tests.rules.commands import command
 from tests.rules.sample_rules import Deny, EverySecond, Raising, Rename, RenameNow
@@ -45,21 +45,19 @@ CLIENTS = [
 ]
 
 
-class Mark(Rule, frozen=True, tag="mark"):
-    is_constant = True
-    renames = False
+class Mark(Rule, Cacheable, frozen=True, tag="mark"):
+    changes_method = False
 
     def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
         return Verdict(command=context.command, marks=("context",), logged=(("info", context.command.method.name),))
 
 
-class Label(Rule, frozen=True, tag="label"):
+class Label(Rule, Cacheable, frozen=True, tag="label"):
     """Puts a header into messages."""
 
     methods = frozenset({"basic.publish", "basic.deliver"})
     needs = Stage.HEADER
-    is_constant = True
-    renames = False
+    changes_method = False
 
     def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
         properties = msgspec.structs.replace(context.command.properties, headers=Table({"label": self.name}))
@@ -143,7 +141,7 @@ class Plain:
 
     def __init__(self, rules: list[Rule]) -> None:
         self.rules = rules
-        self.memories = {rule.name: RuleState(rule.begin(), rule.begin_session()) for rule in rules}
+        self.memories = {rule.name: initial_state(rule) for rule in rules}
         self.counts = {rule.name: [0, 0, 0] for rule in rules}
 
     def holds(self, rule: Rule, part: Rule, context: CommandContext) -> bool:
@@ -159,7 +157,7 @@ class Plain:
             context = self.restored(context)
         marks: list[str] = []
         for rule in self.rules:
-            for part in rule.expanded():
+            for part in parts_of(rule):
                 is_whole = part is rule
                 try:
                     if not self.holds(rule, part, context):
@@ -194,7 +192,9 @@ class Plain:
 
     def restored(self, context: CommandContext) -> CommandContext:
         for rule in reversed(self.rules):
-            if rule.mode == "enforce" and context.command.method.name in rule.restores(context.sender):
+            if not isinstance(rule, Reversible) or rule.mode != "enforce":
+                continue
+            if context.command.method.name in rule.restores(context.sender):
                 restored = rule.restore(context, self.memories[rule.name])
                 context = msgspec.structs.replace(context, command=restored.command)
         return context

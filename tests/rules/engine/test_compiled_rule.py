@@ -23,7 +23,7 @@ def case(rule: Rule) -> CompiledRule:
     conditions = rule.match.conditions()
     if rule.when:
         conditions = (*conditions, compiled(rule.when).condition)
-    return CompiledRule(rule, 0, conditions, None, OutcomeCounts())
+    return CompiledRule(rule, 0, conditions, OutcomeCounts())
 
 
 @pytest.mark.parametrize(

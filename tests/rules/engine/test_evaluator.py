@@ -21,7 +21,7 @@ from amqproxy.rules.engine.compiled_rule import CompiledRule
 from amqproxy.rules.engine.decision_cache import MAX_OCTETS
 from amqproxy.rules.engine.evaluator import MAX_KNOWN, RuleSet
 from amqproxy.rules.matching.match import Match, Sizes
-from amqproxy.rules.rule import Rule, RuleState
+from amqproxy.rules.rule import Cacheable, ImpairsStream, Rule, RuleState, SessionMemory, Stateful
 from amqproxy.rules.verdict import Close, Impairment, Stage, Verdict
 from tests.rules.commands import command, evaluated
 from tests.rules.sample_rules import Deny, EverySecond, Raising, Rename, RenameNow
@@ -166,10 +166,12 @@ def test_what_hangs_on_names_in_the_header_need_not_be_evaluated_where_there_are
     assert not spared.if_plain
 
 
-class Draw(Rule, frozen=True, tag="draw"):
+class Draw(Rule, Cacheable, Stateful, frozen=True, tag="draw"):
     """Lets pass what draws a ticket, of which there are few for a whole user, and refuses the rest."""
 
     tickets: int
+
+    is_constant = False
 
     def begin(self) -> Credit:
         return Credit(self.tickets)
@@ -292,27 +294,36 @@ def test_names_still_come_back_when_the_rule_that_changed_them_is_gone() -> None
     assert evaluated(evaluator, command(BasicPublish(exchange="old"))).command is not None
 
 
-class Asked(Rule, frozen=True, tag="asked"):
-    """Says in `heard` what it is told of the session."""
+class RecordingMemory(SessionMemory):
+    """Records in `calls` what ends."""
 
-    heard: list[str]
-    acts_at_start = True
+    def __init__(self, calls: list[str]) -> None:
+        self.calls = calls
+
+    def channel_closed(self, number: int) -> None:
+        self.calls.append(f"closed {number}")
+
+    def session_over(self) -> None:
+        self.calls.append("over")
+
+
+class Recording(Rule, Stateful, ImpairsStream, frozen=True, tag="recording"):
+    """Records in `calls` what begins and ends."""
+
+    calls: list[str]
+
+    def begin_session(self) -> RecordingMemory:
+        return RecordingMemory(self.calls)
 
     def start(self, client: Client, memory: RuleState, now: float, random: Any) -> tuple[Impairment, ...]:
-        self.heard.append(f"start {client.user}")
+        self.calls.append(f"start {client.user}")
         return (Impairment(to=CLIENT),)
 
-    def channel_closed(self, number: int, memory: RuleState) -> None:
-        self.heard.append(f"closed {number}")
 
-    def session_over(self, memory: RuleState) -> None:
-        self.heard.append("over")
-
-
-@pytest.mark.parametrize(("match", "said"), [(Match(), "start "), (Match(user="guest"), "start guest")])
-def test_what_is_done_at_the_start_is_done_as_soon_as_it_can_be_told(match: Match, said: str) -> None:
-    heard: list[str] = []
-    rules = RuleSet([Asked(name="asked", match=match, heard=heard)])
+@pytest.mark.parametrize(("match", "first_call"), [(Match(), "start "), (Match(user="guest"), "start guest")])
+def test_rules_on_connections_start_as_soon_as_their_match_is_known(match: Match, first_call: str) -> None:
+    calls: list[str] = []
+    rules = RuleSet([Recording(name="recording", match=match, calls=calls)])
     evaluator = rules.evaluator(Client())
     now: dict[str, Any] = {"now": 0.0, "time": 0.0, "random": lambda: 0.0}
     first = evaluator.start(**now)
@@ -321,9 +332,9 @@ def test_what_is_done_at_the_start_is_done_as_soon_as_it_can_be_told(match: Matc
     assert evaluator.start(**now, is_open=True) == ()
     evaluator.channel_closed(3)
     evaluator.session_over()
-    assert heard == [said, "closed 3", "over"]
-    assert not any(evaluator.wants(CLIENT)), "it is never asked about commands"
-    assert rules.counts()["asked"].hits == 1
+    assert calls == [first_call, "closed 3", "over"]
+    assert not any(evaluator.wants(CLIENT)), "it decides about no commands"
+    assert rules.counts()["recording"].hits == 1
 
 
 def test_two_hundred_rules_are_no_more_work_than_twenty(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -402,7 +413,7 @@ def test_an_expression_that_fails_on_what_the_client_says_refuses_its_commands()
 
 
 class Careless(Rule, frozen=True, tag="careless"):
-    may_make_anything = True
+    makes_unchecked_values = True
 
     def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
         return Verdict(command=context.command.altered(BasicPublish(exchange="x" * 256)))
@@ -416,12 +427,20 @@ def test_what_cannot_be_sent_is_a_failure() -> None:
     assert rules.counts()["careless"].errors == 1
 
 
-class Clumsy(EverySecond, frozen=True, tag="clumsy"):
-    def channel_closed(self, number: int, memory: RuleState) -> None:
+class ClumsyMemory(SessionMemory):
+    def channel_closed(self, number: int) -> None:
         raise LookupError
 
-    def session_over(self, memory: RuleState) -> None:
+    def session_over(self) -> None:
         raise LookupError
+
+
+class Clumsy(Rule, Stateful, frozen=True, tag="clumsy"):
+    def begin_session(self) -> ClumsyMemory:
+        return ClumsyMemory()
+
+    def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
+        return Verdict(command=context.command)
 
 
 def test_a_rule_that_fails_as_something_ends_is_counted() -> None:

@@ -59,5 +59,5 @@ def test_what_is_no_message_may_name_an_exchange_elsewhere() -> None:
 def test_what_the_server_says_is_restored_in_reverse() -> None:
     row = table().row(SERVER, BasicDeliver.index)
     assert row is not None
-    assert [case.rule.name for case in row.restoring] == ["again", "rename"]
+    assert [case.rule.name for case, _ in row.restoring] == ["again", "rename"]
     assert row.restores_for_good

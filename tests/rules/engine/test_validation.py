@@ -9,12 +9,12 @@ from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.context import CommandContext
 from amqproxy.rules.engine.validation import check
 from amqproxy.rules.matching.match import Match, Sizes
-from amqproxy.rules.rule import Rule, RuleState
+from amqproxy.rules.rule import ImpairsStream, Rule, RuleState
 from amqproxy.rules.verdict import Verdict
 
 
-class AtStart(Rule, frozen=True, tag="at-start"):
-    acts_at_start = True
+class AtStart(Rule, ImpairsStream, frozen=True, tag="at-start"):
+    pass
 
 
 class Publishes(Rule, frozen=True, tag="publishes"):

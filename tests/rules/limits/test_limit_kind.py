@@ -20,11 +20,9 @@ def test_what_a_measure_is_without_its_own() -> None:
     memory = RuleState(measure.begin(), measure.begin_session())
     context = CommandContext(sender=CLIENT, command=Command(1, BasicPublish()), client=Client())
     assert measure.needs is Stage.METHOD
-    assert not measure.restores(CLIENT)
-    assert not measure.restores(SERVER)
-    measure.restore(context, memory)
-    measure.channel_closed(1, memory)
-    measure.session_over(memory)
+    assert not measure.notes(CLIENT)
+    assert not measure.notes(SERVER)
+    measure.note(context, memory)
     with pytest.raises(NotImplementedError):
         measure.decide(context, memory)
 

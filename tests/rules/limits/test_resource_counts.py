@@ -17,10 +17,10 @@ def test_what_goes_with_a_channel_and_what_goes_with_the_session() -> None:
     inventory.hold(1, "x", total)
     inventory.hold(2, "x", total)
     assert (total.count, len(inventory), len(stock)) == (3, 3, 1)
-    inventory.close(1)
+    inventory.channel_closed(1)
     inventory.release(2, "y")
     assert total.count == 2
-    inventory.clear()
+    inventory.session_over()
     assert (total.count, len(inventory), len(stock)) == (0, 0, 0)
 
 
@@ -34,7 +34,7 @@ def test_what_was_asked_for_counts_until_it_is_released() -> None:
     held = inventory.receive(1, "amq.gen-1")
     assert held is not None
     inventory.keep(0, "amq.gen-1", held)
-    inventory.close(1)
+    inventory.channel_closed(1)
     assert total.count == 1
     inventory.release(0, "amq.gen-1")
     assert not len(stock)
@@ -48,13 +48,13 @@ def test_what_has_a_name_counts_once() -> None:
         inventory.hold(0, "q", total, "q")
     assert total.count == 1
     assert "q" in total
-    inventories[0].clear()
+    inventories[0].session_over()
     assert total.count == 1
     total.drop("q")
     assert total.count == 0
     inventories[0].hold(0, "q", stock.total("group"), "q")
     for inventory in inventories[1:]:
-        inventory.clear()
+        inventory.session_over()
     assert stock.total("group").count == 1, (
         "those who held what was there before give back nothing of what is there now"
     )
@@ -77,7 +77,7 @@ def test_answers_are_about_what_was_asked_first() -> None:
     inventory.expect(1, "y")
     assert [inventory.expected(1) for _ in range(3)] == ["x", "y", ""]
     inventory.expect(1, "z")
-    inventory.close(1)
+    inventory.channel_closed(1)
     assert inventory.expected(1) == ""
 
 
@@ -123,11 +123,11 @@ class Sessions(RuleBasedStateMachine):
 
     @rule(session=sessions, channel=channels)
     def close(self, session: ResourceCounts, channel: int) -> None:
-        session.close(channel)
+        session.channel_closed(channel)
 
     @rule(session=consumes(sessions))
     def go(self, session: ResourceCounts) -> None:
-        session.clear()
+        session.session_over()
         self.inventories.remove(session)
 
     @invariant()
@@ -152,5 +152,5 @@ def test_a_stock_keeps_only_what_is_held(groups: list[str]) -> None:
     for number, group in enumerate(groups):
         inventory.hold(number, "it", stock.total(group))
     assert {group: stock.total(group).count for group in "ab"} == {group: groups.count(group) for group in "ab"}
-    inventory.clear()
+    inventory.session_over()
     assert not len(stock)
