@@ -3,10 +3,11 @@
 `listener` accepts clients, `upstream` connects to the broker. A `Session` (`session`) joins the two: it holds a `Leg`
 (`leg`) for each, which is a `Transport` of `amqproxy.sockets` and the `Connection` state of that leg. One task for each
 direction receives, feeds, decides and sends; reading waits for the write, so a slow reader slows only its own writer. A
-`PacedHandshake` (`handshake`) accepts a client that sends ahead of the broker's replies. A `Drain` (`drain`) decides
-what still passes while a session is being closed; the `watchdog` disconnects peers that are silent or do not read;
-`sessions` looks at very many of them, some in each turn. A protocol other than AMQP 0-9-1 is relayed unread by a
-`Tunnel` (`tunnel`).
+`PacedHandshake` (`handshake`) accepts a client that sends ahead of the broker's replies. `opening` receives the
+protocol header, a `Drain` (`drain`) decides what still passes before the client is asked to close, and a `Closing`
+(`closing`) keeps how the session ends and sends each peer its connection.close; the `watchdog` disconnects peers that
+are silent or do not read; `sessions` looks at very many of them, some in each turn. A protocol other than AMQP 0-9-1 is
+relayed unread by a `Tunnel` (`tunnel`).
 
 With rules, frames pass from one leg to the other through the `Interceptor` (`interceptor`), without trio, sockets or
 clock; `session_rules` is its interface to the rules. It has a `ChannelInterceptor` (`channel_interceptor`) for

@@ -12,32 +12,31 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager, suppress
-from copy import copy
 from enum import Enum, auto
-from functools import partial
 
 import msgspec
 import trio
 
 from amqproxy.amqp091.connection import Connection
-from amqproxy.amqp091.errors import ConnectionForced, InternalError, ProtocolError, ResourceError, Scope
+from amqproxy.amqp091.errors import ProtocolError, ResourceError, Scope
 from amqproxy.amqp091.frame import FRAME_MIN_SIZE, HEARTBEAT_FRAME, METHOD, Frame
 from amqproxy.amqp091.frame_reader import EVERY_METHOD, FrameReader
 from amqproxy.amqp091.methods import ConnectionClose, ConnectionOpenOk, ConnectionStartOk, ConnectionTuneOk, Method
-from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, NAME, recognise
-from amqproxy.amqp091.rabbitmq_errors import reworded, reworded_reading
+from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
 from amqproxy.config import Limits
+from amqproxy.proxy.closing import SHUTDOWN, Closing, culprit_of
 from amqproxy.proxy.drain import Drain, DrainStart, drain_start
 from amqproxy.proxy.effects import ConnectionRefusal, InterceptorFault
 from amqproxy.proxy.faulty_transport import FaultyTransport
 from amqproxy.proxy.handshake import PacedHandshake
 from amqproxy.proxy.interceptor import Interceptor
-from amqproxy.proxy.leg import HEARTBEAT_LEEWAY, Leg
+from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.memory_budget import SESSION_MEMORY, MemoryBudget, MemoryShare
 from amqproxy.proxy.mirror_drops import DropReason
 from amqproxy.proxy.mirror_publisher import MirrorLogin
 from amqproxy.proxy.mirrors import Mirrors
+from amqproxy.proxy.opening import Opening, receive_opening, with_tls
 from amqproxy.proxy.rule_log import RuleLog
 from amqproxy.proxy.session_report import SessionEnd, SessionReport
 from amqproxy.proxy.session_state import SESSION_TRANSITIONS, SessionEvent, SessionState
@@ -48,17 +47,9 @@ from amqproxy.rules.client_info import updated_client
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Impairment, MirroredCopy, Verdict
-from amqproxy.sockets.transport import StreamTransport, Transport, TransportBroken
+from amqproxy.sockets.transport import Transport, TransportBroken
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
-
-HEADER_SIZE = len(HEADER)
-
-OPAQUE = frozenset({"0-8", "0-9-1 (Qpid)"})
-"""The protocols, as `recognise` names them, after whose headers RabbitMQ speaks 0-8, which we do not read.
-
-Its frames look the same; but connection.close is another method there, and channel.open-ok has no field, among others.
-"""
 
 QUANTUM = 0.002
 """Seconds of work of one direction after which all other tasks have their turn."""
@@ -115,9 +106,7 @@ class Session:
         self._nursery: trio.Nursery | None = None
         self.phase = SessionState.GREETING
         self._drain: Drain | None = None
-        self._farewells: dict[Peer, ProtocolError] = {}
-        self._lost: set[Peer] = set()
-        self._has_failed = False
+        self._closing = Closing(self.legs, self._report)
         self._tunnel: Tunnel | None = None
         self._culprit: Frame | None = None
         self._rules = rules
@@ -174,11 +163,10 @@ class Session:
                     SessionEnd("proxy", 0, f"no connection.open-ok within {self._limits.handshake_timeout:g} s")
                 )
             with self.contained():
-                for peer in self._lost:
-                    await self.legs[peer].transport.reset()
+                await self._closing.reset_lost()
                 await self._settle_what_waits()
-                await self._send_closes()
-                await self._linger()
+                await self._closing.send_closes(self.known, self._limits.close_timeout)
+                await self._closing.linger()
         finally:
             with trio.CancelScope(shield=True):
                 for leg in self.legs.values():
@@ -202,18 +190,14 @@ class Session:
         return self._report.contained("session failed", self._fail)
 
     def _fail(self, failure: Exception) -> None:
-        self._has_failed = True
-        self._report.note_failure(_FAILURE.code)
-        self._farewells = {CLIENT: _FAILURE, SERVER: _FAILURE}
+        self._closing.fail()
         self._scope.cancel()
 
     async def _serve(self) -> None:
-        octets = await self._receive_protocol_header()
-        if octets is None:
+        opening = await self._open()
+        if opening is None:
             return
         self._move(SessionEvent.HEADER)
-        header, rest = octets[:HEADER_SIZE], octets[HEADER_SIZE:]
-        protocol = recognise(header)
         try:
             transport = await self._dial()
         except Unreachable as error:
@@ -225,8 +209,8 @@ class Session:
             leg.connection.receive_header(CLIENT, HEADER)
             if self._report.tap is None:
                 leg.reader.want(STATEFUL[leg.peer], content=False)
-        if protocol in OPAQUE:
-            await self._serve_unread(upstream, octets, protocol)
+        if opening.is_opaque:
+            await self._serve_unread(upstream, opening)
             return
         try:
             async with trio.open_nursery() as self._nursery:
@@ -234,77 +218,45 @@ class Session:
                 if self._rules is not None and self._rules.rules:
                     self._intercept(self._rules)
                 with suppress(TransportBroken):  # its own direction will say what happened
-                    await upstream.transport.send(header)
-                self._handshake = PacedHandshake(self.client, self._limits.initial_frame_max, rest)
+                    await upstream.transport.send(opening.header)
+                self._handshake = PacedHandshake(self.client, self._limits.initial_frame_max, opening.rest)
                 self._nursery.start_soon(self._carry, upstream, self.client)
                 await self._carry(self.client, upstream)
         finally:
             self._nursery = None
 
-    async def _serve_unread(self, upstream: Leg, said: bytes, protocol: str) -> None:
-        """Let a client and the broker talk that speak what we do not read; not where rules would have to."""
+    async def _serve_unread(self, upstream: Leg, opening: Opening) -> None:
+        """Relay a protocol that is not decoded."""
         self._scope.deadline = math.inf
         self._tunnel = Tunnel(self.client.transport, upstream.transport, self._limits.close_timeout)
-        self._report.log("info", f"{protocol} passes without being read")
+        self._report.log("info", f"{opening.protocol} passes without being read")
         try:
             async with trio.open_nursery() as self._nursery:
                 self._move(SessionEvent.UNREAD)
-                await self._tunnel.run(self._nursery, said)
+                await self._tunnel.run(self._nursery, opening.data)
         finally:
             self._nursery = None
         if self._tunnel.ended_by is not None:
             by, reason = self._tunnel.ended_by
-            self._report.finish(SessionEnd(by, 0, f"{reason}, after {protocol}", is_abnormal=False))
+            self._report.finish(SessionEnd(by, 0, f"{reason}, after {opening.protocol}", is_abnormal=False))
 
-    async def _receive_protocol_header(self) -> bytes | None:
-        """The header, and what came with it; None when the client is not to be served. Section 4.2.2."""
-        octets = b""
-        protocol = None
-        if not await self._finish_tls_handshake():
-            return None
-        while protocol is None:
-            reason = ""
-            try:
-                data = await self.client.transport.receive()
-            except TransportBroken as error:
-                data, reason = b"", f": {error}"
-            if not data:
-                reason = f"closed before a protocol header{reason}"
-                self._report.finish(SessionEnd("client", 0, reason, is_abnormal=bool(octets), is_probe=not octets))
-                return None
-            octets += data
-            protocol = recognise(octets)
-        self._report.note_protocol_header(octets[:HEADER_SIZE])
+    async def _open(self) -> Opening | None:
+        """Receive the protocol header; None when the client is not served."""
         transport = self.client.transport
-        if isinstance(transport, StreamTransport):
-            subject, name = transport.tls_subject, transport.tls_server_name
-            self._known = msgspec.structs.replace(self._known, tls_subject=subject, sni=name)
-        is_seen = self._report.tap is not None or (self._rules is not None and self._rules.rules)
-        if protocol in LIKE_0_9_1 or (protocol in OPAQUE and not is_seen):
-            return octets
+        opening = await receive_opening(transport, self._limits.tls_handshake_timeout)
+        if isinstance(opening, SessionEnd):
+            self._report.finish(opening)
+            return None
+        self._report.note_protocol_header(opening.header)
+        self._known = with_tls(self._known, transport)
+        is_seen = self._report.tap is not None or (self._rules is not None and bool(self._rules.rules))
+        refusal = opening.refusal(is_seen=is_seen)
+        if refusal is None:
+            return opening
         self._metrics.refused.labels("protocol").inc()
-        why = ", which nobody here reads as rules or records would need" if protocol in OPAQUE else ""
-        self._report.finish(SessionEnd("proxy", 0, f"the client speaks {protocol}, not AMQP {NAME}{why}"))
+        self._report.finish(refusal)
         await self.client.turn_away(self._limits.close_timeout)
         return None
-
-    async def _finish_tls_handshake(self) -> bool:
-        """Let a TLS client finish its handshake, in a time of its own; False when it has not."""
-        transport = self.client.transport
-        if not isinstance(transport, StreamTransport):
-            return True
-        timeout = self._limits.tls_handshake_timeout
-        try:
-            with trio.fail_after(timeout):
-                if await transport.handshake():
-                    return True
-            reason = "closed before the end of the TLS handshake"
-            self._report.finish(SessionEnd("client", 0, reason, is_abnormal=False, is_probe=True))
-        except trio.TooSlowError:
-            self._report.finish(SessionEnd("proxy", 0, f"no TLS handshake within {timeout:g} s"))
-        except TransportBroken as error:
-            self._report.finish(SessionEnd("client", 0, f"TLS handshake failed: {error}"))
-        return False
 
     async def _carry(self, source: Leg, target: Leg) -> None:
         """One direction, from its first frame to its end, and what that end means for the session."""
@@ -317,15 +269,15 @@ class Session:
                 if ending is DirectionEnding.DEAF:
                     await self._outlast(target, source)
             except ConnectionRefusal as refusal:
-                self._refuse_by_rule(refusal)
+                self._closing.refuse_by_rule(refusal)
                 scope.cancel()
                 return
             except ProtocolError as error:
-                self._refuse(source.peer, error)
+                self._closing.refuse(source.peer, error, self._culprit)
                 scope.cancel()
                 return
             except InterceptorFault as fault:
-                self._refuse(fault.sender, fault.error)
+                self._closing.refuse(fault.sender, fault.error)
                 scope.cancel()
                 return
             except TransportBroken as error:
@@ -341,7 +293,7 @@ class Session:
                     scope.cancel()
                 return  # whatever becomes of the upstream, the client has its time to answer
             if source.peer is SERVER and self.client.takes_close and self._report.end is None:
-                self._lose_upstream(reason)
+                self._closing.lose_upstream(reason)
                 scope.cancel()
                 return
             self._report.finish(SessionEnd(str(source.peer), 0, f"{source.name} {reason}"))
@@ -366,7 +318,7 @@ class Session:
             await source.linger()
         if patience.cancelled_caught:
             if target.peer is SERVER:
-                self._lose_upstream("takes no more")
+                self._closing.lose_upstream("takes no more")
             self._report.finish(SessionEnd(str(target.peer), 0, f"{target.name} takes no more"))
             self._end_soon(0)
 
@@ -399,7 +351,7 @@ class Session:
             if self._interceptor is not None:
                 await self._answer(self._interceptor, source)
             if error is not None:
-                self._culprit = _culprit(frames, error)
+                self._culprit = culprit_of(frames, error)
                 raise error
             if self._drain is not None and self._drain.is_leaving and await self._drain.is_answered():
                 return DirectionEnding.OVER
@@ -656,7 +608,7 @@ class Session:
         interceptor, upstream = self._interceptor, self.legs.get(SERVER)
         if interceptor is None or upstream is None or not interceptor.waiting or interceptor.is_over:
             return
-        if SERVER in self._lost or upstream.connection.state is not ConnectionState.OPEN or self._has_failed:
+        if not self._closing.upstream_takes_more:
             return
         interceptor.release_all(trio.current_time())
         self._apply_effects(interceptor)
@@ -667,10 +619,10 @@ class Session:
         """Send what has waited, and end the session if that is what it comes to."""
         await self._send_what_crossed(interceptor)
         if interceptor.refusal is not None:
-            self._refuse_by_rule(interceptor.refusal)
+            self._closing.refuse_by_rule(interceptor.refusal)
             self._scope.cancel()
         elif interceptor.fault is not None:
-            self._refuse(interceptor.fault.sender, interceptor.fault.error)
+            self._closing.refuse(interceptor.fault.sender, interceptor.fault.error)
             self._scope.cancel()
 
     async def _send_what_crossed(self, interceptor: Interceptor) -> None:
@@ -679,10 +631,6 @@ class Session:
             if octets:
                 with suppress(TransportBroken):  # its own direction will say what happened
                     await leg.transport.send(octets)
-
-    def _refuse_by_rule(self, refusal: ProtocolError) -> None:
-        self._report.finish(SessionEnd("proxy", refusal.code, refusal.reply_text))
-        self._farewells = {CLIENT: refusal, SERVER: _REFUSED}
 
     def _on_method(self, sender: Peer, method: Method) -> None:
         """Do what follows from a method for the session itself."""
@@ -694,8 +642,7 @@ class Session:
             for leg in self.legs.values():  # none takes a frame above our own limit, whatever they agreed on
                 agreed = leg.connection.frame_max or self._limits.frame_max
                 leg.reader.set_frame_max(min(agreed, self._limits.frame_max))
-        elif isinstance(method, ConnectionClose) and self._is_for_silence(sender, method):
-            self._lose_client(self.client.missed_heartbeats(trio.current_time(), HEARTBEAT_LEEWAY))
+        elif isinstance(method, ConnectionClose) and self._closing.is_for_silence(sender, method):
             self._scope.cancel()
         elif isinstance(method, ConnectionOpenOk):
             self._scope.deadline = math.inf
@@ -704,12 +651,6 @@ class Session:
                 self._start_rules(self._interceptor, is_open=True)
         else:
             self._report.note_method(sender, method)
-
-    def _is_for_silence(self, sender: Peer, close: ConnectionClose) -> bool:
-        """Does the upstream close the connection because the client has missed its heartbeats?"""
-        if sender is not SERVER or close.reply_code != ConnectionForced.code:
-            return False
-        return bool(self.client.missed_heartbeats(trio.current_time(), HEARTBEAT_LEEWAY))
 
     def _counts(self, sender: Peer, frame: Frame) -> bool:
         """Do the legs see the frame? What a tap or a drain has handed over besides must make no difference.
@@ -753,8 +694,7 @@ class Session:
 
     def abort(self, reason: str) -> None:
         """End the session where it stands."""
-        self._report.finish(SessionEnd("proxy", _SHUTDOWN.code, reason))
-        self._farewells = {CLIENT: _SHUTDOWN, SERVER: _SHUTDOWN} | self._farewells
+        self._closing.abort(reason)
         self._scope.cancel()
 
     def _close_if_drained(self) -> None:
@@ -763,14 +703,13 @@ class Session:
             return
         if self._interceptor is not None and (self._interceptor.is_over or self._interceptor.is_releasing):
             return  # it ends for that, or is asked again
-        close = self._drain.close(_SHUTDOWN)
+        close = self._drain.close(SHUTDOWN)
         if close is None:
             return
         self._move(SessionEvent.DRAINED)
         if self._interceptor is not None:
             self._interceptor.is_draining = True
-        self._report.finish(SessionEnd("proxy", _SHUTDOWN.code, "drained", is_abnormal=False))
-        self._farewells[SERVER] = _SHUTDOWN
+        self._closing.drained()
         self._end_soon()
         before = b"" if self._interceptor is None else bytes(self._interceptor.take_output(CLIENT))
         self._nursery.start_soon(self._drain.send_close, before + close)
@@ -800,44 +739,8 @@ class Session:
         """End the session because `peer` is silent or does not read. It is reset."""
         if self._nursery is None:
             return  # it is ending already
-        if peer is SERVER:
-            self._lost.add(SERVER)
-            self._lose_upstream(reason)
-        else:
-            self._lose_client(reason)
+        self._closing.reset(peer, reason)
         self._scope.cancel()
-
-    def _lose_client(self, reason: str) -> None:
-        self._lost.add(CLIENT)
-        self._report.finish(SessionEnd("proxy", 0, f"client {reason}"))
-        self._farewells[SERVER] = ConnectionForced(f"client {reason}")
-
-    def _lose_upstream(self, reason: str) -> None:
-        """The upstream is gone: because the client was silent, where it was, and else by its own fault."""
-        if self._report.end is not None:
-            return
-        missed = self.client.missed_heartbeats(trio.current_time(), HEARTBEAT_LEEWAY)
-        if missed:
-            self._lose_client(missed)
-        else:
-            self._metrics.upstream_failures.labels("lost").inc()
-            self._report.finish(SessionEnd("server", 0, f"upstream {reason}"))
-            self._farewells[CLIENT] = ConnectionForced(f"upstream {reason}")
-
-    def _refuse(self, sender: Peer, error: ProtocolError) -> None:
-        """End the session because of what `sender` sent; the other side receives a close without blame."""
-        self._report.note_violation(sender, error)
-        self._farewells[sender] = self._reworded(error) if sender is CLIENT else error
-        self._farewells[sender.other] = ConnectionForced(f"the {sender} broke the protocol: {error.reply_text}")
-
-    def _reworded(self, error: ProtocolError) -> ProtocolError:
-        """The error that RabbitMQ would send to a client for this; the log has the details."""
-        reader, error_of_client = self.client.reader, copy(error)
-        if error is reader.error:
-            return reworded_reading(error_of_client, reader.refused, reader.frame_max)
-        if self._culprit is not None:
-            return reworded(error_of_client, self._culprit, self.state)
-        return error
 
     def _end_soon(self, timeout: float | None = None) -> None:
         """Bound what is left of the two directions, by `limits.close_timeout` where nothing is said."""
@@ -845,37 +748,6 @@ class Session:
         scope = self._nursery.cancel_scope
         seconds = self._limits.close_timeout if timeout is None else timeout
         scope.deadline = min(scope.deadline, trio.current_time() + seconds)
-
-    async def _linger(self) -> None:
-        """Put off the end of the connections for as long as rules would have it."""
-        async with trio.open_nursery() as nursery:
-            for leg in self.legs.values():
-                if isinstance(leg.transport, FaultyTransport):
-                    nursery.start_soon(leg.transport.linger)
-
-    async def _send_closes(self) -> None:
-        """Send connection.close to the peers that should know why the session ended."""
-        async with trio.open_nursery() as nursery:
-            for peer, error in self._farewells.items():
-                if peer in self.legs:
-                    goodbye = partial(self.legs[peer].send_close, is_understood=self._is_understood(peer, error))
-                    nursery.start_soon(goodbye, error, self._limits.close_timeout)
-
-    def _is_understood(self, peer: Peer, error: ProtocolError) -> bool:
-        """Does a client whose login or limits a rule has refused expect to be told? RabbitMQ goes by the same."""
-        if peer is not CLIENT or not isinstance(error, ConnectionRefusal):
-            return False
-        if self.state is ConnectionState.ANSWERED:
-            return self.known.announced("authentication_failure_close")
-        return self.state is ConnectionState.AGREED
-
-
-def _culprit(frames: list[Frame], error: ProtocolError | InterceptorFault) -> Frame | None:
-    """The frame that an error is about, if it is among these."""
-    if not isinstance(error, ProtocolError) or error.offset is None:
-        return None
-    offset = error.offset
-    return next((frame for frame in frames if frame.offset <= offset < frame.offset + frame.length()), None)
 
 
 def _show(connection: Connection, sender: Peer, frame: Frame) -> None:
@@ -894,8 +766,3 @@ def _leg(peer: Peer, transport: Transport, limits: Limits, metrics: Metrics) -> 
     leg = Leg(peer, transport, connection)
     leg.reader.quantum = QUANTUM_FRAMES
     return leg
-
-
-_FAILURE = InternalError("the proxy failed; its log says how")
-_SHUTDOWN = ConnectionForced("the proxy is shutting down")
-_REFUSED = ConnectionForced("closed by a rule of the proxy")

@@ -6,15 +6,13 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ConnectionForced
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.frame_reader import FrameReader
-from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, CONNECTION_CLOSING, HANDSHAKE, SERVER, ConnectionState
 from amqproxy.proxy.drain import Drain, DrainStart, drain_start
-from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.session_state import SessionState
+from tests.proxy.legs import leg_in
 from tests.transcripts.words import octets, words
 
 FORCED = ConnectionForced("because")
@@ -83,17 +81,18 @@ def test_the_client_is_sent_close_once_and_only_its_own_close_passes_then() -> N
 
 
 async def test_a_close_that_crosses_ours_is_answered_after_it() -> None:
-    sink, connection = Sink(), _open_connection()
-    drain = Drain(Leg(CLIENT, sink, connection), {peer: FrameReader() for peer in (CLIENT, SERVER)})
+    client, script = leg_in(ConnectionState.OPEN, CLIENT)
+    connection = client.connection
+    drain = Drain(client, {peer: FrameReader() for peer in (CLIENT, SERVER)})
     close = drain.close(FORCED)
     assert close is not None
     connection.receive(CLIENT, Frame(octets("connection.close")))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_answer, drain)
         await wait_all_tasks_blocked()
-        assert not sink.sent
+        assert not script.told
         nursery.start_soon(drain.send_close, close)
-    assert words(bytes(sink.sent)) == "connection.close 320, connection.close-ok"
+    assert words(script.told) == "connection.close 320, connection.close-ok"
     connection.receive(CLIENT, Frame(octets("connection.close-ok")))
     assert await drain.is_answered()
 
@@ -118,31 +117,6 @@ def test_how_a_drain_begins(session: SessionState, connections: Iterable[Connect
     assert {drain_start(session, connection) for connection in connections} == {start}
 
 
-class Sink:
-    """A transport that keeps what is sent."""
-
-    def __init__(self) -> None:
-        self.sent = bytearray()
-
-    async def send(self, data: bytes | memoryview) -> None:
-        self.sent += data
-
-
-def _open_connection() -> Connection:
-    connection = Connection(initial_frame_max=131_072)
-    connection.receive_header(CLIENT, HEADER)
-    for sender, said in (
-        (SERVER, "connection.start"),
-        (CLIENT, "connection.start-ok"),
-        (SERVER, "connection.tune"),
-        (CLIENT, "connection.tune-ok"),
-        (CLIENT, "connection.open"),
-        (SERVER, "connection.open-ok"),
-    ):
-        connection.receive(sender, Frame(octets(said)))
-    return connection
-
-
 def _drain(client: str, server: str) -> tuple[Drain, dict[str, FrameReader]]:
     """A drain that begins when each has said so much, on channels 1 and 2."""
     readers = {CLIENT: FrameReader(), SERVER: FrameReader()}
@@ -151,7 +125,7 @@ def _drain(client: str, server: str) -> tuple[Drain, dict[str, FrameReader]]:
         reader.open_content_state(2)
     readers[CLIENT].feed(octets(client) if client else b"")
     readers[SERVER].feed(octets(server) if server else b"")
-    return Drain(Leg(CLIENT, Sink(), _open_connection()), readers), {">>": readers[CLIENT], "<<": readers[SERVER]}
+    return Drain(leg_in(ConnectionState.OPEN, CLIENT)[0], readers), {">>": readers[CLIENT], "<<": readers[SERVER]}
 
 
 def _pass(drain: Drain, readers: dict[str, FrameReader], arrow: str, said: str) -> str:

@@ -1,7 +1,5 @@
 """One leg alone: how it parts from its peer."""
 
-from dataclasses import dataclass, field
-
 import pytest
 import trio
 from trio.testing import MockClock
@@ -11,58 +9,10 @@ from amqproxy.amqp091.errors import ConnectionForced, FrameError
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
 from amqproxy.proxy.leg import TAKES_CLOSE, Leg
-from amqproxy.sockets.transport import TransportBroken
+from tests.proxy.legs import Script, leg_in
 from tests.transcripts.words import octets, words
 
 FORCED = ConnectionForced("because")
-
-
-@dataclass
-class Script:
-    """A transport whose peer says `lines`, whatever it is told; None is a reset. At the end it says nothing."""
-
-    lines: list[bytes | None]
-    told: bytes = b""
-    received: int = 0
-    is_listening: bool = False
-    ends: list[str] = field(default_factory=list)
-
-    async def receive(self) -> bytes:
-        await trio.lowlevel.checkpoint()
-        if not self.lines:
-            await trio.sleep_forever()
-        line = self.lines.pop(0)
-        if line is None:
-            raise TransportBroken("reset by the peer")
-        return line
-
-    async def send(self, data: bytes | memoryview) -> None:
-        self.told += data
-
-    async def send_eof(self) -> None:
-        self.ends.append("EOF")
-
-    async def aclose(self) -> None:
-        self.ends.append("closed")
-
-
-def leg_in(state: ConnectionState, peer: Peer, *lines: bytes | None) -> tuple[Leg, Script]:
-    """A leg whose connection has come as far as `state`."""
-    connection = Connection(initial_frame_max=131_072)
-    connection.receive_header(CLIENT, HEADER)
-    for speaker, said in (
-        (SERVER, "connection.start"),
-        (CLIENT, "connection.start-ok"),
-        (SERVER, "connection.tune"),
-        (CLIENT, "connection.tune-ok"),
-        (CLIENT, "connection.open"),
-        (SERVER, "connection.open-ok"),
-    ):
-        if connection.state is not state:
-            connection.feed(speaker, octets(said))
-    assert connection.state is state
-    script = Script(list(lines))
-    return Leg(peer, script, connection), script
 
 
 def test_what_the_log_calls_the_peers() -> None:
