@@ -128,9 +128,9 @@ class FaultyTransport:
     async def _step(self) -> None:
         """Do what is to be done next, or wait until there is something to do."""
         match self._line.move(trio.current_time()):
-            case SendNow(octets):
+            case SendNow(data):
                 try:
-                    await self._transport.send(octets)
+                    await self._transport.send(data)
                 except TransportBroken as error:
                     self._fail(str(error))
             case DirectionEnd.HALF_CLOSE:

@@ -28,7 +28,8 @@ def updated_client(client: Client, method: Method) -> Client:
 def user_of(start: ConnectionStartOk, tls_subject: str = "") -> str:
     """The name that a client logs in with by PLAIN or AMQPLAIN, as RabbitMQ reads it; "" if there is none.
 
-    With EXTERNAL, the client is whom its certificate names, whatever its response says: any client could claim that.
+    With EXTERNAL, the user is the one that its certificate names, not the one in its response: any client could claim
+    that.
     """
     if start.mechanism == "PLAIN":
         parts = start.response.split(b"\0")

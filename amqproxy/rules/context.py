@@ -31,7 +31,7 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def named(cls, session: int, name: str) -> Client:
-        """What the name of a connection says of its client: `10.0.0.1:40000-10.0.0.2:5672`."""
+        """What is known of a client by the name of its connection: `10.0.0.1:40000-10.0.0.2:5672`."""
         here, _, there = name.partition("-")
         host, _, port = here.rpartition(":")
         number = int(port) if port.isdigit() else 0
@@ -67,7 +67,7 @@ class CommandContext(msgspec.Struct, frozen=True, kw_only=True):
     """One command of `sender`, as the rules before have left it.
 
     `now` is in seconds of a steady clock, `time` in seconds since 1970. `random` draws from [0, 1). What was not waited
-    for, since no rule needed it, is not there: the header of a command evaluated at its method, say.
+    for, since no rule needed it, is not there, for example the header of a command evaluated at its method.
     """
 
     sender: Peer

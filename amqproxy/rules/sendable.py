@@ -132,7 +132,7 @@ def check_types(verdict: Any) -> None:
     _check("shown", verdict.shown is None or isinstance(verdict.shown, Command), "is no Command or None")
     _check("marks", _are(verdict.marks, _is_text), "are no texts")
     _check("tags", _are(verdict.tags, _is_text), "are no texts")
-    _check("failures", not verdict.failures, "are not for a script to say")
+    _check("failures", not verdict.failures, "cannot be set by a script")
     _check("logged", _are(verdict.logged, _is_line), "are no pairs of a level and a text")
     _check("damage", _are(verdict.damage, _is_damage), "are no pairs of a place and a mask")
 

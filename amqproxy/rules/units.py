@@ -27,7 +27,7 @@ _SIZE = r"^\s*\d+(\.\d+)?\s*([kKMG]i?B|B)?\s*$"
 _TIME = r"^\s*\d+(\.\d+)?\s*(us|ms|s|m|min|h|d)?\s*$"
 
 
-def octets(size: int | str) -> int:
+def byte_size(size: int | str) -> int:
     """The bytes that are meant by 65536, "64KiB" or "1.5 MB"; `ValueError` when none are."""
     if isinstance(size, int) and not isinstance(size, bool):
         if size < 0:
@@ -67,8 +67,8 @@ def _measured(text: str, units: Mapping[str, float]) -> float | None:
 
 # --- numbers of the config's that may be written so
 
-_QUANTITIES = {"seconds": seconds, "octets": octets}
-_PATTERNS = {"seconds": _TIME, "octets": _SIZE}
+_QUANTITIES = {"seconds": seconds, "bytes": byte_size}
+_PATTERNS = {"seconds": _TIME, "bytes": _SIZE}
 IN_SCHEMA = "x-quantity"
 """Under this key, the schema of a number says which quantity it may be written as: see `may_be_text`."""
 
@@ -80,12 +80,12 @@ def duration(**bounds: Any) -> msgspec.Meta:
 
 def size(**bounds: Any) -> msgspec.Meta:
     """Of a number of bytes: it may be written as a size."""
-    return _written_as("octets", bounds)
+    return _written_as("bytes", bounds)
 
 
 def _written_as(quantity: str, bounds: dict[str, Any]) -> msgspec.Meta:
-    said = {IN_SCHEMA: quantity}
-    meta: msgspec.Meta = msgspec.Meta(**bounds, extra=said, extra_json_schema=said)
+    extra = {IN_SCHEMA: quantity}
+    meta: msgspec.Meta = msgspec.Meta(**bounds, extra=extra, extra_json_schema=extra)
     return meta
 
 

@@ -42,7 +42,7 @@ class Answer(StrEnum):
 class Close(msgspec.Struct, frozen=True):
     """The channel or the connection of the command is closed: for one side with this, for the other in good order.
 
-    Who is told this is the client, whoever has sent the command, unless the broker is named.
+    The client receives this, whichever peer sent the command, unless `told` names the broker.
     """
 
     scope: Scope

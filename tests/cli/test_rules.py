@@ -35,7 +35,7 @@ def test_rules_that_could_be_walked_around_are_warned_of(tmp_path: Path, amqprox
     path = tmp_path / "a.toml"
     path.write_text('[[rules]]\nname = "who"\naction = "acl"\nlines = "otherwise deny"\n')
     warned = (
-        f"{path}: warning: rule 'who': line 1 locks everybody out: no line before it allows anybody to connect\n"
+        f"{path}: warning: rule 'who': line 1 locks all clients out: no line before it allows any to connect\n"
         f"{path}: 1 rule, 1 to look at\n"
     )
     assert amqproxy("rules", "check", str(path)) == Outcome(0, "", warned)

@@ -169,7 +169,7 @@ async def test_a_half_close_leaves_the_other_half(autojump_clock: MockClock) -> 
 
 
 async def test_a_cutoff(autojump_clock: MockClock) -> None:
-    async with faulty(Cutoff(CLIENT, octets=3)) as (ours, listener):
+    async with faulty(Cutoff(CLIENT, size=3)) as (ours, listener):
         await ours.send(b"ab")
         await ours.send(b"cd")
         await trio.sleep(1)

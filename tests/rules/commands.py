@@ -25,9 +25,9 @@ def command(method: Method, channel: int = 1, properties: Properties | None = No
     return Command.received(frames)
 
 
-def evaluated(evaluator: RuleEvaluator, said: Command, sender: Peer = CLIENT, **more: Any) -> Verdict:
+def evaluated(evaluator: RuleEvaluator, sent: Command, sender: Peer = CLIENT, **more: Any) -> Verdict:
     """The verdict on a command, staged as a session does it; what passes at once has the plainest."""
-    stage = evaluator.stage(sender, said.frames[0], ChannelInfo(number=said.channel))
+    stage = evaluator.stage(sender, sent.frames[0], ChannelInfo(number=sent.channel))
     if stage is Stage.NOTHING:
-        return Verdict(command=said)
-    return evaluator.evaluate(CommandContext(sender=sender, command=said, client=evaluator.client, **more))
+        return Verdict(command=sent)
+    return evaluator.evaluate(CommandContext(sender=sender, command=sent, client=evaluator.client, **more))

@@ -64,7 +64,7 @@ def rule(text: str, shelf: Shelf | None = None, /, **keys: Any) -> Any:
     return made.resolved(shelf or Shelf())
 
 
-def said(
+def from_client(
     method: Method,
     properties: Properties = NO_PROPERTIES,
     body: bytes = b"",
@@ -86,9 +86,11 @@ def said(
     return CommandContext(sender=sender, command=Command.received(frames), client=client, channel=facts, **more)
 
 
-def heard(method: Method, properties: Properties = NO_PROPERTIES, body: bytes = b"", **more: Any) -> CommandContext:
+def from_server(
+    method: Method, properties: Properties = NO_PROPERTIES, body: bytes = b"", **more: Any
+) -> CommandContext:
     """The same, of the broker's."""
-    return said(method, properties, body, sender=SERVER, **more)
+    return from_client(method, properties, body, sender=SERVER, **more)
 
 
 def memory(of: Rule) -> RuleState:

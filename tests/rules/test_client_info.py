@@ -48,8 +48,8 @@ def test_by_certificate_the_user_is_whom_it_names_whatever_the_response_says() -
     start = ConnectionStartOk(mechanism="EXTERNAL", response=b"ops")
     assert updated_client(Client(tls_subject="CN=orders,O=acme"), start).user == "CN=orders,O=acme"
     assert updated_client(Client(), start).user == ""
-    said = ConnectionStartOk(mechanism="PLAIN", response=b"\0orders\0secret")
-    assert updated_client(Client(tls_subject="CN=ops"), said).user == "orders"
+    sent = ConnectionStartOk(mechanism="PLAIN", response=b"\0orders\0secret")
+    assert updated_client(Client(tls_subject="CN=ops"), sent).user == "orders"
 
 
 @given(st.sampled_from(["PLAIN", "AMQPLAIN", "EXTERNAL"]), st.binary(max_size=40))

@@ -10,7 +10,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import SENDERS
 from amqproxy.rules.engine.evaluator import RuleSet
 from tests.amqp091 import strategies
-from tests.rules.scene import GUEST, Shelf, rule, said
+from tests.rules.scene import GUEST, Shelf, from_client, rule
 
 RULES = [
     'action = "rewrite"\nrouting_key.strip_prefix = "a"\nexchange.strip_suffix = "b"',
@@ -35,7 +35,7 @@ RULE_SET = RuleSet([rule(text, Shelf(variables={"P": "x"}), name=f"rule {n}") fo
 @given(st.data(), strategies.methods, strategies.properties, st.binary(max_size=40))
 def test_no_rule_of_these_ever_fails(data: st.DataObject, method: Method, properties: Properties, body: bytes) -> None:
     sender = data.draw(st.sampled_from(sorted(SENDERS[method.name])))
-    context = said(method, properties, body, sender=sender)
+    context = from_client(method, properties, body, sender=sender)
     verdict = RULE_SET.evaluator(GUEST).evaluate(context)
     assert not any(counts.errors for counts in RULE_SET.counts().values()), verdict.logged
     if verdict.command is not None:

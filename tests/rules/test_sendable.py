@@ -17,9 +17,9 @@ from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.faults.impairments import Latency
 from amqproxy.rules.sendable import Unsendable, check_types, check_verdict
 from amqproxy.rules.verdict import Answer, Close, HoldAction, Impairment, Insertion, MirroredCopy, Verdict
-from tests.rules.scene import GUEST, Shelf, rule, said
+from tests.rules.scene import GUEST, Shelf, from_client, rule
 
-PUBLISH = said(BasicPublish(exchange="orders", routing_key="new"), body=b"abc").command
+PUBLISH = from_client(BasicPublish(exchange="orders", routing_key="new"), body=b"abc").command
 LONG = "x" * 256
 
 
@@ -159,7 +159,7 @@ def publish(command, context):
 """
     made = rule('action = "script"\nfile = "rules.py"', Shelf({"rules.py": source}))
     rules = RuleSet([made])
-    verdict = rules.evaluator(GUEST).evaluate(said(BasicPublish(exchange="orders"), body=b"abc"))
+    verdict = rules.evaluator(GUEST).evaluate(from_client(BasicPublish(exchange="orders"), body=b"abc"))
     assert verdict.close is not None
     assert (verdict.close.scope, verdict.close.code) == (Scope.CHANNEL, 541)
     assert rules.counts()["r"].errors == 1
@@ -181,6 +181,6 @@ def test_a_function_that_would_leave_is_its_messages_trouble() -> None:
 
     keys = 'action = "rewrite"\n[body]\ncall = "ours:leave"'
     rules = RuleSet([rule(keys, Shelf(functions={"ours:leave": leave}))])
-    verdict = rules.evaluator(GUEST).evaluate(said(BasicPublish(), body=b"abc"))
+    verdict = rules.evaluator(GUEST).evaluate(from_client(BasicPublish(), body=b"abc"))
     assert verdict.close is not None
     assert verdict.close.code == 541

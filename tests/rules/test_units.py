@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amqproxy.rules.units import octets, rate, seconds
+from amqproxy.rules.units import byte_size, rate, seconds
 
 
 @pytest.mark.parametrize(
@@ -21,13 +21,13 @@ from amqproxy.rules.units import octets, rate, seconds
     ],
 )
 def test_sizes(size: int | str, expected: int) -> None:
-    assert octets(size) == expected
+    assert byte_size(size) == expected
 
 
 @pytest.mark.parametrize("size", [-1, True, "", "64Kib", "KiB", "1e3", "-1", "1,5MB", "64 K iB"])
 def test_what_is_no_size(size: int | str) -> None:
     with pytest.raises(ValueError, match=r"no size|less than nothing"):
-        octets(size)
+        byte_size(size)
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.methods import BasicPublish, TxSelect
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.verdict import Answer, Close, HoldAction, Impairment, Insertion, MirroredCopy, Verdict
-from tests.rules.scene import said
+from tests.rules.scene import from_client
 
-COMMAND = said(BasicPublish()).command
-OTHER = said(TxSelect()).command
+COMMAND = from_client(BasicPublish()).command
+OTHER = from_client(TxSelect()).command
 
 NOTHING = Verdict(command=COMMAND)
 FIRST = Verdict(

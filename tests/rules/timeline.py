@@ -1,4 +1,4 @@
-"""Rules asked about what clients and the broker say, and when, from a table: how limits and faults are tested.
+"""Evaluates rules on commands of clients and the broker at given times, from a table: how limits and faults are tested.
 
     0.5  a1 basic.publish exchange=x size=10   nacked
     1    a1 < basic.deliver                    passes
@@ -66,29 +66,29 @@ class Timeline:
                 lines.append(line)
         played = []
         for line in lines:
-            said, outcome = self._play(line)
-            played.append(f"{said}   {outcome}".rstrip())
+            step, outcome = self._play(line)
+            played.append(f"{step}   {outcome}".rstrip())
         assert played == [_tidy(line) for line in lines]
 
     def _play(self, line: str) -> tuple[str, str]:
-        said = _tidy(line).partition("   ")[0]
-        time, who, *words = said.split()
+        step = _tidy(line).partition("   ")[0]
+        time, who, *words = step.split()
         evaluator, now = self.evaluator(who[0]), float(time)
         if words == ["closed"]:
             evaluator.channel_closed(int(who[1:]))
-            return said, ""
+            return step, ""
         if words == ["over"]:
             evaluator.session_over()
             del self.evaluators[who[0]]
-            return said, ""
+            return step, ""
         if words == ["start"]:
             found = evaluator.start(now=now, time=now, random=self.random, is_open=True)
-            return said, "; ".join(map(impaired, found)) or "passes"
+            return step, "; ".join(map(impaired, found)) or "passes"
         sender = SERVER if words[0] == "<" else CLIENT
         command = said_by(int(who[1:] or 0), *words[words[0] == "<" :])
         frame = command.frames[0]
         if evaluator.stage(sender, frame, self._facts) is Stage.NOTHING:
-            return said, "passes"
+            return step, "passes"
         context = CommandContext(
             sender=sender,
             command=command,
@@ -98,12 +98,12 @@ class Timeline:
             time=now,
             random=self.random,
         )
-        return said, outcome(command, evaluator.evaluate(context))
+        return step, outcome(command, evaluator.evaluate(context))
 
 
 def _tidy(line: str) -> str:
-    said, _, rest = re.sub(r"\s{2,}", "   ", re.sub(r"^(\S+)\s+", r"\1 ", line)).partition("   ")
-    return f"{said}   {rest}".rstrip()
+    step, _, rest = re.sub(r"\s{2,}", "   ", re.sub(r"^(\S+)\s+", r"\1 ", line)).partition("   ")
+    return f"{step}   {rest}".rstrip()
 
 
 def said_by(channel: int, name: str, *fields: str) -> Command:

@@ -57,7 +57,7 @@ _TOKEN = re.compile(
 
 
 class Line(msgspec.Struct, frozen=True, dict=True):
-    """One line: its number in the text, with a letter where it is not the first there; what it says, whether it allows
+    """One line: its number in the text, with a letter where it is not the first there; its text, whether it allows
     or denies; and who, the acts, and the objects that it is about. The `otherwise` is about all that is left."""
 
     number: str
@@ -86,7 +86,7 @@ class Line(msgspec.Struct, frozen=True, dict=True):
         return tuple((key, predicate(patterns), takes_all(patterns)) for key, patterns in self.objects.items())
 
     def holds_of(self, operation: Operation) -> bool:
-        """Is the line about that? A name that cannot be told may be any: it is not allowed, and is denied."""
+        """Is the line about that? A name that cannot be known may be any: it is not allowed, and is denied."""
         if operation.act not in self.acts or (operation.is_implied and "queue" not in self.objects):
             return False
         for key, holds, takes_everything in self._predicates:
@@ -150,7 +150,7 @@ class _Parser:
         objects = self._named(_OBJECTS)
         self._end()
         for key in who.keys() & objects.keys():
-            raise self._error(acts[-1], f"the {key} is said before `to` already")
+            raise self._error(acts[-1], f"the {key} is given before `to` already")
         if "vhost" in objects:
             who["vhost"] = objects.pop("vhost")
         meant = frozenset(name for act in acts for name in self._meant(act, objects.keys()))
@@ -181,7 +181,7 @@ class _Parser:
         while self._peek().kind == "word" and self._peek().text != "to":
             key = self._word(*keys)
             if key.text in named:
-                raise self._error(key, f"the {key.text} is said twice: put a comma between its patterns")
+                raise self._error(key, f"the {key.text} is given twice: put a comma between its patterns")
             named[key.text] = self._texts(key.text)
         return named
 

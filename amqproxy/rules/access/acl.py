@@ -73,7 +73,7 @@ class AccessList(Rule, frozen=True, tag="acl"):
         return part
 
     def _conditions(self, place: int, line: Line, is_publish: bool) -> Iterator[Condition]:
-        """That the line decides about a command: what each of its objects tells, and then that it is this line."""
+        """The line decides about a command: a condition for each of its objects, and one that it is this line."""
         for key in line.objects:
             yield Condition(AttributeSource.METHOD, Stage.METHOD, frozenset({key}), _concerning(line, key, is_publish))
         reads = frozenset(line.objects) or frozenset({"method"})
@@ -147,7 +147,7 @@ def _of_part(part: Rule) -> tuple[Condition, ...]:
 
 
 def _concerning(line: Line, key: str, is_publish: bool) -> Callable[[CommandContext], bool]:
-    """May anything that a command does be what the line is about, as far as one of its objects tells?"""
+    """May anything that a command does be what the line is about, judging by one of its objects?"""
     if is_publish and "queue" in line.objects:
         return lambda context: True  # any may name one in its header
     keys = {key} if key != "routing_key" else {"exchange"} if is_publish else {"exchange", "routing_key"}

@@ -81,7 +81,7 @@ class CompiledRule:
             self.shared = before.shared if before is not None and continues else self._stateful.begin()
         self.counts = counts
         self.last_place = last_place
-        """Where asking goes on from once it has had its word; -1: as its verdict says."""
+        """The place after which rules are asked next once it has decided; -1: it depends on the verdict."""
         wholes = (rule, within) if within else (rule,)
         self.is_shadow = rule.mode == "shadow"
         self.about_client = tuple([each for each in conditions if each.source is AttributeSource.CLIENT])
@@ -109,10 +109,10 @@ class CompiledRule:
         """Is it about an exchange of that name? None: it does not care."""
 
     def asked_of(self, probe: CommandContext) -> CompiledRule | None:
-        """The case, if all holds that is known of the client now; None where it does not.
+        """The rule, if its conditions on the client hold now; None where they do not.
 
-        Where that cannot be told, since an expression fails on what the client has said, say, it is one that is asked
-        about every command, and fails on it: what nobody can tell is not let by.
+        Where that cannot be known, for example because an expression fails on what the client has sent, it is a copy
+        that checks them for every command, and so refuses it: no command passes by a failing expression.
         """
         try:
             return self if all(each.holds(probe) for each in self.about_client) else None
@@ -133,7 +133,7 @@ class CompiledRule:
             self.counts.fail(account(self.rule, error))
 
     def may_ask_about(self, sender: Peer, method: str) -> bool:
-        """Can the rule hold of such a method, as far as its name and its sender tell?"""
+        """Can the rule hold for such a method, judging by its name and its sender?"""
         return (
             method in self.methods
             and self._senders <= {sender}

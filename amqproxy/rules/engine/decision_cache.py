@@ -60,7 +60,7 @@ def changes_traffic(verdict: Verdict, command: Command) -> bool:
 class CachedPasses:
     """What becomes of commands that rules need not be asked about, while there is enough left of all `allowances`.
 
-    That is said of publishes whose header has no further names only, if `if_plain`.
+    If `if_plain`, only publishes whose header has no further names.
     """
 
     __slots__ = ("_known", "allowances", "if_plain")
@@ -84,8 +84,8 @@ class CachedPasses:
 class CachedDecision:
     """What the rules make of all such commands: a verdict, or how far they get before one must be asked each time.
 
-    Its verdict is what those rules come to that need only be asked once; `asked` are the rules that remain, of which
-    everything holds that the method tells, if `is_certain`.
+    Its verdict is what those rules come to that need only be asked once; `asked` are the rules that remain, whose
+    conditions on the method hold, if `is_certain`.
     """
 
     __slots__ = (

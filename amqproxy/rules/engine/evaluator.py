@@ -1,8 +1,8 @@
 """What the rules make of a command: who is asked, in which order, and what it comes to.
 
 Rules are asked in the order of the config, each about the command as those before have left it; the first whose word is
-final ends it. They know things by the names that the client uses: what the server says is given those names back first,
-and what the client says takes the server's last.
+final ends it. They use the names that the client uses: those are restored in the server's commands before rules
+decide, and replaced in the client's commands after that.
 
 A long file, because to examine a method once, to ask the rules that are left, and to take over what a session remembers
 all read and write the same few attributes; each would reach into the others' state from a file of its own.
@@ -89,7 +89,7 @@ class RuleSet:
         return self._counts
 
     def table(self, cases: tuple[CompiledRule, ...], retired: tuple[CompiledRule, ...]) -> RuleIndex:
-        """The table for a client of whom these rules can hold; clients that are alike share one."""
+        """The table for a client for which these rules can hold; clients with the same rules share one."""
         if retired:
             return RuleIndex(cases, retired)
         table = self._tables.get(cases)
@@ -130,8 +130,8 @@ class RuleEvaluator:
         self.know(client)
 
     def know(self, client: Client) -> None:
-        """Take what is known of the client now. To be told as soon as the client has said its user, its properties or
-        its vhost, and before the command that says so is evaluated."""
+        """Take what is known of the client now. To be called as soon as the client has sent its user, its properties or
+        its vhost, before the command that contains them is evaluated."""
         self.client = client
         self._shown_client: Client | None = None
         probe = CommandContext(sender=CLIENT, command=_NOTHING, client=client)
@@ -428,8 +428,8 @@ class RuleEvaluator:
     def covered(self, sender: Peer, command: Command, body_limit: int = MAX_BODY) -> Command | None:
         """A command as it came, as taps may see it; None: not at all.
 
-        Every rule that redacts such a method covers it, whatever its match says of names: those before it may change
-        them. A body of more than `body_limit` bytes is masked whole.
+        Every rule that redacts such a method covers it, whether or not its match holds for names: earlier rules may
+        change them. A body of more than `body_limit` bytes is masked whole.
         """
         context = CommandContext(sender=sender, command=command, client=self.client, body_limit=body_limit)
         name = method_name(context)

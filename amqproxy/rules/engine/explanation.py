@@ -50,19 +50,19 @@ class ExplainedCommand:
         if fields and method is None:
             raise ValueError(f"to know what {next(iter(fields))} is meant, name a method too")
         self.known = {path for path in given if path not in fields}
-        said: Any = ConnectionOpenOk()
+        asked: Any = ConnectionOpenOk()
         if method is not None:
             cls = BY_NAME[method]
             for path in fields:
                 if _field(path, cls.__struct_fields__) is None:
                     raise ValueError(f"{method} has no {path}")
-            said = cls(**{_field(path, cls.__struct_fields__) or path: value for path, value in fields.items()})
+            asked = cls(**{_field(path, cls.__struct_fields__) or path: value for path, value in fields.items()})
             self.known |= {"method", "sender", *fields}
         about_client: dict[str, Any] = {
             _CLIENT_FIELDS[path]: value for path, value in given.items() if path in _CLIENT_FIELDS
         }
         self.context = CommandContext(
-            sender=self.sender or CLIENT, command=Command(1, said), client=Client(**about_client)
+            sender=self.sender or CLIENT, command=Command(1, asked), client=Client(**about_client)
         )
         self.is_empty = not given and method is None and sender is None
 
@@ -80,7 +80,7 @@ class ExplainedCommand:
             if self.method is not None:
                 return False, "it is about connections"
         elif not any(case.may_ask_about(sender, method) for sender in self._senders() for method in self._methods()):
-            return False, f"it is not about {self.method or f'what the {self.sender} says'}"
+            return False, f"it is not about {self.method or f'commands of the {self.sender}'}"
         open_names: set[str] = set()
         for each in (*case.about_client, *case.about_method, *case.about_the_rest):
             if not each.reads or not each.reads <= self.known:
@@ -109,7 +109,7 @@ def _field(path: str, fields: Iterable[str]) -> str | None:
 def _holds(condition: Condition, context: CommandContext) -> bool:
     try:
         return condition.holds(context)
-    except ValueError:  # an expression that fails refuses, and so has its say
+    except ValueError:  # an expression that fails refuses the command
         return True
 
 
@@ -163,7 +163,7 @@ def _mode(rule: Rule) -> str:
 def _of_a_list(rule: Rule) -> Iterator[str]:
     conditions = _conditions(rule.match, rule.when)
     if conditions:
-        yield f"   about: what is said where {', '.join(conditions)}"
+        yield f"   about: commands where {', '.join(conditions)}"
     yield f"   does:  {_summary(rule)}"
 
 
@@ -238,8 +238,8 @@ def _does(rule: Rule) -> str:
     """Its action, and the action's keys."""
     common = set(Rule.__struct_fields__)
     keys = [(name, field, value) for name, field, value in _said(rule) if field not in common]
-    said = [f"{name} = {_written(value)}" for name, _, value in keys]
-    return _summary(rule) + (f" ({', '.join(said)})" if said else "")
+    words = [f"{name} = {_written(value)}" for name, _, value in keys]
+    return _summary(rule) + (f" ({', '.join(words)})" if words else "")
 
 
 def _said(part: msgspec.Struct) -> Iterator[tuple[str, str, Any]]:

@@ -24,7 +24,7 @@ MAY_LEAVE_QUEUE_OUT = frozenset(
 """The methods in which an empty name is the last queue's."""
 
 MADE_BY_BROKER = "amq.gen-"
-"""How the name of a queue begins that the broker has yet to tell."""
+"""The prefix of names that stand for a queue whose name the broker has not sent yet."""
 
 
 class LastQueues:
@@ -54,7 +54,7 @@ class LastQueues:
         return command.index in MAY_LEAVE_QUEUE_OUT and not command.method.queue
 
     def written_out(self, command: Command) -> Command:
-        """The command with the name of the queue that it means; the very same, if it says so itself.
+        """The command with the name of the queue that it means; the same object, if it names one itself.
 
         A binding that has no routing key either has the queue's name for one.
         """

@@ -58,7 +58,7 @@ def _may_be_about(case: CompiledRule, exchange: str) -> bool:
 
 
 class RuleIndex:
-    """The rows of every method and sender, for the clients of whom the same rules can hold."""
+    """The rules by sender and method, for clients for which the same rules can hold."""
 
     __slots__ = ("_rows", "cases", "heartbeats", "knows_queues", "wants")
 

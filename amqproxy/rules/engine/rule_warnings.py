@@ -61,8 +61,8 @@ def _of_list(rule: AccessList) -> Iterator[str]:
                     yield f"line {line.number} is never asked: line {earlier.number} is about all that it is about"
                     break
     first = next((line for line in lines if "connect" in line.acts and (line.does_allow or _is_for_all(line))), None)
-    if first is not None and not first.does_allow and _is_about_everybody(rule):
-        yield f"line {first.number} locks everybody out: no line before it allows anybody to connect"
+    if first is not None and not first.does_allow and _is_about_all_clients(rule):
+        yield f"line {first.number} locks all clients out: no line before it allows any to connect"
 
 
 def _covers(earlier: Line, later: Line) -> bool:
@@ -83,8 +83,8 @@ def _is_for_all(line: Line) -> bool:
 
 def _of_refusal(rule: Refuse) -> Iterator[str]:
     match = rule.match
-    if "connection.open" in rule.matched and _is_about_everybody(rule) and not _reads(rule):
-        yield "it locks everybody out: it refuses each connection.open; name the methods that it is about"
+    if "connection.open" in rule.matched and _is_about_all_clients(rule) and not _reads(rule):
+        yield "it locks all clients out: it refuses each connection.open; name the methods that it is about"
     for key, (way, others, what) in _WAYS.items():
         missed = sorted(others - rule.matched)
         if match.method is not None and getattr(match, key) is not None and way in rule.matched and missed:
@@ -98,7 +98,7 @@ def _reads(rule: Rule) -> frozenset[str]:
     return compiled(rule.when).names if rule.when else frozenset()
 
 
-def _is_about_everybody(rule: Rule) -> bool:
+def _is_about_all_clients(rule: Rule) -> bool:
     """Is there nothing in its match, but for methods, that could spare a client?"""
     empty = Match()
     return not rule.when and all(
@@ -107,4 +107,4 @@ def _is_about_everybody(rule: Rule) -> bool:
 
 
 def _is_about_all(rule: Rule) -> bool:
-    return rule.match.method is None and _is_about_everybody(rule)
+    return rule.match.method is None and _is_about_all_clients(rule)

@@ -24,7 +24,7 @@ PUBLISH = frozenset({"basic.publish"})
 DELIVER = frozenset({"basic.deliver"})
 
 STARTED = frozenset(name for name in BY_NAME if not name.startswith("connection.") or name == "connection.open")
-"""All that is said from connection.open on, but for what is said of the connection itself."""
+"""All methods from connection.open on, except those about the connection itself."""
 
 CLOSABLE = STARTED - {"channel.close", "channel.close-ok"}
 """What the connection or its channel can be closed for."""
@@ -168,7 +168,7 @@ class BlockFault(CommandFault, frozen=True, tag="block"):
 
 
 class CancelFault(CommandFault, frozen=True, tag="cancel"):
-    """A consumer is cancelled behind a delivery of its own: at the broker, and the client hears of it if it can.
+    """A consumer is cancelled behind a delivery of its own: at the broker, and at the client if that accepts it.
 
     What the broker had sent for it meanwhile goes back to its queue.
     """
@@ -177,8 +177,8 @@ class CancelFault(CommandFault, frozen=True, tag="cancel"):
 
     def happen(self, context: CommandContext) -> Verdict:
         cancel = Command(context.command.channel, BasicCancel(context.command.method.consumer_tag, True))
-        told = (CLIENT,) if context.client.announced("consumer_cancel_notify") else ()
-        return Verdict(command=context.command, insertions=tuple([Insertion(to, cancel) for to in (SERVER, *told)]))
+        notified = (CLIENT,) if context.client.announced("consumer_cancel_notify") else ()
+        return Verdict(command=context.command, insertions=tuple([Insertion(to, cancel) for to in (SERVER, *notified)]))
 
 
 class CorruptFault(CommandFault, frozen=True, tag="corrupt"):

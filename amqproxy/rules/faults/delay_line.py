@@ -31,7 +31,7 @@ class DirectionEnd(Enum):
 class SendNow(msgspec.Struct, frozen=True):
     """Send these bytes now."""
 
-    octets: memoryview
+    data: memoryview
 
 
 class WaitUntil(msgspec.Struct, frozen=True):
@@ -49,10 +49,10 @@ class ActiveImpairment:
         self.impairment = impairment
         self.since = now
         self.until = math.inf if impairment.duration is None else now + impairment.duration
-        self.left = impairment.octets if isinstance(impairment, Cutoff) else 0
+        self.left = impairment.size if isinstance(impairment, Cutoff) else 0
 
     def end(self) -> tuple[float, DirectionEnd] | None:
-        """When it ends the connection, and how; whether that is before its own time is up is for others to say."""
+        """When it ends the connection, and how; the caller checks whether that is before its duration is over."""
         match self.impairment:
             case Reset(after=after):
                 return self.since + after, DirectionEnd.RESET
@@ -69,7 +69,7 @@ class ActiveImpairment:
 class DelayLine:
     """One direction. `held` counts the bytes in it; `random` draws from [0, 1).
 
-    Once it has told of an end there is nothing more in it, and nothing more goes in.
+    Once it has returned an end, it is empty, and takes nothing more.
     """
 
     __slots__ = ("_active", "_free_at", "_queue", "_random", "_released", "ended", "held")
@@ -104,21 +104,21 @@ class DelayLine:
         self._active = [each for each in self._active if each.impairment.by in kept]
         self._forget_pauses()
 
-    def put(self, octets: bytes | bytearray | memoryview, now: float) -> None:
+    def put(self, data: bytes | bytearray | memoryview, now: float) -> None:
         """Take bytes; they must not change."""
         self._expire(now)
-        if not octets or self.ended is not None:
+        if not data or self.ended is not None:
             return
         delay = 0.0
         for each in self._active:
             if isinstance(each.impairment, Latency):
                 delay += max(0.0, each.impairment.delay + each.impairment.jitter * (2 * self._random() - 1))
         self._released = max(self._released, now + delay)
-        self._queue.append((self._released, memoryview(octets)))
-        self.held += len(octets)
+        self._queue.append((self._released, memoryview(data)))
+        self.held += len(data)
 
     def move(self, now: float) -> SendNow | DirectionEnd | WaitUntil:
-        """What is to be done next. What it tells to pass counts as passed."""
+        """What is to be done next. What it returns counts as passed."""
         self._expire(now)
         if self.ended is not None:
             return WaitUntil(math.inf)
@@ -139,8 +139,8 @@ class DelayLine:
 
     def _take(self, now: float) -> memoryview:
         """As much of what comes next as may pass at once."""
-        released, octets = self._queue.popleft()
-        size, pause = len(octets), 0.0
+        released, data = self._queue.popleft()
+        size, pause = len(data), 0.0
         for each in self._active:
             match each.impairment:
                 case Slicing() as slicing:
@@ -159,9 +159,9 @@ class DelayLine:
             each.left -= size if isinstance(each.impairment, Cutoff) else 0
         self._free_at = now + pause
         self.held -= size
-        if size < len(octets):
-            self._queue.appendleft((released, octets[size:]))
-        return octets[:size]
+        if size < len(data):
+            self._queue.appendleft((released, data[size:]))
+        return data[:size]
 
     def _expire(self, now: float) -> None:
         if self._active and any(each.until <= now for each in self._active):
@@ -180,6 +180,6 @@ class DelayLine:
 
 
 def _was_due(active: ActiveImpairment, now: float) -> bool:
-    """Was the end that it brings due before its time was up? Nobody may have looked in between."""
+    """Was the end that it brings due before its time was up? It may not have been checked in between."""
     end = active.end()
     return end is not None and end[0] <= min(active.until, now)

@@ -11,7 +11,7 @@ from amqproxy.amqp091.transitions import SERVER, Peer
 from amqproxy.rules import units
 from amqproxy.rules.context import Client, CommandContext
 from amqproxy.rules.faults.command_faults import AnyCommandFault, BlockFault, CancelFault, DropFault, ReorderFault
-from amqproxy.rules.faults.stream_faults import AnyOctetFault, StreamFault
+from amqproxy.rules.faults.stream_faults import AnyStreamFault, StreamFault
 from amqproxy.rules.faults.trigger import Trigger
 from amqproxy.rules.matching.match import HEARTBEAT
 from amqproxy.rules.rule import ImpairsStream, Reversible, Rule, RuleState, SessionMemory
@@ -38,12 +38,12 @@ class Fault(Rule, Reversible, ImpairsStream, frozen=True, tag="fault"):
     """What `fault` says happens to what matches: with `probability`, at the `nth` on, `count` times, for `duration`.
 
     `nth` counts from 1 and makes `count` 1 if that is not given. Occasions are counted for each connection, or for all.
-    What is done to octets begins with the connection, or with the first command that matches where `match` is about
+    What is done to bytes begins with the connection, or with the first command that matches where `match` is about
     commands; it happens once to a connection and lasts for `duration` seconds. All else happens for `duration` seconds
     after the first match.
     """
 
-    fault: AnyOctetFault | AnyCommandFault
+    fault: AnyStreamFault | AnyCommandFault
     probability: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
     count: Annotated[int, msgspec.Meta(ge=1)] | None = None
     nth: Annotated[int, msgspec.Meta(ge=1)] | None = None
@@ -67,7 +67,7 @@ class Fault(Rule, Reversible, ImpairsStream, frozen=True, tag="fault"):
 
     @property
     def reads_unacked(self) -> bool:
-        """What is passed over must be told from what came before it: that may be acknowledged with what is later."""
+        """Later acknowledgements may cover earlier deliveries, but not those that the client never received."""
         fault = self.fault
         is_lost = isinstance(fault, DropFault) and fault.told == "nothing" and "basic.deliver" in self.matched
         return is_lost or isinstance(fault, ReorderFault)

@@ -54,6 +54,6 @@ class SlowClose(Impairment, frozen=True):
 
 
 class Cutoff(Impairment, frozen=True):
-    """The connection is closed when `octets` more have passed."""
+    """The connection is closed when `size` more bytes have passed."""
 
-    octets: int = 0
+    size: int = 0

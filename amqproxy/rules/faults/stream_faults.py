@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.rules import units
 from amqproxy.rules.faults.impairments import Bandwidth, Cutoff, HalfClose, Latency, Reset, Silence, Slicing, SlowClose
-from amqproxy.rules.units import octets
+from amqproxy.rules.units import byte_size
 from amqproxy.rules.verdict import Impairment
 
 Seconds = Annotated[float, units.duration(ge=0)]
@@ -24,7 +24,7 @@ _TO: dict[str, tuple[Peer, ...]] = {"client": (CLIENT,), "server": (SERVER,), "b
 
 
 class StreamFault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind"):
-    """Something done to all octets of a connection on their way `to` a peer."""
+    """Something done to all bytes of a connection on their way `to` a peer."""
 
     to: Literal["client", "server", "both"] = "both"
 
@@ -52,14 +52,14 @@ class BandwidthFault(StreamFault, frozen=True, tag="bandwidth"):
     rate: int | str
 
     def __post_init__(self) -> None:
-        if not 1 <= self._octets < math.inf:
+        if not 1 <= self._bytes_per_second < math.inf:
             raise ValueError(".rate: at least one byte a second; to let nothing pass, use timeout")
 
     def impairment(self, to: Peer, duration: float | None) -> Impairment:
-        return Bandwidth(to, duration, self._octets)
+        return Bandwidth(to, duration, self._bytes_per_second)
 
     @property
-    def _octets(self) -> float:
+    def _bytes_per_second(self) -> float:
         return units.rate(self.rate) if isinstance(self.rate, str) else float(self.rate)
 
 
@@ -116,13 +116,13 @@ class LimitDataFault(StreamFault, frozen=True, tag="limit_data"):
     octets: int | str
 
     def __post_init__(self) -> None:
-        octets(self.octets)
+        byte_size(self.octets)
 
     def impairment(self, to: Peer, duration: float | None) -> Impairment:
-        return Cutoff(to, duration, octets(self.octets))
+        return Cutoff(to, duration, byte_size(self.octets))
 
 
-AnyOctetFault = (
+AnyStreamFault = (
     LatencyFault
     | BandwidthFault
     | SlicingFault

@@ -1,4 +1,4 @@
-"""The clients that share a limit: all clients of a user, say, or each connection for itself."""
+"""The clients that share a limit: for example all clients of a user, or each connection by itself."""
 
 from __future__ import annotations
 

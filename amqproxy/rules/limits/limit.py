@@ -19,7 +19,7 @@ from amqproxy.rules.limits.quota import COUNTED, Quota
 from amqproxy.rules.limits.rate_limit import PACED, RateLimit
 from amqproxy.rules.rule import Cacheable, Reversible, Rule, RuleState
 from amqproxy.rules.short_strings import check_reply_text
-from amqproxy.rules.units import duration, octets, rate
+from amqproxy.rules.units import byte_size, duration, rate
 from amqproxy.rules.verdict import Stage, Verdict
 
 Limited = Literal[
@@ -129,7 +129,7 @@ class Limit(Rule, Cacheable, Reversible, frozen=True, tag="limit"):
         return Verdict(command=context.command)
 
     def continues(self, old: Rule) -> bool:
-        """What is counted, and of whom, must be the same; how much there may be of it, and what is done, may change."""
+        """What is counted, and by which groups, must be the same; how much is allowed, and what is done, may change."""
         return isinstance(old, Limit) and self._counts() == old._counts()
 
     def _counts(self) -> tuple[Any, ...]:
@@ -140,7 +140,7 @@ class Limit(Rule, Cacheable, Reversible, frozen=True, tag="limit"):
 
     @cached_property
     def _most(self) -> int:
-        return octets(self.most or 0)
+        return byte_size(self.most or 0)
 
     @cached_property
     def _measure(self) -> LimitKind:
@@ -149,7 +149,7 @@ class Limit(Rule, Cacheable, Reversible, frozen=True, tag="limit"):
         if self.of in PACED:
             rate_ = _amount("rate", self.rate)
             burst = rate_ if self.burst is None else _amount("burst", self.burst)
-            text = self.text or f"more than {rate_:.15g} {_words(self.of)} a second{self._of_whom()}"
+            text = self.text or f"more than {rate_:.15g} {_words(self.of)} a second{self._per_group()}"
             group = grouping(self.per or "connection")
             is_by_channel = self.per is not None and "channel" in self.per
             return RateLimit(
@@ -157,7 +157,7 @@ class Limit(Rule, Cacheable, Reversible, frozen=True, tag="limit"):
             )
         if self.of in COUNTED:
             per = self.per or ("all" if self.of == "connections" else "connection")
-            text = self.text or f"limit of {self._most} {self.of} is reached{self._of_whom()}"
+            text = self.text or f"limit of {self._most} {self.of} is reached{self._per_group()}"
             return Quota(self.of, self._most, grouping(per), code, text)
         if self.of == "prefetch":
             return PrefetchLimit(self._most, act, code, self.text or f"a prefetch from 1 to {self._most} must be set")
@@ -165,7 +165,7 @@ class Limit(Rule, Cacheable, Reversible, frozen=True, tag="limit"):
             return UnackedLimit(self._most, act, code, self.text or f"more than {self._most} unacknowledged messages")
         return MessageSizeLimit(self._most, code, self.text or "")
 
-    def _of_whom(self) -> str:
+    def _per_group(self) -> str:
         traits = (self.per,) if isinstance(self.per, str) else self.per or ()
         return f" per {' and '.join(traits)}" if traits and traits != ("all",) else ""
 

@@ -110,8 +110,8 @@ class Unsettled(ChannelPrefetches):
 class UnackedLimit(LimitKind):
     """At most so many unacknowledged messages on a channel, however many consumers it has.
 
-    To clamp is to have the broker see to it: it is told a prefetch for the channel as a whole, which quorum queues and
-    streams do not know. To refuse is to close the channel of a client that has as many and is delivered another, or
+    To clamp is to have the broker enforce it, by a prefetch for the channel as a whole, which quorum queues and streams
+    do not support. To refuse is to close the channel of a client that has as many and is delivered another, or
     gets it.
     """
 

@@ -142,6 +142,6 @@ class Quota(LimitKind):
                 pass
 
     def _forget(self, context: CommandContext, memory: RuleState, queue: str) -> None:
-        """The queue is no more, whoever of the group declared it."""
+        """The queue no longer exists, whichever session of the group declared it."""
         memory.own.release(SESSION, queue)
         memory.shared.total(self._group(context)).drop((context.client.vhost, queue))

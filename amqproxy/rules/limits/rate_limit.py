@@ -69,7 +69,7 @@ class RateLimit(LimitKind):
         self._group = group
         self._patience = 0.0 if act == "refuse" else max_delay
         self._is_about_clients = of == "commands"
-        self._counts_octets = of.endswith("bytes")
+        self._counts_bytes = of.endswith("bytes")
 
     def begin(self) -> Buckets:
         return Buckets(self._rate, self._burst)
@@ -80,7 +80,7 @@ class RateLimit(LimitKind):
     def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
         if self._is_about_clients and not context.is_from_client:
             return Verdict(command=context.command)
-        amount = context.command.body_size if self._counts_octets else 1
+        amount = context.command.body_size if self._counts_bytes else 1
         bucket: TokenBucket = memory.shared.of(self._group(context), context.now)
         wait = bucket.take(amount, context.now, self._patience)
         if wait == 0:
@@ -91,8 +91,8 @@ class RateLimit(LimitKind):
         return Verdict(command=context.command, delay=wait, insertions=insertions)
 
     def allowance(self, context: CommandContext, memory: RuleState) -> Credit | None:
-        """The bucket itself: what it holds may be spent by whoever counts messages, and by nobody twice."""
-        if self._counts_octets or self._is_by_channel or (self._is_about_clients and not context.is_from_client):
+        """The bucket itself: the frame reader, which counts messages, may spend what it holds."""
+        if self._counts_bytes or self._is_by_channel or (self._is_about_clients and not context.is_from_client):
             return None
         buckets: Buckets = memory.shared
         return buckets.own(self._group(context), context.now)

@@ -77,7 +77,7 @@ class GroupTotal:
         self._subtract()
 
     def drop(self, name: Hashable) -> None:
-        """The thing is no more, whoever holds it."""
+        """The thing no longer exists, whichever sessions hold it."""
         if self._holders.pop(name, None) is not None:
             self._subtract()
 
@@ -166,13 +166,13 @@ class ResourceCounts(SessionMemory):
             held.release()
 
     def expect(self, channel: int, label: str) -> None:
-        """Note what an answer will be about that does not say so; answers come in the order of what they answer."""
+        """Note the name that the next reply is about, which has none itself; replies come in order of requests."""
         waiting = self._expected.setdefault(channel, deque())
         if len(waiting) < MAX_EXPECTED:
             waiting.append(label)
 
     def expected(self, channel: int) -> str:
-        """What the answer that has come is about; "" where nobody knows."""
+        """The name that the received reply is about; "" where it is unknown."""
         waiting = self._expected.get(channel)
         return waiting.popleft() if waiting else ""
 

@@ -24,7 +24,7 @@ class AttributeSource(StrEnum):
     CLIENT = "client"
     """The session: the same for all its commands, once known."""
     METHOD = "method"
-    """The bytes of the method: the same for all that say the same."""
+    """The bytes of the method: equal for equal methods."""
     CONTENT = "content"
     """The header and body of the one command."""
     MOMENT = "moment"
@@ -85,7 +85,7 @@ def _of_channel(field: str) -> Callable[[CommandContext], Any]:
 
 
 def _every(names: Callable[[Command], Sequence[Named]]) -> Callable[[CommandContext], list[str]]:
-    """All the names that a command has in its places, but for those that cannot be told."""
+    """All the names that a command has in its places, except those that cannot be known."""
     return lambda context: [name for name in names(context.command) if isinstance(name, str)]
 
 

@@ -166,7 +166,7 @@ def _read(text: str, path: list[str], token: Token, following: Token, *, is_guar
     members = [name.partition(".")[2] for name in NAMES if name.startswith(f"{first}.")]
     if len(path) == 1:
         place = following.place if following.text == "[" else token.place
-        raise TextError(f"say which of `{first}`: {', '.join(members)}", text, place)
+        raise TextError(f"name one of `{first}`: {', '.join(members)}", text, place)
     found = NAMES.get(".".join(path[:2]))
     if found is None:
         place = text.find(path[1], token.place + len(first))

@@ -2,7 +2,7 @@
 
 What a command does not have is null, so that `queue == "a"` is false of a publish, `queue != "a"` true. An expression
 that cannot be evaluated because of such an absence does not hold; `has(headers.x)` asks for it. One that cannot be
-for another reason, since a client has sent a text for a number, say, has failed: `FilterFailed`.
+for another reason, for example because a client sent a text for a number, has failed: `FilterFailed`.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Filter:
         raise FilterFailed(f"comes to {_kind_of(result)}, which is neither true nor false")
 
     def _try_out(self) -> None:
-        """Refuse what is no question: what comes to a text, say, whatever is the case."""
+        """Refuse an expression whose value is not a bool, for example one that is always a text."""
         try:
             self.holds(lambda path: _SPECIMENS[NAMES[path].kind])
         except FilterFailed as failure:

@@ -20,7 +20,7 @@ from amqproxy.rules.matching.condition import Condition
 from amqproxy.rules.matching.diagnostics import like
 from amqproxy.rules.matching.operations import Name, UnknownName, exchanges_of, queues_of, routing_keys_of
 from amqproxy.rules.matching.patterns import Patterns, Predicate, predicate, takes_all
-from amqproxy.rules.units import octets
+from amqproxy.rules.units import byte_size
 from amqproxy.rules.verdict import Stage
 
 HEARTBEAT = "heartbeat"
@@ -51,8 +51,8 @@ class Sizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         for key in ("min", "max"):
             size = getattr(self, key)
             if size is not None:
-                _placed(key, octets, size)
-        if self.max is not None and octets(self.min) > octets(self.max):
+                _placed(key, byte_size, size)
+        if self.max is not None and byte_size(self.min) > byte_size(self.max):
             raise ValueError(f"nothing has at least {self.min} and at most {self.max}")
 
 
@@ -181,7 +181,7 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         if self.sender is not None:
             yield _about("sender", self.sender.__eq__)
         if self.size is not None:
-            least, most = octets(self.size.min), None if self.size.max is None else octets(self.size.max)
+            least, most = byte_size(self.size.min), None if self.size.max is None else byte_size(self.size.max)
             yield _about("size", lambda size: size is not None and least <= size and (most is None or size <= most))
         if self.time is not None:
             yield _about("time", self.time.holds)

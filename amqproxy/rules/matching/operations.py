@@ -1,7 +1,7 @@
 """What a command does to exchanges and queues, and all the places where it names them.
 
 The model are RabbitMQ's checks of permissions: who declares a queue with a dead-letter exchange has to be allowed to
-consume from that queue and to publish to that exchange, say; and a passive declare does nothing.
+consume from that queue and to publish to that exchange, for example; and a passive declare does nothing.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Name = str | UnknownName
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that a command does: `act` is a word of access lists; None is what it is not about.
 
-    One that is implied comes with another that has been asked for by a name of its own: only who is told about that
+    One that is implied comes with another that has been asked for by a name of its own: only lines that name that
     very queue is to care.
     """
 

@@ -97,7 +97,7 @@ def glob(pattern: str) -> Predicate:
 
 
 def whole_expression(pattern: str) -> Any:
-    """The expression of a `regex:` pattern, whose dot takes line breaks too: nobody gets past it with one in a name."""
+    """The expression of a `regex:` pattern, whose dot matches line breaks too: no name evades it by containing one."""
     return regular_expression(pattern, dot_takes_all=True)
 
 

@@ -98,7 +98,7 @@ class Template:
 
     @property
     def is_constant(self) -> bool:
-        """Is it the same for all commands whose methods say the same?"""
+        """Is it the same for all commands with equal methods?"""
         return all(place.name.source in (AttributeSource.CLIENT, AttributeSource.METHOD) for place in self.places)
 
     @property

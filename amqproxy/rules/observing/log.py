@@ -17,7 +17,7 @@ MAX_TEXT = 4096
 
 
 class Log(Rule, frozen=True, tag="log"):
-    """Log a text, in which places stand for what the command says, `{rule}` among them.
+    """Log a text, whose places are filled from the command; `{rule}` is the name of the rule.
 
     What a `redact` covers is covered here too, whether that rule stands before this one or behind it.
     """

@@ -21,7 +21,7 @@ _COPIES = frozenset({"CC", "BCC"})
 
 
 class Mirror(Rule, frozen=True, tag="mirror"):
-    """Copy a publish to another exchange, under another routing key, or to another upstream; each stays where not said.
+    """Copy a publish to another exchange, under another routing key, or to another upstream; what is not given stays.
 
     `percent` of them are copied. `headers` are changed in the copy alone. A copy asks for nothing back: it is neither
     mandatory nor immediate, it goes to no CC or BCC, and is its publisher's (`user_id`) no more. `keeps_reply_to` lets
@@ -40,7 +40,7 @@ class Mirror(Rule, frozen=True, tag="mirror"):
 
     def __post_init__(self) -> None:
         if self.upstream is None and self.exchange is None and self.routing_key is None:
-            raise ValueError("a copy to where the original goes: say another exchange, routing_key or upstream")
+            raise ValueError("a copy to where the original goes: name another exchange, routing_key or upstream")
         matched = self.matched
         if not matched & self.methods:
             raise ValueError(f"only basic.publish is mirrored, and not {', '.join(sorted(matched)[:3])}")

@@ -35,7 +35,7 @@ class UnsuitableBody(ValueError):
 
 
 class Replacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dict=True):
-    r"""Every place where a text stands or a regular expression (RE2) matches; then `with` may say `\1`."""
+    r"""Every place where a text stands or a regular expression (RE2) matches; then `with` may contain `\1`."""
 
     text: str = ""
     regex: str = ""
@@ -43,7 +43,7 @@ class Replacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     def __post_init__(self) -> None:
         if bool(self.text) == bool(self.regex):
-            raise ValueError("a replacement says one of `text` and `regex`")
+            raise ValueError("a replacement needs one of `text` and `regex`")
         if self.regex:
             expression = regular_expression(self.regex)
             check_groups(expression, self.by)

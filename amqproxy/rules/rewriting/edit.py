@@ -175,7 +175,7 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     @cached_property
     def _templates(self) -> Mapping[str, Template]:
-        """Of the entries that are texts, what they say; a name is either set or a default."""
+        """The templates of the entries that are texts; a name is either set or a default."""
         return {name: Template(value) for name, value in (self.default | self.set).items() if isinstance(value, str)}
 
     @cached_property
@@ -233,8 +233,8 @@ def _letters() -> dict[str, str]:
 FIELDS: Mapping[str, str] = _letters()
 """The fields of methods that can be edited, and the letters of their wire types.
 
-Names have their own way, and so have arguments, credentials and limits. What numbers messages or says whether an answer
-comes is not to be had: the two legs would no longer agree.
+Names, arguments, credentials and limits have keys of their own. What numbers messages or determines whether an answer
+comes cannot be edited: the two legs would no longer agree.
 """
 
 

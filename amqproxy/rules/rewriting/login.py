@@ -21,13 +21,13 @@ def rewritten(
     """The client's choice of mechanism and its response, under another name, and with another password if there is one.
 
     `rename` makes the new name of the client's own; `user` is what it comes to where there is none, None when that
-    cannot be told. A response that says neither name nor password is replaced where both are known; another is left to
+    cannot be known. A response without name and password is replaced where both are known; another is left to
     the broker, which will not take it.
     """
     if start.mechanism == _PLAIN:
         parts = start.response.split(b"\0")
         if len(parts) == 3:
-            name, secret = _octets(rename(_text(parts[1]))), _octets(password.reveal()) if password else parts[2]
+            name, secret = _encoded(rename(_text(parts[1]))), _encoded(password.reveal()) if password else parts[2]
             return replace(start, response=b"\0".join((parts[0], name, secret)))
     elif start.mechanism == _AMQPLAIN:
         response = _amqplain(start.response, rename, password)
@@ -35,7 +35,7 @@ def rewritten(
             return replace(start, response=response)
     if user is None or password is None:
         return start
-    return replace(start, mechanism=_PLAIN, response=_octets(f"\0{user}\0{password.reveal()}"))
+    return replace(start, mechanism=_PLAIN, response=_encoded(f"\0{user}\0{password.reveal()}"))
 
 
 def _amqplain(response: bytes, rename: Callable[[str], str], password: Secret | None) -> bytes | None:
@@ -58,9 +58,9 @@ def _amqplain(response: bytes, rename: Callable[[str], str], password: Secret | 
     return Table(fields).octets
 
 
-def _text(octets: bytes) -> str:
-    return octets.decode("utf-8", "surrogateescape")
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
 
 
-def _octets(text: str) -> bytes:
+def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")

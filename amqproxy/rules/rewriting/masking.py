@@ -97,7 +97,7 @@ def _has_twins(body: bytes, pointers: Sequence[tuple[str, ...]]) -> bool:
     try:
         json.loads(body, object_pairs_hook=noted)
     except (ValueError, RecursionError):
-        return True  # what the other reader took is shown as that one has it
+        return True  # it is shown as the other reader parsed it
     return twins
 
 

@@ -37,7 +37,7 @@ FIELDS = frozenset(
         "reason",
     )
 )
-"""The fields of methods that can be covered: texts that mean nothing to whoever counts or follows frames."""
+"""The fields of methods that can be covered: texts that nothing that counts or follows frames depends on."""
 
 TABLES = ("arguments", "client_properties", "server_properties")
 
@@ -45,9 +45,9 @@ TABLES = ("arguments", "client_properties", "server_properties")
 class Redact(Rule, Cacheable, frozen=True, tag="redact"):
     """Show taps a mask in place of what is named.
 
-    `headers`, `properties` and `arguments` are patterns of names; arguments are also what clients and brokers say of
-    themselves. `json` are JSON pointers into the body, in which `*` is every entry: a body that is no JSON is masked
-    whole. `text` are regular expressions (RE2). `body` masks it whole.
+    `headers`, `properties` and `arguments` are patterns of names; arguments include the properties of clients and
+    brokers. `json` are JSON pointers into the body; `*` is every entry, and a body that is no JSON is masked whole.
+    `text` are regular expressions (RE2). `body` masks it whole.
     """
 
     headers: tuple[str, ...] = ()
@@ -152,7 +152,7 @@ class Redact(Rule, Cacheable, frozen=True, tag="redact"):
     def _masked_body(self, body: bytes, limit: int) -> bytes:
         if not body:
             return body
-        if self.body or len(body) > limit:  # what nobody looks into is not shown
+        if self.body or len(body) > limit:  # what is not inspected is not shown
             return self.mask.encode()
         if self._pointers:
             body = masked_json(body, self._pointers, self.mask)

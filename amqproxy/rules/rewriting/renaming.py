@@ -25,30 +25,30 @@ RESERVED = "amq."
 class UsedNames:
     """The names that a client has used in one session, and what they were changed to; the latest word counts.
 
-    `plain` and `told` spare the asking again: what names became that can be told from the new one, and what names were
-    told to have been. Both are only as good as what has been used since, and are emptied for it.
+    `plain` and `restored` are caches: new names from which the old one can be computed, and old names by the new ones.
+    Both are valid until the same name is used otherwise, and are emptied then.
     """
 
-    __slots__ = ("_back", "_forth", "plain", "told")
+    __slots__ = ("_back", "_forth", "plain", "restored")
 
     def __init__(self) -> None:
         self._back: dict[str, str] = {}
         self._forth: dict[str, str] = {}
         self.plain: dict[str, str] = {}
-        self.told: dict[str, str] = {}
+        self.restored: dict[str, str] = {}
 
     def note(self, name: str, new: str) -> None:
         """`name` has become `new`."""
         self.plain.clear()
-        self.told.pop(new, None)
+        self.restored.pop(new, None)
         for names, key, value in ((self._forth, name, new), (self._back, new, name)):
             names.pop(key, None)
             put(names, key, value)
 
     def forget(self, new: str) -> None:
-        """What can be told from `new` itself is right again."""
+        """The old name can be computed from `new` itself again."""
         if self._back.pop(new, None) is not None:
-            self.told.pop(new, None)
+            self.restored.pop(new, None)
 
     def new(self, name: str) -> str | None:
         return self._forth.get(name)
@@ -67,7 +67,7 @@ def put(names: dict[str, str], key: str, value: str) -> None:
 class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dict=True):
     r"""How names change: all of them, or those that `from` selects.
 
-    `to` is the new name; after `from = "regex:…"` it may say `\1` for what the first group matched. `names` are old
+    `to` is the new name; after `from = "regex:…"` it may contain `\1` for what the first group matched. `names` are old
     names and their new ones. `prefix` and `suffix` are put to a name, after `strip_prefix` and `strip_suffix` have
     been taken off; a name that does not have what is to be taken off stays. `to`, `prefix` and `suffix` may have
     places, such as `{user}`, for what is known of the client.
@@ -86,9 +86,9 @@ class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     def __post_init__(self) -> None:
         affixes = bool(self.prefix or self.suffix or self.strip_prefix or self.strip_suffix)
         if [self.to is not None, bool(self.names), affixes].count(True) != 1:
-            raise ValueError("a renaming says one of `to`, `names`, or what to put to a name or take off it")
+            raise ValueError("a renaming needs one of `to`, `names`, or what to put to a name or take off it")
         if self.names and self.source is not None:
-            raise ValueError("`names` says itself from what: leave `from` out")
+            raise ValueError("`names` has the old names itself: leave `from` out")
         if self.prefix and (self.prefix.startswith(RESERVED) or RESERVED.startswith(self.prefix)):
             raise ValueError(f"names that begin with {RESERVED} are the broker's: choose another prefix")
         for template in (self._to, self._prefix, self._suffix):
@@ -111,7 +111,7 @@ class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     @property
     def separates(self) -> bool:
-        """Do clients each get names of their own, which the others cannot say?"""
+        """Do clients each get names of their own, which the others cannot use?"""
         return self.source is None and any(template.places for template in (self._prefix, self._suffix))
 
     def new(self, name: str, context: CommandContext) -> str:
@@ -130,7 +130,7 @@ class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     def old(self, new: str, context: CommandContext, literal: str | None = None) -> str:
         """The old name of `new`, if it is known; else itself.
 
-        `literal` is the only name that can be meant, where a rule's match says so.
+        `literal` is the only name that can be meant, where a rule's match determines it.
         """
         if self.names:
             return self._names_back.get(new, new)

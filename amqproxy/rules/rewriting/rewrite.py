@@ -47,7 +47,7 @@ from amqproxy.rules.verdict import Close, Stage, Verdict
 Follow = Literal["arguments", "reply_to", "copies", "deaths", "texts"]
 EVERYWHERE: tuple[Follow, ...] = ("arguments", "reply_to", "copies", "deaths", "texts")
 """Where names stand, besides the fields of methods: in the arguments of declare, the property reply_to, the headers CC
-and BCC, those that tell of dead-lettering, and the texts of closes."""
+and BCC, those about dead-lettering, and the texts of closes."""
 
 RECALLED = frozenset({"basic.cancel", "basic.cancel-ok", "basic.credit"})
 """A client's methods about a consumer that it has: by a tag that was changed when the consumer was made, and only if.
@@ -67,11 +67,11 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     "properties": check_properties,
     "fields": check_fields,
 }
-"""What is looked at here of a key, so that what is wrong is told with that key."""
+"""Checks of single keys, whose errors are reported with the key."""
 
 
 class Rewrite(Rule, Cacheable, Reversible, frozen=True, tag="rewrite"):
-    """Change a command that goes on; and give names back, in what the broker says, that it has changed.
+    """Change a command that goes on; and restore names that it has changed in the commands of the broker.
 
     A name may be given as such: then it is what every command that matches gets. `both_ways = false` leaves what the
     broker sends unchanged. `follows` are the places besides methods in which names change as well.
@@ -106,7 +106,7 @@ class Rewrite(Rule, Cacheable, Reversible, frozen=True, tag="rewrite"):
             except ValueError as error:
                 raise ValueError(f".{key}: {error}") from None
         if not self._renamings and not self._has_password and not self._edits and self.tune is None:
-            raise ValueError("a rewrite that changes nothing: say what it is to change")
+            raise ValueError("a rewrite that changes nothing: name what it is to change")
         matched = self.matched
         if matched and not matched & self.methods:
             raise ValueError(f"it changes nothing in {', '.join(sorted(matched)[:3])}")
@@ -271,7 +271,7 @@ class Rewrite(Rule, Cacheable, Reversible, frozen=True, tag="rewrite"):
         return Verdict(command=_altered(command, new_method, properties, body))
 
     def _escapes(self, method: Method) -> bool:
-        """Would messages reach queues by routing keys that nobody has changed, where clients are to have their own?"""
+        """Would messages reach queues by routing keys that were not changed, where clients are to have their own?"""
         queue = self._renamings.get(NameKind.QUEUE)
         if queue is None or not queue.separates:
             return False
@@ -344,10 +344,10 @@ class Rewrite(Rule, Cacheable, Reversible, frozen=True, tag="rewrite"):
                 return plain
             renaming = self._renamings[noun]
             new = renaming.new(name, context)
-            can_be_told = renaming.old(new, context, self._literals.get(noun)) == name
-            if can_be_told:
+            is_reversible = renaming.old(new, context, self._literals.get(noun)) == name
+            if is_reversible:
                 used.forget(new)
-            if noun is NameKind.CONSUMER_TAG or not can_be_told:
+            if noun is NameKind.CONSUMER_TAG or not is_reversible:
                 used.note(name, new)
             else:
                 put(used.plain, name, new)
@@ -421,8 +421,8 @@ class Rewrite(Rule, Cacheable, Reversible, frozen=True, tag="rewrite"):
         """Can the header name anything? Most do not, which shows without decoding."""
         if NameKind.QUEUE in self._renamings or len(command.frames) < 2:
             return True
-        octets = command.frames[1].payload
-        return b"-death" in octets or b"CC" in octets
+        header = command.frames[1].payload
+        return b"-death" in header or b"CC" in header
 
     def _back(self, context: CommandContext, memory: RuleState) -> Rename:
         """The client's name for the broker's."""
@@ -431,12 +431,12 @@ class Rewrite(Rule, Cacheable, Reversible, frozen=True, tag="rewrite"):
             used: UsedNames | None = memory.own.get(noun)
             if used is None:
                 return new
-            old = used.told.get(new)
+            old = used.restored.get(new)
             if old is None:
                 old = used.old(new)
                 if old is None:
                     old = self._renamings[noun].old(new, context, self._literals.get(noun))
-                put(used.told, new, old)
+                put(used.restored, new, old)
             return old
 
         return rename

@@ -38,7 +38,7 @@ def is_valid(parent: object) -> bool:
     return found is not None and not (parent.startswith(_ONLY_FOUR_PARTS) and found[1])
 
 
-def _hexadecimal(octets: int, random: Callable[[], float]) -> str:
+def _hexadecimal(size: int, random: Callable[[], float]) -> str:
     """Random bytes, not all of them zero, which would mean that there is no trace."""
-    drawn = bytes(int(random() * 256) for _ in range(octets))
-    return (drawn if any(drawn) else b"\x01" * octets).hex()
+    drawn = bytes(int(random() * 256) for _ in range(size))
+    return (drawn if any(drawn) else b"\x01" * size).hex()

@@ -30,7 +30,7 @@ class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         )
 
     def answered(self, answer: ConnectionTuneOk) -> ConnectionTuneOk:
-        """What the broker is told: no longer a heartbeat than this, whichever the client insists on.
+        """The answer to the broker: no longer a heartbeat than this, whichever the client insists on.
 
         Then each leg has its own, and the proxy sees to the broker's.
         """
@@ -40,7 +40,7 @@ class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def objection(self, answer: ConnectionTuneOk) -> Close | None:
         """RabbitMQ's error for a client that takes more than it was offered.
 
-        To tell the broker less than the client goes by would only have the broker end it later.
+        Sending the broker less than the client uses would only make the broker close it later.
         """
         for field, most, value in (
             ("channel_max", self.channel_max, answer.channel_max),

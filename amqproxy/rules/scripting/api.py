@@ -134,12 +134,12 @@ def change(
         old = command.properties if properties is None else properties
         properties = msgspec.structs.replace(old, headers=Table(headers))
     new = msgspec.structs.replace(method, **{names[name]: value for name, value in fields.items()}) if fields else None
-    octets = body.encode() if isinstance(body, str) else body
-    return Verdict(command=command.altered(new, properties, octets))
+    data = body.encode() if isinstance(body, str) else body
+    return Verdict(command=command.altered(new, properties, data))
 
 
 def drop(command: Command, answer: Answer = Answer.ACK) -> Verdict:
-    """The command goes no further; of a message, its sender is told what `answer` says, and nothing of others."""
+    """The command goes no further; the sender of a message receives `answer`, of another command nothing."""
     return dropped(command, answer)
 
 

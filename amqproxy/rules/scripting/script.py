@@ -60,7 +60,7 @@ class Script(Rule, Stateful, frozen=True, tag="script"):
         return rule
 
     def continues(self, old: Rule) -> bool:
-        return False  # the file may say something else now, and its `load` has been called anew
+        return False  # the file may have changed, and its `load` has been called again
 
     def begin(self) -> dict[Any, Any]:
         shared: dict[Any, Any] = self.__dict__.get("shared_by_all", {})

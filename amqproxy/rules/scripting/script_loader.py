@@ -17,7 +17,7 @@ from amqproxy.rules.resources import Resources
 class ScriptError(ValueError):
     """A fault in Python of the config's; the text begins with the file and the line.
 
-    `outline` says as much of it as cannot hold what a peer said.
+    `outline` is the part of it that cannot contain data from a peer.
     """
 
     def __init__(self, text: str, outline: str | None = None) -> None:

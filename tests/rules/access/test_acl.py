@@ -138,9 +138,9 @@ def test_nothing_is_delivered_where_nobody_may_publish(
     method: Method, properties: Properties | None, does_pass: bool
 ) -> None:
     evaluator = RuleSet([AccessList(name="list", lines=WRITERS)]).evaluator(GUEST)
-    said = command(method) if properties is None else command(method, 1, properties, b"body")
+    sent = command(method) if properties is None else command(method, 1, properties, b"body")
     for _ in range(2):
-        assert (evaluated(evaluator, said).command is said) is does_pass
+        assert (evaluated(evaluator, sent).command is sent) is does_pass
 
 
 READER = """
@@ -171,14 +171,14 @@ def test_who_only_reads_may_look_whether_it_is_there(method: Method, does_pass: 
 
 def test_dead_letters_take_what_rabbitmq_asks_for() -> None:
     """To declare the queue, to consume from it, and to publish there."""
-    said = command(QueueDeclare(queue="q", arguments=dead("dead", "k")))
+    sent = command(QueueDeclare(queue="q", arguments=dead("dead", "k")))
     rights = ["declare queue", "consume queue", "publish exchange"]
     for lacking in (None, *rights):
         lines = [
             f'allow anyone to {each} "{"dead" if "publish" in each else "q"}"' for each in rights if each != lacking
         ]
         evaluator = RuleSet([AccessList(name="list", lines="\n".join([*lines, "otherwise deny"]))]).evaluator(GUEST)
-        assert (evaluated(evaluator, said).command is said) is (lacking is None)
+        assert (evaluated(evaluator, sent).command is sent) is (lacking is None)
 
 
 def test_only_lists_that_ask_for_keys_wait_for_the_header_of_a_publish() -> None:
@@ -189,18 +189,18 @@ def test_only_lists_that_ask_for_keys_wait_for_the_header_of_a_publish() -> None
         ('allow anyone to publish exchange "e"; deny anyone to publish queue "q"', Stage.HEADER),
     ):
         evaluator = RuleSet([AccessList(name="list", lines=lines)]).evaluator(GUEST)
-        said = command(BasicPublish(exchange="e", routing_key="k"))
-        evaluator.stage(CLIENT, said.frames[0], ChannelInfo())
-        known = evaluator._known_of(CommandContext(sender=CLIENT, command=said, client=GUEST))
+        sent = command(BasicPublish(exchange="e", routing_key="k"))
+        evaluator.stage(CLIENT, sent.frames[0], ChannelInfo())
+        known = evaluator._known_of(CommandContext(sender=CLIENT, command=sent, client=GUEST))
         found = max([case.stage for case in known.asked], default=Stage.METHOD)
         assert found == stage
 
 
 def test_what_is_remembered_is_bounded_and_goes_by_all_that_matters() -> None:
     listed = AccessList(name="list", lines='allow user "a" to publish routing_key "0"; otherwise deny')
-    said = command(BasicPublish(exchange="e", routing_key="0"))
+    sent = command(BasicPublish(exchange="e", routing_key="0"))
     answers = [
-        listed.deciding(CommandContext(sender=CLIENT, command=said, client=Client(user=user))) for user in "abab"
+        listed.deciding(CommandContext(sender=CLIENT, command=sent, client=Client(user=user))) for user in "abab"
     ]
     assert answers == [0, 1, 0, 1]
     copied = command(BasicPublish(exchange="e", routing_key="0"), 1, COPIES)
@@ -233,17 +233,17 @@ def test_the_list_is_only_for_those_that_its_match_is_about() -> None:
     rules = RuleSet(
         [AccessList(name="list", match=Match(vhost="prod"), when="routing_key != 'free'", lines="otherwise deny")]
     )
-    said, free = command(BasicPublish(exchange="x")), command(BasicPublish(exchange="x", routing_key="free"))
-    assert evaluated(rules.evaluator(GUEST), said).command is said
-    assert evaluated(rules.evaluator(PROD), said).command is None
+    sent, free = command(BasicPublish(exchange="x")), command(BasicPublish(exchange="x", routing_key="free"))
+    assert evaluated(rules.evaluator(GUEST), sent).command is sent
+    assert evaluated(rules.evaluator(PROD), sent).command is None
     assert evaluated(rules.evaluator(PROD), free).command is free
 
 
 def test_in_shadow_each_command_counts_for_its_line_alone() -> None:
     rules = RuleSet([AccessList(name="list", mode="shadow", lines=LINES)])
     evaluator = rules.evaluator(ORDERS)
-    said = command(BasicPublish(exchange="orders.eu", routing_key="order.new"))
-    assert evaluated(evaluator, said).marks == ()
+    sent = command(BasicPublish(exchange="orders.eu", routing_key="order.new"))
+    assert evaluated(evaluator, sent).marks == ()
     verdict = evaluated(evaluator, command(BasicPublish(exchange="secret")))
     assert verdict.command is not None
     assert verdict.marks == ("list, line 8 (shadow)",)

@@ -12,6 +12,6 @@ from tests.rules.commands import command
 
 
 def test_it_has_the_last_word() -> None:
-    said = command(BasicPublish())
-    context = CommandContext(sender=CLIENT, command=said, client=Client())
-    assert Allow(name="a").decide(context, RuleState(None, None)) == Verdict(command=said, is_final=True)
+    sent = command(BasicPublish())
+    context = CommandContext(sender=CLIENT, command=sent, client=Client())
+    assert Allow(name="a").decide(context, RuleState(None, None)) == Verdict(command=sent, is_final=True)

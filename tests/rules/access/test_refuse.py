@@ -39,7 +39,7 @@ from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER
 from amqproxy.rules.access.refuse import WAYS
 from amqproxy.rules.context import Client
 from amqproxy.rules.verdict import Answer, Close, Stage
-from tests.rules.scene import decided, heard, passes, rule, said
+from tests.rules.scene import decided, from_client, from_server, passes, rule
 
 CHANNEL, CONNECTION = Scope.CHANNEL, Scope.CONNECTION
 ENDING = "refused for user 'guest' by rule 'r'"
@@ -68,12 +68,12 @@ HERE = f"in vhost '/' {ENDING}"
     ids=lambda value: getattr(value, "name", None),
 )  # fmt: skip
 def test_a_request_is_refused_by_closing(method: Method, scope: Scope, code: int, text: str) -> None:
-    verdict = decided(rule('action = "refuse"'), said(method, stage=Stage.METHOD))
+    verdict = decided(rule('action = "refuse"'), from_client(method, stage=Stage.METHOD))
     assert (verdict.command, verdict.close, verdict.is_final) == (None, Close(scope, code, text), True)
 
 
 def test_what_is_not_known_yet_is_not_said() -> None:
-    verdict = decided(rule('action = "refuse"'), said(ConnectionStartOk(), client=Client(user="mallory")))
+    verdict = decided(rule('action = "refuse"'), from_client(ConnectionStartOk(), client=Client(user="mallory")))
     assert verdict.close is not None
     assert verdict.close.text == "ACCESS_REFUSED - connection.start-ok refused for user 'mallory' by rule 'r'"
 
@@ -89,7 +89,7 @@ def test_what_is_not_known_yet_is_not_said() -> None:
     ],
 )
 def test_a_publish_has_ways_of_its_own(keys: dict[str, Any], context: dict[str, Any], answer: Answer) -> None:
-    verdict = decided(rule('action = "refuse"', **keys), said(BasicPublish(exchange="e"), body=b"x", **context))
+    verdict = decided(rule('action = "refuse"', **keys), from_client(BasicPublish(exchange="e"), body=b"x", **context))
     assert (verdict.command, verdict.close, verdict.answer, verdict.is_final) == (None, None, answer, True)
     assert verdict.returned == (312, "NO_ROUTE")
 
@@ -97,7 +97,7 @@ def test_a_publish_has_ways_of_its_own(keys: dict[str, Any], context: dict[str, 
 def test_a_nack_without_confirms_closes_the_channel() -> None:
     refuse = rule('action = "refuse"\nwith = "nack"\ncode = 406\ntext = "not now"')
     assert not refuse.is_constant
-    verdict = decided(refuse, said(BasicPublish(), stage=Stage.METHOD))
+    verdict = decided(refuse, from_client(BasicPublish(), stage=Stage.METHOD))
     assert (verdict.answer, verdict.close) == (Answer.NOTHING, Close(CHANNEL, 406, "not now"))
 
 
@@ -112,7 +112,7 @@ def test_a_nack_without_confirms_closes_the_channel() -> None:
 def test_a_return_says_what_it_is_told_to(keys: dict[str, Any], returned: tuple[int, str]) -> None:
     refuse = rule('action = "refuse"\nwith = "return"', **keys)
     assert refuse.needs is Stage.BODY
-    assert decided(refuse, said(BasicPublish())).returned == returned
+    assert decided(refuse, from_client(BasicPublish())).returned == returned
 
 
 @pytest.mark.parametrize(
@@ -128,27 +128,27 @@ def test_a_return_says_what_it_is_told_to(keys: dict[str, Any], returned: tuple[
 def test_a_delivery_goes_back(way: str | None, answer: Answer) -> None:
     refuse = rule('action = "refuse"', **({"with": way} if way else {}))
     for method in (BasicDeliver(delivery_tag=1), BasicGetOk(delivery_tag=1)):
-        verdict = decided(refuse, heard(method, stage=Stage.METHOD))
+        verdict = decided(refuse, from_server(method, stage=Stage.METHOD))
         assert (verdict.command, verdict.answer, verdict.close, verdict.is_final) == (None, answer, None, True)
         inserted = [insertion.command.method.name for insertion in verdict.insertions]
         assert inserted == (["basic.get-empty"] if isinstance(method, BasicGetOk) else [])
 
 
 def test_a_channel_closed_for_a_delivery_is_the_clients_to_hear_of() -> None:
-    verdict = decided(rule('action = "refuse"\nwith = "close"\ntext = "no"'), heard(BasicDeliver()))
+    verdict = decided(rule('action = "refuse"\nwith = "close"\ntext = "no"'), from_server(BasicDeliver()))
     assert verdict.close == Close(CHANNEL, 403, "no", CLIENT)
 
 
 @pytest.mark.parametrize(
     "context",
     [
-        said(BasicAck(1)),
-        said(BasicNack(1)),
-        heard(BasicAck(1)),
-        heard(BasicNack(1)),
-        heard(BasicReturn()),
-        heard(BasicCancel("t")),
-        heard(ConnectionBlocked("low on memory")),
+        from_client(BasicAck(1)),
+        from_client(BasicNack(1)),
+        from_server(BasicAck(1)),
+        from_server(BasicNack(1)),
+        from_server(BasicReturn()),
+        from_server(BasicCancel("t")),
+        from_server(ConnectionBlocked("low on memory")),
     ],
     ids=lambda context: f"{context.sender} {context.command.method.name}",
 )
@@ -158,7 +158,13 @@ def test_what_asks_for_no_answer_is_dropped(context: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "context", [said(ChannelClose()), said(ConnectionClose()), heard(ConnectionClose()), heard(QueueDeclareOk())]
+    "context",
+    [
+        from_client(ChannelClose()),
+        from_client(ConnectionClose()),
+        from_server(ConnectionClose()),
+        from_server(QueueDeclareOk()),
+    ],
 )
 def test_what_cannot_be_refused_passes(context: Any) -> None:
     refuse = rule('action = "refuse"')
@@ -193,11 +199,11 @@ def test_every_request_can_be_refused() -> None:
     ],
 )  # fmt: skip
 def test_any_code_and_text(keys: dict[str, Any], method: Method, close: tuple[Scope, int, str]) -> None:
-    assert decided(rule('action = "refuse"', **keys), said(method)).close == Close(*close)
+    assert decided(rule('action = "refuse"', **keys), from_client(method)).close == Close(*close)
 
 
 def test_a_long_name_does_not_overflow_the_text() -> None:
-    close = decided(rule('action = "refuse"'), said(QueueDeclare(queue="ü" * 127))).close
+    close = decided(rule('action = "refuse"'), from_client(QueueDeclare(queue="ü" * 127))).close
     assert close is not None
     assert 252 <= len(close.text.encode()) <= 255
     assert close.text.endswith("...")

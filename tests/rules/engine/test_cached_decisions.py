@@ -152,7 +152,7 @@ class Plain:
         return not rule.when or compiled(rule.when).condition.holds(context)  # asked last: it alone can raise
 
     def evaluate(self, context: CommandContext) -> tuple[Any, ...]:
-        said = context.command
+        sent = context.command
         if context.sender is SERVER:
             context = self.restored(context)
         marks: list[str] = []
@@ -181,14 +181,14 @@ class Plain:
                     return None, verdict.close, tuple(marks)
                 context = msgspec.structs.replace(context, command=verdict.command)
                 if verdict.is_final and is_whole:
-                    return self.ended(said, context, marks)
+                    return self.ended(sent, context, marks)
                 break
-        return self.ended(said, context, marks)
+        return self.ended(sent, context, marks)
 
-    def ended(self, said: Command, context: CommandContext, marks: list[str]) -> tuple[Any, ...]:
+    def ended(self, sent: Command, context: CommandContext, marks: list[str]) -> tuple[Any, ...]:
         if context.sender is CLIENT:
             context = self.restored(context)
-        return ("untouched" if context.command is said else content(context.command)), None, tuple(marks)
+        return ("untouched" if context.command is sent else content(context.command)), None, tuple(marks)
 
     def restored(self, context: CommandContext) -> CommandContext:
         for rule in reversed(self.rules):
@@ -212,15 +212,15 @@ def outcome(evaluator: RuleEvaluator, context: CommandContext) -> tuple[Any, ...
         return "untouched", None, ()
     enough = {Stage.METHOD: 1, Stage.HEADER: 2, Stage.BODY: len(frames)}[stage]
     growing = frames[:enough]
-    said = Command.received(growing)
-    verdict = evaluator.evaluate(msgspec.structs.replace(context, command=said))
+    sent = Command.received(growing)
+    verdict = evaluator.evaluate(msgspec.structs.replace(context, command=sent))
     growing += frames[enough:]
     close: Any = verdict.close
     if close is not None and close.code == 541:
         close = ("541", verdict.marks[-1])
     if verdict.command is None:
         return None, close, verdict.marks
-    return ("untouched" if verdict.command is said else content(verdict.command)), close, verdict.marks
+    return ("untouched" if verdict.command is sent else content(verdict.command)), close, verdict.marks
 
 
 def drawing(numbers: list[float]) -> Callable[[], float]:
@@ -240,11 +240,11 @@ def drawing(numbers: list[float]) -> Callable[[], float]:
         max_size=25,
     ),
 )
-def test_it_decides_as_one_who_remembers_nothing(rules: list[Rule], said: list[Any]) -> None:
+def test_it_decides_as_one_who_remembers_nothing(rules: list[Rule], sent: list[Any]) -> None:
     plain = Plain(rules)
     ruleset = RuleSet(rules)
     evaluator = ruleset.evaluator(Client())
-    for each in said:
+    for each in sent:
         if isinstance(each, Client):
             evaluator.know(each)
             continue

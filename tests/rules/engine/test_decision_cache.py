@@ -84,17 +84,17 @@ def test_the_verdict_is_told_of_another_command() -> None:
 
 
 def test_what_goes_on_alike_is_known_by_nothing_else_becoming_of_it() -> None:
-    said = command(BasicPublish(exchange="a"), 1)
-    other = said.altered(method=BasicPublish(exchange="b"))
+    sent = command(BasicPublish(exchange="a"), 1)
+    other = sent.altered(method=BasicPublish(exchange="b"))
     for verdict, is_alike in (
-        (Verdict(command=said), True),
+        (Verdict(command=sent), True),
         (Verdict(command=other, marks=("x",)), True),
         (Verdict(command=None), False),
         (Verdict(command=other, delay=1.0), False),
-        (Verdict(command=said, logged=(("info", "x"),)), False),
+        (Verdict(command=sent, logged=(("info", "x"),)), False),
     ):
-        assert CachedDecision(said, verdict, Stage.METHOD).goes_on_alike is is_alike
-    spared = CachedPasses(CachedDecision(said, Verdict(command=other), Stage.METHOD), ())
+        assert CachedDecision(sent, verdict, Stage.METHOD).goes_on_alike is is_alike
+    spared = CachedPasses(CachedDecision(sent, Verdict(command=other), Stage.METHOD), ())
     assert spared.method == other.method
 
 
@@ -118,17 +118,17 @@ SOMETHING: dict[str, Any] = {
 
 
 def test_whatever_a_verdict_says_but_that_it_is_final_is_an_act() -> None:
-    said = command(BasicPublish())
+    sent = command(BasicPublish())
     assert set(SOMETHING) == set(Verdict.__struct_fields__) - {"is_final", "returned"}
     for field, value in SOMETHING.items():
-        assert has_effect(Verdict(**{"command": said, field: value}), said), field
-    assert has_effect(Verdict(command=command(BasicPublish())), said)
-    assert not has_effect(Verdict(command=said, is_final=True), said)
+        assert has_effect(Verdict(**{"command": sent, field: value}), sent), field
+    assert has_effect(Verdict(command=command(BasicPublish())), sent)
+    assert not has_effect(Verdict(command=sent, is_final=True), sent)
 
 
 def test_it_counts_for_the_rules_that_had_their_say() -> None:
-    said = command(BasicPublish())
-    known = CachedDecision(said, Verdict(command=said), Stage.METHOD)
+    sent = command(BasicPublish())
+    known = CachedDecision(sent, Verdict(command=sent), Stage.METHOD)
     hit, shadowed = OutcomeCounts(), OutcomeCounts()
     known.counts = (hit.of(Outcome.REFUSED), shadowed.of(Outcome.SHADOW))
     known.count()

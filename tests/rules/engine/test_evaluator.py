@@ -25,7 +25,7 @@ from amqproxy.rules.rule import Cacheable, ImpairsStream, Rule, RuleState, Sessi
 from amqproxy.rules.verdict import Close, Impairment, Stage, Verdict
 from tests.rules.commands import command, evaluated
 from tests.rules.sample_rules import Deny, EverySecond, Raising, Rename, RenameNow
-from tests.rules.scene import rule, said
+from tests.rules.scene import from_client, rule
 
 GUEST = Client(user="guest", vhost="/", address="10.0.0.7", properties={"product": "pika"})
 
@@ -35,15 +35,15 @@ def test_without_rules_nothing_is_wanted() -> None:
     assert not any(evaluator.wants(CLIENT))
     assert not any(evaluator.wants(SERVER))
     assert not evaluator.wants_all(CLIENT)
-    said = command(BasicPublish(exchange="a"))
-    assert evaluator.stage(CLIENT, said.frames[0], ChannelInfo()) is Stage.NOTHING
+    sent = command(BasicPublish(exchange="a"))
+    assert evaluator.stage(CLIENT, sent.frames[0], ChannelInfo()) is Stage.NOTHING
 
 
 def test_the_first_final_word_is_the_last() -> None:
     rules = RuleSet([Allow(name="ours", match=Match(exchange="orders")), Deny(name="rest", match=Match(method="*"))])
     evaluator = rules.evaluator(GUEST)
-    said = command(BasicPublish(exchange="orders"))
-    assert evaluated(evaluator, said).command is said
+    sent = command(BasicPublish(exchange="orders"))
+    assert evaluated(evaluator, sent).command is sent
     refused = evaluated(evaluator, command(BasicPublish(exchange="other")))
     assert refused.close == Close(Scope.CHANNEL, 403, "rest")
     assert refused.marks == ("rest",)
@@ -76,9 +76,9 @@ def test_what_the_server_says_has_the_names_that_the_client_knows() -> None:
 
 def test_shadow_counts_and_changes_nothing() -> None:
     rules = RuleSet([Deny(name="deny", mode="shadow"), Rename(name="rename", mode="shadow", to="new")])
-    said = command(BasicPublish(exchange="old"))
-    verdict = evaluated(rules.evaluator(GUEST), said)
-    assert verdict.command is said
+    sent = command(BasicPublish(exchange="old"))
+    verdict = evaluated(rules.evaluator(GUEST), sent)
+    assert verdict.command is sent
     assert verdict.marks == ("deny (shadow)", "rename (shadow)")
     assert [counts.shadow_hits for counts in rules.counts().values()] == [1, 1]
     assert [counts.hits for counts in rules.counts().values()] == [0, 0]
@@ -106,8 +106,8 @@ def test_what_was_found_out_once_is_told_with_the_tag_of_each_delivery() -> None
         [Rename(name="rename", match=Match(method="basic.publish", exchange="old"), to="new")]
     ).evaluator(GUEST)
     for tag in (1, 2):
-        said = command(BasicDeliver(consumer_tag="c", delivery_tag=tag, exchange="new"), channel=tag)
-        verdict = evaluated(evaluator, said, SERVER)
+        sent = command(BasicDeliver(consumer_tag="c", delivery_tag=tag, exchange="new"), channel=tag)
+        verdict = evaluated(evaluator, sent, SERVER)
         assert verdict.command is not None
         assert verdict.command.method == BasicDeliver(consumer_tag="c", delivery_tag=tag, exchange="old")
         assert verdict.command.channel == tag
@@ -274,11 +274,11 @@ def test_a_reload_keeps_what_is_remembered_and_counted() -> None:
     every = EverySecond(name="every")
     before = RuleSet([every, Deny(name="gone", match=Match(exchange="gone"))])
     evaluator = before.evaluator(GUEST)
-    said = command(BasicPublish(exchange="a"))
-    assert evaluated(evaluator, said).command is said
+    sent = command(BasicPublish(exchange="a"))
+    assert evaluated(evaluator, sent).command is sent
     after = before.replaced([Allow(name="new", match=Match(exchange="b")), every])
     evaluator = evaluator.moved(after)
-    assert evaluated(evaluator, said).command is None, "it is the second time"
+    assert evaluated(evaluator, sent).command is None, "it is the second time"
     assert after.counts()["every"].hits == 1
     assert evaluated(evaluator, command(BasicPublish(exchange="gone"))).command is not None
 
@@ -366,10 +366,10 @@ def test_two_hundred_rules_are_no_more_work_than_twenty(monkeypatch: pytest.Monk
 def test_what_is_remembered_of_a_method_does_not_hold_its_frame() -> None:
     """A frame may lie in all that was read at a time."""
     evaluator = RuleSet([Deny(name="deny", match=Match(exchange="a"), mode="shadow")]).evaluator(GUEST)
-    said = command(BasicPublish(exchange="a"))
-    frame = said.frames[0]
+    sent = command(BasicPublish(exchange="a"))
+    frame = sent.frames[0]
     before = sys.getrefcount(frame)
-    evaluated(evaluator, said)
+    evaluated(evaluator, sent)
     assert sys.getrefcount(frame) == before
 
 
@@ -389,8 +389,8 @@ class RaisingOpen(Raising, frozen=True, tag="raising-open"):
 
 def test_a_rule_that_only_looks_fails_open() -> None:
     rules = RuleSet([RaisingOpen(name="look"), Rename(name="rename", to="b")])
-    said = command(BasicPublish(exchange="a"))
-    verdict = evaluated(rules.evaluator(GUEST), said)
+    sent = command(BasicPublish(exchange="a"))
+    verdict = evaluated(rules.evaluator(GUEST), sent)
     assert verdict.close is None
     assert verdict.command is not None
     assert verdict.command.method.exchange == "b"
@@ -463,9 +463,9 @@ def test_a_rule_that_fails_as_something_ends_is_counted() -> None:
 )
 def test_a_body_too_large_to_be_looked_into_is_refused_as_rabbitmq_refuses_large_ones(text: str) -> None:
     evaluator = RuleSet([rule(text)]).evaluator(GUEST)
-    small = said(BasicPublish(exchange="e"), body=b"{}", body_limit=10)
+    small = from_client(BasicPublish(exchange="e"), body=b"{}", body_limit=10)
     assert evaluator.evaluate(small).close is None
-    verdict = evaluator.evaluate(said(BasicPublish(exchange="e"), body=b'{"a": 12345}', body_limit=10))
+    verdict = evaluator.evaluate(from_client(BasicPublish(exchange="e"), body=b'{"a": 12345}', body_limit=10))
     assert verdict.close is not None
     assert (verdict.close.code, verdict.close.scope) == (406, Scope.CHANNEL)
     assert (
@@ -476,7 +476,7 @@ def test_a_body_too_large_to_be_looked_into_is_refused_as_rabbitmq_refuses_large
 def test_a_rule_that_does_not_look_into_a_body_does_not_mind_its_size() -> None:
     evaluator = RuleSet([rule('action = "refuse"\nwhen = "size > 100 && body.contains(\'a\')"')]).evaluator(GUEST)
     hold = RuleSet([rule('action = "hold"')]).evaluator(GUEST)
-    context = said(BasicPublish(exchange="e"), body=b"12 bytes now", body_limit=10)
+    context = from_client(BasicPublish(exchange="e"), body=b"12 bytes now", body_limit=10)
     assert hold.evaluate(context).hold is not None
     assert evaluator.evaluate(context).close is not None  # an expression reads all that it names
 

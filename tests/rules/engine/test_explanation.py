@@ -41,7 +41,7 @@ def test_each_rule_in_words() -> None:
         told(ExplainedCommand({}))
         == """\
 1. acl `access`
-   about: what is said where vhost is not `test`
+   about: commands where vhost is not `test`
    does:  Ask the `lines` in order: what the first that holds allows goes on to the next rule, what it denies is \
 refused.
    line 1: allow user "orders-*" to publish exchange "orders.*"

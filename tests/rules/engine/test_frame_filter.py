@@ -13,10 +13,10 @@ from tests.transcripts.lines import parse
 def sifted(expression: str, transcript: str) -> list[str]:
     """The lines whose frames are let by, each where its message has come far enough."""
     sieve = FrameFilter(Filter(expression), Client(session=1))
-    said = parse(transcript)
+    sent = parse(transcript)
     texts = {}
     passed = []
-    for line in said:
+    for line in sent:
         (frame,) = every_frame(line.data, 0)
         texts[id(frame)] = (frame, line.text)
         passed += sieve.sift(line.peer, [frame], 0.0)
@@ -111,9 +111,9 @@ def test_a_message_for_which_there_is_no_room_is_let_by() -> None:
     room = CountedRoom(10_000)
     sieve = FrameFilter(Filter("body == 'abc'"), Client(session=1), room)
     body = Frame(encode_frame(BODY, 1, bytes(1000)))
-    said = [*published(100_000), *[body] * 100]
-    passed = [frame for frame in said for frame in sieve.sift(CLIENT, [frame], 0.0)]
-    assert passed == said
+    sent = [*published(100_000), *[body] * 100]
+    passed = [frame for frame in sent for frame in sieve.sift(CLIENT, [frame], 0.0)]
+    assert passed == sent
     assert 5000 < room.most <= 10_000
     assert room.used == 0
 
@@ -132,11 +132,11 @@ def test_what_is_cut_short_is_kept_no_longer() -> None:
 
 def test_a_message_without_room_for_its_method_is_let_by() -> None:
     sieve = FrameFilter(Filter("body == 'abc'"), Client(session=1), CountedRoom(0))
-    said = [*published(3), Frame(encode_frame(BODY, 1, b"xyz"))]
-    assert sieve.sift(CLIENT, said, 0.0) == said
+    sent = [*published(3), Frame(encode_frame(BODY, 1, b"xyz"))]
+    assert sieve.sift(CLIENT, sent, 0.0) == sent
 
 
 def test_a_body_too_large_to_be_looked_into_is_let_by() -> None:
     sieve = FrameFilter(Filter("body == 'abc'"), Client(session=1), body_limit=2)
-    said = [*published(3), Frame(encode_frame(BODY, 1, b"xyz"))]
-    assert sieve.sift(CLIENT, said, 0.0) == said
+    sent = [*published(3), Frame(encode_frame(BODY, 1, b"xyz"))]
+    assert sieve.sift(CLIENT, sent, 0.0) == sent

@@ -35,15 +35,15 @@ def evaluator(*rules: Rule) -> RuleEvaluator:
 
 
 def goes_on(evaluator: RuleEvaluator, method: Method, channel: int = 1) -> Method | None:
-    said = command(method, channel)
-    left = evaluated(evaluator, said).command
-    assert left is None or left.method != method or left is said, "what is not changed goes on as it came"
+    sent = command(method, channel)
+    left = evaluated(evaluator, sent).command
+    assert left is None or left.method != method or left is sent, "what is not changed goes on as it came"
     return None if left is None else left.method
 
 
 def answers(evaluator: RuleEvaluator, name: str, channel: int = 1) -> None:
-    said = command(QueueDeclareOk(name), channel)
-    assert evaluated(evaluator, said, SERVER).command is said
+    sent = command(QueueDeclareOk(name), channel)
+    assert evaluated(evaluator, sent, SERVER).command is sent
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from amqproxy.amqp091.methods import BasicPublish, TxSelect
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.rules.engine.outcome import OUTCOMES, OutcomeCounts, outcome
 from amqproxy.rules.verdict import Answer, Close, HoldAction, Impairment, Insertion, MirroredCopy, Verdict
-from tests.rules.scene import said
+from tests.rules.scene import from_client
 
-COMMAND = said(BasicPublish()).command
-OTHER = said(TxSelect()).command
+COMMAND = from_client(BasicPublish()).command
+OTHER = from_client(TxSelect()).command
 
 
 @pytest.mark.parametrize(

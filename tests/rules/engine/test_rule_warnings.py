@@ -18,9 +18,11 @@ def listed(lines: str, more: str = "") -> list[str]:
 
 def test_a_list_that_nobody_gets_past() -> None:
     assert listed('allow user "a" to publish exchange "e"\notherwise deny') == [
-        "rule 'r': line 2 locks everybody out: no line before it allows anybody to connect"
+        "rule 'r': line 2 locks all clients out: no line before it allows any to connect"
     ]
-    assert listed('deny anyone to connect\nallow user "a" to any')[0].startswith("rule 'r': line 1 locks everybody out")
+    assert listed('deny anyone to connect\nallow user "a" to any')[0].startswith(
+        "rule 'r': line 1 locks all clients out"
+    )
     assert listed('allow user "a" to any\notherwise deny') == []
     assert listed('allow user "a" to connect\notherwise deny') == []
     assert listed("otherwise allow") == []
@@ -55,8 +57,8 @@ def test_rules_behind_one_that_allows_all() -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("", "it locks everybody out: it refuses each connection.open"),
-        ('match.method = "connection.*"', "it locks everybody out"),
+        ("", "it locks all clients out: it refuses each connection.open"),
+        ('match.method = "connection.*"', "it locks all clients out"),
         ('match = {method = "connection.open", vhost = "a"}', ""),
         (
             'match = {method = "basic.publish", exchange = "e"}',

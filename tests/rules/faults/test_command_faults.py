@@ -33,11 +33,11 @@ def context(command: Command, sender: str = CLIENT) -> CommandContext:
 
 
 def test_a_duplicate_has_the_whole_message() -> None:
-    said = Command(1, BasicDeliver("tag", 7), Properties(app_id="x"), b"body")
-    (insertion,) = DuplicateFault().happen(context(said, SERVER)).insertions
+    sent = Command(1, BasicDeliver("tag", 7), Properties(app_id="x"), b"body")
+    (insertion,) = DuplicateFault().happen(context(sent, SERVER)).insertions
     copy = insertion.command
     assert (insertion.to, copy.method) == (CLIENT, BasicDeliver("tag", 7, True))
-    assert (copy.properties, copy.body) == (said.properties, b"body")
+    assert (copy.properties, copy.body) == (sent.properties, b"body")
     assert DuplicateFault().needs is Stage.BODY
 
 

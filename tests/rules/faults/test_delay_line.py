@@ -28,7 +28,7 @@ def played(line: DelayLine, puts: list[tuple[float, bytes]], until: float = 100.
             assert moved.until > now
             now = min([moved.until, *[at for at, _ in puts]])
         else:
-            out.append((round(now, 6), bytes(moved.octets) if isinstance(moved, SendNow) else moved))
+            out.append((round(now, 6), bytes(moved.data) if isinstance(moved, SendNow) else moved))
     return out
 
 
@@ -77,12 +77,12 @@ CASES: list[tuple[str, list[Impairment], list[tuple[float, bytes]], list[Out]]] 
     ("half-close", [HalfClose(CLIENT, after=2)], [(1, b"a"), (3, b"b")], [(1, b"a"), (2, DirectionEnd.HALF_CLOSE)]),
     (
         "cutoff",
-        [Cutoff(CLIENT, octets=5)],
+        [Cutoff(CLIENT, size=5)],
         [(1, b"abc"), (2, b"def"), (3, b"g")],
         [(1, b"abc"), (2, b"de"), (2, DirectionEnd.CLOSE)],
     ),
     ("cutoff at the first byte", [Cutoff(CLIENT)], [(1, b"abc")], [(0, DirectionEnd.CLOSE)]),
-    ("cutoff that is over", [Cutoff(CLIENT, 2, octets=5)], [(1, b"abc"), (2, b"def")], [(1, b"abc"), (2, b"def")]),
+    ("cutoff that is over", [Cutoff(CLIENT, 2, size=5)], [(1, b"abc"), (2, b"def")], [(1, b"abc"), (2, b"def")]),
     ("a slow close does nothing to bytes", [SlowClose(CLIENT, delay=5)], [(1, b"a")], [(1, b"a")]),
     (
         "all at once",
@@ -176,7 +176,7 @@ IMPAIRMENTS = st.one_of(
 def test_order_stays_and_nothing_is_lost(
     impairments: list[tuple[float, Impairment]], puts: list[tuple[float, bytes]], random: object
 ) -> None:
-    """Whatever is done short of an end, all octets come out in their order, and none before it went in."""
+    """Whatever is done short of an end, all bytes come out in their order, and none before it went in."""
     line = DelayLine(random.random)  # type: ignore[attr-defined]
     events: list[tuple[float, Impairment | bytes]] = sorted([*impairments, *puts], key=lambda event: event[0])
     puts = [event for event in events if isinstance(event[1], bytes)]
@@ -192,8 +192,8 @@ def test_order_stays_and_nothing_is_lost(
                 line.impair(event, now)
         moved = line.move(now)
         if isinstance(moved, SendNow):
-            out += moved.octets
-            assert len(moved.octets) > 0
+            out += moved.data
+            assert len(moved.data) > 0
             assert len(out) + line.held == went_in
         else:
             assert isinstance(moved, WaitUntil)
@@ -201,7 +201,7 @@ def test_order_stays_and_nothing_is_lost(
             now = min([moved.until, *[at for at, _ in events]])
             if now == math.inf:
                 break
-    assert out == b"".join(octets for _, octets in puts)
+    assert out == b"".join(data for _, data in puts)
     assert line.held == 0
 
 
@@ -211,7 +211,7 @@ def test_never_more_than_the_bandwidth(rate: float, sizes: list[int]) -> None:
     out = played(line, [(0, bytes(size)) for size in sizes], until=1e6)
     for first, (start, _) in enumerate(out):
         total = 0
-        for at, octets in out[first:]:
-            assert isinstance(octets, bytes)
-            total += len(octets)
+        for at, data in out[first:]:
+            assert isinstance(data, bytes)
+            total += len(data)
             assert total <= rate * (at - start) + rate * STEP + 1.001

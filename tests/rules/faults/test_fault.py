@@ -229,7 +229,7 @@ TABLES = [
     ),
     ("half-close", fault("half_close", after=1, to="server"), "0   a0 start   halfclose after=1 to server"),
     ("slow close", fault("slow_close", delay=1, to="server"), "0   a0 start   slowclose delay=1 to server"),
-    ("limited data", fault("limit_data", octets="1kB", to="server"), "0   a0 start   cutoff octets=1000 to server"),
+    ("limited data", fault("limit_data", octets="1kB", to="server"), "0   a0 start   cutoff size=1000 to server"),
 ]
 
 

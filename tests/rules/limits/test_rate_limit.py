@@ -8,7 +8,7 @@ from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.rules.context import ChannelInfo
 from amqproxy.rules.limits.limit import Limit
 from tests.rules.limits.limit_config import limit
-from tests.rules.scene import decided, memory, said
+from tests.rules.scene import decided, from_client, memory
 from tests.rules.timeline import Timeline
 
 PACED = [
@@ -142,7 +142,7 @@ def test_a_publish_that_is_refused_is_nacked_where_the_channel_confirms() -> Non
 
 
 def test_messages_that_are_counted_alike_on_every_channel_may_pass_unseen() -> None:
-    publish = said(BasicPublish(exchange="x"))
+    publish = from_client(BasicPublish(exchange="x"))
     for keys, is_told in (
         ({"of": "messages"}, True),
         ({"of": "messages", "per": ["user", "exchange"]}, True),

@@ -182,14 +182,14 @@ def test_those_who_find_no_room_share_one() -> None:
 
 
 @given(
-    said=st.lists(st.tuples(pauses, st.integers(0, 8)), max_size=80),
+    sent=st.lists(st.tuples(pauses, st.integers(0, 8)), max_size=80),
     most=st.integers(1, 4),
 )
-def test_forgetting_gives_nobody_more(said: list[tuple[float, int]], most: int) -> None:
+def test_forgetting_gives_nobody_more(sent: list[tuple[float, int]], most: int) -> None:
     """However few buckets are kept, a group passes no more than if it had its own for good."""
     buckets, alone = Buckets(1, 3, most), {group: TokenBucket(1, 3, 0) for group in range(9)}
     now = 0.0
-    for pause, group in said:
+    for pause, group in sent:
         now += pause
         bucket = buckets.of(group, now)
         assert len(buckets) <= most

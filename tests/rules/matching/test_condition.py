@@ -12,11 +12,13 @@ from amqproxy.rules.matching.attributes import AttributeSource
 from amqproxy.rules.matching.condition import Condition
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.verdict import Stage
-from tests.rules.scene import rule, said
+from tests.rules.scene import from_client, rule
 
-PUBLISH = said(BasicPublish(exchange="orders", routing_key="eu"), Properties(headers=Table({"n": 5})), b'{"id": 7}')
-OTHER = said(BasicPublish(exchange="audit", routing_key="eu"), Properties(headers=Table({"n": 4})), b"")
-DECLARE = said(QueueDeclare(queue="orders"))
+PUBLISH = from_client(
+    BasicPublish(exchange="orders", routing_key="eu"), Properties(headers=Table({"n": 5})), b'{"id": 7}'
+)
+OTHER = from_client(BasicPublish(exchange="audit", routing_key="eu"), Properties(headers=Table({"n": 4})), b"")
+DECLARE = from_client(QueueDeclare(queue="orders"))
 
 
 def of_match(text: str) -> Condition:

@@ -134,9 +134,9 @@ def test_what_must_have_come_before_it_is_asked(expression: str, source: Attribu
 
 def test_it_is_asked_of_commands() -> None:
     condition = compiled("exchange == 'orders' && headers.n > 1 && user == 'guest'").condition
-    said = command(BasicPublish(exchange="orders"), 1, Properties(headers=Table({"n": 2})))
-    assert condition.holds(CommandContext(sender=CLIENT, command=said, client=Client(user="guest")))
-    assert not condition.holds(CommandContext(sender=CLIENT, command=said, client=Client(user="admin")))
+    sent = command(BasicPublish(exchange="orders"), 1, Properties(headers=Table({"n": 2})))
+    assert condition.holds(CommandContext(sender=CLIENT, command=sent, client=Client(user="guest")))
+    assert not condition.holds(CommandContext(sender=CLIENT, command=sent, client=Client(user="admin")))
     assert not condition.holds(
         CommandContext(sender=CLIENT, command=command(QueueDeclare()), client=Client(user="guest"))
     )

@@ -146,7 +146,7 @@ ALTERNATE = Table({"alternate-exchange": "secret"})
 
 
 @pytest.mark.parametrize(
-    ("match", "said", "is_all"),
+    ("match", "sent", "is_all"),
     [
         ({"routing_key": "secret"}, command(BasicPublish(exchange="e", routing_key="k"), 1, CC), False),
         ({"routing_key": "b1"}, command(BasicPublish(exchange="e", routing_key="k"), 1, CC), False),
@@ -171,14 +171,14 @@ ALTERNATE = Table({"alternate-exchange": "secret"})
         ({"exchange": "secret"}, command(QueueBind(queue="q", exchange="sec\rret")), False),
     ],
 )
-def test_a_name_is_looked_for_wherever_it_has_an_effect(match: dict[str, Any], said: Command, is_all: bool) -> None:
+def test_a_name_is_looked_for_wherever_it_has_an_effect(match: dict[str, Any], sent: Command, is_all: bool) -> None:
     decoded = msgspec.convert(match, Match)
-    assert holds(decoded, said)
-    assert holds(decoded, said, places=MatchedPlaces.ALL) is is_all
+    assert holds(decoded, sent)
+    assert holds(decoded, sent, places=MatchedPlaces.ALL) is is_all
 
 
 @pytest.mark.parametrize(
-    ("match", "said"),
+    ("match", "sent"),
     [
         (
             {"routing_key": "c*"},
@@ -193,8 +193,8 @@ def test_a_name_is_looked_for_wherever_it_has_an_effect(match: dict[str, Any], s
         ({"exchange": "?"}, command(ExchangeBind(source="e", destination="f"))),
     ],
 )
-def test_all_places_can_be_asked_for(match: dict[str, Any], said: Command) -> None:
-    assert holds(msgspec.convert(match, Match), said, places=MatchedPlaces.ALL)
+def test_all_places_can_be_asked_for(match: dict[str, Any], sent: Command) -> None:
+    assert holds(msgspec.convert(match, Match), sent, places=MatchedPlaces.ALL)
 
 
 TWINS = Properties(
@@ -217,8 +217,8 @@ TWINS = Properties(
     ],
 )
 def test_all_entries_of_one_name_are_looked_at(headers: Any, is_any: bool, is_all: bool, is_own: bool) -> None:
-    said = command(BasicPublish(), 1, TWINS)
-    assert [holds(Match(headers=headers), said, places=each) for each in MatchedPlaces] == [is_any, is_all, is_own]
+    sent = command(BasicPublish(), 1, TWINS)
+    assert [holds(Match(headers=headers), sent, places=each) for each in MatchedPlaces] == [is_any, is_all, is_own]
 
 
 def test_a_passive_declare_names_its_queue_and_no_more() -> None:

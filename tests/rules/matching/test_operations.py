@@ -108,12 +108,12 @@ COPIES = Table(
 
 
 def test_a_publish_goes_by_all_its_keys_and_may_be_answered() -> None:
-    said = command(BasicPublish(exchange="e", routing_key="k"), 1, Properties(headers=COPIES, reply_to="r"))
+    sent = command(BasicPublish(exchange="e", routing_key="k"), 1, Properties(headers=COPIES, reply_to="r"))
     keys = ["k", "c", "o", "n", "c2", "b"]
     published = [op("publish", "e", key=each) for each in keys]
-    assert list(operations(said)) == [*published, op("publish", "", "r", "r", implied=True)]
-    assert routing_keys_of(said) == keys
-    assert queues_of(said) == []
+    assert list(operations(sent)) == [*published, op("publish", "", "r", "r", implied=True)]
+    assert routing_keys_of(sent) == keys
+    assert queues_of(sent) == []
     directly = Properties(headers=COPIES, reply_to="amq.rabbitmq.reply-to")
     to_default = command(BasicPublish(routing_key="k"), 1, directly)
     assert list(operations(to_default)) == [to_queue(each) for each in keys]
@@ -121,8 +121,8 @@ def test_a_publish_goes_by_all_its_keys_and_may_be_answered() -> None:
 
 
 def test_headers_that_a_rule_has_made_are_looked_at() -> None:
-    said = command(BasicPublish(exchange="e", routing_key="k"))
-    assert routing_keys_of(said.altered(properties=Properties(headers=COPIES)))[1:3] == ["c", "o"]
+    sent = command(BasicPublish(exchange="e", routing_key="k"))
+    assert routing_keys_of(sent.altered(properties=Properties(headers=COPIES)))[1:3] == ["c", "o"]
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,8 @@ def test_headers_that_a_rule_has_made_are_looked_at() -> None:
     ],
 )
 def test_the_names_of_a_command(method: Method, exchanges: list[str], queues: list[Name], keys: list[Name]) -> None:
-    said = command(method)
-    assert (exchanges_of(said), queues_of(said), routing_keys_of(said)) == (exchanges, queues, keys)
+    sent = command(method)
+    assert (exchanges_of(sent), queues_of(sent), routing_keys_of(sent)) == (exchanges, queues, keys)
 
 
 def test_what_rabbitmq_makes_of_line_breaks() -> None:

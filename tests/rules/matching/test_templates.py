@@ -12,9 +12,9 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Array, Table
 from amqproxy.rules.matching.templates import Template, as_text
 from amqproxy.rules.verdict import Stage
-from tests.rules.scene import said
+from tests.rules.scene import from_client
 
-MESSAGE = said(
+MESSAGE = from_client(
     BasicPublish(exchange="e", routing_key="a.b"),
     Properties(priority=3, headers=Table({"n": 5, "b.c": "dotted", "t": {"u": [1, {"v": "deep"}]}, "s": "text"})),
     b'{"id": 9, "items": [{"price": 1.5}]}',
@@ -58,7 +58,7 @@ def test_a_place_alone_keeps_its_value() -> None:
 
 
 def test_a_command_without_content_has_none() -> None:
-    assert Template("{body}{size}{headers.n}{queue}").fill(said(QueueDeclare(queue="q"))) == "q"
+    assert Template("{body}{size}{headers.n}{queue}").fill(from_client(QueueDeclare(queue="q"))) == "q"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from amqproxy.amqp091.methods import BY_NAME, BasicPublish
 from amqproxy.rules.rule import Cacheable
 from amqproxy.rules.verdict import HoldAction, Stage, Verdict
-from tests.rules.scene import decided, rule, said
+from tests.rules.scene import decided, from_client, rule
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from tests.rules.scene import decided, rule, said
 )
 def test_a_command_is_held(text: str, hold: HoldAction) -> None:
     made = rule('action = "hold"\n' + text)
-    context = said(BasicPublish(), body=b"x")
+    context = from_client(BasicPublish(), body=b"x")
     assert made.needs is Stage.BODY
     assert not isinstance(made, Cacheable)
     assert decided(made, context) == Verdict(command=context.command, hold=hold)

@@ -20,17 +20,21 @@ from amqproxy.rules.observing.log import MAX_TEXT
 from amqproxy.rules.verdict import Stage, Verdict
 from amqproxy.taps import record
 from tests.rules.commands import command, evaluated
-from tests.rules.scene import GUEST, decided, rule, said
+from tests.rules.scene import GUEST, decided, from_client, rule
 
 
 @pytest.mark.parametrize(
     ("text", "context", "logged"),
     [
-        ("", said(QueueDeclare(queue="q")), ("info", "client queue.declare")),
-        ("text = '{rule}: {user} declares {queue}'", said(QueueDeclare(queue="q")), ("info", "r: guest declares q")),
-        ("level = 'warning'\ntext = '{size}: {body}'", said(BasicPublish(), body=b"abc"), ("warning", "3: abc")),
-        ("text = '{properties.type}'", said(BasicPublish(), Properties(type="t")), ("info", "t")),
-        ("text = '{body}'", said(BasicPublish(), body=b"x" * 10_000), ("info", "x" * (MAX_TEXT - 1) + "…")),
+        ("", from_client(QueueDeclare(queue="q")), ("info", "client queue.declare")),
+        (
+            "text = '{rule}: {user} declares {queue}'",
+            from_client(QueueDeclare(queue="q")),
+            ("info", "r: guest declares q"),
+        ),
+        ("level = 'warning'\ntext = '{size}: {body}'", from_client(BasicPublish(), body=b"abc"), ("warning", "3: abc")),
+        ("text = '{properties.type}'", from_client(BasicPublish(), Properties(type="t")), ("info", "t")),
+        ("text = '{body}'", from_client(BasicPublish(), body=b"x" * 10_000), ("info", "x" * (MAX_TEXT - 1) + "…")),
     ],
 )
 def test_a_line_is_logged(text: str, context: CommandContext, logged: tuple[str, str]) -> None:
@@ -45,7 +49,7 @@ def test_no_secret_is_ever_logged() -> None:
         ConnectionSecureOk(b"s3cret"),
         ConnectionUpdateSecret(b"s3cret", "r"),
     ):
-        [(_, text)] = decided(made, said(method)).logged
+        [(_, text)] = decided(made, from_client(method)).logged
         assert "s3cret" not in text
 
 

@@ -12,7 +12,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Field, Table
 from amqproxy.rules.observing import mirror as module
 from amqproxy.rules.verdict import Stage, Verdict
-from tests.rules.scene import decided, rule, said
+from tests.rules.scene import decided, from_client, rule
 
 
 def mirror(text: str) -> Any:
@@ -32,7 +32,7 @@ def mirror(text: str) -> Any:
 def test_a_copy_goes_elsewhere(text: str, upstream: str | None, copied: BasicPublish) -> None:
     made = mirror(text)
     assert (made.needs, made.methods) == (Stage.BODY, {"basic.publish"})
-    context = said(BasicPublish(0, "e", "k", mandatory=True), Properties(type="t"), b"body", number=3)
+    context = from_client(BasicPublish(0, "e", "k", mandatory=True), Properties(type="t"), b"body", number=3)
     verdict = decided(made, context)
     [copy] = verdict.mirrored
     assert verdict == Verdict(command=context.command, mirrored=(copy,))
@@ -44,9 +44,9 @@ def test_a_copy_goes_elsewhere(text: str, upstream: str | None, copied: BasicPub
 def test_a_copy_asks_for_nothing_back() -> None:
     headers = Table([Field("CC", "A", ["x"]), Field("n", "B", 1), Field("BCC", "A", ["y"])])
     old = Properties(user_id="u", reply_to="q", correlation_id="c", headers=headers)
-    [copy] = decided(mirror('exchange = "audit"'), said(BasicPublish(), old)).mirrored
+    [copy] = decided(mirror('exchange = "audit"'), from_client(BasicPublish(), old)).mirrored
     assert copy.command.properties == Properties(correlation_id="c", headers=Table([Field("n", "B", 1)]))
-    [copy] = decided(mirror('exchange = "audit"\nkeeps_reply_to = true'), said(BasicPublish(), old)).mirrored
+    [copy] = decided(mirror('exchange = "audit"\nkeeps_reply_to = true'), from_client(BasicPublish(), old)).mirrored
     assert copy.command.properties.reply_to == "q"
 
 
@@ -61,13 +61,13 @@ def test_a_table_that_is_copied_as_it_came_is_not_decoded(monkeypatch: pytest.Mo
     monkeypatch.setattr(module, "_COPIES", Undecoded())
     came = Table({f"k{number}": "v" for number in range(1000)}).octets
     old = Properties(headers=Table.from_octets(came))
-    [copy] = decided(mirror('exchange = "audit"'), said(BasicPublish(), old)).mirrored
+    [copy] = decided(mirror('exchange = "audit"'), from_client(BasicPublish(), old)).mirrored
     assert copy.command.properties.headers.octets == came
 
 
 def test_a_copy_may_say_where_it_is_from() -> None:
     made = mirror('exchange = "audit"\nheaders.set = {from = "{exchange}", by = "{user}"}')
-    context = said(BasicPublish(exchange="e"))
+    context = from_client(BasicPublish(exchange="e"))
     verdict = decided(made, context)
     assert verdict.mirrored[0].command.properties.headers == {"from": "e", "by": "guest"}
     assert verdict.command is context.command
@@ -76,7 +76,7 @@ def test_a_copy_may_say_where_it_is_from() -> None:
 @pytest.mark.parametrize(("drawn", "copies"), [(0.0, 1), (0.24, 1), (0.25, 0), (0.9, 0)])
 def test_a_sample_of_them(drawn: float, copies: int) -> None:
     made = mirror('upstream = "shadow"\npercent = 25')
-    assert len(decided(made, said(BasicPublish(), random=lambda: drawn)).mirrored) == copies
+    assert len(decided(made, from_client(BasicPublish(), random=lambda: drawn)).mirrored) == copies
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ import pytest
 
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.rules.verdict import Verdict
-from tests.rules.scene import decided, rule, said
+from tests.rules.scene import decided, from_client, rule
 
 
 def test_commands_are_marked() -> None:
     made = rule('action = "tag"\ntags = ["gdpr", "team:orders"]')
-    context = said(BasicPublish())
+    context = from_client(BasicPublish())
     assert decided(made, context) == Verdict(command=context.command, tags=("gdpr", "team:orders"))
     assert made.is_constant
 

@@ -12,9 +12,9 @@ from amqproxy.rules.context import BodyTooLarge
 from amqproxy.rules.rewriting.body_edit import BodyEdit
 from amqproxy.rules.scripting import Context
 from amqproxy.rules.scripting.script_loader import ScriptError
-from tests.rules.scene import Shelf, said
+from tests.rules.scene import Shelf, from_client
 
-SEEN = said(BasicPublish(exchange="e"))
+SEEN = from_client(BasicPublish(exchange="e"))
 OWN = """
 def shout(body, context):
     return body.upper() + context.client.user.encode()
@@ -135,7 +135,7 @@ def test_what_has_not_been_loaded_is_not_called() -> None:
 
 def test_the_largest_body_that_is_looked_into() -> None:
     body = b'{"a": "' + b"x" * 1000 + b'"}'
-    seen = said(BasicPublish(exchange="e"), body=body, body_limit=1000)
+    seen = from_client(BasicPublish(exchange="e"), body=body, body_limit=1000)
     patch = {"op": "add", "path": "/b", "value": 1}
     for keys in (
         {"json_patch": [patch]},

@@ -15,9 +15,9 @@ from amqproxy.amqp091.wire import Field, Table
 from amqproxy.rules.rewriting.edit import FIELDS, Edit, check_fields, check_properties
 from amqproxy.rules.verdict import Stage
 from tests.amqp091 import strategies
-from tests.rules.scene import said
+from tests.rules.scene import from_client
 
-SEEN = said(BasicPublish(exchange="e"), Properties(priority=3, headers=Table({"n": 5, "a": ["x"]})), b"body")
+SEEN = from_client(BasicPublish(exchange="e"), Properties(priority=3, headers=Table({"n": 5, "a": ["x"]})), b"body")
 HALF = Decimal("0.5")
 
 

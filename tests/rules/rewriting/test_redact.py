@@ -20,7 +20,7 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.rules.context import CommandContext
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Stage, Verdict
-from tests.rules.scene import GUEST, decided, heard, rule, said
+from tests.rules.scene import GUEST, decided, from_client, from_server, rule
 
 SECRETS = Properties(user_id="u", type="t", headers=Table({"authorization": "Bearer x", "n": 1}))
 
@@ -59,8 +59,8 @@ def shown(text: str, context: CommandContext) -> Any:
 )
 def test_messages(text: str, properties: Properties, body: bytes) -> None:
     for context in (
-        said(BasicPublish(exchange="e"), SECRETS, b'{"a":1}'),
-        heard(BasicDeliver("t", 1), SECRETS, b'{"a":1}'),
+        from_client(BasicPublish(exchange="e"), SECRETS, b'{"a":1}'),
+        from_server(BasicDeliver("t", 1), SECRETS, b'{"a":1}'),
     ):
         command = shown(text, context)
         assert (command.method, command.properties, command.body) == (context.command.method, properties, body)
@@ -93,20 +93,20 @@ def test_messages(text: str, properties: Properties, body: bytes) -> None:
     ],
 )
 def test_methods(text: str, before: Method, after: Method) -> None:
-    context = said(before)
+    context = from_client(before)
     assert shown(text, context).method == after
 
 
 @pytest.mark.parametrize(
     ("text", "context"),
     [
-        ("headers = ['none']", said(BasicPublish(), SECRETS)),
-        ("headers = ['n']", said(BasicPublish())),
-        ("body = true", said(BasicPublish())),
-        ("json = ['/none']", said(BasicPublish(), body=b'{"a": 1}')),
-        ("arguments = ['a']", said(QueueDeclare())),
-        ("fields = ['routing_key']", said(BasicPublish())),
-        ("properties = ['user_id']", said(QueueDeclare(queue="q"))),
+        ("headers = ['none']", from_client(BasicPublish(), SECRETS)),
+        ("headers = ['n']", from_client(BasicPublish())),
+        ("body = true", from_client(BasicPublish())),
+        ("json = ['/none']", from_client(BasicPublish(), body=b'{"a": 1}')),
+        ("arguments = ['a']", from_client(QueueDeclare())),
+        ("fields = ['routing_key']", from_client(BasicPublish())),
+        ("properties = ['user_id']", from_client(QueueDeclare(queue="q"))),
     ],
 )
 def test_where_there_is_nothing_to_cover_nothing_is_made(text: str, context: CommandContext) -> None:
@@ -115,12 +115,12 @@ def test_where_there_is_nothing_to_cover_nothing_is_made(text: str, context: Com
 
 @pytest.mark.parametrize(("text", "body"), [("json = ['/card']", b"card=1234"), ("text = ['[0-9]']", b"\xff1234")])
 def test_what_cannot_be_searched_is_covered_whole(text: str, body: bytes) -> None:
-    assert shown(text, said(BasicPublish(), body=body)).body == b"***"
+    assert shown(text, from_client(BasicPublish(), body=body)).body == b"***"
 
 
 def test_several_rules_cover_together() -> None:
     evaluator = RuleSet([redact("headers = ['n']", name="a"), redact("body = true", name="b")]).evaluator(GUEST)
-    context = said(BasicPublish(), SECRETS, b"x")
+    context = from_client(BasicPublish(), SECRETS, b"x")
     verdict = evaluator.evaluate(context)
     assert verdict.command is context.command
     assert verdict.shown is not None
@@ -155,6 +155,6 @@ def test_what_makes_no_sense_is_not_loaded(text: str, reason: str) -> None:
 
 
 def test_a_body_too_large_to_be_looked_into_is_masked_whole() -> None:
-    context = said(BasicPublish(exchange="e"), body=b'{"a": 1, "b": 2}', body_limit=10)
+    context = from_client(BasicPublish(exchange="e"), body=b'{"a": 1, "b": 2}', body_limit=10)
     for text in ('json = ["/a"]', 'text = ["1"]'):
         assert shown(text, context).body == b"***"

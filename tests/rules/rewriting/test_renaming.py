@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.rules.rewriting.renaming import MAX_NAMES, Renaming, UsedNames, check_groups
-from tests.rules.scene import said
+from tests.rules.scene import from_client
 
-SEEN = said(BasicPublish())
+SEEN = from_client(BasicPublish())
 
 
 def renaming(**keys: Any) -> Renaming:

@@ -50,7 +50,7 @@ from amqproxy.rules.rewriting.trace_context import is_valid
 from amqproxy.rules.rule import Rule
 from amqproxy.rules.verdict import Close, Stage
 from tests.amqp091 import strategies
-from tests.rules.scene import GUEST, Shelf, decided, heard, left, memory, passes, rule, said
+from tests.rules.scene import GUEST, Shelf, decided, from_client, from_server, left, memory, passes, rule
 
 TENANT = """
 action = "rewrite"
@@ -66,14 +66,14 @@ def rewrite(text: str, shelf: Shelf | None = None, **keys: Any) -> Any:
 
 def there(evaluator: RuleEvaluator, method: Method, properties: Properties | None = None, body: bytes = b"") -> Any:
     """What the broker hears when the client says it."""
-    command = evaluator.evaluate(said(method, properties or Properties(), body, client=evaluator.client)).command
+    command = evaluator.evaluate(from_client(method, properties or Properties(), body, client=evaluator.client)).command
     assert command is not None
     return command
 
 
 def back(evaluator: RuleEvaluator, method: Method, properties: Properties | None = None, body: bytes = b"") -> Any:
     """What the client hears when the broker says it."""
-    command = evaluator.evaluate(heard(method, properties or Properties(), body, client=evaluator.client)).command
+    command = evaluator.evaluate(from_server(method, properties or Properties(), body, client=evaluator.client)).command
     assert command is not None
     return command
 
@@ -170,7 +170,7 @@ def evaluator_of(*rules: Rule, client: Client = GUEST) -> RuleEvaluator:
 def test_names_there(text: str, before: Method, after: Method) -> None:
     made = rewrite(text)
     assert before.name in made.methods
-    context = said(before)
+    context = from_client(before)
     command = left(made, context)
     assert command.method == after
     assert (command is context.command) == (before == after)
@@ -216,7 +216,7 @@ def test_names_there(text: str, before: Method, after: Method) -> None:
 def test_names_back_though_this_client_never_said_them(before: Method, after: Method) -> None:
     made = rule(TENANT)
     assert before.name in made.restores(SERVER)
-    context = heard(before)
+    context = from_server(before)
     restored = made.restore(context, memory(made)).command
     assert restored is not None
     assert restored.method == after
@@ -319,16 +319,16 @@ def test_where_to_reply_and_copies() -> None:
 
 def test_headers_without_names_are_not_touched() -> None:
     made = rewrite('exchange.prefix = "p."')
-    context = heard(BasicDeliver(exchange="e"), Properties(headers=Table({"a": 1})), b"x")
+    context = from_server(BasicDeliver(exchange="e"), Properties(headers=Table({"a": 1})), b"x")
     restored = made.restore(context, memory(made)).command
     assert restored is context.command
 
 
 def test_a_name_that_grows_too_long_is_refused_and_one_that_cannot_come_back_stays() -> None:
     with pytest.raises(ValueError, match="at most 255 bytes"):
-        decided(rewrite('exchange.prefix = "prefix."'), said(BasicPublish(exchange="e" * 250)))
+        decided(rewrite('exchange.prefix = "prefix."'), from_client(BasicPublish(exchange="e" * 250)))
     made = rewrite('exchange.strip_prefix = "prefix."')
-    context = heard(BasicDeliver(exchange="e" * 250))
+    context = from_server(BasicDeliver(exchange="e" * 250))
     assert made.restore(context, memory(made)).command is context.command
 
 
@@ -341,12 +341,14 @@ def test_credentials_come_from_a_file_and_are_never_shown() -> None:
     )
     start = ConnectionStartOk(Table({"product": "pika"}), "PLAIN", b"\0app-1\0app-pw")
     client = Client(user="app-1")
-    sent: Any = left(made, said(start, client=client)).method
+    sent: Any = left(made, from_client(start, client=client)).method
     assert (sent.mechanism, sent.response) == ("PLAIN", b"\0proxy\0s3cret")
     assert "s3cret" not in repr(made) + msgspec.json.encode(made).decode() + str(made.__dict__)
-    close = heard(ConnectionClose(530, "NOT_ALLOWED - access to vhost '/' refused for user 'proxy'"), client=client)
+    close = from_server(
+        ConnectionClose(530, "NOT_ALLOWED - access to vhost '/' refused for user 'proxy'"), client=client
+    )
     remembered = memory(made)
-    left(made, said(start, client=client), remembered)
+    left(made, from_client(start, client=client), remembered)
     told = made.restore(close, remembered).command
     assert told is not None
     assert told.method.reply_text == "NOT_ALLOWED - access to vhost '/' refused for user 'app-1'"
@@ -365,13 +367,13 @@ def test_credentials_come_from_a_file_and_are_never_shown() -> None:
 )
 def test_logins(text: str, start: ConnectionStartOk, expected: tuple[str, bytes]) -> None:
     made = rewrite(text, Shelf(variables={"PW": "v"}))
-    sent: Any = left(made, said(start, client=Client())).method
+    sent: Any = left(made, from_client(start, client=Client())).method
     assert (sent.mechanism, sent.response) == expected
 
 
 def test_a_new_secret_of_the_clients_is_not_the_brokers() -> None:
     made = rewrite('password_env = "PW"', Shelf(variables={"PW": "v"}))
-    assert left(made, said(ConnectionUpdateSecret(b"client's", "r"))).method == ConnectionUpdateSecret(b"v", "r")
+    assert left(made, from_client(ConnectionUpdateSecret(b"client's", "r"))).method == ConnectionUpdateSecret(b"v", "r")
     assert "connection.update-secret" not in rewrite('user.prefix = "t-"').methods
 
 
@@ -391,7 +393,7 @@ def test_a_password_that_is_not_there_is_missed_when_the_config_is_loaded(text: 
 def test_a_password_that_was_not_read_is_missed_by_those_who_would_send_it() -> None:
     made = msgspec.convert({"action": "rewrite", "name": "r", "password_env": "PW"}, type(rule(TENANT)))
     with pytest.raises(ValueError, match="has not been read"):
-        decided(made, said(ConnectionStartOk(response=b"\0a\0b")))
+        decided(made, from_client(ConnectionStartOk(response=b"\0a\0b")))
 
 
 def test_the_proxy_announces_itself_and_the_real_client() -> None:
@@ -402,7 +404,7 @@ def test_the_proxy_announces_itself_and_the_real_client() -> None:
     start = ConnectionStartOk(
         Table([Field("version", "S", "1"), Field("capabilities", "F", Table({"basic.nack": True}))])
     )
-    sent: Any = left(made, said(start)).method
+    sent: Any = left(made, from_client(start)).method
     assert dict(sent.client_properties) == {
         "capabilities": {"basic.nack": True},
         "connection_name": "10.0.0.7",
@@ -413,10 +415,10 @@ def test_the_proxy_announces_itself_and_the_real_client() -> None:
 
 def test_limits_are_offered_smaller_and_held_to() -> None:
     made = rewrite("tune = {channel_max = 8, frame_max = 4096, heartbeat = 10}")
-    assert left(made, heard(ConnectionTune(2047, 131_072, 60))).method == ConnectionTune(8, 4096, 10)
-    assert passes(made, said(ConnectionTuneOk(8, 4096, 10)))
-    assert left(made, said(ConnectionTuneOk(8, 4096, 600))).method == ConnectionTuneOk(8, 4096, 10)
-    verdict = decided(made, said(ConnectionTuneOk(9, 4096, 10)))
+    assert left(made, from_server(ConnectionTune(2047, 131_072, 60))).method == ConnectionTune(8, 4096, 10)
+    assert passes(made, from_client(ConnectionTuneOk(8, 4096, 10)))
+    assert left(made, from_client(ConnectionTuneOk(8, 4096, 600))).method == ConnectionTuneOk(8, 4096, 10)
+    verdict = decided(made, from_client(ConnectionTuneOk(9, 4096, 10)))
     assert (verdict.command, verdict.is_final) == (None, True)
     text = "NOT_ALLOWED - negotiated channel_max = 9 is higher than the maximum allowed value (8)"
     assert verdict.close == Close(Scope.CONNECTION, 530, text)
@@ -441,7 +443,7 @@ ALTERNATE = Table({"alternate-exchange": ""})
 def test_where_clients_have_names_of_their_own_no_key_leads_elsewhere(
     text: str, method: Method, is_refused: bool
 ) -> None:
-    verdict = decided(rewrite(text), said(method))
+    verdict = decided(rewrite(text), from_client(method))
     assert (verdict.close is not None and verdict.close.code == 403) is is_refused
     assert (verdict.command is None) is is_refused
 
@@ -488,12 +490,12 @@ def test_where_clients_have_names_of_their_own_no_key_leads_elsewhere(
     ],
 )
 def test_methods(text: str, before: Method, after: Method) -> None:
-    assert left(rewrite(text), said(before)).method == after
+    assert left(rewrite(text), from_client(before)).method == after
 
 
 def test_arguments_that_are_set_are_the_brokers_names_and_stay() -> None:
     made = rewrite('exchange.prefix = "p."\narguments.default = {x-dead-letter-exchange = "dlx"}')
-    assert left(made, said(QueueDeclare(queue="q"))).method.arguments == {"x-dead-letter-exchange": "dlx"}
+    assert left(made, from_client(QueueDeclare(queue="q"))).method.arguments == {"x-dead-letter-exchange": "dlx"}
 
 
 def test_properties_headers_and_body() -> None:
@@ -509,7 +511,7 @@ def test_properties_headers_and_body() -> None:
     )
     assert made.needs is Stage.BODY
     old = Properties(user_id="u", type="t", headers=Table([Field("old", "B", 1), Field("x-a", "S", "")]))
-    context = said(BasicPublish(exchange="e"), old, b'{"a":1}')
+    context = from_client(BasicPublish(exchange="e"), old, b'{"a":1}')
     command = left(made, context)
     assert command.method is context.command.method
     assert command.body == b'{"a":1,"seen":true}'
@@ -524,38 +526,40 @@ def test_properties_headers_and_body() -> None:
 @pytest.mark.parametrize("method", [BasicDeliver("t", 1), BasicGetOk(1), BasicReturn()])
 def test_messages_for_the_client_too(method: Method) -> None:
     made = rewrite('headers.set = {a = 1}\nbody.replace = [{text = "a", with = "b"}]')
-    command = left(made, heard(method, body=b"abc"))
+    command = left(made, from_server(method, body=b"abc"))
     assert (command.properties, command.body) == (Properties(headers=Table({"a": 1})), b"bbc")
 
 
 def test_a_body_may_still_be_on_its_way_when_only_its_header_changes() -> None:
     made = rewrite("headers.set = {a = 1}")
     assert made.needs is Stage.HEADER
-    command = left(made, said(BasicPublish(), body=b"12345", stage=Stage.HEADER))
+    command = left(made, from_client(BasicPublish(), body=b"12345", stage=Stage.HEADER))
     assert (command.properties.headers, command.body_size, command.is_complete) == ({"a": 1}, 5, False)
 
 
 def test_a_trace_begins_with_a_publish() -> None:
     made = rewrite("trace_context = true")
     assert made.methods == {"basic.publish"}
-    command = left(made, said(BasicPublish(), random=random.Random(3).random))
+    command = left(made, from_client(BasicPublish(), random=random.Random(3).random))
     assert command.properties.headers is not None
     assert is_valid(command.properties.headers["traceparent"])
-    assert passes(made, said(BasicPublish(), command.properties))
+    assert passes(made, from_client(BasicPublish(), command.properties))
 
 
 def test_a_function_is_given_the_body() -> None:
     made = rewrite(
         'body.call = "own.py:f"', Shelf({"own.py": "def f(body, context):\n  return body + context.rule.encode()"})
     )
-    assert left(made, said(BasicPublish(), body=b"x")).body == b"xr"
+    assert left(made, from_client(BasicPublish(), body=b"x")).body == b"xr"
 
 
 def test_what_is_not_there_is_not_changed() -> None:
     made = rewrite("headers.set = {a = 1}\nqueue.prefix = 'p.'")
-    assert passes(made, said(QueueDeclare()))
-    assert passes(rewrite("headers.remove = ['a']"), said(BasicPublish(), Properties(headers=Table({"b": 1})), b"x"))
-    assert passes(rewrite("body.replace = [{text = 'a', with = 'b'}]"), said(BasicPublish(), body=b"x"))
+    assert passes(made, from_client(QueueDeclare()))
+    assert passes(
+        rewrite("headers.remove = ['a']"), from_client(BasicPublish(), Properties(headers=Table({"b": 1})), b"x")
+    )
+    assert passes(rewrite("body.replace = [{text = 'a', with = 'b'}]"), from_client(BasicPublish(), body=b"x"))
 
 
 # --- what it is about
@@ -675,4 +679,4 @@ def test_nothing_but_names_is_ever_renamed(data: st.DataObject) -> None:
     """Whatever the client says, all that is not a name stays; a rule without names to change leaves it alone."""
     made = rewrite('exchange.from = "is:\\u0000none"\nexchange.to = "x"')
     method = data.draw(strategies.methods.filter(lambda each: CLIENT in SENDERS[each.name]))
-    assert passes(made, said(method, data.draw(strategies.properties)))
+    assert passes(made, from_client(method, data.draw(strategies.properties)))

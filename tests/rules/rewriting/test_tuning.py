@@ -42,8 +42,8 @@ def test_a_client_that_takes_more_is_told_so(answer: tuple[int, int, int], text:
     assert Tuning().objection(ConnectionTuneOk(*answer)) is None
 
 
-@pytest.mark.parametrize(("said", "told"), [(600, 5), (0, 5), (6, 5), (5, 5), (2, 2)])
-def test_the_broker_is_told_no_longer_a_heartbeat(said: int, told: int) -> None:
-    tuning, answer = Tuning(channel_max=10, heartbeat=5), ConnectionTuneOk(10, 8192, said)
-    assert tuning.answered(answer) == ConnectionTuneOk(10, 8192, told)
+@pytest.mark.parametrize(("asked", "answered"), [(600, 5), (0, 5), (6, 5), (5, 5), (2, 2)])
+def test_the_broker_gets_no_longer_heartbeat_than_configured(asked: int, answered: int) -> None:
+    tuning, answer = Tuning(channel_max=10, heartbeat=5), ConnectionTuneOk(10, 8192, asked)
+    assert tuning.answered(answer) == ConnectionTuneOk(10, 8192, answered)
     assert Tuning(channel_max=10).answered(answer) is answer

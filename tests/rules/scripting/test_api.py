@@ -13,9 +13,9 @@ from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.amqp091.wire import Table
 from amqproxy.rules.scripting import Answer, Context, change, drop, insert, refuse
 from amqproxy.rules.verdict import Close, Insertion, Verdict
-from tests.rules.scene import GUEST, heard, said
+from tests.rules.scene import GUEST, from_client, from_server
 
-SEEN = said(BasicPublish(exchange="e", routing_key="k"), Properties(type="t"), b"body", now=5.0, time=7.0)
+SEEN = from_client(BasicPublish(exchange="e", routing_key="k"), Properties(type="t"), b"body", now=5.0, time=7.0)
 
 
 def test_a_context_says_what_is_known() -> None:
@@ -25,7 +25,7 @@ def test_a_context_says_what_is_known() -> None:
     assert (context.channel.number, context.now, context.time, context.random()) == (1, 5.0, 7.0, 0.0)
     context.shared["a"], context.store["b"] = 1, 2
     assert shared == {"a": 1}
-    assert not Context("r", heard(BasicAck())).is_from_client
+    assert not Context("r", from_server(BasicAck())).is_from_client
     with pytest.raises(AttributeError, match="there is no command"):
         _ = Context("r").client
 
@@ -52,11 +52,11 @@ def test_change(changes: dict[str, Any], expected: tuple[Any, ...]) -> None:
 
 
 def test_change_by_the_specifications_names() -> None:
-    changed = change(said(BasicQos()).command, prefetch_count=5, **{"global": True}).command
+    changed = change(from_client(BasicQos()).command, prefetch_count=5, **{"global": True}).command
     assert changed is not None
     assert changed.method == BasicQos(prefetch_count=5, global_=True)
     with pytest.raises(ValueError, match=r"queue\.declare has no field `exchange`: there are queue, passive"):
-        change(said(QueueDeclare()).command, exchange="x")
+        change(from_client(QueueDeclare()).command, exchange="x")
 
 
 def test_drop_and_refuse() -> None:
@@ -70,7 +70,7 @@ def test_drop_and_refuse() -> None:
 
 
 def test_insert() -> None:
-    other = said(BasicAck(1)).command
+    other = from_client(BasicAck(1)).command
     assert insert(SEEN.command, (CLIENT, other)) == Verdict(
         command=SEEN.command, insertions=(Insertion(CLIENT, other),)
     )

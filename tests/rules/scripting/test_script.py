@@ -10,7 +10,7 @@ from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.scripting.script import Script
 from amqproxy.rules.scripting.script_loader import ScriptError
 from amqproxy.rules.verdict import Answer, Close, Stage
-from tests.rules.scene import GUEST, Shelf, decided, left, memory, passes, rule, said
+from tests.rules.scene import GUEST, Shelf, decided, from_client, left, memory, passes, rule
 
 SOURCE = """
 from amqproxy.rules.scripting import change, drop, refuse
@@ -43,18 +43,18 @@ def script(source: str = SOURCE, keys: str = "") -> Script:
 def test_functions_are_asked_by_method() -> None:
     made = script()
     assert made.methods == {"basic.publish", "queue.declare"}
-    assert decided(made, said(BasicPublish())).answer is Answer.ACK
-    assert passes(made, said(QueueDeclare(queue="guest.q")))
-    close = decided(made, said(QueueDeclare(queue="q"))).close
+    assert decided(made, from_client(BasicPublish())).answer is Answer.ACK
+    assert passes(made, from_client(QueueDeclare(queue="guest.q")))
+    close = decided(made, from_client(QueueDeclare(queue="q"))).close
     assert close is not None
     assert close.text == "ACCESS_REFUSED - guest may not have it"
-    assert passes(made, said(BasicAck(1)))
+    assert passes(made, from_client(BasicAck(1)))
 
 
 def test_what_it_keeps_is_kept_by_session_and_by_all() -> None:
     made = script()
     first, second = memory(made), memory(made)
-    context = said(BasicPublish(), body=b"x")
+    context = from_client(BasicPublish(), body=b"x")
     headers = [left(made, context, each).properties.headers for each in (first, first, second)]
     assert [dict(table) for table in headers if table is not None] == [
         {"count": 1, "by": "r"},
@@ -66,9 +66,9 @@ def test_what_it_keeps_is_kept_by_session_and_by_all() -> None:
 def test_what_goes_wrong_is_told_by_its_line() -> None:
     made = script()
     with pytest.raises(ScriptError, match=r"^rules.py:11: KeyError: 'x'$"):
-        decided(made, said(BasicPublish(exchange="broken"), body=b"x"))
+        decided(made, from_client(BasicPublish(exchange="broken"), body=b"x"))
     with pytest.raises(ScriptError, match=r"^rules.py:7: `publish` returned a bool, not a Verdict or None$"):
-        decided(made, said(BasicPublish(exchange="odd"), body=b"x"))
+        decided(made, from_client(BasicPublish(exchange="odd"), body=b"x"))
     with pytest.raises(ScriptError, match=r"^rules.py:2: ZeroDivisionError"):
         script("def load(context):\n    1 / 0\ndef publish(command, context): pass")
     with pytest.raises(ValueError, match=r"there is no rules\.py"):
@@ -77,7 +77,7 @@ def test_what_goes_wrong_is_told_by_its_line() -> None:
 
 def test_the_log_is_told_the_line_and_not_what_a_peer_said() -> None:
     source = "def publish(command, context):\n    raise ValueError(command.body)"
-    verdict = RuleSet([script(source)]).evaluator(GUEST).evaluate(said(BasicPublish(), body=b"card 1234"))
+    verdict = RuleSet([script(source)]).evaluator(GUEST).evaluate(from_client(BasicPublish(), body=b"card 1234"))
     assert verdict.close == Close(Scope.CHANNEL, 541, "INTERNAL_ERROR - rule 'r' failed")
     assert verdict.failures == (("r", "rule 'r' failed: rules.py:2: ValueError"),)
 
@@ -85,9 +85,9 @@ def test_the_log_is_told_the_line_and_not_what_a_peer_said() -> None:
 def test_one_function_for_all() -> None:
     made = script("def command(command, context):\n  raise Exception\ndef ack(command, context): pass")
     assert made.methods == frozenset(BY_NAME)
-    assert passes(made, said(BasicAck(1)))
+    assert passes(made, from_client(BasicAck(1)))
     with pytest.raises(ScriptError, match=r"rules\.py:2: Exception$"):
-        decided(made, said(QueueDeclare()))
+        decided(made, from_client(QueueDeclare()))
 
 
 @pytest.mark.parametrize(
@@ -103,4 +103,4 @@ def test_it_does_nothing_before_it_is_loaded_and_begins_anew_with_each_load() ->
     assert not made.continues(made)
     assert Script(name="r", file="rules.py").methods is None
     with pytest.raises(ValueError, match="has not been loaded"):
-        decided(Script(name="r", file="rules.py"), said(BasicPublish()))
+        decided(Script(name="r", file="rules.py"), from_client(BasicPublish()))
