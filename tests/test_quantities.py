@@ -38,7 +38,7 @@ def test_they_are_numbers_once_they_are_read() -> None:
     assert (pace.max_delay, pace._measure._rate) == (120.0, 100.0)
     assert octets._measure._rate == 10_000
     assert (late.duration, late.fault.delay) == (3600.0, 0.005)
-    assert slow.fault._octets == 65536
+    assert slow.fault._bytes_per_second == 65536
     assert cut.fault.octets == "1 MB"
     assert (small.tune.frame_max, small.tune.heartbeat) == (8192, 10)
     assert large.match.size.min == "10KB"
