@@ -128,16 +128,16 @@ class LineWriter:
 
     def _written(self, entries: deque[_Entry], is_torn: bool) -> tuple[deque[_Entry], bool]:
         """Write the entries: those that could not be written, and whether the last that was is incomplete."""
-        octets = b"\n" * is_torn + b"".join([entry.line for entry in entries])
+        data = b"\n" * is_torn + b"".join([entry.line for entry in entries])
         done = 0
         try:
-            while done < len(octets):
-                done += self._write(octets[done : done + PIECE])
+            while done < len(data):
+                done += self._write(data[done : done + PIECE])
         except (OSError, ValueError):
             pass
         if done:
-            is_torn = octets[done - 1 : done] != b"\n"
-            done -= len(octets) - sum(len(entry.line) for entry in entries)
+            is_torn = data[done - 1 : done] != b"\n"
+            done -= len(data) - sum(len(entry.line) for entry in entries)
         while entries and len(entries[0].line) <= done:
             done -= len(entries.popleft().line)
         return entries, is_torn
@@ -154,17 +154,17 @@ def _writing(stream: TextIO | None) -> Callable[[bytes], int]:
         descriptor = stream.fileno()
     except (OSError, ValueError):
 
-        def write_text(octets: bytes) -> int:
-            stream.write(octets.decode(stream.encoding or "utf-8", "replace"))
-            return len(octets)
+        def write_text(data: bytes) -> int:
+            stream.write(data.decode(stream.encoding or "utf-8", "replace"))
+            return len(data)
 
         return write_text
 
-    def write(octets: bytes) -> int:
+    def write(data: bytes) -> int:
         """Not through the stream: a thread stuck in it would hold its lock at our exit."""
         while True:
             try:
-                return os.write(descriptor, octets)
+                return os.write(descriptor, data)
             except BlockingIOError:  # another process that shares the descriptor made it so
                 poll = select.poll()
                 poll.register(descriptor, select.POLLOUT)
@@ -173,5 +173,5 @@ def _writing(stream: TextIO | None) -> Callable[[bytes], int]:
     return write
 
 
-def _unwritten(octets: bytes) -> int:
+def _unwritten(data: bytes) -> int:
     raise OSError("there is no stream")

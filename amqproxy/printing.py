@@ -103,11 +103,11 @@ def _print(render: Render, records: Iterable[Record]) -> list[Exception]:
             lines.append(f"{render(record)}\n")
         except Exception as error:  # noqa: BLE001 - one record's failure is not the others'
             failures.append(error)
-    octets = "".join(lines).encode(sys.stdout.encoding or "utf-8", sys.stdout.errors or "backslashreplace")
+    data = "".join(lines).encode(sys.stdout.encoding or "utf-8", sys.stdout.errors or "backslashreplace")
     output = sys.stdout.fileno()
-    while octets:
+    while data:
         try:
-            octets = octets[os.write(output, octets) :]
+            data = data[os.write(output, data) :]
         except BlockingIOError:  # the process that gave us the descriptor made it so
             poll = select.poll()
             poll.register(output, select.POLLOUT)

@@ -10,7 +10,7 @@ from typing import Any
 
 from amqproxy.rules.scripting.script_loader import fault
 
-MAX_OCTETS = 4 * 1024 * 1024
+MAX_BYTES = 4 * 1024 * 1024
 """The largest file that is taken in: scripts and passwords are small."""
 
 
@@ -24,10 +24,10 @@ class ConfigResources:
         path = self._directory / file
         try:
             with path.open("rb") as opened:
-                octets = opened.read(MAX_OCTETS + 1)
-            if len(octets) > MAX_OCTETS:
-                raise ValueError(f"{path} is larger than {MAX_OCTETS} bytes")
-            return octets.decode()
+                data = opened.read(MAX_BYTES + 1)
+            if len(data) > MAX_BYTES:
+                raise ValueError(f"{path} is larger than {MAX_BYTES} bytes")
+            return data.decode()
         except OSError as error:
             raise ValueError(f"{path} cannot be read: {error.strerror}") from None
         except UnicodeDecodeError as error:

@@ -55,10 +55,10 @@ def _against_pamqp(streams: list[bytes], count: int, rounds: int) -> Iterator[Ro
 def _read(streams: list[bytes]) -> int:
     """Decode every frame; how many there are."""
     count = 0
-    for octets in streams:
+    for data in streams:
         reader = FrameReader(frame_max=0)
-        for start in range(0, len(octets), CHUNK):
-            count += _decode(reader.feed(octets[start : start + CHUNK]))
+        for start in range(0, len(data), CHUNK):
+            count += _decode(reader.feed(data[start : start + CHUNK]))
         if reader.error is not None:
             raise reader.error
     return count
@@ -74,11 +74,11 @@ def _decode(frames: list[Frame]) -> int:
 def _unmarshal(unmarshal: Callable[[bytes], object], streams: list[bytes]) -> int:
     """The same with pamqp, which wants to be handed each frame: found here at the least cost that Python knows."""
     count = 0
-    for octets in streams:
-        position, end = 0, len(octets)
+    for data in streams:
+        position, end = 0, len(data)
         while position < end:
-            after = position + 8 + int.from_bytes(octets[position + 3 : position + 7])
-            unmarshal(octets[position:after])
+            after = position + 8 + int.from_bytes(data[position + 3 : position + 7])
+            unmarshal(data[position:after])
             position = after
             count += 1
     return count

@@ -75,30 +75,30 @@ def fill(message: bytes) -> bytes:
     return message * max(1, BUFFER // len(message))
 
 
-def flood(socks: Iterable[socket.socket], octets: bytes, times: int) -> list[float]:
-    """Write `octets` `times` over on each connection, then a close: when it began."""
+def flood(socks: Iterable[socket.socket], data: bytes, times: int) -> list[float]:
+    """Write `data` `times` over on each connection, then a close: when it began."""
     socks = list(socks)
     began = time.monotonic()
-    each(lambda sock: _flood(sock, octets, times), socks)
+    each(lambda sock: _flood(sock, data, times), socks)
     return [began]
 
 
-def _flood(sock: socket.socket, octets: bytes, times: int) -> None:
+def _flood(sock: socket.socket, data: bytes, times: int) -> None:
     for _ in repeat(None, times):
-        sock.sendall(octets)
+        sock.sendall(data)
     sock.sendall(talk.CLOSE)
     if talk.read_exactly(sock, len(talk.CLOSE_OK)) != talk.CLOSE_OK:
         raise ValueError("the close was not answered")
     sock.close()
 
 
-def sink(socks: Iterable[socket.socket], octets: int) -> list[float]:
-    """Count `octets` and the close that follows them on each connection: when the last had come."""
-    return [max(each(lambda sock: _sink(sock, octets), list(socks)))]
+def sink(socks: Iterable[socket.socket], size: int) -> list[float]:
+    """Count `size` and the close that follows them on each connection: when the last had come."""
+    return [max(each(lambda sock: _sink(sock, size), list(socks)))]
 
 
-def _sink(sock: socket.socket, octets: int) -> float:
-    wanted = octets + len(talk.CLOSE)
+def _sink(sock: socket.socket, size: int) -> float:
+    wanted = size + len(talk.CLOSE)
     buffer = memoryview(bytearray(BUFFER))
     mark = b""
     while wanted:
@@ -124,14 +124,14 @@ def each(work: Callable[[socket.socket], T], socks: list[socket.socket]) -> list
         return list(threads.map(work, socks))
 
 
-def ping(sock: socket.socket, octets: bytes, answer: int, times: int) -> list[float]:
-    """Say `octets` and wait for `answer` bytes, `times` over: the seconds of each round trip."""
+def ping(sock: socket.socket, data: bytes, answer: int, times: int) -> list[float]:
+    """Say `data` and wait for `answer` bytes, `times` over: the seconds of each round trip."""
     clock, send, receive = time.perf_counter, sock.send, sock.recv
     trips = []
     with closing(sock):
         for _ in repeat(None, times):
             began = clock()
-            send(octets)
+            send(data)
             left = answer
             while left:
                 left -= len(receive(left)) or _hung_up()
@@ -141,12 +141,12 @@ def ping(sock: socket.socket, octets: bytes, answer: int, times: int) -> list[fl
     return trips
 
 
-def pong(sock: socket.socket, octets: int, answer: bytes, times: int) -> list[float]:
-    """Say `answer` to every `octets`, `times` over."""
+def pong(sock: socket.socket, size: int, answer: bytes, times: int) -> list[float]:
+    """Say `answer` to every `size`, `times` over."""
     send, receive = sock.send, sock.recv
     with closing(sock):
         for _ in repeat(None, times):
-            left = octets
+            left = size
             while left:
                 left -= len(receive(left)) or _hung_up()
             send(answer)

@@ -46,8 +46,8 @@ def _measure(proxies: list[Proxy], rounds: int, scale: float) -> Iterator[Row]:
 
 def throughput(proxy: Proxy, count: int) -> float:
     """Thousands of messages a second, from the first published to the last consumed."""
-    octets = load.fill(talk.publish(BODY))
-    each = octets.count(talk.publish(BODY))
+    data = load.fill(talk.publish(BODY))
+    each = data.count(talk.publish(BODY))
     times = max(1, count // each)
     is_ready = get_context("fork").Event()
 
@@ -71,7 +71,7 @@ def throughput(proxy: Proxy, count: int) -> float:
         sock = talk.connect(proxy.port)
         if not is_ready.wait(talk.DEADLINE):
             raise ValueError("the consumer never came")
-        return load.flood([sock], octets, times)
+        return load.flood([sock], data, times)
 
     (ended,), (began,) = load.side_by_side(consumer, publisher)
     return times * each / (ended - began) / 1000

@@ -83,16 +83,16 @@ def write(path: Path, messages: int) -> tuple[int, list[bytes]]:
         for number, size in enumerate(SEGMENTS):
             turns = list(say(messages // len(SEGMENTS), alike if number < len(SEGMENTS) // 2 else unlike))
             count += len(turns) // 3 * 2 * BATCH
-            streams += [b"".join([octets for side, octets in turns if side == each]) for each in (0, 1)]
+            streams += [b"".join([data for side, data in turns if side == each]) for each in (0, 1)]
             sequence = [1000, 2000]
             client = 40_000 + number
             for flags, side in ((0x02, 0), (0x12, 1), (0x10, 0)):
                 now += 1
                 file.write(_packet(now, client, side, sequence, flags, b""))
                 sequence[side] += flags & 0x02 > 0
-            for side, octets in _greet() + turns:
-                for start in range(0, len(octets), size):
-                    piece = octets[start : start + size]
+            for side, data in _greet() + turns:
+                for start in range(0, len(data), size):
+                    piece = data[start : start + size]
                     now += 1
                     file.write(_packet(now, client, side, sequence, 0x18, piece))
                     sequence[side] += len(piece)
@@ -110,12 +110,12 @@ def _greet() -> list[tuple[int, bytes]]:
     return [turn for said, answered in steps for turn in ((0, said), (1, answered))]
 
 
-def _packet(now: int, client: int, side: int, sequence: list[int], flags: int, octets: bytes) -> bytes:
+def _packet(now: int, client: int, side: int, sequence: list[int], flags: int, data: bytes) -> bytes:
     """A pcap record of Ethernet, IPv4 and TCP; `now` is in units of 20 µs. The checksums are left out, as cards do."""
     ports = (client, PORT) if side == 0 else (PORT, client)
     hosts = (b"\x0a\0\0\1", b"\x0a\0\0\2") if side == 0 else (b"\x0a\0\0\2", b"\x0a\0\0\1")
     acknowledged = sequence[1 - side] if flags & 0x10 else 0
-    tcp = struct.pack(">HHIIBBHHH", *ports, sequence[side], acknowledged, 0x50, flags, 0xFFFF, 0, 0) + octets
+    tcp = struct.pack(">HHIIBBHHH", *ports, sequence[side], acknowledged, 0x50, flags, 0xFFFF, 0, 0) + data
     ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(tcp), now & 0xFFFF, 0x4000, 64, 6, 0, *hosts) + tcp
     frame = b"\2\0\0\0\0\2\2\0\0\0\0\1\x08\0" + ip
     seconds, micros = divmod(now * 20, 1_000_000)

@@ -58,8 +58,8 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
 
 def throughput(listening: socket.socket, proxy: Proxy, flow: Load, volume: int) -> float:
     """Megabytes a second through a proxy."""
-    octets = load.fill(flow.message)
-    times = max(1, volume // len(octets) // flow.connections)
+    data = load.fill(flow.message)
+    times = max(1, volume // len(data) // flow.connections)
 
     def broker() -> list[float]:
         socks = []
@@ -67,7 +67,7 @@ def throughput(listening: socket.socket, proxy: Proxy, flow: Load, volume: int) 
             sock, _ = listening.accept()
             talk.answer(sock, consumes=flow.is_delivery)
             socks.append(sock)
-        return load.flood(socks, octets, times) if flow.is_delivery else load.sink(socks, times * len(octets))
+        return load.flood(socks, data, times) if flow.is_delivery else load.sink(socks, times * len(data))
 
     def client() -> list[float]:
         socks = []
@@ -76,8 +76,8 @@ def throughput(listening: socket.socket, proxy: Proxy, flow: Load, volume: int) 
             if flow.is_delivery:
                 talk.consume(sock)
             socks.append(sock)
-        return load.sink(socks, times * len(octets)) if flow.is_delivery else load.flood(socks, octets, times)
+        return load.sink(socks, times * len(data)) if flow.is_delivery else load.flood(socks, data, times)
 
     (at_broker,), (at_client,) = load.side_by_side(broker, client)
     seconds = abs(at_broker - at_client)
-    return flow.connections * times * len(octets) / seconds / MEGABYTE
+    return flow.connections * times * len(data) / seconds / MEGABYTE

@@ -175,10 +175,10 @@ def read_payload(sock: socket.socket) -> bytes:
 
 def read_exactly(sock: socket.socket, size: int) -> bytes:
     """The next `size` bytes."""
-    octets = bytearray()
-    while len(octets) < size:
-        data = sock.recv(size - len(octets))
+    received = bytearray()
+    while len(received) < size:
+        data = sock.recv(size - len(received))
         if not data:
-            raise ValueError(f"closed after {len(octets)} of {size} bytes: {bytes(octets)!r}")
-        octets += data
-    return bytes(octets)
+            raise ValueError(f"closed after {len(received)} of {size} bytes: {bytes(received)!r}")
+        received += data
+    return bytes(received)

@@ -140,13 +140,13 @@ def publish(sock: socket.socket, parts: list[tuple[bytes, int]], total: int, win
     """Publish so many messages, with at most `window` of them unconfirmed, and close: when the last was confirmed."""
     sent = 0
     confirms = _Confirms()
-    for octets, count in cycle(parts):
+    for data, count in cycle(parts):
         if sent + count > total:
-            each = len(octets) // count
-            octets, count = octets[: each * (total - sent)], total - sent
+            each = len(data) // count
+            data, count = data[: each * (total - sent)], total - sent
         while window and sent + count - confirms.count > window:
             confirms.feed(sock.recv(RECEIVE))
-        sock.sendall(octets)
+        sock.sendall(data)
         sent += count
         if sent == total:
             break
@@ -171,16 +171,16 @@ class _Confirms:
     def count(self) -> int:
         return self._low + len(self._ahead)
 
-    def feed(self, octets: bytes) -> None:
-        octets = self._rest + octets
-        whole = len(octets) // CONFIRM.size * CONFIRM.size
-        if not octets:
+    def feed(self, data: bytes) -> None:
+        data = self._rest + data
+        whole = len(data) // CONFIRM.size * CONFIRM.size
+        if not data:
             raise ValueError("the broker hung up")
-        self._rest = octets[whole:]
+        self._rest = data[whole:]
         ahead = self._ahead
-        for _, _, _, _, method, tag, multiple, _ in CONFIRM.iter_unpack(octets[:whole]):
+        for _, _, _, _, method, tag, multiple, _ in CONFIRM.iter_unpack(data[:whole]):
             if method != ACK_INDEX:
-                raise ValueError(f"not a confirm: {octets!r}")
+                raise ValueError(f"not a confirm: {data!r}")
             if multiple:
                 self._low = max(tag, self._low)
                 ahead = self._ahead = {each for each in ahead if each > tag}
@@ -233,7 +233,7 @@ class _Consumer:
         self.sock = sock
         self._size = size
         self._ack_every = ack_every
-        self._octets = 0
+        self._received = 0
         self._messages = 0
         self._acked = 0
         self._buffer = memoryview(bytearray(RECEIVE))
@@ -243,9 +243,9 @@ class _Consumer:
         got = self.sock.recv_into(self._buffer)
         if not got:
             raise ValueError("the broker hung up")
-        self._octets += got
-        before, self._messages = self._messages, self._octets // self._size
-        if self._octets == self._messages * self._size and self._buffer[got - 1] != talk.FRAME_END:
+        self._received += got
+        before, self._messages = self._messages, self._received // self._size
+        if self._received == self._messages * self._size and self._buffer[got - 1] != talk.FRAME_END:
             raise ValueError("what came were not these messages")
         self._ack()
         return self._messages - before

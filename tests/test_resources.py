@@ -22,7 +22,7 @@ def test_what_lies_beside_the_config_is_found(tmp_path: Path, monkeypatch: pytes
 
 
 def test_what_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resources, "MAX_OCTETS", 10)
+    monkeypatch.setattr(resources, "MAX_BYTES", 10)
     monkeypatch.delenv("UPSTREAM_PASSWORD", raising=False)
     (tmp_path / "octets").write_bytes(b"\xff\xfe")
     (tmp_path / "large").write_text("x" * 11)

@@ -54,6 +54,6 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     text = error.object[error.start : error.end]
-    octets = text.encode("utf-16-be", "surrogatepass")
-    units = [octets[at : at + 2] for at in range(0, len(octets), 2)]
+    data = text.encode("utf-16-be", "surrogatepass")
+    units = [data[at : at + 2] for at in range(0, len(data), 2)]
     return "".join([f"\\u{unit.hex()}" for unit in units]), error.end

@@ -47,7 +47,7 @@ class MessagePatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
                 raise ValueError(f"{method.name} has no properties, headers or body")
             return command.altered(method)
         properties = self._properties(command.properties, context)
-        return command.altered(method, properties, None if self.body is None else _octets(self.body))
+        return command.altered(method, properties, None if self.body is None else _bytes_of(self.body))
 
     def covered(self, before: Command, shown: Command, after: Command) -> Command:
         """What taps are to see of `after`, where they were to see `shown` of `before`: what was covered stays so."""
@@ -88,9 +88,9 @@ def _as_field(name: str, letter: str, value: Any, old: Any, context: CommandCont
             raise ValueError(f"`{name}` is a table, not {value!r}")
         return _edited_table(old, value, context)
     if letter == "S":
-        return _octets(value)
+        return _bytes_of(value)
     if letter in "su":
-        text = _octets(value).decode("utf-8", "surrogateescape")
+        text = _bytes_of(value).decode("utf-8", "surrogateescape")
         if letter == "s" and not _is_sound(text):
             raise ValueError(f"`{name}` must be UTF-8")
         return as_letter(letter, name, text)
@@ -125,7 +125,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _octets(value: Any) -> bytes:
+def _bytes_of(value: Any) -> bytes:
     if isinstance(value, Base64Bytes):
         return _decoded(value.base64)
     plain = _plain(value)

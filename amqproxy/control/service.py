@@ -307,10 +307,10 @@ async def _listed(listing: ListResponse) -> Response:
     turn = trio.current_time()
     for entry in listing.entries:
         if len(entries) < MOST_LISTED and size < MOST_LISTED_BYTES:
-            octets = encoded(entry)
-            size += len(octets)
+            data = encoded(entry)
+            size += len(data)
             if size <= MOST_LISTED_BYTES:
-                entries.append(msgspec.Raw(octets))
+                entries.append(msgspec.Raw(data))
             else:
                 left_out += 1
         else:

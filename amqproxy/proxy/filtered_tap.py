@@ -32,7 +32,7 @@ class FilteredTap:
         self._body_limit = body_limit
         self._sieves: WeakKeyDictionary[TappedSession, FrameFilter] = WeakKeyDictionary()
 
-    def saw_protocol_header(self, session: TappedSession, octets: bytes) -> None:
+    def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
         """Of no command, and so not wanted."""
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:

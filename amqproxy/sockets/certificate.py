@@ -70,5 +70,5 @@ def _escaped(value: str) -> str:
         elif 32 <= ord(character) < 126:
             escaped.append(character)
         else:
-            escaped += [f"\\{octet:02X}" for octet in character.encode()]
+            escaped += [f"\\{byte:02X}" for byte in character.encode()]
     return "".join(escaped)

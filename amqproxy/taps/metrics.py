@@ -158,15 +158,15 @@ class _TrafficCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         labels = ["sender", "type", "method"]
         frames = CounterMetricFamily("amqproxy_frames", "Frames relayed.", labels=labels)
-        octets = CounterMetricFamily("amqproxy_frame_bytes", "Bytes of the frames relayed.", labels=labels)
+        sizes = CounterMetricFamily("amqproxy_frame_bytes", "Bytes of the frames relayed.", labels=labels)
         for sender, tally in self._tallies.items():
             for slot, (count, size) in enumerate(zip(tally.frames, tally.byte_counts, strict=True)):
                 if count:
                     values = [str(sender), *kind_labels(slot)]
                     frames.add_metric(values, count)
-                    octets.add_metric(values, size)
+                    sizes.add_metric(values, size)
         yield frames
-        yield octets
+        yield sizes
         seconds = HistogramMetricFamily("amqproxy_relay_seconds", RelayLatency.__doc__ or "")
         cumulated, buckets = 0, []
         for bound, count in zip((*LATENCY_BUCKETS, float("inf")), self._latency.counts, strict=True):

@@ -58,9 +58,9 @@ class Printer:
         dropped, self._dropped = self._dropped, 0
         return dropped
 
-    def saw_protocol_header(self, session: TappedSession, octets: bytes) -> None:
+    def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
         if self._has_room(RECORD_COST):
-            self._add(record_protocol_header(octets, sender=CLIENT, **_where(session)), RECORD_COST)
+            self._add(record_protocol_header(data, sender=CLIENT, **_where(session)), RECORD_COST)
         self._wake()
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:

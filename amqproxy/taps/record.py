@@ -138,16 +138,16 @@ def excerpt(payload: bytes, most: int) -> Any:
     return _base64(start)
 
 
-def record_protocol_header(octets: bytes, *, ts_ns: int, stream: int, connection: str, sender: str) -> Record:
+def record_protocol_header(data: bytes, *, ts_ns: int, stream: int, connection: str, sender: str) -> Record:
     """The record of the first bytes of a direction, whatever protocol they are of."""
     return Record(
         ts_ns=ts_ns,
         stream=stream,
         connection=connection,
         sender=sender,
-        protocol=recognise(octets) or "unknown",
+        protocol=recognise(data) or "unknown",
         type="protocol-header",
-        size=len(octets),
+        size=len(data),
     )
 
 
@@ -217,5 +217,5 @@ def _is_text(text: str) -> bool:
     return True
 
 
-def _base64(octets: bytes) -> dict[str, str]:
-    return {"base64": base64.b64encode(octets).decode()}
+def _base64(data: bytes) -> dict[str, str]:
+    return {"base64": base64.b64encode(data).decode()}

@@ -24,7 +24,7 @@ class TappedSession(Protocol):
 class Tap(Protocol):
     """Is shown what a session relays, once it is decided and before it is sent on. Must not wait."""
 
-    def saw_protocol_header(self, session: TappedSession, octets: bytes) -> None:
+    def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
         """The client's first bytes: eight, or fewer when they are of no AMQP."""
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:

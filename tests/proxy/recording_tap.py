@@ -15,8 +15,8 @@ class Audience:
     def __init__(self) -> None:
         self.seen: list[str] = []
 
-    def saw_protocol_header(self, session: TappedSession, octets: bytes) -> None:
-        self.seen.append(f"{session.name} {octets!r}")
+    def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
+        self.seen.append(f"{session.name} {data!r}")
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
         self.seen += [f"{sender} {frame.method.name if frame.kind == 1 else frame.kind}" for frame in frames]

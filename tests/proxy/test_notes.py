@@ -34,7 +34,7 @@ class Recorder:
     def __init__(self) -> None:
         self.records: list[Record] = []
 
-    def saw_protocol_header(self, session: TappedSession, octets: bytes) -> None:
+    def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
         """Nothing that rules have to do with."""
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:

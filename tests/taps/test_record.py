@@ -31,9 +31,9 @@ WHERE: dict[str, Any] = {"ts_ns": 1_700_000_000_123_456_789, "stream": 3, "conne
 SAID: dict[str, Any] = {**WHERE, "from": "client", "protocol": "0-9-1"}
 
 
-def recorded(octets: bytes) -> dict[str, Any]:
+def recorded(data: bytes) -> dict[str, Any]:
     """What the JSON of a frame's record says, but for the place and time."""
-    told: dict[str, Any] = json.loads(record_frame(Frame(octets, 100), sender="client", **WHERE).to_json())
+    told: dict[str, Any] = json.loads(record_frame(Frame(data, 100), sender="client", **WHERE).to_json())
     assert {name: told.pop(name) for name in SAID} == SAID
     return told
 
@@ -90,9 +90,9 @@ CASES: dict[str, tuple[bytes, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("octets", "told"), CASES.values(), ids=CASES)
-def test_frames(octets: bytes, told: dict[str, Any]) -> None:
-    assert recorded(octets) == told
+@pytest.mark.parametrize(("data", "told"), CASES.values(), ids=CASES)
+def test_frames(data: bytes, told: dict[str, Any]) -> None:
+    assert recorded(data) == told
 
 
 def test_a_protocol_header() -> None:
@@ -133,8 +133,8 @@ def test_secrets_are_masked(method: Method, field: str) -> None:
 
 
 def test_a_malformed_secret_is_not_told_either() -> None:
-    octets = encode_method(0, ConnectionUpdateSecret(b"hidden", "x"))[:-1]
-    raw = encode_frame(METHOD, 0, octets[7:] + b"more hidden")
+    data = encode_method(0, ConnectionUpdateSecret(b"hidden", "x"))[:-1]
+    raw = encode_frame(METHOD, 0, data[7:] + b"more hidden")
     assert b"hidden" not in record_frame(Frame(raw), sender="client", **WHERE).to_json()
 
 
@@ -160,8 +160,8 @@ def test_plain(value: Any, expected: Any) -> None:
 
 def test_numbers_keep_their_precision() -> None:
     table = Table([Field("T", "T", 2**64 - 1), Field("l", "l", -(2**63)), Field("D", "D", Decimal("1.50"))])
-    octets = encode_method(1, QueueDeclare(arguments=table))
-    text = record_frame(Frame(octets), sender="client", **WHERE).to_json()
+    data = encode_method(1, QueueDeclare(arguments=table))
+    text = record_frame(Frame(data), sender="client", **WHERE).to_json()
     assert b'"arguments":{"T":18446744073709551615,"l":-9223372036854775808,"D":"1.50"}' in text
 
 
@@ -170,8 +170,8 @@ def test_the_deepest_table(letter: str) -> None:
     entries = b""
     for _ in range(MAX_TABLE_DEPTH):
         entries = b"\x01k" * (letter == "F") + letter.encode() + len(entries).to_bytes(4, "big") + entries
-    octets = encode_method(1, QueueDeclare(arguments=Table.from_octets(b"" if letter == "F" else b"\x01k" + entries)))
-    assert record_frame(Frame(octets), sender="client", **WHERE).to_json().count(b"[") >= MAX_TABLE_DEPTH * (
+    data = encode_method(1, QueueDeclare(arguments=Table.from_octets(b"" if letter == "F" else b"\x01k" + entries)))
+    assert record_frame(Frame(data), sender="client", **WHERE).to_json().count(b"[") >= MAX_TABLE_DEPTH * (
         letter == "A"
     )
 
@@ -179,8 +179,8 @@ def test_the_deepest_table(letter: str) -> None:
 def test_a_large_table_takes_time_in_proportion() -> None:
     """20,000 entries: an hour, where each is looked for from the first on."""
     table = Table([Field(f"{number:x}", "V", None) for number in range(20_000)])
-    octets = encode_method(1, QueueDeclare(arguments=table))
-    record = record_frame(Frame(octets), sender="client", **WHERE)
+    data = encode_method(1, QueueDeclare(arguments=table))
+    record = record_frame(Frame(data), sender="client", **WHERE)
     assert record.arguments is not None
     assert len(record.arguments["arguments"]) == 20_000
 
@@ -236,9 +236,9 @@ def test_a_body_is_shown_where_that_is_asked_for(payload: bytes, most: int, show
 
 
 def test_nothing_but_a_body_has_one() -> None:
-    for octets in (
+    for data in (
         encode_method(1, BasicPublish()),
         encode_frame(HEADER, 1, ContentHeader(5).encode()),
         HEARTBEAT_FRAME,
     ):
-        assert record_frame(Frame(octets), sender="client", body=100, **WHERE).body is None
+        assert record_frame(Frame(data), sender="client", body=100, **WHERE).body is None
