@@ -1,13 +1,14 @@
-"""What was perhaps meant where a config has a key, an action or a word that there is not."""
+"""Suggestions for keys, actions and words of a config that do not exist."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any
 
 from msgspec import inspect
+
+from amqproxy.suggestions import did_you_mean
 
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _UNKNOWN_KEY = re.compile(r"unknown field `([^`]*)`")
@@ -15,7 +16,7 @@ _UNKNOWN_WORD = re.compile(r"Invalid (?:enum )?value '([^']*)'")
 
 
 def hint(kind: type, data: Any, what: str, path: str) -> str:
-    """What to add to msgspec's complaint about the place in `data` at `path` ("$.rules[0].match"); maybe nothing."""
+    """A suggestion to add to msgspec's error about the place in `data` at `path` ("$.rules[0].match"); may be empty."""
     steps = [name or index for name, index in _STEP.findall(path)]
     key = _UNKNOWN_KEY.search(what)
     if key is not None:
@@ -32,10 +33,10 @@ def hint(kind: type, data: Any, what: str, path: str) -> str:
 
 
 def _nearest(name: str, names: list[str], *, is_listed: bool = False) -> str:
-    close = get_close_matches(name, names, n=1)
-    if close:
-        return f": did you mean `{close[0]}`?"
-    return f": it is one of {', '.join(sorted(set(names)))}" if is_listed and names else ""
+    suggestion = did_you_mean(name, names)
+    if suggestion or not is_listed or not names:
+        return suggestion
+    return f": it is one of {', '.join(sorted(set(names)))}"
 
 
 def _words(kind: inspect.Type) -> Iterable[Any]:

@@ -9,7 +9,7 @@ import msgspec
 
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.channel_direction import WaitingCommand
-from amqproxy.taps.record import arguments, plain_mapping
+from amqproxy.taps.record import arguments, json_mapping
 
 
 class HeldCommand(msgspec.Struct, rename={"sender": "from"}, omit_defaults=True, kw_only=True):
@@ -58,7 +58,7 @@ def held_command(
         arguments=arguments(command.method),
     )
     if command.header is not None:
-        held.properties = plain_mapping(command.properties.present())
+        held.properties = json_mapping(command.properties.present())
         held.size = len(command.body)
         held.body = shown_body(command.body, excerpt)
     return held

@@ -111,32 +111,32 @@ def _edit(values: Mapping[str, Any]) -> Edit:
 
 
 def _literal(value: Any) -> Any:
-    return value.replace("{", "{{").replace("}", "}}") if isinstance(value, str) else _plain(value)
+    return value.replace("{", "{{").replace("}", "}}") if isinstance(value, str) else _from_json(value)
 
 
-def _plain(value: Any) -> Any:
+def _from_json(value: Any) -> Any:
     """A JSON value, with `{"base64": …}` decoded to bytes."""
     if isinstance(value, Mapping):
         if value.keys() == {"base64"} and isinstance(value["base64"], str):
-            return _decoded(value["base64"])
-        return {name: _plain(each) for name, each in value.items()}
+            return _base64_decoded(value["base64"])
+        return {name: _from_json(each) for name, each in value.items()}
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_from_json(each) for each in value]
     return value
 
 
 def _bytes_of(value: Any) -> bytes:
     if isinstance(value, Base64Bytes):
-        return _decoded(value.base64)
-    plain = _plain(value)
-    if isinstance(plain, bytes):
-        return plain
-    if isinstance(plain, (dict, list)) or plain is None:
+        return _base64_decoded(value.base64)
+    decoded = _from_json(value)
+    if isinstance(decoded, bytes):
+        return decoded
+    if isinstance(decoded, (dict, list)) or decoded is None:
         raise ValueError(f"{value!r} is no text")
-    return str(plain).encode("utf-8", "surrogateescape")
+    return str(decoded).encode("utf-8", "surrogateescape")
 
 
-def _decoded(text: str) -> bytes:
+def _base64_decoded(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:

@@ -113,7 +113,7 @@ def record_frame(
             record.arguments = arguments(method)
         elif record.type == "header":
             header: ContentHeader = frame.header
-            record.properties = plain_mapping(header.properties.present())
+            record.properties = json_mapping(header.properties.present())
             record.arguments = {"body_size": header.body_size}
         elif body and record.type == "body":
             record.body = excerpt(frame.payload, body)
@@ -172,14 +172,14 @@ def record_error(
 
 def arguments(method: Method) -> dict[str, Any]:
     """A method's fields as JSON can hold them, with secrets masked."""
-    found = {name: plain(value) for name, value in method.to_dict().items()}
+    found = {name: json_value(value) for name, value in method.to_dict().items()}
     secret = SECRETS.get(method.name)
     if secret:
         found[secret] = MASK
     return found
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """A value of a method or table as JSON can hold it.
 
     Bytes that are not text become `{"base64": "…"}`; decimals become strings, timestamps seconds.
@@ -193,16 +193,16 @@ def plain(value: Any) -> Any:
         except UnicodeDecodeError:
             return _base64(value)
     if kind is Table:
-        return plain_mapping(value.values_by_name)
+        return json_mapping(value.values_by_name)
     if kind is Array:
-        return [plain(item.value) for item in value.items]
+        return [json_value(item.value) for item in value.items]
     return value
 
 
-def plain_mapping(mapping: Mapping[str, Any]) -> dict[str, Any]:
+def json_mapping(mapping: Mapping[str, Any]) -> dict[str, Any]:
     """The same for names and their values."""
     return {
-        name if _is_text(name) else name.encode("utf-8", "backslashreplace").decode(): plain(value)
+        name if _is_text(name) else name.encode("utf-8", "backslashreplace").decode(): json_value(value)
         for name, value in mapping.items()
     }
 

@@ -24,7 +24,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.protocol_header import HEADER as PROTOCOL_HEADER
 from amqproxy.amqp091.wire import MAX_TABLE_DEPTH, Array, Field, Item, Table
-from amqproxy.taps.record import MASK, Record, plain, record_error, record_frame, record_protocol_header
+from amqproxy.taps.record import MASK, Record, json_value, record_error, record_frame, record_protocol_header
 from tests.amqp091 import strategies
 
 WHERE: dict[str, Any] = {"ts_ns": 1_700_000_000_123_456_789, "stream": 3, "connection": "10.0.0.1:40000-10.0.0.2:5672"}
@@ -155,7 +155,7 @@ def test_a_malformed_secret_is_not_told_either() -> None:
     ],
 )
 def test_plain(value: Any, expected: Any) -> None:
-    assert plain(value) == expected
+    assert json_value(value) == expected
 
 
 def test_numbers_keep_their_precision() -> None:

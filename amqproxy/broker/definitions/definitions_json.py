@@ -295,7 +295,7 @@ def _queue_entry(vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
         "type": queue.arguments.get("x-queue-type", "classic"),
         "durable": queue.durable,
         "auto_delete": queue.auto_delete,
-        "arguments": plain(queue.arguments),
+        "arguments": definition_value(queue.arguments),
     }
 
 
@@ -307,7 +307,7 @@ def _exchange_entry(vhost: VirtualHost, exchange: Exchange) -> dict[str, Any]:
         "durable": exchange.durable,
         "auto_delete": exchange.auto_delete,
         "internal": exchange.internal,
-        "arguments": plain(exchange.arguments),
+        "arguments": definition_value(exchange.arguments),
     }
 
 
@@ -323,7 +323,7 @@ def _binding_entries(vhost: VirtualHost) -> Iterable[dict[str, Any]]:
                     "destination": destination.name,
                     "destination_type": "exchange" if is_exchange else "queue",
                     "routing_key": binding.routing_key,
-                    "arguments": plain(binding.arguments),
+                    "arguments": definition_value(binding.arguments),
                 }
 
 
@@ -351,12 +351,12 @@ def _typed(value: Any) -> tuple[str, Any]:
     return "A", Array([Item(*_typed(each)) for each in value])
 
 
-def plain(value: Any) -> Any:
+def definition_value(value: Any) -> Any:
     """A table's value as JSON; bytes that are no text, in base64."""
     if isinstance(value, Mapping):
-        return {_text(name): plain(each) for name, each in value.items()}
+        return {_text(name): definition_value(each) for name, each in value.items()}
     if isinstance(value, Array):
-        return [plain(each) for each in value]
+        return [definition_value(each) for each in value]
     if isinstance(value, bytes):
         try:
             return value.decode()

@@ -25,7 +25,7 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.transitions import ANSWERS, CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Table
-from amqproxy.taps.record import plain_mapping
+from amqproxy.taps.record import json_mapping
 from amqproxy.taps.trace.causes import named_method
 from amqproxy.taps.trace.channel_trace import ChannelTrace
 from amqproxy.taps.trace.events import (
@@ -236,4 +236,4 @@ class Trace:
 
 
 def _plain(table: Table | None) -> dict[str, Any] | None:
-    return None if table is None else plain_mapping(table.values_by_name)
+    return None if table is None else json_mapping(table.values_by_name)

@@ -1,0 +1,12 @@
+"""The name that was perhaps meant, to add to an error about one that does not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """": did you mean `…`?" with the closest of `names`; empty if none is close."""
+    close = get_close_matches(name, list(names), n=1)
+    return f": did you mean `{close[0]}`?" if close else ""
