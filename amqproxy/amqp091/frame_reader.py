@@ -127,6 +127,7 @@ class ContentState:
             raise self._violation(fault, frame.kind, frame.channel, frame.offset)
         frame.is_in_order = True
         frame.ordinal = self.contents
+        self.is_shown = True  # it was read before there was this state, and so was handed over: the rest must be, too
 
     @cython.cfunc
     @cython.inline

@@ -36,6 +36,8 @@ class Send(Action, frozen=True, gc=False):
     frames: Sequence[Frame]
     note: Note = NOTHING
     is_shown: bool = True
+    is_rest: bool = False
+    """The rest of a content that the peer has had the beginning of: it goes on though its channel is closing."""
 
 
 class SendDamaged(Action, frozen=True, gc=False):

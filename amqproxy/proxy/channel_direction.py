@@ -268,6 +268,12 @@ class ChannelDirection:
             self._has_header = content_state.expects != HEADER
             self._remaining = content_state.remaining
 
+    def swallow(self, content_state: ContentState) -> None:
+        """Let nothing go on of a content that is under way, and that has not gone on so far."""
+        self.begin(ContentRest.IS_SWALLOWED)
+        self._has_header = content_state.expects != HEADER
+        self._remaining = content_state.remaining
+
     def join_midway(self, frame: Frame) -> None:
         """Begin to see a content with a header or body of it; its content state knows how much more is to come."""
         self.begin(ContentRest.PASSES)

@@ -188,10 +188,24 @@ class ChannelInterceptor:
         if self.closing is not None:
             return self._take_while_closing(direction, frame, is_live)
         if not is_live:
-            return ()
+            return self._take_rest(direction, frame) if frame.kind in (HEADER, BODY) and direction.is_mid else ()
         if frame.index in _CLOSES:
             return self._take_close(direction, frame)
         return self._admit(direction, frame)
+
+    def _take_rest(self, direction: ChannelDirection, frame: Frame) -> Actions:
+        """Take a header or body on a channel that is closing: a receiver that has had the beginning gets the rest.
+
+        RabbitMQ closes the connection with 505 for channel.close-ok in the middle of a content.
+        """
+        if direction.advance(frame):
+            direction.end()
+        return (Send(direction.sender, (frame,), direction.note, is_rest=True),)
+
+    def _send_waiting_rest(self, direction: ChannelDirection) -> Actions:
+        """Send what waits of a content that the receiver has had the beginning of."""
+        while direction.is_mid and direction.queue and direction.queue[0][0].kind != METHOD:
+            yield from self.next_held_up(direction)
 
     def keep_for_next(self, frame: Frame) -> Actions:
         """Take a frame that the client sends on the number's next channel, before the broker has let go of this one."""
@@ -206,6 +220,7 @@ class ChannelInterceptor:
             direction.enqueue(frame, None)  # earlier frames must be sent first
             return
         if frame.index == ChannelClose.index and direction.sender is SERVER:
+            yield from self._send_waiting_rest(self.directions[CLIENT])
             yield Drop(self.directions[CLIENT])  # the broker would not take it any more
             if self.is_unheard(CLIENT):
                 yield from self._close_for_both()
@@ -610,6 +625,8 @@ class ChannelInterceptor:
             return
         if self.closing is not None or not self._takes_close():
             return
+        for direction in self.directions.values():
+            yield from self._send_waiting_rest(direction)
         self.closing = close
         self.class_and_method = place
         yield Watch()

@@ -22,6 +22,7 @@ from amqproxy.amqp091.methods import (
     BY_INDEX,
     BasicDeliver,
     BasicPublish,
+    ChannelClose,
     ChannelCloseOk,
     ChannelOpen,
     ConnectionClose,
@@ -471,6 +472,8 @@ class Interceptor:
     def show(self, sender: Peer, frame: Frame) -> bool:
         """Show a frame to the leg that it goes out on; False when it need not go, since that is closing."""
         is_live = True
+        if frame.index == ChannelClose.index:
+            self._keep_rest(sender.other, frame.channel)
         if self._counts(sender, frame):
             # Unless all is shown, a leg does not see contents that go out on it, and must not mind their order.
             seen = Frame(frame.raw) if self._shows_all else frame
@@ -489,6 +492,17 @@ class Interceptor:
                 if channel is not None and channel.is_watched:
                     self._watch_lanes(channel)  # the broker's side of the channel has been opened only now
         return is_live
+
+    def _keep_rest(self, sender: Peer, number: int) -> None:
+        """Note whether a content of `sender` is under way, whose channel the other peer closes: its rest must go on."""
+        content_state = self.readers[sender].content_states.get(number)
+        if content_state is None or content_state.expects == METHOD:
+            return
+        channel = self._channel(number)
+        self._watch(channel)
+        direction = channel.directions[sender]
+        if not direction.is_mid:
+            self._drop(channel, Drop(direction))
 
     def _channel(self, number: int) -> ChannelInterceptor:
         """The interceptor of a channel, which may have passed without one so far."""
@@ -615,7 +629,13 @@ class Interceptor:
         self._delayed.postpone(channel, action.direction, action.postponed)
 
     def _drop(self, channel: ChannelInterceptor, action: Drop) -> None:
-        self._delayed.drop(action.direction)
+        direction = action.direction
+        self._delayed.drop(direction)
+        content_state = self.readers[direction.sender].content_states.get(channel.number)
+        if content_state is None or content_state.expects == METHOD or direction.is_mid:
+            return
+        if self.current is None or self.current[0] is not direction.sender:  # else its reader is further
+            direction.swallow(content_state)
 
     def _insert(self, channel: ChannelInterceptor, action: Insert) -> None:
         if action.insertion.after > 0:
@@ -662,7 +682,7 @@ class Interceptor:
         for frame in action.frames:
             if connection.state is not ConnectionState.OPEN and _is_void(connection.state, frame):
                 continue
-            if not self.show(sender, frame):
+            if not action.is_rest and not self._passes_on(sender, frame):
                 continue
             if frame.kind == BODY and frame_max and frame.length() > frame_max + OVERHEAD:
                 payload, step = frame.payload, frame_max - OVERHEAD
@@ -672,6 +692,11 @@ class Interceptor:
                 output.send(frame)
             if is_seen:
                 self._see(sender, frame, action.note)
+
+    def _passes_on(self, sender: Peer, frame: Frame) -> bool:
+        """Show a frame to the leg that it goes out on, if that has to see it; False when it need not go."""
+        # On a channel that is closing, a whole content does no harm, and one without its method would.
+        return self.show(sender, frame) or frame.kind != METHOD or BY_INDEX[frame.index].carries_content
 
     def _send_damaged(self, channel: ChannelInterceptor, action: SendDamaged) -> None:
         self.outputs[action.sender.other].append(action.octets)

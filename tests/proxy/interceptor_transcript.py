@@ -15,7 +15,8 @@ from typing import Any
 
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import PreconditionFailed
-from amqproxy.amqp091.frame import METHOD, Frame, every_frame
+from amqproxy.amqp091.frame import BODY, METHOD, Frame, every_frame
+from amqproxy.amqp091.frame import HEADER as HEADER_FRAME
 from amqproxy.amqp091.methods import BY_INDEX, BasicAck, BasicNack
 from amqproxy.amqp091.pass_cache import Credit
 from amqproxy.amqp091.protocol_header import HEADER
@@ -96,11 +97,40 @@ def name_of(frame: Frame) -> str:
     return BY_INDEX[frame.index].name if frame.kind == METHOD else "heartbeat"
 
 
+class Assembler:
+    """What a peer makes of the frames that it gets: whole commands only, also on a channel that is closing.
+
+    A real one ends the connection for anything else, whatever its channels are at.
+    """
+
+    def __init__(self) -> None:
+        self._left: dict[int, int | None] = {}
+        """By channel, how much of a body is to come; None where its header is."""
+
+    def take(self, frame: Frame) -> None:
+        number = frame.channel
+        if frame.kind == METHOD:
+            assert number not in self._left, f"{name_of(frame)} in the middle of a content"
+            if BY_INDEX[frame.index].carries_content:
+                self._left[number] = None
+        elif frame.kind == HEADER_FRAME:
+            assert self._left.get(number, 0) is None, f"a header where none is due on channel {number}"
+            self._left[number] = frame.body_size
+        elif frame.kind == BODY:
+            left = self._left.get(number)
+            assert left is not None, f"a body where none is due on channel {number}"
+            assert left >= frame.size
+            self._left[number] = left - frame.size
+        if self._left.get(number) == 0:
+            del self._left[number]
+
+
 class Water:
     """An interceptor between two legs, and what would watch each of them from outside."""
 
     def __init__(self, evaluator: SessionRules, *, shows_all: bool = False, memory: MemoryBudget | None = None) -> None:
         self.now = 100.0
+        self.assemblers = {peer: Assembler() for peer in Peer}
         legs = {peer: Connection(initial_frame_max=131072, tracks_deliveries=shows_all) for peer in Peer}
         self.watchers = {peer: Connection(initial_frame_max=131072) for peer in Peer}
         self.interceptor = Interceptor(
@@ -141,6 +171,7 @@ class Water:
         heard = {peer: bytes(self.interceptor.take_output(peer)) for peer in Peer}
         for peer, octets in heard.items():
             for frame in every_frame(octets, 0):
+                self.assemblers[peer].take(frame)
                 self.note_heard(peer, frame)
         return heard
 

@@ -1565,3 +1565,186 @@ def test_what_nobody_can_encode_is_refused():
     assert water.interceptor.take_effects().logged == [
         ("error", "refused what was made by rule 'r': what cannot be encoded (ValueError)")
     ]
+
+
+# --- a channel is closed in the middle of a content: who has had the beginning of it gets the rest
+
+HELD_CLOSES = "channel.close"
+
+
+def late_close(context):
+    delay = 1.0 if context.command.method.name == HELD_CLOSES else 0.0
+    return Verdict(command=context.command, delay=delay)
+
+
+@pytest.mark.parametrize("evaluated", ["queue.declare", "basic.publish"])
+def test_a_publish_that_the_broker_closes_the_channel_on_is_sent_to_its_end(evaluated):
+    play(
+        """
+        >> 1 basic.publish routing_key=k
+        => 1 basic.publish routing_key=k
+        << 1 channel.close reply_code=404
+        <= 1 channel.close reply_code=404
+        >> 1 header 3
+        => 1 header 3
+        >> 1 body ab
+        => 1 body ab
+        >> 1 body c
+        => 1 body c
+        >> 1 basic.publish routing_key=another
+        >> 1 header 1
+        >> 1 body d
+        >> 1 channel.close-ok
+        => 1 channel.close-ok
+        >> 1 channel.open
+        => 1 channel.open
+        """,
+        passes,
+        evaluated,
+        stage=Stage.METHOD,
+    )
+
+
+def test_a_delivery_that_the_client_closes_the_channel_on_is_sent_to_its_end():
+    play(
+        """
+        >> 1 basic.consume queue=q consumer_tag=t
+        => 1 basic.consume queue=q consumer_tag=t
+        << 1 basic.consume-ok consumer_tag=t
+        <= 1 basic.consume-ok consumer_tag=t
+        << 1 basic.deliver consumer_tag=t delivery_tag=1
+        <= 1 basic.deliver consumer_tag=t delivery_tag=1
+        << 1 header 3
+        <= 1 header 3
+        >> 1 channel.close
+        => 1 channel.close
+        << 1 body abc
+        <= 1 body abc
+        << 1 basic.deliver consumer_tag=t delivery_tag=2
+        << 1 header 0
+        << 1 channel.close-ok
+        <= 1 channel.close-ok
+        """,
+        passes,
+        "queue.declare",
+    )
+
+
+@pytest.mark.parametrize("stage", [Stage.HEADER, Stage.BODY])
+def test_of_a_publish_that_was_not_evaluated_when_the_broker_closed_nothing_is_sent(stage):
+    play(
+        """
+        >> 1 basic.publish routing_key=k
+        << 1 channel.close reply_code=404
+        >> 1 header 3
+        >> 1 body abc
+        -- 1
+        <= 1 channel.close reply_code=404
+        >> 1 channel.close-ok
+        => 1 channel.close-ok
+        """,
+        late_close,
+        "basic.publish",
+        HELD_CLOSES,
+        stage=stage,
+    )
+
+
+@pytest.mark.parametrize("waits_for", [1.0, 0.0])
+def test_of_a_publish_that_waited_when_the_broker_closed_nothing_is_sent(waits_for):
+    def decide(context):
+        if context.command.method.name == HELD_CLOSES:
+            return Verdict(command=context.command, delay=waits_for)
+        return Verdict(command=context.command, delay=5.0)
+
+    now = "<= 1 channel.close reply_code=404"
+    play(
+        f"""
+        >> 1 basic.publish routing_key=k
+        >> 1 header 3
+        << 1 channel.close reply_code=404
+        {now if not waits_for else ""}
+        >> 1 body abc
+        {f"-- {waits_for}" if waits_for else ""}
+        {now if waits_for else ""}
+        >> 1 channel.close-ok
+        => 1 channel.close-ok
+        """,
+        decide,
+        "basic.publish",
+        HELD_CLOSES,
+        stage=Stage.METHOD,
+    )
+
+
+def test_of_a_delivery_that_waited_when_the_client_closed_nothing_is_sent():
+    play(
+        """
+        >> 1 basic.consume queue=q consumer_tag=t
+        => 1 basic.consume queue=q consumer_tag=t
+        << 1 basic.consume-ok consumer_tag=t
+        <= 1 basic.consume-ok consumer_tag=t
+        << 1 basic.deliver consumer_tag=t delivery_tag=1
+        >> 1 channel.close
+        => 1 channel.close
+        << 1 header 3
+        << 1 body abc
+        -- 1
+        << 1 channel.close-ok
+        <= 1 channel.close-ok
+        """,
+        lambda context: Verdict(command=context.command, delay=1.0),
+        "basic.deliver",
+        stage=Stage.METHOD,
+    )
+
+
+def test_what_was_got_on_a_channel_that_the_client_closes_has_its_method():
+    play(
+        """
+        >> 1 basic.get queue=q
+        => 1 basic.get queue=q
+        >> 1 channel.close
+        << 1 basic.get-ok delivery_tag=1
+        <= 1 basic.get-ok delivery_tag=1
+        << 1 header 3
+        <= 1 header 3
+        << 1 body abc
+        <= 1 body abc
+        -- 1
+        => 1 channel.close
+        << 1 channel.close-ok
+        <= 1 channel.close-ok
+        """,
+        late_close,
+        "queue.declare",
+        HELD_CLOSES,
+    )
+
+
+def test_the_rest_of_a_publish_goes_on_though_it_is_not_its_turn_when_the_broker_closes():
+    evaluator = ScriptedEvaluator(lambda context: Verdict(command=context.command, delay=1.0), ["basic.qos"])
+    water = opened(evaluator)
+    water.say(*read(">> 1 basic.qos"))
+    publishes = [read(line) for line in (">> 1 basic.publish", ">> 1 header 6", ">> 1 body abc", ">> 1 body def")] * 30
+    for sender, octets in publishes:
+        water.say(sender, octets)
+    water.wait(1.0)
+    water.say(*read("<< 1 channel.close"))
+    heard = water.say(*read(">> 1 channel.close-ok"))  # fails if that comes in the middle of a content
+    assert heard[SERVER] == read(">> 1 channel.close-ok")[1]
+
+
+@pytest.mark.parametrize("stage", [Stage.HEADER, Stage.BODY])
+def test_a_publish_that_is_read_together_with_its_channels_open_is_evaluated_whole(stage):
+    def decide(context):
+        keys.append(context.command.method.routing_key)
+        return Verdict(command=context.command)
+
+    keys = []
+    water = opened(ScriptedEvaluator(decide, ["basic.publish"], stage))
+    lines = [">> 3 channel.open", ">> 3 basic.publish routing_key=k", ">> 3 header 3", ">> 3 body abc"]
+    opens, *content = [read(line)[1] for line in lines]
+    heard = [water.say(CLIENT, each)[SERVER] for each in (opens + content[0], *content[1:])]
+    assert b"".join(heard) == opens + b"".join(content)
+    assert keys == ["k"]

@@ -150,6 +150,7 @@ class Sea(Water):
         heard = {peer: bytes(self.interceptor.take_output(peer)) for peer in Peer}
         for peer, octets in heard.items():
             for frame in every_frame(octets, 0):
+                self.assemblers[peer].take(frame)
                 self.see(peer, peer.other, frame)
         return heard
 
@@ -285,7 +286,8 @@ class Party:
             self.unsaid.pop(number, None)
             return encode_method(number, ChannelOpen()) if self.peer is CLIENT and not is_ending else None
         if channel.state in CLOSED_BY_OTHER[self.peer]:
-            self.unsaid.pop(number, None)
+            if self.unsaid.get(number):
+                return self.unsaid[number].pop(0)  # a content that was under way is said to its end
             return encode_method(number, ChannelCloseOk())
         if channel.state not in (ChannelState.OPEN, ChannelState.OPENING):
             return None

@@ -21,6 +21,7 @@ from pika.adapters.blocking_connection import BlockingChannel, BlockingConnectio
 from tests.real.pika_connection import connected
 from tests.real.poll import until
 from tests.real.proxy import Proxy, StartProxy
+from tests.real.raw import Peer, body, header, method, publish
 
 pytestmark = pytest.mark.real
 
@@ -456,3 +457,16 @@ def test_a_copy_goes_to_another_exchange_and_to_another_upstream(ruled: Ruled, o
             assert of(far_queue, far) == expected
         finally:
             elsewhere.close()
+
+
+def test_a_channel_that_the_broker_closes_in_the_middle_of_a_publish_costs_no_other(ruled: Ruled) -> None:
+    """Told nothing of the rest, RabbitMQ would end the connection with 505 at channel.close-ok."""
+    proxy = ruled({"action": "refuse", "match": {"method": "queue.purge"}})
+    with Peer.opened(proxy.port, 1, 2) as peer:
+        peer.send(publish(1, "k", exchange="there-is-none"), header(1, 1), body(1, b"x"), publish(1, "k"))
+        closed = peer.read()
+        assert closed is not None
+        assert closed.close is not None
+        assert closed.close.code == 404
+        peer.send(header(1, 3), body(1, b"abc"), method(1, 20, 41))  # channel.close-ok
+        assert peer.declare(2)
