@@ -76,6 +76,8 @@ DELIVERIES = frozenset({BasicDeliver.index, BasicGetOk.index})
 CONSUMER_ENDS = frozenset({BasicCancel.index, BasicCancelOk.index})
 """After these of the server's, nothing more may come for a consumer."""
 
+CHANNEL_ENDS = frozenset({ChannelClose.index, ChannelCloseOk.index})
+
 _CLOSES = frozenset({ChannelClose.index, ConnectionClose.index})
 
 CLOSED_BY_RULE = "closed by a rule of the proxy"
@@ -133,8 +135,9 @@ class ChannelInterceptor:
     """What a channel needs whose legs may differ. It takes frames and verdicts, and yields actions.
 
     `tags` translates what the legs number differently. `closing` is why we close it; `is_closed` is true once both
-    peers have been sent a close. `reopening` holds the client's frames for the next channel of this number, sent before
-    the broker's close-ok.
+    peers have been sent a close. `is_gone_upstream` is true once the broker has closed it, though its close may have to
+    wait. `reopening` holds the client's frames for the next channel of this number, sent before the broker has let go
+    of this one.
     """
 
     __slots__ = (
@@ -143,6 +146,7 @@ class ChannelInterceptor:
         "closing",
         "directions",
         "is_closed",
+        "is_gone_upstream",
         "is_watched",
         "number",
         "reopening",
@@ -158,6 +162,7 @@ class ChannelInterceptor:
         self.closing: Close | None = None
         self.class_and_method = (0, 0)
         self.is_closed = False
+        self.is_gone_upstream = False
         self.reopening: deque[Frame] = deque()
 
     def is_idle(self, direction: ChannelDirection) -> bool:
@@ -177,8 +182,11 @@ class ChannelInterceptor:
             direction.end()
 
     def is_reopening(self) -> bool:
-        """Is what the client says said on the number's next channel, which has to wait for the broker's close-ok?"""
-        return bool(self.reopening) or (self.is_closed and self.number not in self._around.connections[CLIENT].channels)
+        """Do the client's frames belong to the number's next channel, which has to wait for the end of this one?"""
+        if self.reopening:
+            return True
+        legs = self._around.connections
+        return self.number not in legs[CLIENT].channels and self.number in legs[SERVER].channels
 
     # --- frames
 
@@ -187,6 +195,8 @@ class ChannelInterceptor:
         direction = self.directions[sender]
         if self.closing is not None:
             return self._take_while_closing(direction, frame, is_live)
+        if self.is_gone_upstream and sender is CLIENT and frame.index not in CHANNEL_ENDS:
+            is_live = False  # the client may not know it yet, but the broker would not take it any more
         if not is_live:
             return self._take_rest(direction, frame) if frame.kind in (HEADER, BODY) and direction.is_mid else ()
         if frame.index in _CLOSES:
@@ -220,6 +230,7 @@ class ChannelInterceptor:
             direction.enqueue(frame, None)  # earlier frames must be sent first
             return
         if frame.index == ChannelClose.index and direction.sender is SERVER:
+            self.is_gone_upstream = True
             yield from self._send_waiting_rest(self.directions[CLIENT])
             yield Drop(self.directions[CLIENT])  # the broker would not take it any more
             if self.is_unheard(CLIENT):
@@ -674,8 +685,9 @@ class ChannelInterceptor:
         """Take a frame on a channel that we are closing: nothing of it goes on."""
         sender = direction.sender
         if not self.is_closed:
-            if frame.kind == METHOD and frame.index in (ChannelClose.index, ChannelCloseOk.index) and is_live:
+            if frame.index in CHANNEL_ENDS and is_live:
                 self.closing = None  # a peer was quicker: it closes for both
+                self.is_gone_upstream |= sender is SERVER
                 if self.is_unheard(sender.other):
                     yield from self._close_for_both()
                 else:

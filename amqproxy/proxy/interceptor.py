@@ -290,7 +290,7 @@ class Interceptor:
         if (
             channel is not None
             and sender is CLIENT
-            and (channel.reopening or channel.is_closed)
+            and (frame.index == ChannelOpen.index or channel.reopening)
             and channel.is_reopening()
         ):
             self._arrive(sender, frame)
@@ -307,6 +307,8 @@ class Interceptor:
                 if self._counts(sender, frame):
                     self.show(sender, frame)
                 self.outputs[sender.other].pass_up_to(_end(frame))
+                if frame.index == ChannelCloseOk.index:
+                    self.forget_if_closed(number)
                 return
             channel = self._channel(number)
             if is_live and frame.kind in (HEADER, BODY):
@@ -485,9 +487,7 @@ class Interceptor:
         if frame.kind == METHOD and is_live:
             if STATEFUL[sender][frame.index]:
                 self._met(sender, frame.method)
-            if frame.index == ChannelCloseOk.index:
-                self.forget_if_closed(frame.channel)
-            elif frame.index == ChannelOpen.index:
+            if frame.index == ChannelOpen.index:
                 channel = self.channels.get(frame.channel)
                 if channel is not None and channel.is_watched:
                     self._watch_lanes(channel)  # the broker's side of the channel has been opened only now
@@ -692,6 +692,8 @@ class Interceptor:
                 output.send(frame)
             if is_seen:
                 self._see(sender, frame, action.note)
+            if frame.index == ChannelCloseOk.index:
+                self.forget_if_closed(frame.channel)  # not before it is sent: the next channel's frames follow it
 
     def _passes_on(self, sender: Peer, frame: Frame) -> bool:
         """Show a frame to the leg that it goes out on, if that has to see it; False when it need not go."""

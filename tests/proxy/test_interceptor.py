@@ -1748,3 +1748,71 @@ def test_a_publish_that_is_read_together_with_its_channels_open_is_evaluated_who
     heard = [water.say(CLIENT, each)[SERVER] for each in (opens + content[0], *content[1:])]
     assert b"".join(heard) == opens + b"".join(content)
     assert keys == ["k"]
+
+
+# --- the broker has closed a channel: what the client sends on that number belongs to nothing, or to the next channel
+
+
+def own_ahead(context):
+    """Send a publish of our own ahead of each of the client's; let the end of a channel wait."""
+    command = context.command
+    if command.method.name != "basic.publish":
+        return Verdict(command=command, delay=1.0)
+    own = Insertion(SERVER, Command(1, BasicPublish(routing_key="own"), body=b"abc"), is_ahead=True)
+    return Verdict(command=command, insertions=(own,))
+
+
+def test_the_next_channel_numbers_its_confirms_anew_though_the_end_of_the_last_one_had_to_wait():
+    confirmed = """
+        << 1 basic.nack delivery_tag=1
+        << 1 basic.ack delivery_tag=2
+        <= 1 basic.ack delivery_tag=1
+        """
+    play(
+        CONFIRMS
+        + said("a")
+        + said("own", "=>")
+        + said("a", "=>")
+        + confirmed
+        + """
+        << 1 channel.close reply_code=404
+        <= 1 channel.close reply_code=404
+        >> 1 channel.close-ok
+        >> 1 channel.open
+        -- 1
+        => 1 channel.close-ok
+        => 1 channel.open
+        << 1 channel.open-ok
+        <= 1 channel.open-ok
+        """
+        + CONFIRMS
+        + said("b")
+        + said("own", "=>")
+        + said("b", "=>")
+        + confirmed,
+        own_ahead,
+        "basic.publish",
+        "channel.close-ok",
+    )
+
+
+def test_what_the_client_sends_while_the_close_of_the_broker_waits_is_not_evaluated():
+    play(
+        """
+        << 1 channel.close reply_code=404
+        >> 1 queue.declare queue=bad
+        """
+        + said("bad")
+        + """
+        -- 1
+        <= 1 channel.close reply_code=404
+        >> 1 channel.close-ok
+        => 1 channel.close-ok
+        >> 1 channel.open
+        => 1 channel.open
+        """,
+        lambda context: late_close(context) if context.sender is SERVER else refuse(context),
+        "basic.publish",
+        "queue.declare",
+        HELD_CLOSES,
+    )
