@@ -32,6 +32,7 @@ from amqproxy.amqp091.methods import (
     BasicReturn,
     ChannelClose,
     ChannelCloseOk,
+    ConfirmSelect,
     ConnectionClose,
     Method,
 )
@@ -116,6 +117,10 @@ class ChannelOwner(Protocol):
     @property
     def counts_unacked(self) -> bool:
         """Do rules ask how many deliveries are not acknowledged?"""
+
+    @property
+    def numbers_confirms(self) -> bool:
+        """Do confirms have to be numbered from the first on?"""
 
     @property
     def current(self) -> tuple[Peer, int] | None:
@@ -622,6 +627,8 @@ class ChannelInterceptor:
                 yield Send(sender, translated, note, shown is None)
                 frames = frames[1:]
         yield Send(sender, frames, note, shown is None)
+        if first.index == ConfirmSelect.index and self._around.numbers_confirms:
+            yield from self._number_confirms()
         if shown is not None:
             yield ShowToTaps(sender, _shown(None, shown), note)
 

@@ -95,7 +95,6 @@ class ChannelTags:
                 return settling(self._number, method, settled)
             case BasicRecoverOk() | BasicRecoverAsync():
                 tags.recover()
-                self.own_settlings = []
                 self._forget_deliveries()
             case TxCommit():
                 tags.commit()

@@ -25,6 +25,7 @@ from amqproxy.amqp091.methods import (
     ChannelClose,
     ChannelCloseOk,
     ChannelOpen,
+    ConfirmSelect,
     ConnectionClose,
     ConnectionOpen,
     ConnectionStartOk,
@@ -127,7 +128,7 @@ class Interceptor:
         self._coming: deque[Frame] = deque()
         self._newly_watched: set[int] = set()
         """The channels of which all frames are wanted since the frames at hand were read."""
-        self.counts_unacked = False
+        self.counts_unacked = self.numbers_confirms = False
         self.readers = {peer: connections[peer].readers[peer] for peer in Peer}
         self._repeated = RepeatedPublishes(self.readers.values())
         self.ask_for_frames()
@@ -142,6 +143,7 @@ class Interceptor:
             for direction in channel.directions.values():
                 channel.stage_again(direction)
         self.counts_unacked = self.evaluator.reads_unacked
+        self.numbers_confirms = self.evaluator.drops_confirms
         for peer, reader in self.readers.items():
             if self._sees_all:
                 reader.unseen = None
@@ -399,6 +401,8 @@ class Interceptor:
         if frame.index == ConnectionClose.index and self.holds_up(sender):
             return False
         if self.counts_unacked and frame.index in DELIVERIES:
+            return False
+        if self.numbers_confirms and frame.index == ConfirmSelect.index:
             return False
         return frame.index not in INTRODUCTIONS and self.stage(sender, frame) is Stage.NOTHING
 

@@ -65,6 +65,10 @@ class SessionRules(Protocol):
     def reads_unacked(self) -> bool:
         """Is `ChannelInfo.unacked` to be counted?"""
 
+    @property
+    def drops_confirms(self) -> bool:
+        """May confirms of the broker's be kept from the client?"""
+
     def know(self, client: Client) -> None:
         """More is known of the client now."""
 

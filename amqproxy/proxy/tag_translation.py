@@ -244,10 +244,12 @@ class DeliveryTagTranslation:
         self._upstream = OrderedDict.fromkeys(sorted([*self._upstream, *tags]))
 
     def recover(self) -> None:
-        """All that was not settled is requeued, and will be delivered under new tags."""
+        """All that is not settled is requeued, and will be delivered under new tags.
+
+        What was settled in the transaction is not: RabbitMQ takes it back at a later rollback all the same.
+        """
         self._open.clear()
         self._upstream.clear()
-        self._taken_back = []
 
 
 def within_bounds(do: Callable[..., Result], *arguments: Any, **options: Any) -> Result:

@@ -114,6 +114,12 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """Does it read `ChannelInfo.unacked`? That is counted only where a rule, or the `when` of one, reads it."""
         return False
 
+    @property
+    def drops_confirms(self) -> bool:
+        """May it drop a basic.ack or basic.nack of the broker? Only where a rule may are confirms numbered from the
+        first on, so that no later one stands for it."""
+        return False
+
     def resolved(self, resources: Resources) -> Rule:
         """The rule with what it reads from files and variables; called once, when the config is loaded.
 

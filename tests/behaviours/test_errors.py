@@ -602,6 +602,15 @@ def _acked_twice(scene: Scene, ch: Channel) -> None:
     ch.ack(tag)
 
 
+def _acked_up_to_what_is_settled(scene: Scene, ch: Channel) -> None:
+    first = _unacked(scene, ch)
+    ch.publish("", scene.q)
+    second = ch.get(scene.q, no_ack=False)
+    assert second
+    ch.ack(second)
+    ch.ack(first + 1, multiple=True)
+
+
 def _consumed(scene: Scene, ch: Channel, **flags: bool) -> None:
     ch.declare(scene.q)
     ch.consume(scene.q, "one", **flags)
@@ -632,6 +641,11 @@ def _filled(scene: Scene, ch: Channel) -> None:
     (
         "basic.ack: one too far, multiple",
         lambda s, ch: ch.send(BasicAck(_unacked(s, ch) + 1, True)),
+        "channel 406 basic.ack PRECONDITION_FAILED - unknown delivery tag 2",
+    ),
+    (
+        "basic.ack: all up to one that is settled",
+        _acked_up_to_what_is_settled,
         "channel 406 basic.ack PRECONDITION_FAILED - unknown delivery tag 2",
     ),
     (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amqproxy.amqp091.methods import BasicReturn, QueueDelete, TxCommit, TxCommitOk, TxRollback, TxSelect
+from amqproxy.amqp091.methods import BasicRecover, BasicReturn, QueueDelete, TxCommit, TxCommitOk, TxRollback, TxSelect
 from tests.behaviours.client import Channel
 from tests.behaviours.scene import Scene
 
@@ -137,6 +137,23 @@ def test_rolled_back_acks_do_not_requeue(ch: Channel, tx: Channel, q: str) -> No
     received = tx.get(q, no_ack=False)
     assert received
     tx.ack(received)
+    tx.call(TxRollback())
+    assert ch.drain(q) == []
+    tx.ack(received)
+    tx.call(TxCommit())
+    tx.close()
+    assert ch.drain(q) == []
+
+
+def test_a_recover_leaves_acks_to_be_rolled_back(ch: Channel, tx: Channel, q: str) -> None:
+    """What was acknowledged is not requeued by it, and is unacknowledged again after the rollback."""
+    ch.publish("", q, b"x")
+    ch.settle(q)
+    received = tx.get(q, no_ack=False)
+    assert received
+    tx.ack(received)
+    tx.call(BasicRecover(True))
+    assert ch.drain(q) == []
     tx.call(TxRollback())
     assert ch.drain(q) == []
     tx.ack(received)

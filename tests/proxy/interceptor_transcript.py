@@ -79,6 +79,7 @@ class ScriptedEvaluator:
         return bytes(cls.name in self._methods for cls in BY_INDEX)
 
     reads_unacked = False
+    drops_confirms = False
 
     def wants_all(self, sender: Peer) -> bool:
         return False
@@ -209,11 +210,21 @@ def read(line: str) -> tuple[Peer, bytes]:
     return parsed.peer, parsed.data
 
 
-def play(transcript: str, decide: Decide, *methods: str, stage: Stage = Stage.BODY) -> Water:
-    """Play it line by line, then byte by byte, and show all to the legs once; the interceptor afterwards."""
-    _play(transcript, ScriptedEvaluator(decide, methods, stage), size=1)
-    _play(transcript, ScriptedEvaluator(decide, methods, stage), shows_all=True)
-    return _play(transcript, ScriptedEvaluator(decide, methods, stage))
+def play(transcript: str, decide: Decide, *methods: str, stage: Stage = Stage.BODY, **known: bool) -> Water:
+    """Play it line by line, then byte by byte, and show all to the legs once; the interceptor afterwards.
+
+    `known` are attributes of the evaluator: `reads_unacked`, `drops_confirms`.
+    """
+
+    def evaluator() -> ScriptedEvaluator:
+        made = ScriptedEvaluator(decide, methods, stage)
+        for name, value in known.items():
+            setattr(made, name, value)
+        return made
+
+    _play(transcript, evaluator(), size=1)
+    _play(transcript, evaluator(), shows_all=True)
+    return _play(transcript, evaluator())
 
 
 def _play(transcript: str, evaluator: ScriptedEvaluator, size: int = 1 << 20, *, shows_all: bool = False) -> Water:

@@ -1816,3 +1816,102 @@ def test_what_the_client_sends_while_the_close_of_the_broker_waits_is_not_evalua
         "queue.declare",
         HELD_CLOSES,
     )
+
+
+# --- what is dropped without an answer is told from what came before it
+
+
+def test_a_confirm_kept_back_is_not_made_good_by_a_later_one_though_numbers_differed_only_behind_it():
+    def decide(context):
+        command = context.command
+        if context.sender is SERVER:
+            return Verdict(command=None)
+        own = Insertion(SERVER, Command(1, BasicPublish(routing_key="own"), body=b"abc"))
+        return Verdict(command=command, insertions=(own,))
+
+    play(
+        CONFIRMS
+        + said("a")
+        + said("a", "=>")
+        + said("b")
+        + said("b", "=>")
+        + """
+        >> 1 queue.declare queue=q
+        => 1 queue.declare queue=q
+        """
+        + said("own", "=>")
+        + """
+        << 1 basic.ack delivery_tag=1
+        << 1 basic.nack delivery_tag=3 multiple=true
+        <= 1 basic.nack delivery_tag=2 multiple=false
+        """,
+        decide,
+        "queue.declare",
+        "basic.ack",
+        drops_confirms=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("delivers", "arguments"), [("basic.deliver", " consumer_tag=t"), ("basic.get-ok", "")], ids=["deliver", "get-ok"]
+)
+def test_what_came_before_a_delivery_that_is_dropped_is_acknowledged_with_what_comes_after_it(delivers, arguments):
+    play(
+        f"""
+        >> 1 basic.consume queue=q consumer_tag=t
+        => 1 basic.consume queue=q consumer_tag=t
+        << 1 basic.consume-ok consumer_tag=t
+        <= 1 basic.consume-ok consumer_tag=t
+        >> 1 basic.get queue=q
+        => 1 basic.get queue=q
+        << 1 basic.deliver consumer_tag=t delivery_tag=1
+        <= 1 basic.deliver consumer_tag=t delivery_tag=1
+        << 1 header 0
+        <= 1 header 0
+        << 1 {delivers}{arguments} delivery_tag=2 routing_key=bad
+        << 1 header 0
+        << 1 basic.deliver consumer_tag=t delivery_tag=3
+        <= 1 basic.deliver consumer_tag=t delivery_tag=2
+        << 1 header 0
+        <= 1 header 0
+        >> 1 basic.ack delivery_tag=2 multiple=true
+        => 1 basic.ack delivery_tag=1 multiple=true
+        => 1 basic.ack delivery_tag=3
+        """,
+        drop(Answer.NOTHING),
+        delivers,
+        stage=Stage.METHOD,
+        reads_unacked=True,
+    )
+
+
+def test_what_was_acknowledged_before_a_recover_is_open_again_after_the_rollback():
+    play(
+        """
+        >> 1 tx.select
+        => 1 tx.select
+        << 1 tx.select-ok
+        <= 1 tx.select-ok
+        >> 1 basic.get queue=q
+        => 1 basic.get queue=q
+        << 1 basic.get-ok delivery_tag=1
+        <= 1 basic.get-ok delivery_tag=1
+        << 1 header 0
+        <= 1 header 0
+        >> 1 basic.ack delivery_tag=1
+        => 1 basic.ack delivery_tag=1
+        >> 1 basic.recover requeue=true
+        => 1 basic.recover requeue=true
+        << 1 basic.recover-ok
+        <= 1 basic.recover-ok
+        >> 1 tx.rollback
+        => 1 tx.rollback
+        << 1 tx.rollback-ok
+        <= 1 tx.rollback-ok
+        >> 1 basic.ack delivery_tag=1
+        => 1 basic.ack delivery_tag=1
+        """,
+        passes,
+        "queue.declare",
+        reads_unacked=True,
+    )

@@ -183,6 +183,7 @@ class Fates:
 
     def __init__(self, dice: Random) -> None:
         self.dice = dice
+        self.may_lose = False
         self.of: dict[str, str] = {}
         self.unconfirmable: set[str] = set()
         self.copied: set[str] = set()
@@ -197,10 +198,11 @@ class Fates:
         if isinstance(method, BasicPublish):
             choices += ["nothing", "ack", "nack", "return", "own", "own ahead", "own later"]
         elif isinstance(method, BasicDeliver):
-            choices += ["nothing", "ack", "reject", "requeue", "copy", "behind", "copy", "own", "qos"]
+            choices += ["ack", "reject", "requeue", "copy", "copy", "own", "qos"]
+            choices += ["nothing", "behind"] if self.may_lose else []
         elif isinstance(method, BasicGetOk):
             choices += ["copy"]
-        elif isinstance(method, BasicAck) and context.sender is SERVER:
+        elif isinstance(method, BasicAck) and context.sender is SERVER and self.may_lose:
             choices += ["lost"]
         elif method.name == "queue.declare":
             choices += ["own", "own ahead", "own later", "qos"]
@@ -401,9 +403,15 @@ class Party:
         return max([channel.unacked.last, *ledger.unsettled[channel.number]]) + 1
 
 
+def losing_evaluator(fates: Fates, stages: list[Stage]) -> ScriptedEvaluator:
+    evaluator = ScriptedEvaluator(fates.decide, EVALUATED, fates.dice.choice(stages))
+    evaluator.reads_unacked = evaluator.drops_confirms = fates.may_lose
+    return evaluator
+
+
 def sailed(dice: Random, fates: Fates, stages: list[Stage], *, may_close: bool = True) -> tuple[Sea, list[Party]]:
-    evaluator = ScriptedEvaluator(fates.decide, EVALUATED, dice.choice(stages))
-    sea = opened(evaluator, of=Sea)
+    fates.may_lose = dice.random() < 0.5
+    sea = opened(losing_evaluator(fates, stages), of=Sea)
     sea.ledgers = {peer: Ledger() for peer in Peer}
     parties = [Party(peer, sea, fates, dice) for peer in (CLIENT, SERVER)]
     for party in parties:
@@ -413,7 +421,7 @@ def sailed(dice: Random, fates: Fates, stages: list[Stage], *, may_close: bool =
         if party == "time":
             sea.wait(0.5)
         elif party == "reload":
-            sea.interceptor.evaluator = ScriptedEvaluator(fates.decide, EVALUATED, dice.choice(stages))
+            sea.interceptor.evaluator = losing_evaluator(fates, stages)
             sea.interceptor.ask_for_frames()
         else:
             for _ in range(dice.randint(1, 3)):
@@ -429,7 +437,8 @@ def end(sea: Sea, parties: list[Party]) -> None:
         for party in parties:
             for number in NUMBERS:
                 while party.think(number, is_ending=True):
-                    has_spoken = True
+                    pass
+            has_spoken = has_spoken or bool(party.unsent)
             party.send()
         if not has_spoken and not sea.interceptor.waiting and sea.interceptor.next_deadline == float("inf"):
             return

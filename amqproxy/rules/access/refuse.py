@@ -92,6 +92,10 @@ class Refuse(Rule, Cacheable, frozen=True, tag="refuse"):
     def is_constant(self) -> bool:
         return self.way != "nack" and (self._template is None or self._template.is_constant)
 
+    @property
+    def drops_confirms(self) -> bool:
+        return self.way != "close"
+
     @cached_property
     def _template(self) -> Template | None:
         return None if self.text is None else Template(self.text, {"rule": self.name})

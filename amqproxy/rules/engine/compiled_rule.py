@@ -8,7 +8,7 @@ from copy import copy
 from typing import Any
 
 from amqproxy.amqp091.pass_cache import Credit
-from amqproxy.amqp091.transitions import SENDERS, Peer
+from amqproxy.amqp091.transitions import SENDERS, SERVER, Peer
 from amqproxy.rules.context import BodyTooLarge, CommandContext
 from amqproxy.rules.engine.outcome import OutcomeCounts
 from amqproxy.rules.matching.attributes import AttributeSource
@@ -37,6 +37,7 @@ class CompiledRule:
         "about_the_rest",
         "at_start",
         "counts",
+        "drops_confirms",
         "is_about_exchange",
         "is_late",
         "is_settled",
@@ -104,6 +105,8 @@ class CompiledRule:
         self.reads_unacked = rule.reads_unacked or any("channel.unacked" in each.reads for each in conditions)
         self.methods = frozenset.intersection(*[_methods(each) for each in wholes])
         self._senders = {each.match.sender for each in wholes} - {None}
+        asked_of_confirms = any(self.may_ask_about(SERVER, name) for name in ("basic.ack", "basic.nack"))
+        self.drops_confirms = rule.drops_confirms and asked_of_confirms and not self.is_shadow
         self._doubtful: CompiledRule | None = None
         self.is_about_exchange = None if rule.match.exchange is None else predicate(rule.match.exchange)
         """Is it about an exchange of that name? None: it does not care."""

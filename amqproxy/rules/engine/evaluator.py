@@ -156,6 +156,11 @@ class RuleEvaluator:
         """Is `ChannelInfo.unacked` to be counted?"""
         return any(case.reads_unacked for case in self._cases)
 
+    @property
+    def drops_confirms(self) -> bool:
+        """May confirms of the broker's be kept from the client?"""
+        return any(case.drops_confirms for case in self._cases)
+
     def stage(self, sender: Peer, frame: Frame, channel: ChannelInfo) -> Stage:
         """How much of the command that `frame` begins must have come before it can be evaluated; NOTHING: it passes.
 

@@ -17,6 +17,8 @@ from amqproxy.rules.matching.match import HEARTBEAT
 from amqproxy.rules.rule import ImpairsStream, Reversible, Rule, RuleState, SessionMemory
 from amqproxy.rules.verdict import Answer, Impairment, Stage, Verdict
 
+_DELIVERIES = frozenset({"basic.deliver", "basic.get-ok"})
+
 
 class FaultState(SessionMemory):
     """What a fault has to remember of one session."""
@@ -69,8 +71,12 @@ class Fault(Rule, Reversible, ImpairsStream, frozen=True, tag="fault"):
     def reads_unacked(self) -> bool:
         """Later acknowledgements may cover earlier deliveries, but not those that the client never received."""
         fault = self.fault
-        is_lost = isinstance(fault, DropFault) and fault.told == "nothing" and "basic.deliver" in self.matched
+        is_lost = isinstance(fault, DropFault) and fault.told == "nothing" and not self.matched.isdisjoint(_DELIVERIES)
         return is_lost or isinstance(fault, ReorderFault)
+
+    @property
+    def drops_confirms(self) -> bool:
+        return isinstance(self.fault, DropFault)
 
     @property
     def acts_at_start(self) -> bool:

@@ -29,6 +29,7 @@ class Script(Rule, Stateful, frozen=True, tag="script"):
     reads: Literal["method", "header", "body"] = "body"
 
     makes_unchecked_values = True
+    drops_confirms = True
 
     @property
     def needs(self) -> Stage:
@@ -41,6 +42,12 @@ class Script(Rule, Stateful, frozen=True, tag="script"):
         if script_loader.ANY in self.hooks:
             return frozenset(BY_NAME)
         return frozenset(script_loader.HOOKS[name] for name in self.hooks if name in script_loader.HOOKS)
+
+    @property
+    def reads_unacked(self) -> bool:
+        """It may drop a delivery without an answer: what came before that must be known, as for a fault."""
+        deliveries = {"basic.deliver", "basic.get-ok"} & self.matched
+        return not deliveries.isdisjoint(self.methods or ())
 
     @property
     def hooks(self) -> Mapping[str, Callable[..., Any]]:

@@ -7,9 +7,12 @@ import pytest
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.access.allow import Allow
+from amqproxy.rules.access.refuse import Refuse
 from amqproxy.rules.context import Client, CommandContext
 from amqproxy.rules.engine.compiled_rule import CompiledRule
 from amqproxy.rules.engine.outcome import OutcomeCounts
+from amqproxy.rules.faults.command_faults import DropFault, ReorderFault
+from amqproxy.rules.faults.fault import Fault
 from amqproxy.rules.matching.clock_time import ClockTime
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.matching.match import Match, Sizes
@@ -63,6 +66,24 @@ def test_what_it_may_restore() -> None:
 def test_what_it_reads_of_the_channel() -> None:
     assert case(Allow(name="a", when="channel.unacked > 1")).reads_unacked
     assert not case(Allow(name="a", when="channel.consumers > 1")).reads_unacked
+
+
+@pytest.mark.parametrize(
+    ("rule", "drops"),
+    [
+        (Allow(name="a"), False),
+        (Refuse(name="a"), True),
+        (Refuse(name="a", way="close"), False),
+        (Refuse(name="a", mode="shadow"), False),
+        (Refuse(name="a", match=Match(method="basic.publish")), False),
+        (Refuse(name="a", match=Match(sender="client")), False),
+        (Fault(name="a", fault=DropFault(), match=Match(method="basic.nack")), True),
+        (Fault(name="a", fault=DropFault(), match=Match(method="basic.deliver")), False),
+        (Fault(name="a", fault=ReorderFault()), False),
+    ],
+)
+def test_whether_it_may_drop_a_confirm_of_the_brokers(rule: Rule, drops: bool) -> None:
+    assert case(rule).drops_confirms is drops
 
 
 def test_what_is_told_by_the_method_and_what_by_the_rest() -> None:

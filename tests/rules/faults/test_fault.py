@@ -285,6 +285,7 @@ def test_what_makes_no_sense_is_refused(keys: dict[str, Any], why: str) -> None:
     [
         ({"fault": {"kind": "reorder"}}, True),
         ({"fault": {"kind": "drop"}, "match": {"method": "basic.deliver"}}, True),
+        ({"fault": {"kind": "drop"}, "match": {"method": "basic.get-ok"}}, True),
         ({"fault": {"kind": "drop", "told": "ack"}, "match": {"method": "basic.deliver"}}, False),
         ({"fault": {"kind": "drop"}, "match": {"method": "basic.publish"}}, False),
         ({"fault": {"kind": "duplicate"}}, False),

@@ -51,6 +51,15 @@ def test_functions_are_asked_by_method() -> None:
     assert passes(made, from_client(BasicAck(1)))
 
 
+@pytest.mark.parametrize(
+    ("function", "counts"),
+    [("publish", False), ("deliver", True), ("get_ok", True), ("queue_declare", False), ("command", True)],
+)
+def test_deliveries_are_counted_from_the_first_where_it_may_drop_one(function: str, counts: bool) -> None:
+    made = script(f"def {function}(command, context):\n    return None\n")
+    assert made.reads_unacked is counts
+
+
 def test_what_it_keeps_is_kept_by_session_and_by_all() -> None:
     made = script()
     first, second = memory(made), memory(made)
