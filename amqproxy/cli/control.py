@@ -148,25 +148,48 @@ def release(
 ) -> None:
     """Let go on what is held: as it is, changed, or not at all.
 
-    Parameters ---------- session The session, as listed by `held`. number Its number there. drop Drop it; its sender
-    receives a success reply. refuse Refuse it; its sender receives an error. with_ With --refuse: how, as in a rule;
-    usually the channel is closed. code With --refuse: the reply code. text With --refuse: the reply text. set_
-    NAME=VALUE: a field of the method, such as routing_key=other. Values are JSON, or else text. property_ NAME=VALUE: a
-    property, such as priority=5; null takes it away. header NAME=VALUE: a header of the message; null takes it away.
-    body Another body. body_file A file with another body. socket The proxy's control socket. config The config file
-    that names it.
+    Parameters
+    ----------
+    session
+        The session, as listed by `held`.
+    number
+        Its number there.
+    drop
+        Drop it; its sender receives a success reply.
+    refuse
+        Refuse it; its sender receives an error.
+    with_
+        With --refuse: how, as in a rule; usually the channel is closed.
+    code
+        With --refuse: the reply code.
+    text
+        With --refuse: the reply text.
+    set_
+        NAME=VALUE: a field of the method, such as routing_key=other. Values are JSON, or else text.
+    property_
+        NAME=VALUE: a property, such as priority=5; null takes it away.
+    header
+        NAME=VALUE: a header of the message; null takes it away.
+    body
+        Another body.
+    body_file
+        A file with another body.
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
     """
     if drop and refuse:
-        raise Failure("control release: what is dropped is not refused: say --drop or --refuse", MISUSED)
+        raise Failure("control release: give --drop or --refuse, not both", MISUSED)
     edit = {"fields": _assigned("--set", set_), "properties": _assigned("--property", property_)}
     edit["headers"] = _assigned("--header", header)
     edit = {name: values for name, values in edit.items() if values}
     if body is not None or body_file is not None:
         edit["body"] = _body(body, body_file)
     verdict = "drop" if drop else "refuse" if refuse else "pass"
-    said = {"verdict": verdict, "edit": edit or None, "with": with_, "code": code, "text": text}
+    options = {"verdict": verdict, "edit": edit or None, "with": with_, "code": code, "text": text}
     with _control_client(socket, config) as asked:
-        asked.ask("release", session=session, number=number, **said)
+        asked.ask("release", session=session, number=number, **options)
 
 
 @contextmanager
@@ -219,7 +242,7 @@ def _body(text: str | None, file: Path | None) -> Any:
     if file is None:
         return text
     if text is not None:
-        raise Failure("control release: there is one body: say --body or --body-file", MISUSED)
+        raise Failure("control release: give --body or --body-file, not both", MISUSED)
     try:
         return {"base64": base64.b64encode(file.read_bytes()).decode()}
     except OSError as error:

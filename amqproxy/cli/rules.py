@@ -104,19 +104,37 @@ def explain(
 ) -> None:
     """Describe what each rule does, and which rules would apply to a command; what is not given stays open.
 
-    Parameters ---------- file A config file. user The user that the client logs in as. vhost The virtual host that it
-    has entered. address The IP address that it comes from. sender The sender of the command. method The command's
-    method, such as basic.publish. exchange The exchange that it names. queue The queue that it names. routing_key Its
-    routing key. consumer_tag Its consumer tag.
+    Parameters
+    ----------
+    file
+        A config file.
+    user
+        The user that the client logs in as.
+    vhost
+        The virtual host that it has entered.
+    address
+        The IP address that it comes from.
+    sender
+        The sender of the command.
+    method
+        The command's method, such as basic.publish.
+    exchange
+        The exchange that it names.
+    queue
+        The queue that it names.
+    routing_key
+        Its routing key.
+    consumer_tag
+        Its consumer tag.
     """
     from amqproxy.amqp091.transitions import Peer
     from amqproxy.config_file import load
     from amqproxy.rules.engine.explanation import ExplainedCommand
     from amqproxy.rules.engine.explanation import explained as in_words
 
-    said = {"user": user, "vhost": vhost, "client.address": address, "exchange": exchange, "queue": queue}
-    said |= {"routing_key": routing_key, "consumer_tag": consumer_tag}
-    given = {name: value for name, value in said.items() if value is not None}
+    attributes = {"user": user, "vhost": vhost, "client.address": address, "exchange": exchange, "queue": queue}
+    attributes |= {"routing_key": routing_key, "consumer_tag": consumer_tag}
+    given = {name: value for name, value in attributes.items() if value is not None}
     try:
         inquiry = ExplainedCommand(given, method, Peer(sender) if sender else None)
     except ValueError as error:

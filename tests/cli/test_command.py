@@ -2,9 +2,12 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
+from cyclopts import App
 
+from amqproxy.cli.command import app as command_line
 from amqproxy.cli.failure import FAILED, INTERRUPTED, MISUSED, UNHEARD
 from tests.cli.outcome import Amqproxy
 
@@ -82,3 +85,20 @@ def test_what_needs_no_proxy_does_not_wait_for_one(arguments: list[str]) -> None
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def commands(app: App, *path: str) -> Iterator[tuple[str, App]]:
+    """All commands that do something, with their names."""
+    if app.default_command is not None:
+        yield " ".join(path), app
+    for name in app:
+        if not name.startswith("-"):
+            yield from commands(app[name], *path, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "app"), list(commands(command_line)), ids=lambda each: each if isinstance(each, str) else ""
+)
+def test_the_help_describes_each_argument(name: str, app: App) -> None:
+    arguments = app.assemble_argument_collection(parse_docstring=True)
+    assert [argument.name for argument in arguments if argument.show and not argument.parameter.help] == []

@@ -90,10 +90,10 @@ def test_release(
         (["reload"], "control: name the proxy's --socket, or the --config that names it"),
         (["rules", "--socket", "a", "--config", "some.yaml"], "control: name the proxy's --socket, or the --config"),
         (["sessions", "--config", "some.yaml"], "some.yaml has no [control]: its proxy has no control socket"),
-        (["release", "1", "1", "--drop", "--refuse"], "say --drop or --refuse"),
+        (["release", "1", "1", "--drop", "--refuse"], "give --drop or --refuse, not both"),
         (["release", "1", "1", "--set", "=a"], "--set =a: write NAME=VALUE"),
         (["release", "1", "1", "--header", "a"], "--header a: write NAME=VALUE"),
-        (["release", "1", "1", "--body", "a", "--body-file", "b"], "say --body or --body-file"),
+        (["release", "1", "1", "--body", "a", "--body-file", "b"], "give --body or --body-file, not both"),
     ],
 )
 def test_misuse(
