@@ -1,7 +1,7 @@
 """Compiles the hot modules with Cython while hatchling builds, where there is a C compiler.
 
 They are plain Python, and stay it: without a compiler, or with `AMQPROXY_COMPILE=0`, the package is built pure, and one
-line says why. With `AMQPROXY_COMPILE=1` that is a failure instead.
+line explains why. With `AMQPROXY_COMPILE=1` that is a failure instead.
 
 In an editable install the compiled modules lie beside their sources; `python hatch_build.py` brings them up to date.
 """
@@ -67,7 +67,7 @@ class CompileHook(BuildHookInterface[Any]):
 
 
 def compile_or_explain(root: Path, into: Path) -> list[Path]:
-    """The compiled modules, up to date under `into`; none, with a line that says why, where that cannot be had."""
+    """The compiled modules, up to date under `into`; none, with a line that explains why, where that is impossible."""
     wish = os.environ.get("AMQPROXY_COMPILE", "")
     if wish == "0":
         return _stay_pure("AMQPROXY_COMPILE=0", into)

@@ -20,9 +20,9 @@ and puts TCP streams together again, so that a file decodes as live traffic does
 `control` is the socket through which a running proxy is queried, and held commands are released.
 
 `config` is the configuration file as types, `resources` what rules in it read from outside; `hints` and `suggestions`
-name the word that was perhaps meant; `log` writes the log, through a `line_writer` that never waits; `supervision` keeps
-a failure with its owner, `printing` carries records to standard output, `preflight` looks before a start at what a config
-needs, `app` wires everything up in one nursery, and `cli` is the command.
+name the word that was perhaps meant; `log` writes the log, through a `line_writer` that never waits; `supervision`
+keeps a failure with its owner, `printing` carries records to standard output, `preflight` looks before a start at what
+a config needs, `app` wires everything up in one nursery, and `cli` is the command.
 
 `_pure` chooses between the compiled and the plain form of a module; `_cython` stands in for Cython where it is missing.
 

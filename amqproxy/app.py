@@ -154,7 +154,7 @@ async def run(
             keep_pauses_short(nursery)
             if printing:
                 nursery.start_soon(supervised, "printing failed", printing.run, end_printing)
-                nursery.start_soon(supervised, "printing failed", printing.tell)
+                nursery.start_soon(supervised, "printing failed", printing.report_losses)
             await server.serve(listeners, drain)
             if broker:
                 await supervised("broker not closed", broker.close, config.broker.limits.close_timeout)

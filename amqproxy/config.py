@@ -20,7 +20,7 @@ Size = Annotated[int, size(ge=1, le=2**63 - 1)]
 FrameSize = Annotated[int, size(ge=4096, le=2**32 - 1)]
 
 PORT = "(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|0*[0-9]{1,4})"
-"""In words that JSON Schema knows; `config_file` says it with more of them."""
+"""As a regular expression of JSON Schema; the errors of `config_file` are plainer."""
 
 Address = Annotated[
     str,

@@ -1,4 +1,4 @@
-"""Lines for a file, written by a thread of their own: a caller with a line to write never waits, and never fails.
+"""Lines for a file, written by a separate thread: a caller with a line to write never waits, and never fails.
 
 The output may be a full disk, a pipe that is not read, or a pipe whose reader is gone. Lines that it does not take are
 dropped and counted; once it can write again, a line reports how many are missing.

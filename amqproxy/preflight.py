@@ -56,8 +56,8 @@ def find_warnings(config: Config) -> Iterator[str]:
     upstream = config.upstream
     if isinstance(upstream, UpstreamConfig) and upstream.tls is not None and upstream.tls.certificate:
         yield (
-            "upstream.tls.certificate: to the broker, every client that logs in with EXTERNAL is whom this certificate "
-            "names; refuse that with a rule where it is not meant"
+            "upstream.tls.certificate: to the broker, every client that logs in with EXTERNAL is the user that this "
+            "certificate names; refuse EXTERNAL with a rule if that is not meant"
         )
 
 

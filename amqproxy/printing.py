@@ -53,14 +53,14 @@ class Printing:
                 await self._flush()
         ended()
 
-    async def tell(self) -> None:
+    async def report_losses(self) -> None:
         """Log now and then how many records were not printed, also while nothing is read at all; until cancelled."""
         while True:
             await trio.sleep(REPORT_INTERVAL)
             with contained("records not counted"):
-                self._tell()
+                self._report_losses()
 
-    def _tell(self) -> None:
+    def _report_losses(self) -> None:
         count, reason = self.printer.take_dropped() + self._unwritten, self._reason or "their reader is too slow"
         self._unwritten, self._reason = 0, ""
         if count:
@@ -71,7 +71,7 @@ class Printing:
         with contained("records not printed"), trio.move_on_after(PATIENCE):
             await self._flush()
         with contained("records not counted"):
-            self._tell()
+            self._report_losses()
 
     async def _flush(self) -> None:
         async with self._lock:
@@ -84,7 +84,7 @@ class Printing:
             except BrokenPipeError:
                 self.is_unheard = True
                 self.printer.close()
-            except OSError as error:  # a full disk, say: what it does not take is lost, and no client's trouble
+            except OSError as error:  # such as a full disk: these records are lost, and no client is affected
                 self._unwritten += len(records)
                 self._reason = error.strerror or str(error)
             else:

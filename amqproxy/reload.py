@@ -33,7 +33,7 @@ class Reloader:
     """Reads the config again with `reread`, and lets the proxy go by what it may take over.
 
     `config` is what the proxy was started with. `contexts` are those of its listeners, `dialers` the ways to brokers
-    that have certificates of their own, besides those of the mirrors.
+    that have separate certificates, besides those of the mirrors.
     """
 
     def __init__(

@@ -235,7 +235,7 @@ async def test_what_could_not_be_printed_is_told_now_and_then(
     with capture_logs() as log:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(printing.run, lambda: None)
-            nursery.start_soon(printing.tell)
+            nursery.start_soon(printing.report_losses)
             for _ in range(100):
                 printing.printer.saw_protocol_header(session, b"AMQP")
                 await trio.sleep(0.1)
@@ -262,7 +262,7 @@ async def test_what_nobody_reads_is_told_of(
     with capture_logs() as log:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(printing.run, lambda: None)
-            nursery.start_soon(printing.tell)
+            nursery.start_soon(printing.report_losses)
             for _ in range(10):
                 printing.printer.saw_protocol_header(session, b"AMQP")
                 await trio.testing.wait_all_tasks_blocked()

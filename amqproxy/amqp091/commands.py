@@ -64,7 +64,7 @@ class Command:
     def altered(
         self, method: Method | None = None, properties: Properties | None = None, body: bytes | None = None
     ) -> Command:
-        """The command with these in place of its own. Its frames are still those it came in, and may still come.
+        """The command with these in place of the old ones. Its frames are still those it came in, and may still come.
 
         With a `body` it has none: it stands for the whole content, and nothing more of that is looked for.
         """

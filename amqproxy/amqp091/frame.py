@@ -141,7 +141,7 @@ class Frame:
         return p[self._start + 7 : self._end - 1]
 
     def is_as(self, raw: bytes) -> bool:
-        """Is `raw` what `FrameReader` has found here? Nothing is made to tell."""
+        """Is `raw` what `FrameReader` has found here? Compared without a copy."""
         size: cython.Py_ssize_t = len(raw)
         start: cython.Py_ssize_t = self._start
         i: cython.Py_ssize_t

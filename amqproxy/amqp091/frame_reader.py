@@ -1,8 +1,8 @@
 """Bytes to frames, in the order that a channel allows (AMQP 0-9-1 sections 4.2.3 and 4.2.6).
 
 A `FrameReader` is one direction of one connection. It takes bytes as they come and finds the whole
-frames in them; whoever owns it says which frames are to be handed over as `Frame`s. The others are
-checked and counted where they lie, which is what makes a proxy fast: nothing is made of them.
+frames in them; its owner chooses the frames that are handed over as `Frame`s. The others are
+checked and counted in place, which is what makes a proxy fast: no object is made of them.
 
 A long file, because the compiler makes one of the loop over the frames and the `ContentState` that it advances, and it
 sees only what is in one file.
@@ -106,7 +106,7 @@ class ContentState:
     """One direction of one channel that is open: which frame its content allows next. Section 4.2.6.
 
     Content is in one of three states: none under way, a header due, or body due. `contents` counts
-    those that have begun. All frames of a lane that `is_watched` are handed over; `is_shown` is whether those of the
+    those that have begun. All frames of a channel that `is_watched` are handed over; `is_shown` is whether those of the
     content under way are.
     """
 
@@ -119,7 +119,7 @@ class ContentState:
         self.is_shown = False
 
     def advance(self, frame: Frame) -> None:
-        """Take the next frame of the lane; `ProtocolError` when it may not come now."""
+        """Take the next frame of the channel; `ProtocolError` when it may not come now."""
         raw: bytes = frame.raw
         p: cython.p_const_uchar = raw
         fault: cython.int = self._step(p, frame.kind, frame.index, len(raw) - 8, 0)
@@ -170,7 +170,7 @@ class ContentState:
         return 0
 
     def _violation(self, fault: int, kind: int, channel: int, offset: int) -> ProtocolError:
-        """The answer to a fault: RabbitMQ's own, but for a body too long, of which it says nothing."""
+        """The error for a fault, with RabbitMQ's text; but RabbitMQ has none for a body that is too long."""
         if fault == 1:
             text = f"expected a {_NAMES[self.expects]} frame, got a {_NAMES[kind]} frame"
             error: ProtocolError = UnexpectedFrame(text, offset=offset)
@@ -196,7 +196,7 @@ def _is_plain_header(
 ) -> cython.bint:
     """Is the frame at a place a whole content header of the channel of the one at `method`, and plain?
 
-    It is where its flags say that it has no reply-to, and no headers or none whose bytes hold "CC" anywhere: a header
+    It is if its flags show that it has no reply-to, and no headers or none whose bytes hold "CC" anywhere: a header
     of the name CC or BCC would. Nothing is decoded; one that is not plain may yet have no such names.
     """
     size: cython.longlong
@@ -240,8 +240,8 @@ class FrameReader:
     frames before it have been handed over, and feeding more raises it.
 
     With `unseen`, a content is handed over if its method is. It holds payloads of methods that are not,
-    though wanted; a lane that is watched does not heed it. Some of them are to go on as others: `between` has what goes
-    on. `spending` are the allowances that were spent from, for whoever fills them to take.
+    though wanted; a channel that is watched ignores it. Some of them are replaced by others: `between` returns what is
+    sent. `spending` are the allowances that were spent from; their owner takes and refills them.
 
     With a `quantum`, no `feed` hands over many more frames than that: it `is_paused` then, and `resume` goes on.
 
@@ -284,8 +284,8 @@ class FrameReader:
 
     def want(self, methods: bytes, *, content: bool) -> None:
         """Choose the frames to hand over: `methods` holds a 1 at the index of each that is wanted;
-        `content` is for headers, bodies and heartbeats. A frame of a channel that has no lane is
-        always handed over.
+        `content` is for headers, bodies and heartbeats. A frame of a channel without a content
+        state is always handed over.
         """
         self._wants = methods
         self._wants_content = content
@@ -298,7 +298,7 @@ class FrameReader:
         return content_state
 
     def close_content_state(self, channel: int) -> None:
-        """Leave the channel's order to whoever is handed its frames."""
+        """Stop checking the order of the channel's frames: that is up to the receiver of the frames."""
         self.content_states.pop(channel, None)
         self._recent_channel = -1
 
@@ -612,7 +612,7 @@ class FrameReader:
             position += whole
 
     def _turn(self, trait: int, channel: int, arguments: bytes) -> None:
-        """Read on by what a method says that changes how the frames after it are to be read."""
+        """Apply a method that changes how the frames after it are read."""
         if trait == _ENDS_LANE:
             self.close_content_state(channel)
         elif trait == _ENDS_LANES and channel == 0:

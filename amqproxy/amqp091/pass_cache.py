@@ -23,7 +23,7 @@ _SPREAD = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 class Credit:
     """How much may still pass unseen: each method takes one of what is `left`, while that is there.
 
-    `spent` is what has been taken since whoever fills it looked last.
+    `spent` is what has been taken since its owner last refilled it.
     """
 
     def __init__(self, left: float = 0.0) -> None:
@@ -172,7 +172,7 @@ class PassCache:
 
     @cython.cfunc
     def _find(self, p: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> CachedPass | None:
-        """What is done with the method whose payload this is; or None."""
+        """The entry of the methods with this payload; or None."""
         found: CachedPass | None
         size: cython.Py_ssize_t = end - start
         if not cython.compiled or size < 12:

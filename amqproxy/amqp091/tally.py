@@ -11,7 +11,7 @@ except ImportError:  # a plain run does not need Cython
 
 METHOD_COUNT = len(BY_INDEX)
 KINDS = 4 * METHOD_COUNT + 1
-"""How many kinds of frame a `Tally` tells apart: a method, or a header or body that belongs to one
+"""How many kinds of frame a `Tally` distinguishes: a method, or a header or body that belongs to one
 (the second and third `METHOD_COUNT`), or content that belongs to none (the first two of the
 fourth), or a heartbeat (the last)."""
 
@@ -19,7 +19,7 @@ fourth), or a heartbeat (the last)."""
 @cython.final
 @cython.cclass
 class Tally:
-    """Frames and bytes seen, by kind of frame; shared by whatever readers are given it."""
+    """Frames and bytes seen, by kind of frame; shared by all readers that are given it."""
 
     def __init__(self) -> None:
         self.frames = array("Q", bytes(8 * KINDS))

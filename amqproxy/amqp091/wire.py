@@ -99,7 +99,7 @@ class Table(Mapping[str, Any]):
     def from_octets(cls, octets: bytes, offset: int = 0) -> Table:
         """The table whose entries are exactly `octets` (no length before them), once checked.
 
-        `offset` is where they lie, for the `ProtocolError` that says what is wrong with them.
+        `offset` is where they lie, for the `ProtocolError` if they are wrong.
         """
         check_table(octets, 0, len(octets), offset)
         return _table_of_checked(octets)

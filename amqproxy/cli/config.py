@@ -9,7 +9,7 @@ import cyclopts
 import msgspec
 
 from amqproxy.cli.failure import MISUSED, Failure
-from amqproxy.cli.standard_streams import say
+from amqproxy.cli.standard_streams import print_error
 
 app = cyclopts.App(name="config", help="Check, show and describe config files.")
 
@@ -37,7 +37,7 @@ def check(*files: Path) -> None:
             preflight.check(config)
         for each in preflight.find_warnings(config):
             print(f"{file}: warning: {each}", file=sys.stderr)
-        say(f"{file}: fine")
+        print_error(f"{file}: fine")
 
 
 @app.command

@@ -43,7 +43,7 @@ def decode(
         raise Failure("decode: name a capture, or - for standard input", MISUSED)
     unknown = [file for file in files if str(file).startswith("-") and str(file) != "-"]
     if unknown:
-        raise Failure(f"decode: unknown option {unknown[0]}; for a file of that name, say ./{unknown[0]}", MISUSED)
+        raise Failure(f"decode: unknown option {unknown[0]}; for a file of that name, write ./{unknown[0]}", MISUSED)
     render = renderer(json)
     selected = wanted(filter)
     records = partial(records_of, body=checked_body(body))

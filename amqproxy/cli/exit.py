@@ -10,7 +10,7 @@ import cyclopts
 from amqproxy.cli.command import app
 from amqproxy.cli.failure import FAILED, INTERRUPTED, MISUSED, UNHEARD, Failure
 from amqproxy.cli.printing import with_value_of_body
-from amqproxy.cli.standard_streams import forget_output, prepare, say
+from amqproxy.cli.standard_streams import forget_output, prepare, print_error
 
 
 def main() -> None:
@@ -26,7 +26,7 @@ def _exit_code() -> int:
     except cyclopts.CycloptsError:
         return MISUSED
     except Failure as failure:
-        say(f"amqproxy: {failure}")
+        print_error(f"amqproxy: {failure}")
         return failure.code
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -41,10 +41,10 @@ def _exit_code() -> int:
         if error.errno not in (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT):
             raise
         forget_output()
-        say(f"amqproxy: the output cannot be written: {error.strerror}")
+        print_error(f"amqproxy: the output cannot be written: {error.strerror}")
         return FAILED
     except _wrong_config() as error:
-        say(f"amqproxy: {error}")
+        print_error(f"amqproxy: {error}")
         return MISUSED
     return 0
 

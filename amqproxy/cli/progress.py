@@ -75,7 +75,7 @@ class Progress:
         self.is_in_the_way = self._shares_terminal
 
     def _write(self, text: str) -> None:
-        with suppress(OSError):  # nobody looks
+        with suppress(OSError):  # standard error may be closed
             sys.stderr.write(text)
             sys.stderr.flush()
 
@@ -83,16 +83,16 @@ class Progress:
 class _Counted:
     """A file that counts how many bytes of it have been read."""
 
-    def __init__(self, file: FileIO, name: str, told: Callable[[int], None]) -> None:
+    def __init__(self, file: FileIO, name: str, report: Callable[[int], None]) -> None:
         self.name = name
         self._file = file
-        self._told = told
+        self._report = report
         self._read = 0
 
     def read(self, size: int) -> bytes:
         found = self._file.read(size)
         self._read += len(found)
-        self._told(self._read)
+        self._report(self._read)
         return found
 
 

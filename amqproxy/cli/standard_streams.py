@@ -35,7 +35,7 @@ def prepare() -> None:
             stream.reconfigure(errors=ESCAPING)
 
 
-def say(text: str) -> None:
+def print_error(text: str) -> None:
     """One line on standard error; without it, where that takes none."""
     from amqproxy.line_writer import LineWriter
 

@@ -208,7 +208,7 @@ class SocketTransport:
             raise TransportBroken(_reason(error)) from None
 
     async def _flush(self, lock: trio.Lock) -> None:
-        """Send what is unsent, holding the lock; drop the lock when nobody else wants it."""
+        """Send what is unsent, holding the lock; drop the lock when no other task wants it."""
         try:
             while self._unsent:
                 try:

@@ -20,7 +20,7 @@ MOST_SCRAPERS = 16
 """Scrapers at a time; for one more, the one that has been there for longest has to go."""
 
 POLL_INTERVAL = 0.25
-"""Seconds between two looks for scrapers whose time is over."""
+"""Seconds between two checks for scrapers that have timed out."""
 
 Failed = Callable[[Exception], None]
 """Is called when a scrape failed on our side."""
@@ -96,7 +96,7 @@ class _MetricsServer(ThreadingMixIn, TCPServer):
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Hang up on those whose time is over, however busy they look."""
+        """Disconnect scrapers that have timed out, even those that still send or receive."""
         due = time.monotonic() - PATIENCE
         with self._lock:
             for request in [each for each, began in self._began.items() if began < due]:

@@ -39,7 +39,7 @@ def kind_labels(slot: int) -> tuple[str, str]:
 
 
 class Metrics:
-    """All counters of one proxy, in a registry of its own."""
+    """All counters of one proxy, in a separate registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

@@ -42,7 +42,7 @@ class Printer:
         self._is_closed = False
 
     def close(self) -> None:
-        """Make no more records: nobody reads them."""
+        """Make no more records, since they are not read."""
         self._is_closed = True
         self._waiting.clear()
         self._waiting_size = self._taken_size = 0

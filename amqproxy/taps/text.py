@@ -18,8 +18,8 @@ def line(record: Record) -> str:
     → is from the client, ← from the server.
     """
     channel = "" if record.channel is None else f"ch {record.channel}"
-    said = f"{clock(record.ts_ns)} #{record.stream:<3} {_ARROWS[record.sender]} {channel:<7} {_what(record)}".rstrip()
-    return f"{said}  {_note(record)}" if record.leg or record.rules or record.tags else said
+    text = f"{clock(record.ts_ns)} #{record.stream:<3} {_ARROWS[record.sender]} {channel:<7} {_what(record)}".rstrip()
+    return f"{text}  {_note(record)}" if record.leg or record.rules or record.tags else text
 
 
 def _note(record: Record) -> str:
