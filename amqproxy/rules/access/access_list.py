@@ -22,11 +22,11 @@ import msgspec
 
 from amqproxy.rules.context import CommandContext
 from amqproxy.rules.matching.condition import Condition
-from amqproxy.rules.matching.diagnostics import like
 from amqproxy.rules.matching.match import Match, networks
 from amqproxy.rules.matching.operations import Operation, UnknownName
 from amqproxy.rules.matching.patterns import Predicate, predicate, takes_all
 from amqproxy.rules.matching.tokens import TextError, Token, tokens_of
+from amqproxy.suggestions import did_you_mean
 
 ACTS: dict[str, tuple[frozenset[str], ...]] = {
     "publish": (frozenset({"exchange", "routing_key", "queue"}),),
@@ -217,7 +217,7 @@ class _Parser:
         if token.kind != "word" or token.text not in words:
             wanted = f"`{words[0]}`" if len(words) == 1 else f"one of {', '.join(words)}"
             what = f"{wanted} is wanted here"
-            raise self._error(token, what + (like(token.text, words) if token.kind == "word" else ""))
+            raise self._error(token, what + (did_you_mean(token.text, words) if token.kind == "word" else ""))
         self._at += 1
         return token
 

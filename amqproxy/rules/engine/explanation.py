@@ -17,11 +17,11 @@ from amqproxy.rules.context import Client, CommandContext
 from amqproxy.rules.engine.compiled_rule import CompiledRule
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.condition import Condition
-from amqproxy.rules.matching.diagnostics import like
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.matching.patterns import Patterns
 from amqproxy.rules.rule import Rule
 from amqproxy.rules.verdict import Stage
+from amqproxy.suggestions import did_you_mean
 
 WAITS_FOR = {
     Stage.NOTHING: "nothing",
@@ -41,7 +41,7 @@ class ExplainedCommand:
     def __init__(self, given: Mapping[str, str], method: str | None = None, sender: Peer | None = None) -> None:
         """`given` are names and their values; `ValueError` when they do not go together."""
         if method is not None and method not in BY_NAME:
-            raise ValueError(f"there is no method `{method}`{like(method, BY_NAME)}")
+            raise ValueError(f"there is no method `{method}`{did_you_mean(method, BY_NAME)}")
         self.method = method
         self.sender = sender
         if method is not None and sender is None:

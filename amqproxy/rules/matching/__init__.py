@@ -6,5 +6,5 @@
 - `operations`: what a command does to exchanges and queues, and where it names them.
 - `filters`: CEL expressions, compiled. `expressions`: which attributes one reads. `expression_types`: its types.
 - `templates`: texts with attributes in braces.
-- `tokens`: pieces of a text with their position. `diagnostics`: error messages with a caret, and "did you mean".
+- `tokens`: pieces of a text with their position. `diagnostics`: error messages with a caret.
 """

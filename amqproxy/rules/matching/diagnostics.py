@@ -1,18 +1,9 @@
-"""How rules speak to operators."""
+"""Error messages with a caret under the place."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
-
 MAX_SHOWN = 100
 """Characters of a line that are shown; of a longer one, those around the place."""
-
-
-def like(name: str, names: Iterable[str]) -> str:
-    """The name that was perhaps meant, to put behind a complaint; nothing where none is near."""
-    close = difflib.get_close_matches(name, list(names), n=1)
-    return f": did you mean `{close[0]}`?" if close else ""
 
 
 def pointed(what: str, text: str, place: int) -> str:

@@ -12,8 +12,8 @@ import re
 import msgspec
 
 from amqproxy.rules.matching.attributes import GROUPS, NAMES, Attribute, AttributeKind
-from amqproxy.rules.matching.diagnostics import like
 from amqproxy.rules.matching.tokens import TextError, Token, tokens_of
+from amqproxy.suggestions import did_you_mean
 
 MAX_LENGTH = 4096
 """Characters of an expression."""
@@ -119,7 +119,7 @@ def _check_call(text: str, tokens: list[Token], at: int) -> None:
     """Is it a function? And is what it matches known now?"""
     token = tokens[at]
     if token.text not in FUNCTIONS:
-        raise TextError(f"there is no function `{token.text}`{like(token.text, FUNCTIONS)}", text, token.place)
+        raise TextError(f"there is no function `{token.text}`{did_you_mean(token.text, FUNCTIONS)}", text, token.place)
     if token.text == "matches":
         pattern = tokens[at + 2]
         if tokens[at - 1].text != "." or pattern.kind != "string" or tokens[at + 3].text != ")":
@@ -162,7 +162,7 @@ def _read(text: str, path: list[str], token: Token, following: Token, *, is_guar
     if first in NAMES:
         return _checked(text, AttributeRead(NAMES[first], tuple(path[1:]), is_guarded), token)
     if first not in GROUPS:
-        raise TextError(f"there is no `{first}`{like(first, [*NAMES, *GROUPS])}", text, token.place)
+        raise TextError(f"there is no `{first}`{did_you_mean(first, [*NAMES, *GROUPS])}", text, token.place)
     members = [name.partition(".")[2] for name in NAMES if name.startswith(f"{first}.")]
     if len(path) == 1:
         place = following.place if following.text == "[" else token.place
@@ -170,7 +170,7 @@ def _read(text: str, path: list[str], token: Token, following: Token, *, is_guar
     found = NAMES.get(".".join(path[:2]))
     if found is None:
         place = text.find(path[1], token.place + len(first))
-        raise TextError(f"`{first}` has no `{path[1]}`{like(path[1], members)}", text, place)
+        raise TextError(f"`{first}` has no `{path[1]}`{did_you_mean(path[1], members)}", text, place)
     return _checked(text, AttributeRead(found, tuple(path[2:]), is_guarded), token)
 
 

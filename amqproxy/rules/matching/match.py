@@ -17,11 +17,11 @@ from amqproxy.rules.context import CommandContext
 from amqproxy.rules.matching.attributes import NAMES, AttributeSource
 from amqproxy.rules.matching.clock_time import ClockTime
 from amqproxy.rules.matching.condition import Condition
-from amqproxy.rules.matching.diagnostics import like
 from amqproxy.rules.matching.operations import Name, UnknownName, exchanges_of, queues_of, routing_keys_of
 from amqproxy.rules.matching.patterns import Patterns, Predicate, predicate, takes_all
 from amqproxy.rules.units import byte_size
 from amqproxy.rules.verdict import Stage
+from amqproxy.suggestions import did_you_mean
 
 HEARTBEAT = "heartbeat"
 """No method, but named as if it were one."""
@@ -164,7 +164,7 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     def _of_entries(self, places: MatchedPlaces) -> Iterable[Condition]:
         for name in self.properties:
             if name == "headers" or name not in Properties.__struct_fields__:
-                raise ValueError(f".properties: no message has a property `{name}`{like(name, _PROPERTIES)}")
+                raise ValueError(f".properties: no message has a property `{name}`{did_you_mean(name, _PROPERTIES)}")
         for name, wanted in self.properties.items():
             yield _about(f"properties.{name}", _placed(f"properties.{name}", entry, wanted))
         for name, wanted in self.client.items():
@@ -247,7 +247,7 @@ def _placed(key: str, make: Callable[[Any], Any], value: Any) -> Any:
 
 def _no_such_method(patterns: Patterns) -> str:
     first = patterns if isinstance(patterns, str) else patterns[0]
-    return f"`{first}` is no method{like(first, BY_NAME)}"
+    return f"`{first}` is no method{did_you_mean(first, BY_NAME)}"
 
 
 def _about(path: str, check: Callable[[Any], bool]) -> Condition:

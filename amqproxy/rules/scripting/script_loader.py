@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import linecache
 import traceback
@@ -12,6 +11,7 @@ from typing import Any
 
 from amqproxy.amqp091.methods import BY_NAME
 from amqproxy.rules.resources import Resources
+from amqproxy.suggestions import did_you_mean
 
 
 class ScriptError(ValueError):
@@ -101,9 +101,7 @@ def hooks(source: str, file: str) -> dict[str, Callable[..., Any]]:
             _check_parameters(value, 1 if name == LOAD else 2, f"{file}:{line}")
             found[name] = value
         elif parameters == _PARAMETERS:
-            like = difflib.get_close_matches(name, [*HOOKS, ANY], n=1)
-            hint = f": did you mean `{like[0]}`?" if like else ""
-            raise ScriptError(f"{file}:{line}: `{name}` is named for no method{hint}")
+            raise ScriptError(f"{file}:{line}: `{name}` is named for no method{did_you_mean(name, [*HOOKS, ANY])}")
     if not found.keys() - {LOAD}:
         raise ScriptError(f"{file}: it has no function for any method, such as `publish(command, context)`")
     return found

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.rules.matching.diagnostics import MAX_SHOWN, like, pointed
+from amqproxy.rules.matching.diagnostics import MAX_SHOWN, pointed
 
 
 def test_a_caret_under_the_place() -> None:
@@ -27,11 +26,3 @@ def test_of_a_long_line_only_what_is_around_the_place() -> None:
     _, line, caret = pointed("odd", "a" * 500 + "b" + "a" * 500, 500).split("\n")
     assert len(line) <= MAX_SHOWN + 6
     assert line[caret.index("^")] == "b"
-
-
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [("exchnge", ": did you mean `exchange`?"), ("zzz", "")],
-)
-def test_what_was_perhaps_meant(name: str, hint: str) -> None:
-    assert like(name, ["exchange", "queue"]) == hint
