@@ -16,7 +16,7 @@ def updated_client(client: Client, method: Method) -> Client:
     """What is known of a client after it has sent `method`: its user and properties, or its virtual host."""
     match method:
         case ConnectionStartOk():
-            properties = plain(method.client_properties)
+            properties = readable_property(method.client_properties)
             user = user_of(method, client.tls_subject)
             return msgspec.structs.replace(client, user=user, properties=properties)
         case ConnectionOpen():
@@ -49,12 +49,12 @@ def text_of_login(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def plain(value: Any) -> Any:
+def readable_property(value: Any) -> Any:
     """Tables as dictionaries, arrays as lists, long strings as text, as rules read them."""
     if isinstance(value, Table):
-        return {name: plain(each) for name, each in value.values_by_name.items()}
+        return {name: readable_property(each) for name, each in value.values_by_name.items()}
     if isinstance(value, Array):
-        return [plain(item.value) for item in value.items]
+        return [readable_property(item.value) for item in value.items]
     if isinstance(value, bytes):
         return value.decode("utf-8", "surrogateescape")
     return value

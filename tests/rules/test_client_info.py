@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from amqproxy.amqp091.methods import ConnectionOpen, ConnectionStartOk, ConnectionTuneOk
 from amqproxy.amqp091.wire import Array, Table
-from amqproxy.rules.client_info import plain, updated_client, user_of
+from amqproxy.rules.client_info import readable_property, updated_client, user_of
 from amqproxy.rules.context import Client
 
 AMQPLAIN = b"\x05LOGINS\0\0\0\x06orders\x08PASSWORDS\0\0\0\x06secret"
@@ -72,7 +72,7 @@ def test_any_response_has_a_user_or_none(mechanism: str, response: bytes) -> Non
     ],
 )
 def test_values_as_rules_read_them(value: Any, expected: Any) -> None:
-    assert plain(value) == expected
+    assert readable_property(value) == expected
 
 
 def test_step_by_step() -> None:

@@ -234,14 +234,14 @@ GROUPS: frozenset[str] = frozenset(path.partition(".")[0] for path in NAMES if "
 """The words before the dots, which have no value of their own."""
 
 
-def plain(value: Any) -> Any:
-    """A value as other languages take it: tables as dictionaries, arrays as lists, text that UTF-8 can hold."""
+def builtin_value(value: Any) -> Any:
+    """A value as CEL and JSON take it: tables as dictionaries, arrays as lists, text that UTF-8 can hold."""
     if value is None or isinstance(value, (bool, int, float, bytes)):
         return value
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     if isinstance(value, Mapping):
-        return {plain(key): plain(each) for key, each in value.items()}
+        return {builtin_value(key): builtin_value(each) for key, each in value.items()}
     if isinstance(value, (Array, list, tuple)):
-        return [plain(each) for each in value]
+        return [builtin_value(each) for each in value]
     return float(value)

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from amqproxy.rules.context import CommandContext
-from amqproxy.rules.matching.attributes import NAMES, AttributeKind, AttributeSource, plain
+from amqproxy.rules.matching.attributes import NAMES, AttributeKind, AttributeSource, builtin_value
 from amqproxy.rules.matching.condition import Condition
 from amqproxy.rules.matching.expression_types import check_types
 from amqproxy.rules.matching.expressions import AttributeRead, ExaminedExpression, examined
@@ -43,7 +43,11 @@ _PATTERN = re.compile(r"^(?:error: )?([^'\n]*?)\.? Check function arguments", re
 
 
 class FilterFailed(ValueError):
-    """An expression that came to no answer, or to one that is neither true nor false."""
+    """The evaluation of an expression failed, or its value is neither true nor false."""
+
+
+class NotBoolean(FilterFailed):
+    """The value of an expression is neither true nor false."""
 
 
 class Filter:
@@ -97,15 +101,16 @@ class Filter:
             return bool(result)
         if is_absent:
             return False
-        raise FilterFailed(f"comes to {_kind_of(result)}, which is neither true nor false")
+        raise NotBoolean(f"comes to {_kind_of(result)}, which is neither true nor false")
 
     def _try_out(self) -> None:
         """Refuse an expression whose value is not a bool, for example one that is always a text."""
         try:
             self.holds(lambda path: _SPECIMENS[NAMES[path].kind])
-        except FilterFailed as failure:
-            if "neither" in str(failure):
-                raise TextError(str(failure), self.expression, 0) from None
+        except NotBoolean as failure:
+            raise TextError(str(failure), self.expression, 0) from None
+        except FilterFailed:
+            pass  # commands may have values for which it does not fail
 
     def _holds_of_seen(self, context: CommandContext) -> bool:
         return self.holds(lambda path: NAMES[path].value(context))
@@ -141,9 +146,9 @@ def _value(path: str, value: Any, keys: Keys) -> tuple[Any, bool]:
         except (ValueError, OverflowError, OSError):  # as captures of a broken clock have it
             raise FilterFailed(f"{value:.0f} seconds from 1970 is a time that no calendar has") from None
     if () in keys:
-        return plain(value), value is None
+        return builtin_value(value), value is None
     is_whole = value is None or not isinstance(value, Mapping)
-    taken = {} if is_whole else {key: plain(value[key]) for key in {each[0] for each in keys} if key in value}
+    taken = {} if is_whole else {key: builtin_value(value[key]) for key in {each[0] for each in keys} if key in value}
     is_absent = False
     for each, is_guarded in keys.items():
         if _lacks(taken, each):

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from amqproxy.rules.context import CommandContext
-from amqproxy.rules.matching.attributes import NAMES, Attribute, AttributeKind, AttributeSource, plain
+from amqproxy.rules.matching.attributes import NAMES, Attribute, AttributeKind, AttributeSource, builtin_value
 from amqproxy.rules.verdict import Stage
 
 _PIECES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
@@ -139,7 +139,7 @@ def as_text(value: Any) -> str:
     if isinstance(value, (bytes, bytearray)):
         return bytes(value).decode("utf-8", "surrogateescape")
     if isinstance(value, (Mapping, Sequence)):
-        return _json(plain(value)).decode()
+        return _json(builtin_value(value)).decode()
     return str(value)
 
 

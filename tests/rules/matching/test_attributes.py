@@ -16,7 +16,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.amqp091.wire import Table
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
-from amqproxy.rules.matching.attributes import GROUPS, NAMES, AttributeKind, AttributeSource, plain
+from amqproxy.rules.matching.attributes import GROUPS, NAMES, AttributeKind, AttributeSource, builtin_value
 from amqproxy.rules.verdict import Stage
 from tests.amqp091.strategies import items, methods, properties
 from tests.rules.commands import command
@@ -130,7 +130,7 @@ def test_plain_values_are_what_json_has_and_octets(item: Any) -> None:
         else:
             assert value is None or isinstance(value, (bool, int, float, bytes))
 
-    check(plain(item.value))
+    check(builtin_value(item.value))
 
 
 def test_the_words_before_the_dots() -> None:

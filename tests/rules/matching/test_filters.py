@@ -167,3 +167,10 @@ def test_the_library_is_loaded_only_for_an_expression() -> None:
         assert "cel" in sys.modules
     """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_expression_that_fails_on_a_specimen_is_not_taken_for_one_that_is_no_question() -> None:
+    """The error of this one quotes a text that has the words which such an expression is reported with."""
+    found = compiled("duration(user + 'neither true nor false') == duration('1s')")
+    with pytest.raises(FilterFailed, match="neither"):
+        found.holds(lambda path: "guest")
