@@ -22,33 +22,13 @@ from typing import Any
 import msgspec.structs
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.errors import BY_CODE, AccessRefused, Scope
-from amqproxy.amqp091.methods import Method
+from amqproxy.amqp091.errors import BY_CODE, AccessRefused, Scope, reply_text
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.amqp091.wire import Table
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 from amqproxy.rules.drop import dropped
-from amqproxy.rules.short_strings import reply_text
 from amqproxy.rules.verdict import Answer, Close, Insertion, Verdict
-
-__all__ = [
-    "Answer",
-    "Client",
-    "Command",
-    "Context",
-    "Insertion",
-    "Method",
-    "Peer",
-    "Properties",
-    "Scope",
-    "Table",
-    "Verdict",
-    "change",
-    "drop",
-    "insert",
-    "refuse",
-]
 
 
 class Context:
@@ -147,8 +127,7 @@ def refuse(text: str = "", code: int = AccessRefused.code, scope: Scope | None =
     """The command's channel is closed, or its connection where the code asks for that, or `scope` does."""
     error = BY_CODE.get(code)
     usual = error.usual_scope if error is not None else Scope.CHANNEL
-    reply = reply_text(code, text if error is not None else f"ERROR - {text}")
-    return Verdict(command=None, close=Close(scope or usual, code, reply), is_final=True)
+    return Verdict(command=None, close=Close(scope or usual, code, reply_text(code, text, "ERROR")), is_final=True)
 
 
 def insert(command: Command, *commands: tuple[Peer, Command]) -> Verdict:
