@@ -20,6 +20,17 @@ def cut_reply_text(text: str) -> str:
     return data[:end].decode("utf-8", "surrogateescape") + "..."
 
 
+def named_text(code: int, text: str, unnamed: str = "") -> str:
+    """The text behind the name of its reply code; behind `unnamed`, where the code has no name."""
+    name = BY_CODE[code].name if code in BY_CODE else unnamed
+    return f"{name} - {text}" if name and text else name or text
+
+
+def reply_text(code: int, text: str, unnamed: str = "") -> str:
+    """The same, cut to what a reply text can hold."""
+    return cut_reply_text(named_text(code, text, unnamed))
+
+
 class Scope(StrEnum):
     """What an error closes: the one channel it happened on, or the whole connection."""
 
@@ -61,7 +72,7 @@ class ProtocolError(Exception):
     @property
     def reply_text(self) -> str:
         """The text for a close method: the name, then what happened; dots end what is too long."""
-        return cut_reply_text(f"{self.name} - {self.text}" if self.text else self.name)
+        return reply_text(self.code, self.text)
 
     def __str__(self) -> str:
         place = "" if self.offset is None else f" at byte {self.offset}"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from amqproxy.amqp091.errors import BY_CODE, ProtocolError, Scope, cut_reply_text
+from amqproxy.amqp091.errors import AccessRefused, ProtocolError, Scope, reply_text
 from amqproxy.amqp091.methods import ConnectionClose
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.channel_direction import ChannelDirection, PostponedDelivery, WaitingCommand
@@ -197,8 +197,8 @@ class DelayedCommands:
         assert waiting is not None
         hold = waiting.hold
         if hold is not None and not hold.passes_at_timeout:
-            text = cut_reply_text(f"{BY_CODE[403].name} - held by rule '{hold.name}', and nobody let it go")
-            close = Close(Scope.CHANNEL, 403, text)
+            text = reply_text(AccessRefused.code, f"held by rule '{hold.name}', and nobody let it go")
+            close = Close(Scope.CHANNEL, AccessRefused.code, text)
             waiting.verdict = Verdict(command=None, close=close, marks=(hold.name,), tags=waiting.verdict.tags)
             self._owner.effects.refused.append((direction.sender, waiting.original, waiting.verdict))
         self._resume(channel, direction)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from amqproxy.amqp091.errors import BY_CODE, CommandInvalid, FrameError, NotFound, PreconditionFailed, Scope
+from amqproxy.amqp091.errors import BY_CODE, CommandInvalid, FrameError, NotFound, PreconditionFailed, Scope, reply_text
 
 
 def test_every_code_is_found_by_its_number() -> None:
@@ -33,3 +33,31 @@ def test_a_reply_text_fits_a_short_string(text: str) -> None:
     octets = NotFound(text).reply_text.encode()
     assert 250 < len(octets) <= 255
     assert octets.decode().startswith("NOT_FOUND - ")
+
+
+@pytest.mark.parametrize(
+    ("text", "fitting"),
+    [
+        ("", ""),
+        ("x" * 255, "x" * 255),
+        ("x" * 256, "x" * 252 + "..."),
+        ("é" * 127, "é" * 127),
+        ("é" * 128, "é" * 126 + "..."),
+        ("x" + "é" * 128, "x" + "é" * 125 + "..."),
+        ("x" * 251 + "😀" * 2, "x" * 251 + "..."),
+        ("\udcff" * 255, "\udcff" * 255),
+    ],
+)
+def test_a_text_that_is_too_long_is_cut_between_characters(text: str, fitting: str) -> None:
+    assert reply_text(999, text) == fitting
+    assert len(fitting.encode("utf-8", "surrogateescape")) <= 255
+
+
+def test_a_reply_text_begins_with_the_name_of_its_code() -> None:
+    assert reply_text(406, "no") == "PRECONDITION_FAILED - no"
+    assert reply_text(406, "no", "ERROR") == "PRECONDITION_FAILED - no"
+    assert reply_text(406, "") == "PRECONDITION_FAILED"
+    assert reply_text(999, "no") == "no"
+    assert reply_text(999, "no", "ERROR") == "ERROR - no"
+    assert reply_text(999, "", "ERROR") == "ERROR"
+    assert len(reply_text(406, "é" * 300).encode()) <= 255

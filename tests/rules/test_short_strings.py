@@ -1,25 +1,27 @@
-"""Texts that fit."""
+"""Texts of a config that fit into short strings."""
 
 from __future__ import annotations
 
 import pytest
 
-from amqproxy.rules.short_strings import cut
+from amqproxy.rules.short_strings import check_reply_text, check_short_string, fits
 
 
-@pytest.mark.parametrize(
-    ("text", "fitting"),
-    [
-        ("", ""),
-        ("x" * 255, "x" * 255),
-        ("x" * 256, "x" * 252 + "..."),
-        ("é" * 127, "é" * 127),
-        ("é" * 128, "é" * 126 + "..."),
-        ("x" + "é" * 128, "x" + "é" * 125 + "..."),
-        ("x" * 251 + "😀" * 2, "x" * 251 + "..."),
-        ("\udcff" * 255, "\udcff" * 255),
-    ],
-)
-def test_what_is_too_long_is_cut(text: str, fitting: str) -> None:
-    assert cut(text) == fitting
-    assert len(fitting.encode("utf-8", "surrogateescape")) <= 255
+@pytest.mark.parametrize(("text", "does_fit"), [("é" * 127, True), ("é" * 128, False), ("\udcff" * 255, True)])
+def test_a_short_string_has_255_bytes(text: str, does_fit: bool) -> None:
+    assert fits(text) is does_fit
+    if does_fit:
+        check_short_string(text, "key")
+        return
+    with pytest.raises(ValueError, match=r"^\.key: 256 bytes; a name or short text has 255 at most$"):
+        check_short_string(text, "key")
+
+
+def test_a_reply_text_has_room_for_the_name_of_its_code() -> None:
+    check_reply_text("x" * 255)
+    check_reply_text("x" * 255, 999)
+    check_reply_text("x" * (255 - len("PRECONDITION_FAILED - ")), 406)
+    with pytest.raises(
+        ValueError, match=r"^\.text: 256 bytes, with `PRECONDITION_FAILED - ` in front; a reply text has"
+    ):
+        check_reply_text("x" * (256 - len("PRECONDITION_FAILED - ")), 406)

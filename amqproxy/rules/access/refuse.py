@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from amqproxy.amqp091.errors import BY_CODE, AccessRefused, NoRoute, NotAllowed, Scope
+from amqproxy.amqp091.errors import BY_CODE, AccessRefused, NoRoute, NotAllowed, Scope, cut_reply_text, reply_text
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.transitions import ANSWERS, CLIENT, SENDERS, SERVER, Peer
 from amqproxy.rules.context import CommandContext
 from amqproxy.rules.drop import dropped
 from amqproxy.rules.matching.templates import Template
 from amqproxy.rules.rule import Cacheable, Rule, RuleState
-from amqproxy.rules.short_strings import check_reply_text, cut
+from amqproxy.rules.short_strings import check_reply_text
 from amqproxy.rules.verdict import Answer, Close, Stage, Verdict
 
 Way = Literal["close", "nack", "return", "drop", "reject", "requeue"]
@@ -114,9 +114,7 @@ class Refuse(Rule, Cacheable, frozen=True, tag="refuse"):
             return Verdict(command=None, close=self._close(context), is_final=True)
         if way == "return":
             code = NoRoute.code if self.code is None else self.code
-            name = BY_CODE[code].name if code in BY_CODE else "ERROR"
-            text = name if self._template is None else cut(self._template.fill(context))
-            return dropped(context.command, Answer.RETURN, (code, text))
+            return dropped(context.command, Answer.RETURN, (code, self._text(code, context)))
         if (context.sender, method.name) not in _MESSAGES:
             return dropped(context.command)
         return dropped(context.command, _ANSWERS[way])
@@ -128,11 +126,14 @@ class Refuse(Rule, Cacheable, frozen=True, tag="refuse"):
         scope = self.scope or (Scope.CHANNEL if error is None else error.usual_scope)
         if context.command.channel == 0:
             scope = Scope.CONNECTION
-        if self._template is not None:
-            text = cut(self._template.fill(context))
-        else:
-            text = cut(f"{'ERROR' if error is None else error.name} - {self._what(context)}")
+        text = self._text(code, context, self._what(context))
         return Close(scope, code, text, CLIENT if context.sender is SERVER else None)
+
+    def _text(self, code: int, context: CommandContext, usual: str = "") -> str:
+        """The rule's own text; if it has none, the usual one for the code."""
+        if self._template is None:
+            return reply_text(code, usual, "ERROR")
+        return cut_reply_text(self._template.fill(context))
 
     def _what(self, context: CommandContext) -> str:
         """A text like RabbitMQ's: what was refused, to which user and by which rule."""

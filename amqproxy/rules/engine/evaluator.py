@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import msgspec
 
 from amqproxy.amqp091.commands import MAX_BODY, Command
-from amqproxy.amqp091.errors import PreconditionFailed, Scope
+from amqproxy.amqp091.errors import PreconditionFailed, Scope, reply_text
 from amqproxy.amqp091.frame import HEARTBEAT, Frame
 from amqproxy.amqp091.methods import (
     ConnectionOpen,
@@ -41,7 +41,6 @@ from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.rewriting.redact import Redact
 from amqproxy.rules.rule import Rule, RuleState, SessionMemory, Stateful
 from amqproxy.rules.sendable import check_verdict
-from amqproxy.rules.short_strings import reply_text
 from amqproxy.rules.verdict import Close, Impairment, Stage, Verdict
 
 INTERNAL_ERROR = 541

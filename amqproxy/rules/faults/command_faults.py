@@ -8,14 +8,14 @@ import msgspec
 from msgspec.structs import replace
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.errors import Scope
+from amqproxy.amqp091.errors import Scope, reply_text
 from amqproxy.amqp091.frame import HEARTBEAT, OVERHEAD
 from amqproxy.amqp091.methods import BY_NAME, BasicCancel, BasicDeliver, ConnectionBlocked, ConnectionUnblocked
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.context import CommandContext
 from amqproxy.rules.faults.stream_faults import Count, Seconds
 from amqproxy.rules.matching.match import HEARTBEAT as HEARTBEAT_NAME
-from amqproxy.rules.short_strings import check_reply_text, check_short_string, reply_text
+from amqproxy.rules.short_strings import check_reply_text, check_short_string
 from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict
 
 ReplyCode = Annotated[int, msgspec.Meta(ge=200, le=999)]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from amqproxy.amqp091.errors import Scope
+from amqproxy.amqp091.errors import Scope, reply_text
 from amqproxy.amqp091.pass_cache import Credit
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.rules.context import CommandContext
 from amqproxy.rules.rule import RuleState
-from amqproxy.rules.short_strings import reply_text
 from amqproxy.rules.verdict import Answer, Close, Stage, Verdict
 
 Act = Literal["delay", "refuse", "block", "clamp"]
@@ -47,7 +46,7 @@ class LimitKind:
         """Count what a command of those methods takes or gives back."""
 
 
-def overrun(context: CommandContext, code: int, text: str, *, may_nack: bool = True) -> Verdict:
+def limit_exceeded(context: CommandContext, code: int, text: str, *, may_nack: bool = True) -> Verdict:
     """A publish is nacked where the channel confirms; of all else, the client's channel or connection is closed."""
     if may_nack and context.channel.is_confirming and context.command.method.name == "basic.publish":
         return Verdict(command=None, answer=Answer.NACK)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amqproxy.rules.context import CommandContext
-from amqproxy.rules.limits.limit_kind import LimitKind, overrun
+from amqproxy.rules.limits.limit_kind import LimitKind, limit_exceeded
 from amqproxy.rules.limits.rate_limit import PUBLISHED
 from amqproxy.rules.rule import RuleState
 from amqproxy.rules.verdict import Stage, Verdict
@@ -22,4 +22,4 @@ class MessageSizeLimit(LimitKind):
         if context.command.body_size <= self._most:
             return Verdict(command=context.command)
         text = self.text or f"message size {context.command.body_size} is larger than configured max size {self._most}"
-        return overrun(context, self.code, text, may_nack=False)
+        return limit_exceeded(context, self.code, text, may_nack=False)

@@ -10,7 +10,7 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BasicConsume, BasicConsumeOk, BasicDeliver, BasicGet, BasicQos
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.rules.context import CommandContext
-from amqproxy.rules.limits.limit_kind import Act, LimitKind, overrun
+from amqproxy.rules.limits.limit_kind import Act, LimitKind, limit_exceeded
 from amqproxy.rules.limits.resource_counts import MADE_BY_BROKER
 from amqproxy.rules.rule import RuleState, SessionMemory
 from amqproxy.rules.verdict import Insertion, Verdict
@@ -53,13 +53,13 @@ class PrefetchLimit(LimitKind):
             if 0 < method.prefetch_count <= self._most:
                 return Verdict(command=context.command)
             if self.act == "refuse":
-                return overrun(context, self.code, self.text)
+                return limit_exceeded(context, self.code, self.text)
             return Verdict(command=context.command.altered(method=replace(method, prefetch_count=self._most)))
         settings: ChannelPrefetches = memory.own
         if method.no_ack or context.command.channel in settings.channels:
             return Verdict(command=context.command)
         if self.act == "refuse":
-            return overrun(context, self.code, self.text)
+            return limit_exceeded(context, self.code, self.text)
         settings.channels.add(context.command.channel)
         return Verdict(command=context.command, insertions=(_qos(context.command.channel, self._most),))
 
@@ -134,10 +134,10 @@ class UnackedLimit(LimitKind):
                 unsettled.channels.add(channel)
                 return Verdict(command=context.command, insertions=(_qos(channel, self._most, of_channel=True),))
             case BasicGet(no_ack=False) if context.channel.unacked >= self._most:
-                return overrun(context, self.code, self.text)
+                return limit_exceeded(context, self.code, self.text)
             case BasicDeliver(consumer_tag=tag) if context.channel.unacked >= self._most:
                 if tag not in unsettled.no_ack.get(channel, ()):
-                    return overrun(context, self.code, self.text)
+                    return limit_exceeded(context, self.code, self.text)
             case _:
                 pass
         return Verdict(command=context.command)

@@ -19,7 +19,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.rules.context import CommandContext
 from amqproxy.rules.limits.group import Group
-from amqproxy.rules.limits.limit_kind import LimitKind, overrun
+from amqproxy.rules.limits.limit_kind import LimitKind, limit_exceeded
 from amqproxy.rules.limits.resource_counts import GroupTotal, GroupTotals, ResourceCounts
 from amqproxy.rules.rule import RuleState
 from amqproxy.rules.verdict import Verdict
@@ -69,7 +69,7 @@ class Quota(LimitKind):
     def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
         total: GroupTotal = memory.shared.total(self._group(context))
         if total.count >= self._most and not self._is_held(context, memory.own, total):
-            return overrun(context, self.code, self.text)
+            return limit_exceeded(context, self.code, self.text)
         self._take(context, memory.own, total)
         return Verdict(command=context.command)
 

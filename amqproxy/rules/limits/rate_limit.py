@@ -10,7 +10,7 @@ from amqproxy.amqp091.pass_cache import Credit
 from amqproxy.amqp091.transitions import CLIENT, SENDERS
 from amqproxy.rules.context import CommandContext
 from amqproxy.rules.limits.group import Group
-from amqproxy.rules.limits.limit_kind import Act, LimitKind, overrun
+from amqproxy.rules.limits.limit_kind import Act, LimitKind, limit_exceeded
 from amqproxy.rules.limits.token_bucket import Buckets, TokenBucket
 from amqproxy.rules.rule import RuleState
 from amqproxy.rules.verdict import Insertion, Stage, Verdict
@@ -86,7 +86,7 @@ class RateLimit(LimitKind):
         if wait == 0:
             return Verdict(command=context.command)
         if wait < 0:
-            return overrun(context, self.code, self.text)
+            return limit_exceeded(context, self.code, self.text)
         insertions = self._blocking(context, bucket, memory.own) if self.act == "block" else ()
         return Verdict(command=context.command, delay=wait, insertions=insertions)
 

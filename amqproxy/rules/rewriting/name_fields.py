@@ -9,10 +9,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from amqproxy.amqp091.errors import cut_reply_text
 from amqproxy.amqp091.methods import BY_NAME, Method
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Array, Field, Item, Table
-from amqproxy.rules.short_strings import cut
 
 
 class NameKind(StrEnum):
@@ -200,4 +200,4 @@ def renamed_text(text: str, rename: Rename) -> str:
         return f"{found[1]} '{rename(noun, found[2])}'"
 
     new = _QUOTED.sub(quoted, text)
-    return cut(_UNQUOTED_VHOST.sub(lambda found: f"vhost {rename(NameKind.VHOST, found[1])} not found", new))
+    return cut_reply_text(_UNQUOTED_VHOST.sub(lambda found: f"vhost {rename(NameKind.VHOST, found[1])} not found", new))

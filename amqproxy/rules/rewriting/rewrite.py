@@ -13,7 +13,7 @@ import msgspec
 import msgspec.structs
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.errors import AccessRefused, Scope
+from amqproxy.amqp091.errors import AccessRefused, Scope, reply_text
 from amqproxy.amqp091.methods import (
     BY_NAME,
     ConnectionStartOk,
@@ -41,7 +41,6 @@ from amqproxy.rules.rewriting.secret import Secret
 from amqproxy.rules.rewriting.tuning import Tuning
 from amqproxy.rules.rule import Cacheable, Reversible, Rule, RuleState
 from amqproxy.rules.scripting.api import Context
-from amqproxy.rules.short_strings import cut
 from amqproxy.rules.verdict import Close, Stage, Verdict
 
 Follow = Literal["arguments", "reply_to", "copies", "deaths", "texts"]
@@ -256,10 +255,9 @@ class Rewrite(Rule, Cacheable, Reversible, frozen=True, tag="rewrite"):
                 return Verdict(command=None, close=close, is_final=True)
             return Verdict(command=_altered(command, self.tune.answered(method)))
         if context.is_from_client and self._escapes(method):
-            text = (
-                f"ACCESS_REFUSED - messages would go to the default exchange with their own keys, by rule '{self.name}'"
-            )
-            close = Close(Scope.CHANNEL, AccessRefused.code, cut(text))
+            code = AccessRefused.code
+            text = f"messages would go to the default exchange with their own keys, by rule '{self.name}'"
+            close = Close(Scope.CHANNEL, code, reply_text(code, text))
             return Verdict(command=None, close=close, is_final=True)
         new_method = self._changed_method(method, context, memory)
         properties = body = None

@@ -9,9 +9,8 @@ from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.methods import BasicPublish, ChannelOpen, ConnectionOpen, Method
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
-from amqproxy.rules.limits.limit_kind import LimitKind, overrun
+from amqproxy.rules.limits.limit_kind import LimitKind, limit_exceeded
 from amqproxy.rules.rule import RuleState
-from amqproxy.rules.short_strings import reply_text
 from amqproxy.rules.verdict import Answer, Close, Stage, Verdict
 
 
@@ -46,15 +45,9 @@ CONNECTION = Close(Scope.CONNECTION, 506, "RESOURCE_ERROR - enough", CLIENT)
     ],
 )
 def test_what_becomes_of_it(asked: CommandContext, answered: Verdict) -> None:
-    assert overrun(asked, 506, "enough") == answered
+    assert limit_exceeded(asked, 506, "enough") == answered
 
 
 def test_some_limits_close_all_the_same() -> None:
-    assert overrun(context(1, BasicPublish(), is_confirming=True), 506, "enough", may_nack=False).close == CHANNEL
-
-
-def test_reply_texts() -> None:
-    assert reply_text(406, "no") == "PRECONDITION_FAILED - no"
-    assert reply_text(999, "no") == "no"
-    assert reply_text(999, "é" * 300) == "é" * 126 + "..."
-    assert len(reply_text(406, "é" * 300).encode()) <= 255
+    publish = context(1, BasicPublish(), is_confirming=True)
+    assert limit_exceeded(publish, 506, "enough", may_nack=False).close == CHANNEL
