@@ -62,7 +62,7 @@ from amqproxy.proxy.stateful import STATEFUL
 from amqproxy.rules.client_info import updated_client
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 from amqproxy.rules.engine.decision_cache import changes_traffic
-from amqproxy.rules.verdict import Insertion, Stage, Verdict
+from amqproxy.rules.verdict import Impairment, Insertion, Stage, Verdict
 from amqproxy.taps.note import NOTHING, Note
 
 MAX_HELD = 16 * 1024 * 1024
@@ -84,6 +84,8 @@ class Interceptor:
     further. What is kept here counts for the session's `share`. Rules look into bodies of `body_limit`
     bytes at most.
     """
+
+    relays_unseen = False
 
     def __init__(
         self,
@@ -132,6 +134,15 @@ class Interceptor:
         self.readers = {peer: connections[peer].readers[peer] for peer in Peer}
         self._repeated = RepeatedPublishes(self.readers.values())
         self.ask_for_frames()
+
+    @property
+    def shown_client(self) -> Client:
+        """What is known of the client, as logs and operators may see it."""
+        return self.evaluator.shown_client
+
+    def start(self, now: float, *, is_open: bool) -> tuple[Impairment, ...]:
+        """What rules about connections as such want to be done to the bytes of this one."""
+        return self.evaluator.start(now=now, time=self.time(), random=self.random, is_open=is_open)
 
     # --- in and out
 
@@ -560,6 +571,10 @@ class Interceptor:
             stage = self.evaluator.stage(sender, frame, facts)
             self._staged = (frame, stage, facts)
         return stage
+
+    def covered_method(self, sender: Peer, command: Command) -> Command | None:
+        """A command as logs may show it, without its body; None: not at all."""
+        return self.evaluator.covered(sender, command, 0)
 
     def covered(self, sender: Peer, command: Command) -> Command | None:
         """A command as taps may see it; None: not at all."""

@@ -10,10 +10,15 @@ from amqproxy.amqp091.frame import METHOD, Frame, encode_method
 from amqproxy.amqp091.methods import ConnectionClose, ConnectionCloseOk
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import ConnectionState, Peer
+from amqproxy.config import Limits
 from amqproxy.sockets.transport import Transport, TransportBroken
+from amqproxy.taps.metrics import Metrics
 
 TAKES_CLOSE = frozenset({ConnectionState.OPENING, ConnectionState.OPEN})
 """When a peer understands connection.close. Before, RabbitMQ only closes the socket; so do we."""
+
+QUANTUM_FRAMES = 64
+"""Frames that are looked at before the time is."""
 
 HEARTBEAT_LEEWAY = 2.0
 """Seconds by which the other peer may notice sooner than we do that one is silent: each looks when it does."""
@@ -127,3 +132,13 @@ class Leg:
                 except ProtocolError:
                     continue  # it has been told once that it is wrong
                 await self.answer_close()
+
+
+def new_leg(peer: Peer, transport: Transport, limits: Limits, metrics: Metrics) -> Leg:
+    """A leg of a session, at the beginning of its connection."""
+    connection = Connection(
+        initial_frame_max=limits.initial_frame_max, tracks_deliveries=False, tallies=metrics.tallies
+    )
+    leg = Leg(peer, transport, connection)
+    leg.reader.quantum = QUANTUM_FRAMES
+    return leg

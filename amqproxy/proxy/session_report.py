@@ -14,8 +14,8 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.methods import ChannelClose, ChannelOpenOk, ConnectionClose, Method
 from amqproxy.amqp091.transitions import Peer
+from amqproxy.proxy.passage import Passage
 from amqproxy.proxy.rule_log import RuleFailures, RuleLog
-from amqproxy.proxy.session_rules import SessionRules
 from amqproxy.rules.context import Client
 from amqproxy.rules.verdict import Verdict
 from amqproxy.supervision import contained
@@ -87,7 +87,7 @@ class SessionReport:
             with self.contained("rules not reported"):
                 self._rule_log.note_failures(rules, counts)
 
-    def note_refusal(self, evaluator: SessionRules, sender: Peer, command: Command, verdict: Verdict) -> None:
+    def note_refusal(self, passage: Passage, sender: Peer, command: Command, verdict: Verdict) -> None:
         """Log that a rule has let a command go no further."""
         if self._rule_log is not None:
             with self.contained("refusal not logged"):
@@ -96,8 +96,8 @@ class SessionReport:
                     sender,
                     command,
                     verdict,
-                    client=lambda: evaluator.shown_client,
-                    covered=lambda: evaluator.covered(sender, command, 0),
+                    client=lambda: passage.shown_client,
+                    covered=lambda: passage.covered_method(sender, command),
                 )
 
     def note_protocol_header(self, octets: bytes) -> None:

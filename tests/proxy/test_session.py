@@ -22,8 +22,8 @@ from amqproxy.amqp091.methods import ConnectionClose, ConnectionStartOk
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Table
 from amqproxy.config import Limits, ServerTLS
+from amqproxy.proxy.leg import QUANTUM_FRAMES
 from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
-from amqproxy.proxy.session import QUANTUM_FRAMES
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.access.refuse import Refuse
@@ -1086,7 +1086,7 @@ async def test_what_is_known_of_a_client() -> None:
 async def test_many_commands_in_one_read_leave_others_their_turns(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
-    monkeypatch.setattr("amqproxy.proxy.session.QUANTUM", 0.0)
+    monkeypatch.setattr("amqproxy.proxy.relay.QUANTUM", 0.0)
     rules = RuleSet([Log(name="look", level="debug", text="{body}", match=Match(method="basic.publish"))])
     message = octets("1: basic.publish") + octets("1: header 5") + octets("1: body 5")
     count = 4 * QUANTUM_FRAMES
@@ -1105,7 +1105,7 @@ async def test_many_commands_in_one_read_leave_others_their_turns(
 async def test_what_was_read_together_is_sent_on_together_while_there_is_time(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
-    monkeypatch.setattr("amqproxy.proxy.session.QUANTUM", float("inf"))
+    monkeypatch.setattr("amqproxy.proxy.relay.QUANTUM", float("inf"))
     rules = RuleSet([Log(name="look", level="debug", text="{body}", match=Match(method="basic.publish"))])
     message = octets("1: basic.publish") + octets("1: header 5") + octets("1: body 5")
     count = 2 * QUANTUM_FRAMES
