@@ -720,7 +720,7 @@ def test_work_that_fails_costs_its_client_only(crowd: Crowd, monkeypatch: pytest
 
 def test_a_heartbeat_is_not_missed_by_who_was_not_heard(crowd: Crowd) -> None:
     crowd.hold()
-    crowd.greedy.link.connection.heartbeat = 1
+    crowd.greedy.link.protocol.heartbeat = 1
     crowd.limit()
     crowd.say(BasicNack(0, True, True))
     crowd.greedy.link.tick(2000.0)

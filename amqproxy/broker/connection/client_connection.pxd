@@ -16,7 +16,7 @@ cdef class ClientConnection:
     cdef public OutputBuffer output
     cdef public dict channels
     cdef public bint is_over
-    cdef public object connection
+    cdef public object protocol
     cdef public list _unread
     cdef public bint _is_busy
     cdef Py_ssize_t _place

@@ -117,7 +117,7 @@ class ClientConnection:
         self.broker = broker
         self.name = name
         self.token = secrets.token_urlsafe(12)
-        self.connection = Connection(tracks_deliveries=False)
+        self.protocol = Connection(tracks_deliveries=False)
         self.channels: dict[int, BrokerChannel] = {}
         self.vhost: VirtualHost | None = None
         self.output = OutputBuffer(broker.frame_max, wake, broker.waiting)
@@ -153,7 +153,7 @@ class ClientConnection:
         """Does an answer wait until the disk has what it says is done?"""
         self._held_notices: list[tuple[int, str]] | None = None
         self._ends_at: float | None = None
-        self._reader = self.connection.readers[CLIENT]
+        self._reader = self.protocol.readers[CLIENT]
         self._reader.want(EVERY_METHOD, content=True)
         self._reader.zero_copy = True
         broker.links[self] = None
@@ -181,8 +181,8 @@ class ClientConnection:
         """Take what the client sent. Whatever is wrong with it is answered; nothing is raised."""
         if self._has_ended():
             return
-        self.connection.note_received(CLIENT, now)
-        if self.connection.state is ConnectionState.NEW:
+        self.protocol.note_received(CLIENT, now)
+        if self.protocol.state is ConnectionState.NEW:
             data = self._greet(data)
         if not data or self._is_deaf:
             return
@@ -236,7 +236,7 @@ class ClientConnection:
                 if error.offset is None:
                     self._refuse(frame, error, now)
                 else:  # the frame's own bytes are at fault
-                    self._refuse_as(frame, reworded(error, frame, self.connection.state), now)
+                    self._refuse_as(frame, reworded(error, frame, self.protocol.state), now)
             number = -1  # what it asked for may have opened or closed the channel
             if self.is_over:
                 self._unread, self._place = [], 0
@@ -313,16 +313,16 @@ class ClientConnection:
         if not self._greeting:
             self.log("info", "connection accepted")
         self._greeting += data
-        protocol = recognise(self._greeting)
-        if protocol is None:
+        spoken = recognise(self._greeting)
+        if spoken is None:
             return b""
-        if protocol not in LIKE_0_9_1:
+        if spoken not in LIKE_0_9_1:
             self.write(HEADER)
-            self._last_words = "warning", {"by": "broker", "reason": f"the client speaks another protocol: {protocol}"}
+            self._last_words = "warning", {"by": "broker", "reason": f"the client speaks another protocol: {spoken}"}
             self._end(SocketClosing.AGREED)
             return b""
-        self.connection.receive_header(CLIENT, HEADER)
-        major, minor = LIKE_0_9_1[protocol]
+        self.protocol.receive_header(CLIENT, HEADER)
+        major, minor = LIKE_0_9_1[spoken]
         mechanisms = sasl.offered(self.broker.mechanisms, self._certificate_name)
         self.send_method(0, ConnectionStart(major, minor, self.broker.properties, mechanisms, b"en_US"))
         return self._greeting[len(HEADER) :]
@@ -334,7 +334,7 @@ class ClientConnection:
     def send_method(self, channel: int, method: Method) -> None:
         """Send a method."""
         if method.class_id != 60:
-            self.write(self.connection.send(SERVER, channel, method))
+            self.write(self.protocol.send(SERVER, channel, method))
         else:
             self.write(encode_method(channel, method))
 
@@ -353,7 +353,7 @@ class ClientConnection:
 
     def sent(self, now: float) -> None:
         """What was taken is sent: there is room again."""
-        self.connection.note_received(SERVER, now)
+        self.protocol.note_received(SERVER, now)
         if self.output.sent():
             for channel in list(self.channels.values()):
                 channel.deliveries.pump(now)
@@ -413,7 +413,7 @@ class ClientConnection:
 
     def _must_wait(self) -> bool:
         """The broker is short of something, and a publish has come: it waits, and so does all that comes after it."""
-        if self.connection.state is not ConnectionState.OPEN:
+        if self.protocol.state is not ConnectionState.OPEN:
             return False
         self.is_blocked = True
         if self._takes_blocked:
@@ -425,7 +425,7 @@ class ClientConnection:
         if not self.is_blocked or self.broker.alarms:
             return
         self.is_blocked = False
-        if self._takes_blocked and self.connection.state is ConnectionState.OPEN:
+        if self._takes_blocked and self.protocol.state is ConnectionState.OPEN:
             self.send_method(0, ConnectionUnblocked())
         if not self._is_busy:
             self._take(self._unread, now)
@@ -441,10 +441,10 @@ class ClientConnection:
         if frame.index == CHANNEL_OPEN and self._is_full(frame.channel, now):
             return
         try:
-            if not self.connection.receive(CLIENT, frame):
+            if not self.protocol.receive(CLIENT, frame):
                 return
         except ProtocolError as error:
-            self._refuse_as(frame, reworded(error, frame, self.connection.state), now)
+            self._refuse_as(frame, reworded(error, frame, self.protocol.state), now)
             return
         if frame.channel and (frame.kind != METHOD or frame.index == _PUBLISH):
             self.channels[frame.channel].publishes.receive(frame, now)  # which came together with its channel.open
@@ -472,12 +472,12 @@ class ClientConnection:
 
     def _is_full(self, number: int, now: float) -> bool:
         """Is there no room for a further channel? Then the connection is closed, with no method at fault."""
-        connection = self.connection
-        if number == 0 or number in connection.channels or connection.state is not ConnectionState.OPEN:
+        protocol = self.protocol
+        if number == 0 or number in protocol.channels or protocol.state is not ConnectionState.OPEN:
             return False
-        count = len(connection.channels)
-        if connection.channel_max and count >= connection.channel_max:
-            most = connection.channel_max
+        count = len(protocol.channels)
+        if protocol.channel_max and count >= protocol.channel_max:
+            most = protocol.channel_max
             text = f"number of channels opened ({count}) has reached the negotiated channel_max ({most})"
         else:
             allowed = limit(self.user.limits, "max-channels")
@@ -497,7 +497,7 @@ class ClientConnection:
                 self._log_in(method, now)
             case ConnectionTuneOk():
                 self._is_agreed = True
-                self.output.frame_max = self.connection.frame_max or self.broker.frame_max
+                self.output.frame_max = self.protocol.frame_max or self.broker.frame_max
             case ConnectionOpen():
                 self._enter(method.virtual_host, now)
             case ConnectionUpdateSecret():
@@ -576,7 +576,7 @@ class ClientConnection:
         self.send_method(0, ConnectionOpenOk())
         self._ends_at = None
         self._set_timer(now)
-        heartbeat = self.connection.heartbeat or None
+        heartbeat = self.protocol.heartbeat or None
         self.log("info", "connection open", product=_text(self.client_properties, "product"), heartbeat=heartbeat)
         self._report("connection.created", self)
 
@@ -595,17 +595,17 @@ class ClientConnection:
             self._has_failed = False
             self._close(InternalError(""), now)
             return
-        connection = self.connection
+        protocol = self.protocol
         is_read = not self.is_blocked and not self.is_behind and not self.is_unheard
-        if connection.state is ConnectionState.OPEN and is_read and connection.is_silent(CLIENT, now):
-            self.cut(f"missed heartbeats from client, timeout: {connection.heartbeat}s")
+        if protocol.state is ConnectionState.OPEN and is_read and protocol.is_silent(CLIENT, now):
+            self.cut(f"missed heartbeats from client, timeout: {protocol.heartbeat}s")
             return
         if self._ends_at is not None and self._ends_at <= now:
-            self.cut("" if connection.state in CONNECTION_CLOSING else "handshake timeout")
+            self.cut("" if protocol.state in CONNECTION_CLOSING else "handshake timeout")
             return
-        if connection.state is ConnectionState.OPEN and connection.is_heartbeat_due(SERVER, now):
+        if protocol.state is ConnectionState.OPEN and protocol.is_heartbeat_due(SERVER, now):
             self.write(HEARTBEAT_FRAME)
-            connection.note_received(SERVER, now)
+            protocol.note_received(SERVER, now)
         self._set_timer(now)
 
     def _end_by(self, when: float) -> None:
@@ -614,7 +614,7 @@ class ClientConnection:
 
     def _set_timer(self, now: float) -> None:
         """Heartbeats are checked four times in each interval."""
-        interval = self.connection.heartbeat
+        interval = self.protocol.heartbeat
         if self._ends_at is not None:
             self.broker.timed_links.set(self, self._ends_at)
         elif interval:
@@ -681,7 +681,7 @@ class ClientConnection:
         return now
 
     def _close(self, error: ProtocolError, now: float) -> None:
-        state = self.connection.state
+        state = self.protocol.state
         if state in (ConnectionState.AGREED, ConnectionState.OPENING, ConnectionState.OPEN):
             level = "info" if isinstance(error, ConnectionForced) else "warning"
             self.log(level, "connection error", code=error.code, operation=_operation(error), reason=error.reply_text)
@@ -692,8 +692,8 @@ class ClientConnection:
 
     def _closing(self, error: ProtocolError, now: float) -> Job:
         now = yield from self._losing_channels(now)
-        if self.connection.state not in CONNECTION_CLOSING:
-            ends_at = now + closing_time(self.connection.heartbeat)
+        if self.protocol.state not in CONNECTION_CLOSING:
+            ends_at = now + closing_time(self.protocol.heartbeat)
             self._send_close(error.code, error.reply_text, error.class_id, error.method_id, ends_at)
 
     def _send_close(self, code: int, text: str, class_id: int, method_id: int, ends_at: float) -> None:
@@ -705,7 +705,7 @@ class ClientConnection:
     def _closed_by_client(self, now: float) -> Job:
         yield from self._losing_channels(now)
         self.send_method(0, ConnectionCloseOk())
-        self._end(SocketClosing.CLOSED, closing_time(self.connection.heartbeat))
+        self._end(SocketClosing.CLOSED, closing_time(self.protocol.heartbeat))
 
     def cut(self, reason: str = "") -> None:
         """Have the socket reset at once, whatever is still to be sent. A reason is logged as a warning."""
@@ -740,7 +740,7 @@ class ClientConnection:
     def _log_end(self, *, is_gone: bool) -> None:
         level, fields = self._last_words or ("info", {})
         if self._last_words is None and is_gone:
-            has_spoken = self.connection.state is not ConnectionState.NEW or bool(self._greeting)
+            has_spoken = self.protocol.state is not ConnectionState.NEW or bool(self._greeting)
             level = "warning" if has_spoken else "debug"
             reason = "client unexpectedly closed TCP connection" if has_spoken else "client sent nothing"
             fields = {"by": "client", "reason": reason}

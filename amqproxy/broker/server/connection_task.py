@@ -157,7 +157,7 @@ class ConnectionTask:
             await self._may_read.wait()
             if link.is_unheard:
                 link.is_unheard = False
-                link.connection.note_received(CLIENT, current_time())
+                link.protocol.note_received(CLIENT, current_time())
 
     # --- sending
 
@@ -216,7 +216,7 @@ class ConnectionTask:
 
     async def _send_all(self, octets: memoryview) -> bool:
         """Send bytes to a client that takes them; False where it has stopped to, and is reset."""
-        heartbeat = self.link.connection.heartbeat
+        heartbeat = self.link.protocol.heartbeat
         patience = min(STALLED_TIME, STALLED_INTERVALS * heartbeat) if heartbeat else STALLED_TIME
         for start in range(0, len(octets), SLICE):
             with trio.move_on_after(patience) as scope:
