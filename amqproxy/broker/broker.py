@@ -13,7 +13,7 @@ from amqproxy.broker.access.permissions import Permission
 from amqproxy.broker.access.refused_logins import RefusedLogins
 from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.broker.arguments import check_short
-from amqproxy.broker.clients import ClientChannel, ClientLink, ClientUnacked
+from amqproxy.broker.clients import ClientChannel, ClientUnacked, ConnectedClient
 from amqproxy.broker.consumer_timeout import ConsumerTimeout
 from amqproxy.broker.events import EventDispatcher
 from amqproxy.broker.exchanges.topic import TopicExchange
@@ -34,7 +34,7 @@ TICKING = 2
 HELD_SHARE = 0.5
 """Of the limit for memory: what the broker itself must hold for memory to be short."""
 
-LINK_COST, CHANNEL_COST, QUEUE_COST, BINDING_COST = 24 * 1024, 4 * 1024, 4 * 1024, 1024
+CONNECTION_COST, CHANNEL_COST, QUEUE_COST, BINDING_COST = 24 * 1024, 4 * 1024, 4 * 1024, 1024
 """Bytes that each of these is taken to cost in memory, with nothing in it."""
 
 LOG_EXCHANGE = "amq.rabbitmq.log"
@@ -48,7 +48,7 @@ class Broker:
     `channel_max`, `frame_max` and `heartbeat` (seconds) are what tune offers; `max_message_size` bounds one body.
     `consumer_timeout` is how long (seconds) a client may hold a message before its channel is closed. `memory_limit`
     and `disk_free_limit` (bytes) are compared with the arguments of `measure`. `events` reports all that happens;
-    `vhosts`, `users` and `links` hold all there is. `paging` frees memory. `log_exchange` makes amq.rabbitmq.log.
+    `vhosts`, `users` and `connections` hold all there is. `paging` frees memory. `log_exchange` makes amq.rabbitmq.log.
     `mechanisms` are those of SASL that are offered. `refused` has the connections that could not log in, as long as
     they are kept. `sooner` is called with a time when `next_deadline` may have become that.
     """
@@ -82,8 +82,8 @@ class Broker:
         self.keeper: QueueStorage | None = None
         self.vhosts: dict[str, VirtualHost] = {}
         self.users: dict[str, User] = {}
-        self.links: dict[ClientLink, None] = {}
-        self.refused: RefusedLogins[ClientLink] = RefusedLogins(lambda link: link.cut())
+        self.connections: dict[ConnectedClient, None] = {}
+        self.refused: RefusedLogins[ConnectedClient] = RefusedLogins(lambda each: each.cut())
         self.alarms: set[str] = set()
         self._deletions: dict[str, float] = {}
         """The virtual hosts that are being deleted, and since when."""
@@ -96,7 +96,7 @@ class Broker:
         self.parameters: list[dict[str, Any]] = []
         self.global_parameters: list[dict[str, Any]] = []
         self.sooner: Callable[[float], None] = lambda when: None
-        self.timed_links: Schedule[ClientLink] = Schedule(self._sooner)
+        self.timed_connections: Schedule[ConnectedClient] = Schedule(self._sooner)
         self._overdue: ConsumerTimeout[ClientChannel] | None = None
         if consumer_timeout is not None:
             self._overdue = ConsumerTimeout(consumer_timeout)
@@ -140,8 +140,8 @@ class Broker:
     def _deleting_vhost(self, vhost: VirtualHost, now: float) -> Job:
         """Close the connections to a virtual host that is there no more, and then delete what was in it."""
         name, quantum = vhost.name, self.work.quantum
-        links = [link for link in self.links if link.vhost is vhost]
-        now = yield from self._doing(links, lambda link, now: link.close(f"vhost '{name}' is deleted", now), now)
+        connections = [each for each in self.connections if each.vhost is vhost]
+        now = yield from self._doing(connections, lambda each, now: each.close(f"vhost '{name}' is deleted", now), now)
         for _ in vhost.clearing():
             if quantum.left <= 0 and quantum.is_over():
                 now = yield
@@ -171,8 +171,8 @@ class Broker:
         user = self.users.pop(name, None)
         if user is None:
             return False
-        links = [link for link in self.links if link.is_of(user)]
-        self._for_each(links, lambda link, now: link.close(f"user '{name}' is deleted", now), now)
+        connections = [each for each in self.connections if each.is_of(user)]
+        self._for_each(connections, lambda each, now: each.close(f"user '{name}' is deleted", now), now)
         self.events.report("user.deleted", "", user)
         return True
 
@@ -231,32 +231,35 @@ class Broker:
 
     def close_connections(self, reason: str, now: float, vhost: str | None = None) -> int:
         """Close all connections, or those to a virtual host, with 320 and a reason; how many there were."""
-        links = [link for link in self.links if vhost is None or (link.vhost is not None and link.vhost.name == vhost)]
-        self._for_each(links, lambda link, now: link.close(reason, now), now)
-        return len(links)
+        every = self.connections
+        connections = [each for each in every if vhost is None or (each.vhost is not None and each.vhost.name == vhost)]
+        self._for_each(connections, lambda each, now: each.close(reason, now), now)
+        return len(connections)
 
-    def _for_each(self, links: list[ClientLink], act: Callable[[ClientLink, float], None], now: float) -> None:
+    def _for_each(
+        self, connections: list[ConnectedClient], act: Callable[[ConnectedClient, float], None], now: float
+    ) -> None:
         """Do something with each of these that is still there, in steps."""
-        self.work.do(self._doing(links, act, now), now)
+        self.work.do(self._doing(connections, act, now), now)
 
     def _doing(
-        self, links: list[ClientLink], act: Callable[[ClientLink, float], None], now: float
+        self, connections: list[ConnectedClient], act: Callable[[ConnectedClient, float], None], now: float
     ) -> Generator[None, float, float]:
         quantum = self.work.quantum
-        for link in links:
-            if not link.is_over:
-                self._act(link, act, now)
+        for connection in connections:
+            if not connection.is_over:
+                self._act(connection, act, now)
             if quantum.spend(TICKING):
                 now = yield
         return now
 
-    def _act(self, link: ClientLink, act: Callable[[ClientLink, float], None], now: float) -> None:
+    def _act(self, connection: ConnectedClient, act: Callable[[ConnectedClient, float], None], now: float) -> None:
         """Do something with a connection; where that fails it is closed with 541, and the others have theirs."""
         try:
-            act(link, now)
+            act(connection, now)
         except Exception as error:  # noqa: BLE001
-            self.events.fail("connection failed", error, client=link.name)
-            link.give_up(now)
+            self.events.fail("connection failed", error, client=connection.name)
+            connection.give_up(now)
 
     @property
     def bytes_in_memory(self) -> int:
@@ -274,9 +277,9 @@ class Broker:
                 yield QUEUE_COST + queue.bytes_in_memory
             for exchange in list(vhost.exchanges.values()):
                 yield QUEUE_COST + BINDING_COST * len(exchange.bindings)
-        for link in list(self.links):
-            yield LINK_COST
-            for channel in list(link.channels.values()):
+        for connection in list(self.connections):
+            yield CONNECTION_COST
+            for channel in list(connection.channels.values()):
                 yield CHANNEL_COST + channel.deliveries.unacked.bytes_in_memory
 
     def measure(
@@ -329,14 +332,14 @@ class Broker:
         else:
             self.alarms.remove(resource)
         self.events.report("alarm.set" if is_on else "alarm.cleared", "", resource)
-        self._for_each(list(self.links), lambda link, now: link.alarms_changed(now), now)
+        self._for_each(list(self.connections), lambda each, now: each.alarms_changed(now), now)
 
     def _all_unacked(self) -> Iterator[ClientUnacked]:
         return (channel.deliveries.unacked for channel in self._channels())
 
     def _channels(self) -> Iterator[ClientChannel]:
         """All there are; others may come and go while they are gone through."""
-        return (channel for link in list(self.links) for channel in list(link.channels.values()))
+        return (channel for connection in list(self.connections) for channel in list(connection.channels.values()))
 
     def _paging_failed(self, has_failed: bool, now: float) -> None:
         self.set_alarm("disk", has_failed, now, cause="paging")
@@ -362,14 +365,14 @@ class Broker:
         """When `tick` will next have something to do."""
         if self.work or self.paging.is_due:
             return 0.0
-        return min(self.timed_links.next, *(vhost.next_deadline for vhost in self.vhosts.values()))
+        return min(self.timed_connections.next, *(vhost.next_deadline for vhost in self.vhosts.values()))
 
     def tick(self, now: float) -> None:
         """Do what is due: let messages and queues expire, send heartbeats, hang up on the silent."""
         contained, quantum = self.events.contained, self.work.quantum
-        while not quantum.is_over() and (link := self.timed_links.take_first(now)) is not None:
+        while not quantum.is_over() and (connection := self.timed_connections.take_first(now)) is not None:
             quantum.left -= TICKING
-            self._act(link, lambda link, now: link.tick(now), now)
+            self._act(connection, lambda each, now: each.tick(now), now)
         if self._overdue is not None and self._overdue.is_due(now):
             self.work.do(self._ending_overdue(self._overdue, now), now)
         for vhost in list(self.vhosts.values()):
@@ -390,7 +393,8 @@ class Broker:
         for channel, is_overdue in overdue.find(self._channels(), now):
             if is_overdue:
                 error = PreconditionFailed(text.format(channel.number, overdue.timeout * 1000))
-                self._act(channel.link, lambda link, now: link.end_channel(channel.number, error, now), now)  # noqa: B023
+                number = channel.number
+                self._act(channel.connection, lambda each, now: each.end_channel(number, error, now), now)  # noqa: B023
                 quantum.left -= TICKING
             if quantum.spend(1):
                 now = yield

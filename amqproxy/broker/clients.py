@@ -35,13 +35,13 @@ class ClientChannel(Protocol):
     def number(self) -> int: ...
 
     @property
-    def link(self) -> ClientLink: ...
+    def connection(self) -> ConnectedClient: ...
 
     @property
     def deliveries(self) -> ClientDeliveries: ...
 
 
-class ClientLink(Protocol):
+class ConnectedClient(Protocol):
     """One client's connection; `connection.client_connection` has what its methods do."""
 
     @property

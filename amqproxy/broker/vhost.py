@@ -167,12 +167,12 @@ class VirtualHost:
         """The 404 for a queue that is not there."""
         return NotFound(f"no queue '{name}' in vhost '{self.name}'")
 
-    def queue(self, name: str, link: ExclusiveOwner | None = None) -> Queue:
-        """A queue that `link` may use."""
+    def queue(self, name: str, connection: ExclusiveOwner | None = None) -> Queue:
+        """A queue that `connection` may use."""
         queue = self.queues.get(name)
         if queue is None:
             raise self.no_queue(name)
-        if queue.exclusive_to is not None and queue.exclusive_to is not link:
+        if queue.exclusive_to is not None and queue.exclusive_to is not connection:
             raise _locked(queue)
         return queue
 
@@ -256,7 +256,7 @@ class VirtualHost:
     def declare_queue(
         self,
         name: str,
-        link: ExclusiveOwner | None,
+        connection: ExclusiveOwner | None,
         *,
         durable: bool,
         exclusive: bool,
@@ -266,7 +266,7 @@ class VirtualHost:
     ) -> Queue:
         existing = self.queues.get(name)
         if existing is not None:
-            if existing.exclusive_to is not (link if exclusive else None):
+            if existing.exclusive_to is not (connection if exclusive else None):
                 raise _locked(existing)
             flags = {"durable": (durable, existing.durable), "auto_delete": (auto_delete, existing.auto_delete)}
             check_same(f"queue '{name}'", self.name, flags)
@@ -289,7 +289,7 @@ class VirtualHost:
             self,
             durable=durable,
             auto_delete=auto_delete,
-            exclusive_to=link if exclusive else None,
+            exclusive_to=connection if exclusive else None,
             arguments=arguments,
             now=now,
             keeper=self.keeper if durable and not exclusive else None,
@@ -302,12 +302,12 @@ class VirtualHost:
         return queue
 
     def delete_queue(
-        self, name: str, link: ExclusiveOwner | None, *, if_unused: bool = False, if_empty: bool = False
+        self, name: str, connection: ExclusiveOwner | None, *, if_unused: bool = False, if_empty: bool = False
     ) -> int:
         """Delete a queue that may be there; how many messages were ready in it."""
         if name not in self.queues:
             return 0
-        queue = self.queue(name, link)
+        queue = self.queue(name, connection)
         queue.check_delete(if_unused=if_unused, if_empty=if_empty)
         return self.remove_queue(queue)
 
@@ -387,14 +387,14 @@ class VirtualHost:
         destination: Queue | Exchange,
         routing_key: str,
         arguments: Table,
-        link: ExclusiveOwner | None = None,
+        connection: ExclusiveOwner | None = None,
     ) -> None:
-        """Remove a binding that may be there; where it is, and is a queue's, `link` must be one that may use that."""
+        """Remove a binding that may be there; where it is a queue's, `connection` must be allowed to use that."""
         binding = Binding(destination, routing_key, in_order(arguments))
         if not source.has(binding):
             return
         if isinstance(destination, Queue):
-            self.queue(destination.name, link)
+            self.queue(destination.name, connection)
         self._unbind(source, binding)
         self._delete_if_unused(source)
 

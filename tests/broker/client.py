@@ -47,7 +47,7 @@ class Client:
         self.broker = broker
         self.now = 1000.0
         self.heartbeats = 0
-        self.link = ClientConnection(
+        self.connection = ClientConnection(
             broker,
             is_loopback=is_loopback,
             wake=lambda: None,
@@ -85,7 +85,7 @@ class Client:
 
     def expect_none_but(self, received: list[Received], *names: str) -> None:
         if [each.method.name for each in received] != list(names):
-            raise Refused(" · ".join(map(told, received)) or ("closed" if self.link.is_over else "silence"))
+            raise Refused(" · ".join(map(told, received)) or ("closed" if self.connection.is_over else "silence"))
 
     def channel(self, number: int = 1) -> int:
         """Open a channel; its number."""
@@ -97,7 +97,7 @@ class Client:
 
     def feed(self, octets: bytes) -> None:
         self.broker.work.quantum.begin()
-        self.link.feed(octets, self.now)
+        self.connection.feed(octets, self.now)
 
     def rest(self) -> None:
         """Let the broker do what it has left to later turns."""
@@ -118,9 +118,9 @@ class Client:
     def receive(self) -> list[Received]:
         """All that the broker has sent since the last time."""
         self.rest()
-        octets = self.link.take_output()
+        octets = self.connection.take_output()
         if octets:
-            self.link.sent(self.now)
+            self.connection.sent(self.now)
         if octets == HEADER:
             raise Refused("header")
         received = []
@@ -156,7 +156,7 @@ class Client:
     def told(self) -> str:
         """What the broker has sent, in words."""
         said = " · ".join(map(told, self.receive()))
-        return said or ("closed" if self.link.is_over else "")
+        return said or ("closed" if self.connection.is_over else "")
 
     # --- the usual, in short
 

@@ -117,7 +117,7 @@ class OwnPlayer:
 
     def drop(self, connection: int) -> None:
         """The client is gone without a word."""
-        self.clients.pop(connection).link.lose(1000.0)
+        self.clients.pop(connection).connection.lose(1000.0)
 
     def stop(self) -> None:
         """Nothing is left of it."""

@@ -10,7 +10,7 @@ import pytest
 from amqproxy.amqp091.methods import BasicAck, BasicGet, BasicPublish
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.users import User
-from amqproxy.broker.broker import CHANNEL_COST, LINK_COST, Broker
+from amqproxy.broker.broker import CHANNEL_COST, CONNECTION_COST, Broker
 from amqproxy.broker.connection.client_connection import ClientConnection
 from amqproxy.broker.queues.backlog import NEVER
 from amqproxy.broker.queues.consumer import QueueEntry
@@ -24,7 +24,7 @@ def fails(*arguments: object, **options: object) -> Any:
     raise RuntimeError("on purpose")
 
 
-class FailingLink(ClientConnection):
+class FailingConnection(ClientConnection):
     """Whatever the broker wants of it, it fails."""
 
     tick = close = alarms_changed = fails
@@ -37,8 +37,8 @@ class FailingQueue(Queue):
     tick = _given_back = fails
 
 
-def failing_link(broker: Broker) -> FailingLink:
-    return FailingLink(broker, is_loopback=True, wake=lambda: None)
+def failing_connection(broker: Broker) -> FailingConnection:
+    return FailingConnection(broker, is_loopback=True, wake=lambda: None)
 
 
 def hear_of_an_alarm(broker: Broker) -> None:
@@ -57,7 +57,7 @@ def hear_of_an_alarm(broker: Broker) -> None:
 def test_what_all_connections_hear_they_hear_though_one_fails(act: Callable[[Broker], object]) -> None:
     """That one is over, and the failure is reported once for each time."""
     broker = Broker()
-    failing, client = failing_link(broker), connected(broker)
+    failing, client = failing_connection(broker), connected(broker)
     failures = noted(broker)
     if act is hear_of_an_alarm:
         client.declare("q")
@@ -84,9 +84,9 @@ def test_deleting_a_user_passes_over_who_has_not_logged_in() -> None:
 
 def test_a_connection_whose_tick_fails_is_over_and_the_others_have_theirs() -> None:
     broker = Broker()
-    failing = failing_link(broker)
+    failing = failing_connection(broker)
     client = Client(broker).open(heartbeat=10)
-    broker.timed_links.set(failing, 0.0)
+    broker.timed_connections.set(failing, 0.0)
     failures = noted(broker)
     broker.tick(client.now + 6)
     client.receive()
@@ -134,8 +134,8 @@ def test_what_a_client_held_goes_back_to_each_queue_though_one_of_them_fails() -
         client.receive()
     client.declare("mine", exclusive=True)
     failing = FailingQueue("failing", Yard(), arguments=Table())
-    client.link.channels[1].deliveries.unacked.add(2, QueueEntry(failing, message(), 1, NEVER))
-    client.link.lose(client.now)
+    client.connection.channels[1].deliveries.unacked.add(2, QueueEntry(failing, message(), 1, NEVER))
+    client.connection.lose(client.now)
     assert (watcher.depth("a"), watcher.depth("b")) == (1, 1)
     assert "mine" not in broker.vhosts["/"].queues
     assert broker.events.failures == 1
@@ -176,5 +176,5 @@ def test_octets_in_memory() -> None:
     assert broker.bytes_in_memory == before + 2 * (1000 + MESSAGE_COST)
     client.channel(2)
     assert broker.bytes_in_memory == before + 2 * (1000 + MESSAGE_COST) + CHANNEL_COST
-    client.link.lose(client.now)
-    assert broker.bytes_in_memory == before + 2 * (1000 + MESSAGE_COST) - CHANNEL_COST - LINK_COST
+    client.connection.lose(client.now)
+    assert broker.bytes_in_memory == before + 2 * (1000 + MESSAGE_COST) - CHANNEL_COST - CONNECTION_COST

@@ -73,7 +73,7 @@ def test_it_may_be_otherwise() -> None:
 
 def test_it_is_looked_once_a_minute(client: Client) -> None:
     overdue = ConsumerTimeout(1800)
-    channel = client.link.channels[1]
+    channel = client.connection.channels[1]
     assert overdue.is_due(5.0)
     look = overdue.find([channel], 5.0)
     assert next(look) == (channel, False)

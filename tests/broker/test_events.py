@@ -32,7 +32,7 @@ def test_what_happens() -> None:
     client.ask(QueueUnbind(queue="q", exchange="x", routing_key="k"))
     client.ask(ExchangeDelete(exchange="x"))
     client.ask(QueueDelete(queue="q"))
-    client.link.lose(client.now)
+    client.connection.lose(client.now)
     names = [event.name for event in events]
     wanted = [
         "connection.created",

@@ -215,23 +215,23 @@ class Crowd:
     def say(self, *methods: Method) -> None:
         """The greedy client says these in one write."""
         self.broker.work.quantum.begin()
-        self.greedy.link.feed(b"".join(encode_method(1, method) for method in methods), self.greedy.now)
+        self.greedy.connection.feed(b"".join(encode_method(1, method) for method in methods), self.greedy.now)
 
     def depth(self, queue: str) -> int:
         return self.vhost.queues[queue].message_count
 
     def rest(self) -> None:
         """Let all be done, a turn at a time: none does too much, and the other client is heard between any two."""
-        quantum, output = self.broker.work.quantum, self.other.link.output
+        quantum, output = self.broker.work.quantum, self.other.connection.output
         while self.broker.work:
             self.broker.work.go_on(self.greedy.now)
             assert quantum.left >= -OVERSHOOT, "too much for one turn"
             self.turns += 1
             quantum.begin()
-            self.other.link.feed(PING, self.other.now)
+            self.other.connection.feed(PING, self.other.now)
             assert output.waiting, "the other client has to wait"
-            self.other.link.take_output()
-            self.other.link.sent(self.other.now)
+            self.other.connection.take_output()
+            self.other.connection.sent(self.other.now)
 
 
 @pytest.fixture
@@ -279,7 +279,7 @@ def hang_up(crowd: Crowd) -> int:
     crowd.hold()
     crowd.limit()
     crowd.broker.work.quantum.begin()
-    crowd.greedy.link.lose(crowd.greedy.now)
+    crowd.greedy.connection.lose(crowd.greedy.now)
     return crowd.depth("q")
 
 
@@ -320,7 +320,7 @@ def roll_back(crowd: Crowd) -> int:
     crowd.greedy.ask(TxSelect())
     for tag in range(COUNT, 0, -1):
         crowd.greedy.say(1, BasicAck(tag))
-    unacked = crowd.greedy.link.channels[1].deliveries.unacked
+    unacked = crowd.greedy.connection.channels[1].deliveries.unacked
     unacked.add(2 * COUNT, QueueEntry(crowd.vhost.queues["q"], message(), 0, NEVER))  # and so those are old
     crowd.limit()
     crowd.say(TxRollback())
@@ -333,7 +333,7 @@ def hang_up_in_a_transaction(crowd: Crowd) -> int:
     crowd.greedy.say(1, BasicAck(0, True))
     crowd.limit()
     crowd.broker.work.quantum.begin()
-    crowd.greedy.link.lose(crowd.greedy.now)
+    crowd.greedy.connection.lose(crowd.greedy.now)
     return crowd.depth("q")
 
 
@@ -352,7 +352,7 @@ def publish_in_one_write(crowd: Crowd) -> int:
     crowd.broker.work.quantum.begin()
     header = encode_frame(2, 1, ContentHeader(0, Properties()).encode())
     octets = (encode_method(1, BasicPublish(routing_key="q")) + header) * COUNT
-    crowd.greedy.link.feed(octets, crowd.greedy.now)
+    crowd.greedy.connection.feed(octets, crowd.greedy.now)
     return crowd.depth("q")
 
 
@@ -377,7 +377,7 @@ def lose_exclusive_queues(crowd: Crowd) -> int:
         crowd.greedy.declare(f"q{number}", exclusive=True)
     crowd.limit()
     crowd.broker.work.quantum.begin()
-    crowd.greedy.link.lose(crowd.greedy.now)
+    crowd.greedy.connection.lose(crowd.greedy.now)
     return COUNT + 1 - len(crowd.vhost.queues)
 
 
@@ -387,7 +387,7 @@ def delete_what_is_bound(crowd: Crowd) -> int:
         crowd.greedy.bind("q", "amq.topic", f"k{number}")
     crowd.limit()
     crowd.say(QueueDelete(queue="q"))
-    assert not crowd.greedy.link.output.waiting
+    assert not crowd.greedy.connection.output.waiting
     assert crowd.vhost.route(crowd.vhost.exchange("amq.topic"), message(key=f"k{COUNT - 1}"), 1000.0) == ()
     return COUNT - len(crowd.vhost.exchange("amq.topic").bindings)
 
@@ -416,7 +416,7 @@ def delete_what_is_consumed(crowd: Crowd) -> int:
     """By somebody else than who consumes."""
     consume_very_often(crowd)
     crowd.vhost.delete_queue("q", None)
-    return COUNT - len(crowd.greedy.link.channels[1].deliveries.consumers)
+    return COUNT - len(crowd.greedy.connection.channels[1].deliveries.consumers)
 
 
 def ack_where_very_many_share_a_prefetch(crowd: Crowd) -> int:
@@ -428,7 +428,7 @@ def ack_where_very_many_share_a_prefetch(crowd: Crowd) -> int:
     crowd.greedy.receive()
     crowd.limit()
     crowd.say(*(BasicAck(tag) for tag in range(1, 101)))
-    return 5 * (COUNT - crowd.greedy.link.channels[1].deliveries.held)
+    return 5 * (COUNT - crowd.greedy.connection.channels[1].deliveries.held)
 
 
 def hand_out(crowd: Crowd) -> int:
@@ -445,7 +445,7 @@ def read_a_stream(crowd: Crowd) -> int:
     crowd.greedy.ask(BasicQos(prefetch_count=COUNT))
     crowd.limit()
     crowd.say(BasicConsume(queue="q", consumer_tag="c", arguments=Table({"x-stream-offset": "first"})))
-    return crowd.greedy.link.channels[1].deliveries.last_tag
+    return crowd.greedy.connection.channels[1].deliveries.last_tag
 
 
 def delete_a_virtual_host(crowd: Crowd) -> int:
@@ -466,11 +466,11 @@ def crowded(crowd: Crowd) -> list[Client]:
 
 def close_connections(crowd: Crowd) -> int:
     clients = crowded(crowd)
-    crowd.broker.links.pop(crowd.other.link)
+    crowd.broker.connections.pop(crowd.other.connection)
     crowd.limit()
     crowd.broker.work.quantum.begin()
     crowd.broker.close_connections("for a reason", crowd.greedy.now)
-    return sum(bool(client.link.output.waiting) for client in clients)
+    return sum(bool(client.connection.output.waiting) for client in clients)
 
 
 def end_what_is_overdue(crowd: Crowd) -> int:
@@ -484,7 +484,7 @@ def end_what_is_overdue(crowd: Crowd) -> int:
     crowd.broker.work.quantum.begin()
     crowd.greedy.now = crowd.other.now = 5000.0
     crowd.broker.tick(crowd.greedy.now)
-    return sum(bool(client.link.output.waiting) for client in clients)
+    return sum(bool(client.connection.output.waiting) for client in clients)
 
 
 def find_what_to_page(crowd: Crowd) -> int:
@@ -608,7 +608,7 @@ def test_whoever_asks_about_a_queue_waits_until_all_is_back_in_it(crowd: Crowd) 
     crowd.hold()
     crowd.limit()
     crowd.say(BasicNack(0, True, True))
-    crowd.other.link.feed(encode_method(1, QueueDeclare(queue="q", passive=True)), 1000.0)
+    crowd.other.connection.feed(encode_method(1, QueueDeclare(queue="q", passive=True)), 1000.0)
     assert crowd.depth("q") < COUNT
     (answer,) = crowd.other.receive()
     assert answer.method.message_count == COUNT
@@ -637,11 +637,11 @@ def test_nothing_overtakes_what_comes_back(crowd: Crowd) -> None:
 def test_a_client_that_is_gone_gives_back_all_it_held(crowd: Crowd) -> None:
     crowd.hold()
     crowd.limit()
-    crowd.greedy.link.lose(1000.0)
-    crowd.greedy.link.lose(1000.0)
-    assert crowd.greedy.link in crowd.broker.links
+    crowd.greedy.connection.lose(1000.0)
+    crowd.greedy.connection.lose(1000.0)
+    assert crowd.greedy.connection in crowd.broker.connections
     crowd.rest()
-    assert crowd.greedy.link not in crowd.broker.links
+    assert crowd.greedy.connection not in crowd.broker.connections
     assert crowd.depth("q") == COUNT
 
 
@@ -653,7 +653,7 @@ def test_a_message_for_very_many_is_confirmed_when_all_have_it(crowd: Crowd) -> 
     crowd.limit()
     crowd.broker.work.quantum.begin()
     crowd.greedy.say(1, BasicPublish(exchange="amq.fanout"))
-    assert crowd.greedy.link.take_output() == b""
+    assert crowd.greedy.connection.take_output() == b""
     (answer,) = crowd.greedy.receive()
     assert answer.method == BasicAck(1, False)
     assert all(crowd.depth(f"q{number}") == 1 for number in range(200))
@@ -668,7 +668,7 @@ def test_an_error_at_the_end_of_long_work_is_answered_as_the_frames(crowd: Crowd
     crowd.greedy.receive()
     crowd.limit()
     crowd.say(BasicNack(0, True, True))
-    assert crowd.greedy.link.is_behind
+    assert crowd.greedy.connection.is_behind
     assert crowd.greedy.told().startswith("connection 540 basic.nack")
 
 
@@ -696,7 +696,7 @@ def test_a_client_that_goes_before_it_is_answered_loses_nothing(crowd: Crowd) ->
     crowd.limit()
     crowd.greedy.now = crowd.other.now = 1001.0
     crowd.say(BasicGet(queue="q"))
-    crowd.greedy.link.lose(crowd.greedy.now)
+    crowd.greedy.connection.lose(crowd.greedy.now)
     crowd.rest()
     assert crowd.depth("q") == 1
 
@@ -720,11 +720,11 @@ def test_work_that_fails_costs_its_client_only(crowd: Crowd, monkeypatch: pytest
 
 def test_a_heartbeat_is_not_missed_by_who_was_not_heard(crowd: Crowd) -> None:
     crowd.hold()
-    crowd.greedy.link.protocol.heartbeat = 1
+    crowd.greedy.connection.protocol.heartbeat = 1
     crowd.limit()
     crowd.say(BasicNack(0, True, True))
-    crowd.greedy.link.tick(2000.0)
-    assert not crowd.greedy.link.is_over
+    crowd.greedy.connection.tick(2000.0)
+    assert not crowd.greedy.connection.is_over
 
 
 def consume_very_often(crowd: Crowd) -> None:
@@ -751,7 +751,7 @@ def test_who_cancels_meanwhile_is_not_told_that_the_queue_is_gone(crowd: Crowd) 
     told = [each.method for each in crowd.greedy.receive()]
     assert [each for each in told if each.consumer_tag == f"c{COUNT - 1}"] == [BasicCancelOk(f"c{COUNT - 1}")]
     assert len(told) == COUNT
-    assert not crowd.greedy.link.channels[1].deliveries.consumers
+    assert not crowd.greedy.connection.channels[1].deliveries.consumers
 
 
 def test_a_virtual_host_made_again_keeps_nothing_of_the_old_one(crowd: Crowd) -> None:
@@ -782,6 +782,6 @@ def test_what_is_long_is_not_done_in_a_turn_as_long_as_one_for_publishes() -> No
 
     crowd.broker.work.quantum.limit(STEP, 3.0, clock)
     crowd.broker.work.quantum.begin(8)
-    crowd.greedy.link.feed(encode_method(1, BasicNack(0, True, True)), crowd.greedy.now)
+    crowd.greedy.connection.feed(encode_method(1, BasicNack(0, True, True)), crowd.greedy.now)
     assert now < 8.0
     assert crowd.broker.work

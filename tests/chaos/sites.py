@@ -161,7 +161,7 @@ async def waited(number: int, awaitable: Awaitable[Any]) -> Any:
     return await awaitable
 
 
-OWNED_BY = ("link", "_link", "channel", "_channel", "call")
+OWNED_BY = ("connection", "channel", "_channel", "call")
 """The attributes by which parts of a connection know what they are a part of, or whom to call."""
 
 _at_work: dict[int, str] = {}
@@ -180,7 +180,7 @@ def _owner_at_work() -> str:
 
 
 def _owner_of(thing: object, depth: int = 5) -> str:
-    """Whose this is, or what it calls: a ticket knows a channel's publisher, that its channel, and that its link."""
+    """Whose this is, or what it calls: a ticket knows a publisher, that its channel, and that its connection."""
     if thing is None or not depth:
         return ""
     if whom := _at_work.get(id(thing), ""):
@@ -281,7 +281,7 @@ def mark_sessions(is_victim: Callable[[Any], bool]) -> None:
             await serve(session)
 
     async def marked_too(attendant: ConnectionTask) -> None:
-        with _owned(attendant, attendant.link):
+        with _owned(attendant, attendant.connection):
             await attend(attendant)
 
     Session.run = marked  # type: ignore[method-assign]

@@ -183,7 +183,7 @@ async def test_one_login_more_retires_the_one_that_has_been_idle_longest() -> No
         found.put(copy(b"x"), tenant(1))
         await has(1, 2)
         assert (desk.dropped, desk.dialled) == (0, MAX_MIRROR_PUBLISHERS + 2)
-        while len(desk.broker.links) > MAX_MIRROR_PUBLISHERS:  # noqa: ASYNC110
+        while len(desk.broker.connections) > MAX_MIRROR_PUBLISHERS:  # noqa: ASYNC110
             await trio.sleep(0.01)
 
 
@@ -201,10 +201,10 @@ async def test_no_connection_is_kept_for_nobody(autojump_clock: trio.testing.Moc
     async with mirrors(timeout=1000) as (found, desk):
         found.put(copy(b"x"), GUEST)
         await desk.has("copies", 1)
-        assert len(desk.broker.links) == 1
+        assert len(desk.broker.connections) == 1
         with trio.move_on_after(IDLE_TIMEOUT + 1):
             await trio.sleep_forever()
-        assert len(desk.broker.links) == 0
+        assert len(desk.broker.connections) == 0
         found.put(copy(b"y"), GUEST)
         await desk.has("copies", 2)
         assert (desk.dropped, desk.dialled) == (0, 2)

@@ -31,26 +31,26 @@ class RefusedLogins(Generic[L]):
     def __len__(self) -> int:
         return len(self._kept)
 
-    def add(self, link: L, address: str) -> None:
+    def add(self, connection: L, address: str) -> None:
         """Keep a connection whose login was refused just now."""
-        self._kept[link] = address
+        self._kept[connection] = address
         theirs = self._by_address.setdefault(address, OrderedDict())
-        theirs[link] = None
+        theirs[connection] = None
         if len(theirs) > self._most_of_address:
             self._cut_first(theirs)
         elif len(self._kept) > self._most:
             self._cut_first(self._kept)
 
-    def _cut_first(self, links: OrderedDict[L, None] | OrderedDict[L, str]) -> None:
-        link = next(iter(links))
-        self.discard(link)
-        self._cut(link)
+    def _cut_first(self, connections: OrderedDict[L, None] | OrderedDict[L, str]) -> None:
+        connection = next(iter(connections))
+        self.discard(connection)
+        self._cut(connection)
 
-    def discard(self, link: L) -> None:
+    def discard(self, connection: L) -> None:
         """Forget a connection, which need not be kept."""
-        address = self._kept.pop(link, None)
+        address = self._kept.pop(connection, None)
         if address is not None:
             theirs = self._by_address[address]
-            del theirs[link]
+            del theirs[connection]
             if not theirs:
                 del self._by_address[address]

@@ -84,12 +84,12 @@ if TYPE_CHECKING:
 class ClosedChannel:
     """What is left of a channel for what comes too late."""
 
-    __slots__ = ("link", "number", "place", "reply_name", "reply_tag")
+    __slots__ = ("connection", "number", "place", "reply_name", "reply_tag")
 
     is_open = False
 
     def __init__(self, channel: BrokerChannel) -> None:
-        self.link = channel.link
+        self.connection = channel.connection
         self.number = channel.number
         self.place = channel.place
         self.reply_tag = channel.reply_tag
@@ -103,30 +103,30 @@ class BrokerChannel:
     consumer of answers (direct reply-to), if it has one, and `reply_name` where they are to be sent.
     """
 
-    def __init__(self, number: int, link: OwningConnection, vhost: VirtualHost) -> None:
+    def __init__(self, number: int, connection: OwningConnection, vhost: VirtualHost) -> None:
         self.number = number
-        self.link = link
+        self.connection = connection
         self.vhost = vhost
-        self.user = link.user
+        self.user = connection.user
         self.last_queue = ""
         self.prefetch = 0
         self.reply_name = ""
         self.reply_tag: str | None = None
-        self.publishes = Publisher(self, vhost, link.user, link.output)
-        self.deliveries = Deliveries(self, vhost, link.output)
+        self.publishes = Publisher(self, vhost, connection.user, connection.output)
+        self.deliveries = Deliveries(self, vhost, connection.output)
         self._journal = vhost.keeper.journal if vhost.keeper is not None else None
         self._place: Table | None = None
 
     @property
     def is_open(self) -> bool:
-        return self.link.channels.get(self.number) is self and not self.link.is_over
+        return self.connection.channels.get(self.number) is self and not self.connection.is_over
 
     @property
     def place(self) -> Table:
         """Where this channel's traces come from."""
         if self._place is None:
-            link = self.link
-            self._place = firehose.place(link.broker.node, self.vhost.name, link.name, self.number, self.user.name)
+            node, connection = self.connection.broker.node, self.connection.name
+            self._place = firehose.place(node, self.vhost.name, connection, self.number, self.user.name)
         return self._place
 
     def deliver_reply(self, name: str, message: Message) -> None:
@@ -150,7 +150,7 @@ class BrokerChannel:
         if isinstance(method, _LOOKING):
             queue = self.vhost.queues.get(stripped(method.queue) or self.last_queue)
             if queue is not None and not queue.is_settled(now):
-                self.link.do(self._handling(method, queue, now), now)
+                self.connection.do(self._handling(method, queue, now), now)
                 return
         _HANDLERS[type(method)](self, method, now)
 
@@ -162,7 +162,7 @@ class BrokerChannel:
 
     def _reply(self, method: Any, reply: Method) -> None:
         if not getattr(method, "no_wait", False):
-            self.link.send_method(self.number, reply)
+            self.connection.send_method(self.number, reply)
 
     def _reply_kept(self, method: Any, reply: Method, *places: Queue | Exchange | None) -> None:
         """Answer once the disk has it, if all of these outlive the broker: it is not to be undone by a power cut."""
@@ -170,9 +170,9 @@ class BrokerChannel:
         if getattr(method, "no_wait", False):
             return
         if journal is not None and journal.is_defining and all(each is not None and each.durable for each in places):
-            self.link.answer_when_kept(journal, self.number, reply)
+            self.connection.answer_when_kept(journal, self.number, reply)
         else:
-            self.link.send_method(self.number, reply)
+            self.connection.send_method(self.number, reply)
 
     def _queue_name(self, name: str) -> str:
         """A queue's name, which may be left out for the last one declared. Section 1.7.2.1."""
@@ -183,7 +183,7 @@ class BrokerChannel:
         return self.last_queue
 
     def _queue(self, name: str) -> Queue:
-        return self.vhost.queue(self._queue_name(name), self.link)
+        return self.vhost.queue(self._queue_name(name), self.connection)
 
     def _access_request(self, method: AccessRequest, now: float) -> None:
         self._reply(method, AccessRequestOk(1))
@@ -225,7 +225,7 @@ class BrokerChannel:
         if name.startswith("amq."):
             raise AccessRefused(f"deletion of system exchange '{name}' in vhost '{self.vhost.name}' not allowed")
         self._check(CONFIGURE, "exchange", name)
-        self.link.do(self._deleting_exchange(name, method), now)
+        self.connection.do(self._deleting_exchange(name, method), now)
 
     def _deleting_exchange(self, name: str, method: ExchangeDelete) -> Job:
         exchange = self.vhost.exchanges.get(name)
@@ -269,7 +269,7 @@ class BrokerChannel:
             self._reply(method, QueueDeclareOk(name, 0, 1))
             return
         if method.passive:
-            queue = self.vhost.queue(name, self.link)
+            queue = self.vhost.queue(name, self.connection)
             queue.touch(now)
         else:
             self.vhost.check_queue_name(name)
@@ -283,15 +283,15 @@ class BrokerChannel:
                     self._check(WRITE, "exchange", dead_letters_to)
             queue = self.vhost.declare_queue(
                 name,
-                self.link,
+                self.connection,
                 durable=method.durable,
                 exclusive=method.exclusive,
                 auto_delete=method.auto_delete,
                 arguments=method.arguments,
                 now=now,
             )
-        if queue.exclusive_to is self.link:
-            self.link.exclusive_queues[queue] = None
+        if queue.exclusive_to is self.connection:
+            self.connection.exclusive_queues[queue] = None
         self.last_queue = queue.name
         self._reply_kept(method, QueueDeclareOk(queue.name, queue.message_count, queue.consumer_count), queue)
 
@@ -300,7 +300,7 @@ class BrokerChannel:
         routing_key = method.routing_key if method.queue or method.routing_key else name
         self._check_binding("queue", name, source, routing_key)
         exchange = self.vhost.exchange(source)
-        queue = self.vhost.queue(name, self.link)
+        queue = self.vhost.queue(name, self.connection)
         self.vhost.bind(exchange, queue, routing_key, method.arguments)
         self._reply_kept(method, QueueBindOk(), exchange, queue)
 
@@ -310,7 +310,7 @@ class BrokerChannel:
         self._check_binding("queue", name, source, routing_key)
         exchange, queue = self.vhost.exchanges.get(source), self.vhost.queues.get(name)
         if exchange is not None and queue is not None:
-            self.vhost.unbind(exchange, queue, routing_key, method.arguments, self.link)
+            self.vhost.unbind(exchange, queue, routing_key, method.arguments, self.connection)
         self._reply_kept(method, QueueUnbindOk(), exchange, queue)
 
     def _queue_purge(self, method: QueuePurge, now: float) -> None:
@@ -327,12 +327,12 @@ class BrokerChannel:
             self._reply(method, QueueDeleteOk(0))
             return
         self._check(CONFIGURE, "queue", name)
-        self.link.do(self._deleting_queue(name, method), now)
+        self.connection.do(self._deleting_queue(name, method), now)
 
     def _deleting_queue(self, name: str, method: QueueDelete) -> Job:
         queue = self.vhost.queues.get(name)
-        with self.link.notices_held():  # the answer comes before basic.cancel
-            count = self.vhost.delete_queue(name, self.link, if_unused=method.if_unused, if_empty=method.if_empty)
+        with self.connection.notices_held():  # the answer comes before basic.cancel
+            count = self.vhost.delete_queue(name, self.connection, if_unused=method.if_unused, if_empty=method.if_empty)
             while self.vhost.is_unbinding:
                 yield
             self._reply_kept(method, QueueDeleteOk(count), queue)
@@ -421,7 +421,7 @@ class BrokerChannel:
         if entry is None:
             self._reply(method, BasicGetEmpty())
         elif queue.is_busy:
-            self.link.do(self._answering(queue, entry, method.no_ack, now), now)
+            self.connection.do(self._answering(queue, entry, method.no_ack, now), now)
         else:
             self.deliveries.answer(queue, entry, now, no_ack=method.no_ack)
 
@@ -452,7 +452,7 @@ class BrokerChannel:
 
     def _tx_commit(self, method: TxCommit, now: float) -> None:
         self._check_transactional()
-        self.link.do(self._committing(method, now), now)
+        self.connection.do(self._committing(method, now), now)
 
     def _committing(self, method: TxCommit, now: float) -> Generator[None, float, None]:
         now = yield from self.publishes.committing(now)
@@ -461,17 +461,17 @@ class BrokerChannel:
         if self._journal is None:
             self._reply(method, TxCommitOk())
         else:
-            self._journal.when_committed(partial(self._commit_kept, pledge), self.link.fail_soon)
+            self._journal.when_committed(partial(self._commit_kept, pledge), self.connection.fail_soon)
 
     def _commit_kept(self, pledge: DurabilityTicket) -> None:
         if pledge.is_refused:
-            self.link.fail_soon()
+            self.connection.fail_soon()
         elif self.is_open:
-            self.link.send_method(self.number, TxCommitOk())
+            self.connection.send_method(self.number, TxCommitOk())
 
     def _tx_rollback(self, method: TxRollback, now: float) -> None:
         self._check_transactional()
-        self.link.do(self._rolling_back(method, now), now)
+        self.connection.do(self._rolling_back(method, now), now)
 
     def _rolling_back(self, method: TxRollback, now: float) -> Job:
         self.publishes.roll_back()

@@ -156,7 +156,7 @@ class ClientConnection:
         self._reader = self.protocol.readers[CLIENT]
         self._reader.want(EVERY_METHOD, content=True)
         self._reader.zero_copy = True
-        broker.links[self] = None
+        broker.connections[self] = None
         if now is not None:
             self._end_by(now + HANDSHAKE_TIME)
 
@@ -484,7 +484,7 @@ class ClientConnection:
             if allowed is None:
                 return False
             name = self.user.name
-            if sum(len(link.channels) for link in self.broker.links if link.is_of(self.user)) < allowed:
+            if sum(len(each.channels) for each in self.broker.connections if each.is_of(self.user)) < allowed:
                 return False
             text = f"number of channels opened for user '{name}' has reached the maximum allowed user limit of"
             text += f" ({allowed})"
@@ -565,10 +565,13 @@ class ClientConnection:
             raise NotAllowed(f"vhost {name} not found")
         refused = f"access to vhost '{name}' refused for user '{user.name}'"
         most = limit(vhost.limits, "max-connections")
-        if most is not None and sum(link.vhost is vhost for link in self.broker.links) >= most:
+        if most is not None and sum(each.vhost is vhost for each in self.broker.connections) >= most:
             raise NotAllowed(f"{refused}: connection limit ({most}) is reached")
         most = limit(user.limits, "max-connections")
-        if most is not None and sum(link.is_of(user) and link.vhost is not None for link in self.broker.links) >= most:
+        if (
+            most is not None
+            and sum(each.is_of(user) and each.vhost is not None for each in self.broker.connections) >= most
+        ):
             raise NotAllowed(f"connection refused for user '{user.name}': user connection limit ({most}) is reached")
         if name not in user.permissions:
             raise NotAllowed(refused)
@@ -583,7 +586,7 @@ class ClientConnection:
     def _report(self, name: str, subject: object) -> None:
         events = self.broker.events
         if events.observers and self.vhost is not None:
-            events.report(name, self.vhost.name, subject, link=self)
+            events.report(name, self.vhost.name, subject, connection=self)
 
     # --- time
 
@@ -610,17 +613,17 @@ class ClientConnection:
 
     def _end_by(self, when: float) -> None:
         self._ends_at = when
-        self.broker.timed_links.set(self, when)
+        self.broker.timed_connections.set(self, when)
 
     def _set_timer(self, now: float) -> None:
         """Heartbeats are checked four times in each interval."""
         interval = self.protocol.heartbeat
         if self._ends_at is not None:
-            self.broker.timed_links.set(self, self._ends_at)
+            self.broker.timed_connections.set(self, self._ends_at)
         elif interval:
-            self.broker.timed_links.set(self, now + interval / 4)
+            self.broker.timed_connections.set(self, now + interval / 4)
         else:
-            self.broker.timed_links.drop(self)
+            self.broker.timed_connections.drop(self)
 
     # --- the end
 
@@ -639,7 +642,7 @@ class ClientConnection:
     def fail_soon(self) -> None:
         """Close the connection with 541 at the next tick: what has failed did so in the middle of something else."""
         self._has_failed = True
-        self.broker.timed_links.set(self, 0.0)
+        self.broker.timed_connections.set(self, 0.0)
 
     def end_channel(self, number: int, error: ProtocolError, now: float) -> None:
         """Close one channel, with no method at fault."""
@@ -756,12 +759,12 @@ class ClientConnection:
             self._log_end(is_gone=is_gone)
         self.is_over = True
         self._unread, self._place = [], 0
-        self.broker.timed_links.drop(self)
+        self.broker.timed_connections.drop(self)
         self.do(self._losing(now), now)
 
     def _losing(self, now: float) -> Job:
         yield from self._losing_channels(now)
-        if self.broker.links.pop(self, self) is None:
+        if self.broker.connections.pop(self, self) is None:
             self._report("connection.closed", self)
         self._unread = []
         self.output.close()

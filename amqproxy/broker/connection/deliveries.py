@@ -120,10 +120,10 @@ class Deliveries(Receiver):
         That costs its receiver's connection, as with RabbitMQ, and not whoever published it or gave it back. It ends
         by itself, and not in the middle of this: then what it holds is requeued.
         """
-        link = self.channel.link
-        self.events.fail("delivery failed", error, queue=str(entry.queue), client=link.name)
+        connection = self.channel.connection
+        self.events.fail("delivery failed", error, queue=str(entry.queue), client=connection.name)
         self.global_prefetch = 0
-        link.fail_soon()
+        connection.fail_soon()
 
     def _has_had_its_turn(self, consumer: Consumer) -> None:
         """Where all consumers share one prefetch, the one that was sent a message stands behind the others."""
@@ -145,7 +145,7 @@ class Deliveries(Receiver):
             self._last_tag, entry.is_redelivered, message.exchange, message.routing_key, queue.message_count
         )
         try:
-            self.channel.link.send_method(self.number, got)
+            self.channel.connection.send_method(self.number, got)
         except Exception as error:  # noqa: BLE001
             self._cannot_deliver(entry, error)
             return
@@ -176,7 +176,7 @@ class Deliveries(Receiver):
         self.consumers.pop(consumer.tag, None)
         if self.events.observers:
             self.events.report("consumer.deleted", self.vhost.name, consumer)
-        self.channel.link.notify_cancelled(self.number, consumer.tag)
+        self.channel.connection.notify_cancelled(self.number, consumer.tag)
 
     # --- what is settled
 
@@ -193,7 +193,7 @@ class Deliveries(Receiver):
 
     def _take(self, tag: cython.ulonglong, multiple: cython.bint, outcome: str, now: float) -> None:
         if multiple and self.unacked.most_up_to(tag) > min(_AT_ONCE, self._quantum.step):
-            self.channel.link.do(self._taking(tag, outcome, now), now)
+            self.channel.connection.do(self._taking(tag, outcome, now), now)
             return
         entries = self.unacked.settle(tag, multiple)
         if self.is_transactional:
@@ -294,7 +294,7 @@ class Deliveries(Receiver):
 
     def recover(self, now: float) -> None:
         """Put everything back, to be delivered again."""
-        self.channel.link.do(self._recovering(now), now)
+        self.channel.connection.do(self._recovering(now), now)
 
     def _recovering(self, now: float) -> Generator[None, float, float]:
         return (yield from self._settling(self._parts(self._last_tag), REQUEUE, now))

@@ -9,7 +9,7 @@ from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.users import User
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.clients import ClientLink
+from amqproxy.broker.clients import ConnectedClient
 from amqproxy.broker.connection.output import OutputBuffer
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.storage.journal import Journal
@@ -22,7 +22,7 @@ class Confirming(Protocol):
     def confirm(self) -> None: ...
 
 
-class OwningConnection(ClientLink, Protocol):
+class OwningConnection(ConnectedClient, Protocol):
     """The connection of a channel; `client_connection` has what its methods do."""
 
     @property
@@ -56,7 +56,7 @@ class OwningChannel(Protocol):
     """The channel of a publisher and of deliveries, or what is left of it once it is closed."""
 
     @property
-    def link(self) -> OwningConnection: ...
+    def connection(self) -> OwningConnection: ...
 
     @property
     def number(self) -> int: ...

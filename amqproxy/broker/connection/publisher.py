@@ -103,7 +103,7 @@ class Publisher:
         self.output = output
         self.is_confirming = False
         self.is_transactional = False
-        self._largest = channel.link.broker.max_message_size
+        self._largest = channel.connection.broker.max_message_size
         self._journal = vhost.keeper.journal if vhost.keeper is not None else None
         self._pledge = DurabilityTicket()
         self._pledges: deque[DurabilityTicket] = deque()
@@ -273,7 +273,7 @@ class Publisher:
     def _enqueue(self, is_mandatory: cython.bint, message: Message, queues: Queues, now: float) -> None:
         """Give a message to its queues; return it, and confirm it, where that was asked for."""
         if self._are_many(queues):
-            self.channel.link.do(self._enqueueing(message, queues, now), now)
+            self.channel.connection.do(self._enqueueing(message, queues, now), now)
             return
         self._count += 1
         if not queues:
@@ -351,10 +351,12 @@ class Publisher:
             self._rejected.append((self._count, self._acks, self._last_ack))
         if not self._is_to_confirm:
             self._is_to_confirm = True
-            self.channel.link.to_confirm(self)
+            self.channel.connection.to_confirm(self)
 
     def _return(self, message: Message) -> None:
-        self.channel.link.send_method(self.number, BasicReturn(312, "NO_ROUTE", message.exchange, message.routing_key))
+        self.channel.connection.send_method(
+            self.number, BasicReturn(312, "NO_ROUTE", message.exchange, message.routing_key)
+        )
         self.output.content(self.number, message.header, message.body)
         if self.vhost.events.observers:
             self.vhost.events.report("message.returned", self.vhost.name, message, channel=self.channel)
@@ -456,7 +458,7 @@ class Publisher:
 
     def _confirm_failed(self) -> None:
         """The client is not to wait for a confirm that does not come: its connection is closed with 541."""
-        self.channel.link.fail_soon()
+        self.channel.connection.fail_soon()
 
     def _settle(self, method_id: cython.int, tag: cython.ulonglong, bits: cython.int) -> None:
         self.output.put(SETTLEMENT.pack(METHOD, self.number, 13, 60, method_id, tag, bits, FRAME_END))

@@ -55,8 +55,8 @@ class ConnectionTask:
         "_outbox",
         "_scope",
         "_transport",
+        "connection",
         "is_ended",
-        "link",
     )
 
     def __init__(
@@ -80,7 +80,7 @@ class ConnectionTask:
         self._is_listed = False
         self._is_sending = False
         self.is_ended = trio.Event()
-        self.link = ClientConnection(
+        self.connection = ClientConnection(
             broker,
             is_loopback=is_loopback,
             wake=self._wake,
@@ -98,7 +98,7 @@ class ConnectionTask:
             is_gone = True
         finally:
             self._lose(is_gone=is_gone)
-            self._broker.refused.discard(self.link)
+            self._broker.refused.discard(self.connection)
             self.is_ended.set()
             with trio.CancelScope(shield=True):
                 await self._close_socket()
@@ -114,14 +114,19 @@ class ConnectionTask:
 
     async def _read(self) -> None:
         """Until the client has closed its half, and our last word to it is said."""
-        receive, link = self._transport.receive, self.link
+        receive, connection = self._transport.receive, self.connection
         while data := await receive():
             # A client may go on after its close, as amqplib does: to be reset for it might cost it our answer.
-            if not link.is_over:
+            if not connection.is_over:
                 self._feed(data)
-                if link.is_blocked or link.is_behind or link.output.is_over(MOST_UNSENT) or self._is_disk_behind():
+                if (
+                    connection.is_blocked
+                    or connection.is_behind
+                    or connection.output.is_over(MOST_UNSENT)
+                    or self._is_disk_behind()
+                ):
                     await self._wait()
-        if link.is_over:
+        if connection.is_over:
             await self.is_ended.wait()
 
     def _feed(self, data: bytes) -> None:
@@ -129,7 +134,7 @@ class ConnectionTask:
         self._outbox.hold()
         self._broker.work.quantum.begin(READING)
         try:
-            self.link.feed(data, now)
+            self.connection.feed(data, now)
         except Exception as error:  # noqa: BLE001
             self._fail(error)
         self._outbox.flush(now)
@@ -140,34 +145,34 @@ class ConnectionTask:
 
     async def _wait(self) -> None:
         """Until the client may be read from again."""
-        link = self.link
-        while not link.is_over:
+        connection = self.connection
+        while not connection.is_over:
             self._may_read = trio.Event()
             if self._is_disk_behind():
                 assert self._broker.keeper is not None
                 self._broker.keeper.journal.when_committed(self._may_read.set, self._scope.cancel)
-                link.is_unheard = True
-            elif not link.is_blocked and not link.is_behind and not link.output.is_over(MOST_UNSENT):
+                connection.is_unheard = True
+            elif not connection.is_blocked and not connection.is_behind and not connection.output.is_over(MOST_UNSENT):
                 return
-            while (link.is_blocked or link.is_awaiting) and not self._may_read.is_set():
+            while (connection.is_blocked or connection.is_awaiting) and not self._may_read.is_set():
                 with trio.move_on_after(BLOCKED_LOOK):
                     await self._may_read.wait()
                 if not self._may_read.is_set() and self._transport.has_hung_up():
                     raise TransportBroken("gone while it had to wait")
             await self._may_read.wait()
-            if link.is_unheard:
-                link.is_unheard = False
-                link.protocol.note_received(CLIENT, current_time())
+            if connection.is_unheard:
+                connection.is_unheard = False
+                connection.protocol.note_received(CLIENT, current_time())
 
     # --- sending
 
     def _wake(self) -> None:
-        """The link has something to send, or is over, or is to be heard again."""
+        """The connection has something to send, or is over, or is to be heard again."""
         if not self._is_listed and not self._is_sending:
             self._is_listed = True
             self._outbox.add(self)
         self._may_read.set()
-        if self.link.end is SocketClosing.LOST:
+        if self.connection.end is SocketClosing.LOST:
             self._scope.cancel()
 
     def send(self, now: float) -> None:
@@ -175,54 +180,54 @@ class ConnectionTask:
         self._is_listed = False
         if self._is_sending:
             return
-        link = self.link
+        connection = self.connection
         try:
-            pieces = link.take_pieces()
+            pieces = connection.take_pieces()
             sent = self._transport.send_pieces_now(pieces) if pieces else 0
             while pieces and sent >= len(pieces[0]):
                 sent -= len(pieces.pop(0))
-            if pieces or link.is_over:
+            if pieces or connection.is_over:
                 self._is_sending = True
                 rest = memoryview(b"".join(pieces))[sent:]
                 self._nursery.start_soon(partial(supervised, "connection failed", self._send, rest, then=self._fail))
             else:
-                link.sent(now)
+                connection.sent(now)
         except TransportBroken:
             self._scope.cancel()
         except Exception as error:  # noqa: BLE001
             self._fail(error)
 
     async def _send(self, octets: bytes | memoryview) -> None:
-        """Send all there is, and what comes meanwhile; the end too, if the link is over."""
-        link = self.link
+        """Send all there is, and what comes meanwhile; the end too, if the connection is over."""
+        connection = self.connection
         try:
             while octets:
                 if not await self._send_all(memoryview(octets)):
                     return
                 self._broker.work.quantum.begin()
-                link.sent(current_time())
+                connection.sent(current_time())
                 self._may_read.set()
                 await trio.lowlevel.checkpoint()
-                octets = link.take_output()
-            if link.is_over:
+                octets = connection.take_output()
+            if connection.is_over:
                 await self._end()
         except TransportBroken:
             self._scope.cancel()
         except Exception as error:  # noqa: BLE001
             self._fail(error)
-        self._is_sending = link.is_over
-        if link.waiting:
+        self._is_sending = connection.is_over
+        if connection.waiting:
             self._wake()
 
     async def _send_all(self, octets: memoryview) -> bool:
         """Send bytes to a client that takes them; False where it has stopped to, and is reset."""
-        heartbeat = self.link.protocol.heartbeat
+        heartbeat = self.connection.protocol.heartbeat
         patience = min(STALLED_TIME, STALLED_INTERVALS * heartbeat) if heartbeat else STALLED_TIME
         for start in range(0, len(octets), SLICE):
             with trio.move_on_after(patience) as scope:
                 await self._transport.send(octets[start : start + SLICE])
             if scope.cancelled_caught:
-                self.link.cut("client does not read what it is sent")
+                self.connection.cut("client does not read what it is sent")
                 return False
         return True
 
@@ -230,10 +235,10 @@ class ConnectionTask:
 
     async def _end(self) -> None:
         """All is said. The client has a while to hear it, and to close."""
-        self._scope.deadline = trio.current_time() + self.link.patience
-        if self.link.end is not SocketClosing.REFUSED:  # which may yet be cut before its time
+        self._scope.deadline = trio.current_time() + self.connection.patience
+        if self.connection.end is not SocketClosing.REFUSED:  # which may yet be cut before its time
             self._lose()
-        if self.link.end is SocketClosing.AGREED:
+        if self.connection.end is SocketClosing.AGREED:
             await self._transport.send_eof()
         self.is_ended.set()
 
@@ -242,15 +247,15 @@ class ConnectionTask:
         self._outbox.hold()
         self._broker.work.quantum.begin()
         try:
-            self.link.lose(now, is_gone=is_gone)
+            self.connection.lose(now, is_gone=is_gone)
         except Exception as error:  # noqa: BLE001
             self._fail(error)
         self._outbox.flush(now)
 
     def _fail(self, error: Exception) -> None:
         """An exception of our own ends this connection and no other; a second one without a word."""
-        self._broker.events.fail("connection failed", error, client=self.link.name)
+        self._broker.events.fail("connection failed", error, client=self.connection.name)
         if self._has_failed:
             self._scope.cancel()
         self._has_failed = True
-        self.link.give_up(current_time())
+        self.connection.give_up(current_time())

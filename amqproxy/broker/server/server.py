@@ -84,7 +84,7 @@ class BrokerServer:
         """
         for scope in self._accepting:
             scope.cancel()
-        logger().info("closing", connections=len(self.broker.links), timeout=timeout)
+        logger().info("closing", connections=len(self.broker.connections), timeout=timeout)
         with contained("connections not closed"):
             self.broker.close_connections(SHUTDOWN, current_time())
         with trio.move_on_after(timeout):

@@ -267,7 +267,7 @@ def test_a_confirm_waits_for_the_disk(kept: Client, journal: Journal) -> None:
 @pytest.mark.parametrize(
     ("who", "name", "methods"),
     [
-        ("link", "_answer_kept", [QueueDeclare(queue="new", durable=True), QueueDelete(queue="new")]),
+        ("connection", "_answer_kept", [QueueDeclare(queue="new", durable=True), QueueDelete(queue="new")]),
         ("channel", "_commit_kept", [TxCommit()]),
     ],
 )
@@ -288,16 +288,16 @@ def test_an_answer_that_fails_when_the_disk_has_it_ends_the_connection(
     def fails(*_: object) -> None:
         raise RuntimeError("on purpose")
 
-    monkeypatch.setattr(client.link if who == "link" else client.link.channels[1], name, fails)
+    monkeypatch.setattr(client.connection if who == "connection" else client.connection.channels[1], name, fails)
     for method in methods:
         client.say(1, method)
     assert client.told() == ""
     journal.committed(journal.take_batch())
     broker.tick(client.now)
     assert client.told().startswith("connection 541 0.0 INTERNAL_ERROR")
-    assert not client.link.is_awaiting
+    assert not client.connection.is_awaiting
     client.say(0, ConnectionCloseOk())
-    assert client.link.is_over
+    assert client.connection.is_over
 
 
 def test_a_confirm_need_not_wait_for_the_disk_when_the_message_has_been_used(kept: Client) -> None:
@@ -462,7 +462,7 @@ def test_what_a_channel_held_is_not_for_another_of_a_client_that_goes(client: Cl
     client.receive()
     if is_polite:
         client.say(0, ConnectionClose(200, "bye"))
-    client.link.lose(client.now)
+    client.connection.lose(client.now)
     assert connected(client.broker).depth("q") == 1
 
 
@@ -560,9 +560,9 @@ def test_an_answer_comes_once_the_disk_has_it(method: Method) -> None:
     client.say(1, BasicQos(0, 1))
     client.say(1, BasicPublish(exchange="nowhere"))
     assert client.told() == ""
-    assert client.link.is_behind
+    assert client.connection.is_behind
     assert disk.write() == f"{method.name}-ok · basic.qos-ok · {NOWHERE}"
-    assert not client.link.is_behind
+    assert not client.connection.is_behind
 
 
 def test_what_does_not_last_is_answered_at_once() -> None:
@@ -611,10 +611,10 @@ def test_a_connection_may_end_while_an_answer_waits(ends: str) -> None:
     client = disk.client
     client.say(1, QueueDeclare(queue="new", durable=True))
     if ends == "lost":
-        client.link.lose(client.now)
+        client.connection.lose(client.now)
         assert disk.write() == "closed"
     else:
-        client.link.close("bye", client.now)
+        client.connection.close("bye", client.now)
         assert client.told().startswith("connection 320")
         assert disk.write() == ""
-    assert client.link.channels == {}
+    assert client.connection.channels == {}

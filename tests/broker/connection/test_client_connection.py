@@ -159,7 +159,7 @@ def test_a_client_that_would_not_understand_is_told_nothing() -> None:
     client.receive()
     client.say(0, client.start_ok(b"\0guest\0wrong", capabilities={}))
     assert client.told() == "closed"
-    assert (client.link.end, client.link.patience) == (SocketClosing.REFUSED, PENALTY)
+    assert (client.connection.end, client.connection.patience) == (SocketClosing.REFUSED, PENALTY)
 
 
 def test_a_client_that_is_told_why_is_cut_as_soon() -> None:
@@ -167,9 +167,9 @@ def test_a_client_that_is_told_why_is_cut_as_soon() -> None:
     client.feed(HEADER)
     client.say(0, client.start_ok(b"\0guest\0wrong"))
     assert "connection 403" in client.told()
-    assert not client.link.is_over
+    assert not client.connection.is_over
     client.broker.tick(client.now + PENALTY)
-    assert client.link.end is SocketClosing.LOST
+    assert client.connection.end is SocketClosing.LOST
 
 
 def test_or_when_it_agrees() -> None:
@@ -177,7 +177,7 @@ def test_or_when_it_agrees() -> None:
     client.feed(HEADER)
     client.say(0, client.start_ok(b"\0guest\0wrong"))
     client.say(0, ConnectionCloseOk())
-    assert client.link.end is SocketClosing.AGREED
+    assert client.connection.end is SocketClosing.AGREED
 
 
 @pytest.mark.parametrize("capabilities", [{}, {"authentication_failure_close": True}])
@@ -189,8 +189,8 @@ def test_whoever_guesses_passwords_is_kept_only_so_often(capabilities: dict[str,
         client.feed(HEADER)
         client.say(0, client.start_ok(b"\0guest\0wrong", capabilities=capabilities))
     assert len(broker.refused) == MOST_OF_ADDRESS
-    assert [client.link.end is SocketClosing.LOST for client in clients].count(True) == 5
-    assert all(client.link.end is SocketClosing.LOST for client in clients[:5])
+    assert [client.connection.end is SocketClosing.LOST for client in clients].count(True) == 5
+    assert all(client.connection.end is SocketClosing.LOST for client in clients[:5])
 
 
 @pytest.mark.parametrize("method", [ConnectionOpen("/"), ConnectionClose(200, "bye"), ConnectionTuneOk(0, 131072, 0)])
@@ -200,7 +200,7 @@ def test_a_stranger_is_cut_without_a_word(method: Method) -> None:
     client.receive()
     client.say(0, method)
     assert client.told() == "closed"
-    assert (client.link.end, client.link.patience) == (SocketClosing.REFUSED, PENALTY)
+    assert (client.connection.end, client.connection.patience) == (SocketClosing.REFUSED, PENALTY)
 
 
 def test_guest_comes_from_nearby() -> None:
@@ -319,18 +319,18 @@ def test_close() -> None:
     client = connected()
     client.say(0, ConnectionClose(200, "bye"))
     assert client.told() == "connection.close-ok"
-    assert client.link.is_over
-    assert (client.link.end, client.link.patience) == (SocketClosing.CLOSED, CLOSING_TIME)
+    assert client.connection.is_over
+    assert (client.connection.end, client.connection.patience) == (SocketClosing.CLOSED, CLOSING_TIME)
 
 
 def test_a_short_heartbeat_makes_the_time_to_close_short() -> None:
     client = connected(heartbeat=4)
     client.say(0, ConnectionClose(200, "bye"))
-    assert (client.link.end, client.link.patience) == (SocketClosing.CLOSED, 4.0)
+    assert (client.connection.end, client.connection.patience) == (SocketClosing.CLOSED, 4.0)
     other = connected(heartbeat=5)
     other.broker.close_connections("because", other.now)
     other.broker.tick(other.now + 5)
-    assert other.link.end is SocketClosing.LOST
+    assert other.connection.end is SocketClosing.LOST
 
 
 @pytest.mark.parametrize(
@@ -351,9 +351,9 @@ def test_closed_by_an_operator(act: Callable[[Broker], object], reason: str) -> 
     act(broker)
     assert client.told() == f"connection 320 0.0 CONNECTION_FORCED - {reason}"
     client.say(1, BasicQos())
-    assert not client.link.is_over
+    assert not client.connection.is_over
     client.say(0, ConnectionCloseOk())
-    assert client.link.is_over
+    assert client.connection.is_over
 
 
 def test_exclusive_queues_go_with_their_connection() -> None:
@@ -361,9 +361,9 @@ def test_exclusive_queues_go_with_their_connection() -> None:
     client, other = connected(broker), connected(broker)
     client.declare("mine", exclusive=True)
     other.declare("ours")
-    client.link.lose(client.now)
+    client.connection.lose(client.now)
     assert list(broker.vhosts["/"].queues) == ["ours"]
-    assert list(broker.links) == [other.link]
+    assert list(broker.connections) == [other.connection]
 
 
 # --- time
@@ -374,17 +374,17 @@ def test_who_takes_too_long_for_the_handshake_is_cut() -> None:
     client.feed(HEADER)
     client.receive()
     client.broker.tick(client.now + HANDSHAKE_TIME - 1)
-    assert not client.link.is_over
+    assert not client.connection.is_over
     assert client.broker.next_deadline() == client.now + HANDSHAKE_TIME
     client.broker.tick(client.now + HANDSHAKE_TIME)
-    assert client.link.end is SocketClosing.LOST
+    assert client.connection.end is SocketClosing.LOST
 
 
 def test_who_does_not_answer_close_is_cut() -> None:
     client = connected()
     client.broker.close_connections("because", client.now)
     client.broker.tick(client.now + CLOSING_TIME)
-    assert client.link.end is SocketClosing.LOST
+    assert client.connection.end is SocketClosing.LOST
 
 
 def test_heartbeats() -> None:
@@ -398,17 +398,17 @@ def test_heartbeats() -> None:
         client.receive()
         if second == 39:
             assert 39 // 10 <= client.heartbeats <= 8
-        if client.link.is_over:
+        if client.connection.is_over:
             break
     assert 39 + 20 <= second <= 39 + 25
-    assert client.link.end is SocketClosing.LOST
+    assert client.connection.end is SocketClosing.LOST
 
 
 def test_a_client_that_nobody_reads_from_is_not_silent() -> None:
     client = connected(heartbeat=10)
-    client.link.is_unheard = True
+    client.connection.is_unheard = True
     client.broker.tick(client.now + 100)
-    assert not client.link.is_over
+    assert not client.connection.is_over
 
 
 def test_without_heartbeats_nobody_is_looked_after() -> None:
@@ -476,8 +476,8 @@ def test_a_connection_is_logged_as_rabbitmq_logs_it(log: Log) -> None:
     assert log.fields["name"] == "mine"
     assert log.fields["vhost"] == "/"
     client.say(0, ConnectionClose(200, "bye"))
-    client.link.lose(client.now)
-    client.link.lose(client.now)
+    client.connection.lose(client.now)
+    client.connection.lose(client.now)
     assert log.take() == ["info connection closed by=client code=200 reason=bye"]
 
 
@@ -493,26 +493,26 @@ def test_a_client_may_close_without_a_code(log: Log, code: int, line: str) -> No
     """As py-amqp does, and so kombu and Celery."""
     client = guest(log)
     client.say(0, ConnectionClose(code, "r"))
-    client.link.lose(client.now)
+    client.connection.lose(client.now)
     assert log.take() == [line]
 
 
 def test_a_connection_that_is_closed_by_nobody_is_a_warning(log: Log) -> None:
     client = guest(log)
-    client.link.lose(client.now)
+    client.connection.lose(client.now)
     assert log.take() == ["warning connection closed by=client reason=client unexpectedly closed TCP connection"]
 
 
 def test_a_probe_is_for_debugging(log: Log) -> None:
     broker = Broker()
     broker.events.on_log = log.note
-    Client(broker).link.lose(0.0)
+    Client(broker).connection.lose(0.0)
     assert log.take() == ["debug connection closed by=client reason=client sent nothing"]
 
 
 def test_a_broker_that_ends_blames_no_client(log: Log) -> None:
     client = guest(log)
-    client.link.lose(client.now, is_gone=False)
+    client.connection.lose(client.now, is_gone=False)
     assert log.take() == ["info connection closed"]
 
 
@@ -531,7 +531,7 @@ def test_a_login_that_is_refused_is_logged_with_its_reason(
     client = stranger(log)
     client.say(0, client.start_ok(response, mechanism))
     assert log.take() == [f"warning {line}"]
-    client.link.lose(client.now)
+    client.connection.lose(client.now)
     assert all(each.startswith(("debug", "info")) for each in log.take())
 
 
@@ -555,7 +555,7 @@ def test_errors_are_logged_with_their_texts(log: Log) -> None:
     client.answers(BasicQos(prefetch_size=1))
     assert log.take() == ["warning connection error code=540 reason=NOT_IMPLEMENTED - prefetch_size!=0 (1)"]
     client.say(0, ConnectionCloseOk())
-    client.link.lose(client.now)
+    client.connection.lose(client.now)
     assert log.take() == ["info connection closed by=broker code=540"]
 
 
@@ -568,14 +568,14 @@ def test_what_an_operator_closes_is_no_warning(log: Log) -> None:
 def test_missed_heartbeats_are_logged(log: Log) -> None:
     client = guest(log, heartbeat=2)
     client.broker.tick(client.now + 5)
-    client.link.lose(client.now)
+    client.connection.lose(client.now)
     assert log.take() == ["warning connection closed by=broker reason=missed heartbeats from client, timeout: 2s"]
 
 
 def test_a_handshake_that_takes_too_long_is_logged(log: Log) -> None:
     client = stranger(log)
     client.broker.tick(client.now + HANDSHAKE_TIME)
-    client.link.lose(client.now)
+    client.connection.lose(client.now)
     assert log.take() == ["warning connection closed by=broker reason=handshake timeout"]
 
 
@@ -584,7 +584,7 @@ def test_another_protocol_is_logged(log: Log) -> None:
     broker.events.on_log = log.note
     client = Client(broker)
     client.feed(b"GET / HTTP/1.1")
-    client.link.lose(client.now)
+    client.connection.lose(client.now)
     assert log.take() == [
         "info connection accepted",
         "warning connection closed by=broker reason=the client speaks another protocol: HTTP",
@@ -594,8 +594,8 @@ def test_another_protocol_is_logged(log: Log) -> None:
 def test_lines_are_counted_by_address() -> None:
     broker = Broker()
     log = Log(broker)
-    link = ClientConnection(broker, is_loopback=True, wake=lambda: None, name="[::1]:40000 -> [::1]:5672")
-    link.feed(HEADER, 0.0)
+    connection = ClientConnection(broker, is_loopback=True, wake=lambda: None, name="[::1]:40000 -> [::1]:5672")
+    connection.feed(HEADER, 0.0)
     assert log.addresses == {"[::1]"}
 
 
@@ -612,13 +612,13 @@ def test_a_publisher_waits_while_something_is_short() -> None:
     broker = Broker(memory_limit=1000)
     publisher, consumer = publishing(broker), connected(broker)
     broker.measure(publisher.now, memory=1001)
-    assert not publisher.link.is_blocked
+    assert not publisher.connection.is_blocked
     assert publisher.publish("", "q") == "connection.blocked"
-    assert publisher.link.is_blocked
+    assert publisher.connection.is_blocked
     assert consumer.depth("q") == 0
     broker.measure(publisher.now, memory=1000)
     assert publisher.told() == "connection.unblocked"
-    assert not publisher.link.is_blocked
+    assert not publisher.connection.is_blocked
     assert consumer.depth("q") == 1
     assert consumer.told() == ""
 
@@ -636,9 +636,9 @@ def test_why(alarms: list[str], reason: str) -> None:
     (blocked,) = client.receive()
     assert blocked.method.reason == reason
     for alarm in alarms:
-        assert client.link.is_blocked
+        assert client.connection.is_blocked
         broker.set_alarm(alarm, False, client.now)
-    assert not client.link.is_blocked
+    assert not client.connection.is_blocked
 
 
 def test_what_follows_a_publish_waits_in_its_order() -> None:
@@ -659,7 +659,7 @@ def test_a_blocked_client_can_be_closed() -> None:
     broker.set_alarm("disk", True, client.now)
     client.publish("", "q")
     broker.close_connections("because", client.now)
-    assert not client.link.is_blocked
+    assert not client.connection.is_blocked
     assert "320" in client.told()
 
 
@@ -681,16 +681,16 @@ def test_a_text_that_is_too_long_ends_in_dots() -> None:
 
 def test_what_waits_is_what_is_not_known_to_be_sent() -> None:
     client = connected()
-    assert client.link.waiting == 0
-    client.link.write(b"12345")
-    assert client.link.take_output() == b"12345"
-    client.link.write(b"678")
-    assert client.link.waiting == 8
-    client.link.sent(client.now)
-    assert client.link.waiting == 3
+    assert client.connection.waiting == 0
+    client.connection.write(b"12345")
+    assert client.connection.take_output() == b"12345"
+    client.connection.write(b"678")
+    assert client.connection.waiting == 8
+    client.connection.sent(client.now)
+    assert client.connection.waiting == 3
 
 
 def test_a_broker_at_fault_says_so() -> None:
     client = connected()
-    client.link.fail(client.now)
+    client.connection.fail(client.now)
     assert client.told() == "connection 541 0.0 INTERNAL_ERROR - the broker failed; its log says how"

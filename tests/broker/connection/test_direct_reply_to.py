@@ -69,7 +69,7 @@ def test_one_can_ask_whether_somebody_waits() -> None:
     assert client.told() == ""
 
 
-@pytest.mark.parametrize("end", [lambda c: c.ask(ChannelClose()), lambda c: c.link.lose(c.now)])
+@pytest.mark.parametrize("end", [lambda c: c.ask(ChannelClose()), lambda c: c.connection.lose(c.now)])
 def test_nobody_waits_any_more(end: object) -> None:
     client, server, name = asked(Broker())
     assert callable(end)

@@ -130,7 +130,7 @@ def test_what_is_requeued_comes_back_whole_and_waits_on_the_disk_until_then(argu
     is_behind = arguments == {"x_queue_type": "quorum"}  # and so is as one that was never out
     house.client.say(1, BasicNack(10, True, True))
     assert bodies(house.client) == [body(number) for number in range(10)]
-    house.client.link.lose(0.0)
+    house.client.connection.lose(0.0)
     if not is_behind:
         assert house.before - house.broker.bytes_in_memory > 80 * SIZE
     watcher.say(1, BasicConsume(queue="q", no_ack=True))
@@ -164,7 +164,7 @@ def test_what_cannot_be_read_any_more_costs_itself() -> None:
     house.memory.unreadable = {block.first for block in house.memory.rows}
     PagedBodies.last_read = None
     house.client.say(1, BasicReject(1, False))
-    house.client.link.lose(0.0)
+    house.client.connection.lose(0.0)
     watcher = connected(house.broker)
     watcher.publish("", "q", b"new")
     watcher.say(1, BasicGet(queue="q", no_ack=True))
@@ -175,7 +175,7 @@ def test_what_cannot_be_read_any_more_costs_itself() -> None:
 
 def test_a_purge_and_a_closed_channel_leave_nothing() -> None:
     house = House()
-    house.client.link.lose(0.0)
+    house.client.connection.lose(0.0)
     watcher = connected(house.broker)
     assert watcher.ask(QueuePurge(queue="q")).message_count == 100
     PagedBodies.last_read = None
@@ -207,7 +207,7 @@ def test_what_comes_back_may_be_too_much_for_memory_too() -> None:
         client.publish("", "q", body(number))
     client.say(1, BasicConsume(queue="q"))
     assert len(bodies(client)) == 200
-    client.link.lose(0.0)
+    client.connection.lose(0.0)
     before = house.broker.bytes_in_memory
     house.page()
     assert before - house.broker.bytes_in_memory > 150 * SIZE
@@ -226,7 +226,7 @@ def test_a_full_disk_is_an_alarm_and_loses_nothing() -> None:
     assert len(bodies(client)) == 200
     house.page()
     assert "disk" in house.broker.alarms
-    client.link.lose(0.0)
+    client.connection.lose(0.0)
     watcher = connected(house.broker)
     watcher.say(1, BasicConsume(queue="grave", no_ack=True))
     assert bodies(watcher) == [body(number) for number in range(200)]

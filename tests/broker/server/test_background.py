@@ -48,7 +48,7 @@ def test_an_address_that_cannot_be_had() -> None:
 def test_several_at_once() -> None:
     with serve_in_thread() as one, serve_in_thread() as other, ThreadPoolExecutor(2) as pool:
         assert one.port != other.port
-        assert list(pool.map(lambda each: each.do(lambda broker, now: len(broker.links)), (one, other))) == [0, 0]
+        assert list(pool.map(lambda each: each.do(lambda broker, now: len(broker.connections)), (one, other))) == [0, 0]
 
 
 def test_ipv6_has_brackets() -> None:

@@ -144,7 +144,7 @@ async def test_who_does_not_read_is_delivered_no_more_than_the_mark_and_slows_no
         answered = await quick_answer(quick)
         assert answered
         depth = home.broker.vhosts["/"].queues["q"].message_count
-        assert 0 < attendant.link.waiting <= HIGH_WATER + len(body) + 1000
+        assert 0 < attendant.connection.waiting <= HIGH_WATER + len(body) + 1000
         assert depth * len(body) > HIGH_WATER  # less what the kernel has taken
         got = 0
         while got < count * len(body):
@@ -175,7 +175,7 @@ async def test_who_does_not_read_answers_is_not_listened_to(
                     await client.send_all(asked[start : start + 20])
                     await trio.sleep(0.001)
 
-        assert 1_000_000 < attendant.link.waiting < 2_000_000
+        assert 1_000_000 < attendant.connection.waiting < 2_000_000
         got = 0
         while got < 50 * len(body):
             got += len(await client.receive_some())
@@ -204,7 +204,7 @@ async def test_after_close_ok_the_client_closes_the_socket(autojump_clock: Clock
         await client.send_all(GOODBYE)
         assert (await hush(client)).endswith(encode_method(0, ConnectionCloseOk()))
         await attendant.is_ended.wait()
-        assert not home.broker.links
+        assert not home.broker.connections
         await client.send_all(b"and more")
         with trio.move_on_after(1) as patience:
             await client.receive_some()
@@ -233,10 +233,10 @@ async def test_a_client_that_misses_its_heartbeats_is_reset(autojump_clock: Cloc
     """And not half-closed, which a client that only sends would never notice."""
     async with house() as home:
         client, attendant = await home.tcp_client()
-        attendant.link.cut()
+        attendant.connection.cut()
         assert await how_it_ends(client) == "reset"
         await attendant.is_ended.wait()
-        assert not home.broker.links
+        assert not home.broker.connections
 
 
 async def test_so_is_one_that_does_not_read_what_it_is_sent(autojump_clock: Clock) -> None:
@@ -245,10 +245,10 @@ async def test_so_is_one_that_does_not_read_what_it_is_sent(autojump_clock: Cloc
         await client.send_all(said(QueueDeclare(queue="q")) + publish(bytes(20_000_000)))
         await client.send_all(said(BasicConsume(queue="q", no_ack=True)))
         await trio.testing.wait_all_tasks_blocked(0.1)
-        assert attendant.link.waiting
-        attendant.link.cut()
+        assert attendant.connection.waiting
+        attendant.connection.cut()
         await attendant.is_ended.wait()
-        assert not home.broker.links
+        assert not home.broker.connections
 
 
 @pytest.mark.parametrize("capabilities", [{}, {"authentication_failure_close": True}])
@@ -270,7 +270,7 @@ async def test_a_client_that_goes_without_a_word(autojump_clock: Clock) -> None:
         await hush(client)
         await client.aclose()
         await attendant.is_ended.wait()
-        assert not home.broker.links
+        assert not home.broker.connections
         assert "mine" not in home.broker.vhosts["/"].queues
 
 
@@ -305,7 +305,7 @@ async def test_while_publishers_are_held_up_nothing_is_read(autojump_clock: Cloc
         assert b"low on memory" in await hush(client)
         await client.send_all(publish(b"two"))
         await hush(client)
-        assert attendant.link.is_blocked
+        assert attendant.connection.is_blocked
         assert home.broker.vhosts["/"].queues["q"].message_count == 0
         home.broker.set_alarm("memory", False, 0.0)
         await hush(client)
@@ -359,7 +359,7 @@ async def stalled(home: House, heartbeat: int) -> tuple[trio.SocketStream, Conne
     other, _ = await home.client()
     await other.send_all(publish(bytes(1_000_000)) * 3)
     await trio.testing.wait_all_tasks_blocked()
-    assert attendant.link.waiting > 1_000_000
+    assert attendant.connection.waiting > 1_000_000
     return client, attendant
 
 
@@ -376,7 +376,7 @@ async def test_who_stops_reading_is_reset_and_what_it_has_goes_to_others(
         assert trio.current_time() - began == pytest.approx(patience, abs=0.1)
         assert reasons == ["client does not read what it is sent"]
         assert home.broker.vhosts["/"].queues["q"].message_count == 3
-        assert list(home.broker.links) != [attendant.link]
+        assert list(home.broker.connections) != [attendant.connection]
 
 
 async def test_who_reads_slowly_is_waited_for(autojump_clock: Clock) -> None:
@@ -402,7 +402,7 @@ async def test_a_blocked_publisher_that_hangs_up_is_gone(autojump_clock: Clock) 
         with trio.fail_after(2 * BLOCKED_LOOK):
             await attendant.is_ended.wait()
         assert home.broker.vhosts["/"].queues == {}
-        assert attendant.link not in home.broker.links
+        assert attendant.connection not in home.broker.connections
 
 
 async def test_nothing_of_a_connection_outlives_it(autojump_clock: Clock) -> None:

@@ -54,7 +54,7 @@ async def running(server: BrokerServer) -> AsyncIterator[None]:
 
 async def until_gone(broker: Broker) -> None:
     with trio.fail_after(5):
-        while broker.links:  # noqa: ASYNC110
+        while broker.connections:  # noqa: ASYNC110
             await trio.sleep(0.01)
 
 
@@ -65,14 +65,14 @@ def stream(sock: socket.socket) -> trio.SocketStream:
 # ---------------------------------------------------------------------------------------- within the process
 
 
-async def test_each_connection_within_the_process_is_a_link_of_its_own() -> None:
+async def test_each_connection_within_the_process_is_a_connection_of_its_own() -> None:
     server = BrokerServer(Broker())
     async with running(server):
         ends = [stream(server.open()) for _ in range(2)]
         for end in ends:
             await end.send_all(HEADER)
             assert (await end.receive_some(4096))[:1] == b"\x01"
-        assert len(server.broker.links) == 2
+        assert len(server.broker.connections) == 2
         for end in ends:
             await end.aclose()
         await until_gone(server.broker)
@@ -99,8 +99,8 @@ async def test_clients_are_named_as_rabbitmq_names_them() -> None:
         async with await trio.open_tcp_stream("127.0.0.1", port) as client:
             await client.send_all(HEADER)
             await client.receive_some(1)
-            (link,) = server.broker.links
-            assert link.name == f"127.0.0.1:{client.socket.getsockname()[1]} -> 127.0.0.1:{port}"
+            (connection,) = server.broker.connections
+            assert connection.name == f"127.0.0.1:{client.socket.getsockname()[1]} -> 127.0.0.1:{port}"
 
 
 async def test_there_may_be_a_most_of_connections() -> None:
@@ -269,7 +269,7 @@ async def test_a_close_is_worded_as_rabbitmqs() -> None:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(trio.to_thread.run_sync, hear_the_end)
                 await server.close(timeout=30.0)
-        assert not server.broker.links
+        assert not server.broker.connections
         with pytest.raises(OSError, match="all attempts"):
             await trio.open_tcp_stream("127.0.0.1", port)
 

@@ -54,20 +54,20 @@ async def test_it_wakes_when_something_is_due(autojump_clock: trio.testing.MockC
     async with kept_in_time(broker):
         await trio.sleep(0.1)
         now = current_time()
-        link = ClientConnection(broker, is_loopback=True, wake=lambda: None, now=now)
+        connection = ClientConnection(broker, is_loopback=True, wake=lambda: None, now=now)
         for when in (now + 0.7, now + 0.3):  # it sleeps already, and has to get up sooner
-            broker.timed_links.set(link, when)
+            broker.timed_connections.set(connection, when)
         await trio.sleep(HANDSHAKE_TIME + 1)
         assert broker.ticks[1] == pytest.approx(now + 0.3, abs=LEAST_SLEEP)
-        assert link.is_over
+        assert connection.is_over
 
 
 async def test_what_is_due_at_once_does_not_keep_it_busy(autojump_clock: trio.testing.MockClock) -> None:
     broker = Ticked()
     async with kept_in_time(broker):
-        links = [ClientConnection(broker, is_loopback=True, wake=lambda: None) for _ in range(100)]
-        for number, link in enumerate(links):
-            broker.timed_links.set(link, current_time() + number * LEAST_SLEEP / 10)
+        connections = [ClientConnection(broker, is_loopback=True, wake=lambda: None) for _ in range(100)]
+        for number, connection in enumerate(connections):
+            broker.timed_connections.set(connection, current_time() + number * LEAST_SLEEP / 10)
         await trio.sleep(0.9)
     assert len(broker.ticks) < 20
 
