@@ -33,22 +33,22 @@ def main(directory: Path) -> None:
     store = Store(directory, committed=written.put)
     contents = store.load()
     journal = Journal()
-    journal.recover(contents.lanes, contents.shared)
-    lanes = [journal.lane(owner) for owner in OWNERS]
-    enqueued = lanes[0].last
-    settled = enqueued - lanes[0].messages
+    journal.recover(contents.message_logs, contents.shared)
+    message_logs = [journal.message_log(owner) for owner in OWNERS]
+    enqueued = message_logs[0].last
+    settled = enqueued - message_logs[0].messages
     on_the_way: list[tuple[JournalBatch, int, int]] = []
     while True:
         for _ in range(random.randint(1, 40)):
             for number in range(enqueued + 1, enqueued + UNIT + 1):
                 message = Message("x", "k", b"header", body(number))
-                for lane in lanes:
-                    lane.enqueued(number, message)
+                for message_log in message_logs:
+                    message_log.enqueued(number, message)
             enqueued += UNIT
         for number in range(settled + 1, max(settled, enqueued - random.randint(1, 200) * UNIT) // UNIT * UNIT + 1):
-            for lane in lanes:
-                lane.delivered(number)
-                lane.settled(number, len(body(number)))
+            for message_log in message_logs:
+                message_log.delivered(number)
+                message_log.settled(number, len(body(number)))
             settled = number
         batch = journal.take_batch()
         on_the_way.append((batch, enqueued, settled))

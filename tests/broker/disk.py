@@ -15,12 +15,12 @@ NEVER = float("inf")
 
 
 class Disk:
-    """A lane's journal, and what a store would have of it."""
+    """A message log's journal, and what a store would have of it."""
 
     def __init__(self, vhost: str = "/", owner: LogOwner | None = None) -> None:
         self.owner = owner or LogOwner("queue", vhost, "q")
         self.journal = Journal()
-        self.lane = self.journal.lane(self.owner)
+        self.message_log = self.journal.message_log(self.owner)
         self.durables: dict[str, DefinitionRecord] = {}
         self.rows: dict[int, PackedMessage] = {}
         self.fetches: list[int] = []
@@ -48,23 +48,25 @@ class Disk:
     def segments(self) -> list[DurableSegment]:
         return [each for each in self.durables.values() if isinstance(each, DurableSegment)]
 
-    def fetch(self, lane: int, position: int, limit: int) -> list[PackedMessage]:
+    def fetch(self, log_number: int, position: int, limit: int) -> list[PackedMessage]:
         found = [row for _, row in sorted(self.rows.items()) if row.position >= position][:limit]
         self.fetches.append(len(found))
         return found
 
-    def times(self, lane: int) -> list[tuple[int, float]]:
+    def times(self, log_number: int) -> list[tuple[int, float]]:
         return [(row.position, row.expires_at) for _, row in sorted(self.rows.items())]
 
     def again(self) -> MessageLog:
-        """The lane after a restart."""
+        """The message log after a restart."""
         self.commit()
-        lane = self.lane
-        assert lane.messages == len(self.rows)
-        state = LogState(lane.number, lane.messages, lane.octets, lane.last, lane.delivered_to)
-        self.lane = MessageLog(self.journal, self.owner, state)
-        self.journal.lanes[self.owner] = self.lane
-        return self.lane
+        message_log = self.message_log
+        assert message_log.messages == len(self.rows)
+        state = LogState(
+            message_log.number, message_log.messages, message_log.octets, message_log.last, message_log.delivered_to
+        )
+        self.message_log = MessageLog(self.journal, self.owner, state)
+        self.journal.message_logs[self.owner] = self.message_log
+        return self.message_log
 
 
 class Memory:

@@ -148,7 +148,7 @@ class KeptPlayer(OwnPlayer):
         self.store = Store(Path(self.directory.name), committed=self.written.put)
         contents = self.store.load()
         self.journal = Journal()
-        self.journal.recover(contents.lanes, contents.shared)
+        self.journal.recover(contents.message_logs, contents.shared)
         self.broker.keep(QueueStorage(self.journal, self.store.fetch))
         assert restore(self.broker, contents.durables, 1000.0) == []
         self.remembrance = DefinitionRecorder(self.broker, self.journal)

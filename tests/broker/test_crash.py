@@ -43,8 +43,8 @@ def check(directory: Path, enqueued: int, settled: int) -> int:
     store = Store(directory)
     try:
         contents = store.load()
-        assert [lane.owner for lane in contents.lanes] == list(OWNERS)
-        first, second = (lane.state for lane in contents.lanes)
+        assert [message_log.owner for message_log in contents.message_logs] == list(OWNERS)
+        first, second = (message_log.state for message_log in contents.message_logs)
         assert first[1:] == second[1:]
         assert first.last >= enqueued
         assert first.last - first.messages >= settled

@@ -103,9 +103,9 @@ class DefinitionRecorder:
         self.journal.forget(durable.key)
         if isinstance(durable, DurableQueue):
             highest = Table.from_octets(durable.arguments).get("x-max-priority", 0)
-            self.journal.delete_lanes("queue", durable.vhost, durable.name, highest + 1)
+            self.journal.delete_logs("queue", durable.vhost, durable.name, highest + 1)
         elif isinstance(durable, DurableExchange):
-            self.journal.delete_lanes("exchange", durable.vhost, durable.name)
+            self.journal.delete_logs("exchange", durable.vhost, durable.name)
 
 
 SETTINGS = ("vhost", "user", "permission", "topic", "policy", "parameter")

@@ -1,6 +1,6 @@
 """What the delayed exchanges of a virtual host hold, until each message is due.
 
-What a durable exchange holds is in a lane of its own too, whatever its messages say, as with RabbitMQ's plugin.
+What a durable exchange holds is in a message log of its own too, whatever its messages say, as with RabbitMQ's plugin.
 """
 
 from __future__ import annotations
@@ -33,16 +33,18 @@ AGAIN_AFTER = 1.0
 
 
 class DelayedMessage:
-    """One message that is held. With a lane, `message` may be None: then it is on the disk alone."""
+    """One message that is held. With a message log, `message` may be None: then it is on the disk alone."""
 
-    __slots__ = ("batch", "exchange", "lane", "message", "position")
+    __slots__ = ("batch", "exchange", "message", "message_log", "position")
 
-    def __init__(self, exchange: Exchange, message: Message | None, lane: MessageLog | None, position: int) -> None:
+    def __init__(
+        self, exchange: Exchange, message: Message | None, message_log: MessageLog | None, position: int
+    ) -> None:
         self.exchange = exchange
         self.message = message
-        self.lane = lane
+        self.message_log = message_log
         self.position = position
-        self.batch = lane.journal.number if lane is not None else 0
+        self.batch = message_log.journal.number if message_log is not None else 0
 
 
 class ExchangeDelayedMessages:
@@ -86,23 +88,24 @@ class DelayedMessages:
     def hold(self, when: float, exchange: Exchange, message: Message) -> None:
         """Hold a message for an exchange until `when`."""
         self.so_far += 1
-        lane = None
+        message_log = None
         if self.keeper is not None and exchange.durable:
-            lane = self.keeper.journal.lane(LogOwner("exchange", self._vhost, exchange.name))
-            lane.enqueued(lane.last + 1, message, when)
-        self._push(when, DelayedMessage(exchange, message, lane, 0 if lane is None else lane.last))
+            message_log = self.keeper.journal.message_log(LogOwner("exchange", self._vhost, exchange.name))
+            message_log.enqueued(message_log.last + 1, message, when)
+        self._push(when, DelayedMessage(exchange, message, message_log, 0 if message_log is None else message_log.last))
 
     def recover(self, exchanges: Iterable[Exchange]) -> None:
-        """Hold again what the lanes of these have from before."""
+        """Hold again what the message logs of these have from before."""
         if self.keeper is None:
             return
         for exchange in exchanges:
-            lane = self.keeper.journal.lanes.get(LogOwner("exchange", self._vhost, exchange.name))
-            if lane is not None:
-                times, numbers = self.keeper.times(lane.number), self._numbers
+            message_log = self.keeper.journal.message_logs.get(LogOwner("exchange", self._vhost, exchange.name))
+            if message_log is not None:
+                times, numbers = self.keeper.times(message_log.number), self._numbers
                 here = ExchangeDelayedMessages()
                 here.heap = [
-                    (when, next(numbers), DelayedMessage(exchange, None, lane, position)) for position, when in times
+                    (when, next(numbers), DelayedMessage(exchange, None, message_log, position))
+                    for position, when in times
                 ]
                 if here.heap:
                     heapq.heapify(here.heap)
@@ -110,7 +113,7 @@ class DelayedMessages:
                     self._due.set(exchange, here.heap[0][0])
 
     def drop(self, exchange: Exchange) -> Container:
-        """An exchange is gone, and what it held, which is returned; its lane is the caller's business."""
+        """An exchange is gone, and what it held, which is returned; its message log is the caller's business."""
         here = self._exchanges.pop(exchange, None)
         if here is None:
             return []
@@ -144,8 +147,8 @@ class DelayedMessages:
             self._push(now + AGAIN_AFTER, held)
             raise
         held.message = None
-        if held.lane is not None:
-            held.lane.settled(held.position, len(message.body), is_used=False)
+        if held.message_log is not None:
+            held.message_log.settled(held.position, len(message.body), is_used=False)
         return held.exchange, message
 
     def parking(self) -> Iterator[tuple[int, int]]:
@@ -180,25 +183,29 @@ class DelayedMessages:
     def _message(self, held: DelayedMessage) -> Message:
         if held.message is not None:
             return held.message
-        assert held.lane is not None
+        assert held.message_log is not None
         assert self.keeper is not None
-        lane, position = held.lane.number, held.position
-        if self._read[0] != lane or position not in self._read[1]:
+        log_number, position = held.message_log.number, held.position
+        if self._read[0] != log_number or position not in self._read[1]:
             # Reading ahead is worth it where messages are due in the order in which they came, and there only.
             unused = len(self._read[1])
             if not unused:
                 self._ahead = min(2 * self._ahead, READ_AHEAD)
             elif 2 * unused >= self._count_read:
                 self._ahead = max(1, self._ahead // 4)
-            rows = self.keeper.fetch(lane, position, self._ahead)
+            rows = self.keeper.fetch(log_number, position, self._ahead)
             self._count_read = len(rows)
-            self._read = lane, {row.position: row.message for row in rows}
+            self._read = log_number, {row.position: row.message for row in rows}
         return self._read[1].pop(position, DAMAGED)
 
 
 def _is_on_disk(held: DelayedMessage) -> bool:
-    lane = held.lane
-    return lane is not None and held.batch <= lane.journal.last_committed and held.position not in lane.refused
+    message_log = held.message_log
+    return (
+        message_log is not None
+        and held.batch <= message_log.journal.last_committed
+        and held.position not in message_log.refused
+    )
 
 
 def _cost(held: DelayedMessage) -> int:

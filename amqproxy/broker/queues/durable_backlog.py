@@ -1,4 +1,4 @@
-"""Messages that wait in a durable queue: the persistent ones are in its lane of the journal too.
+"""Messages that wait in a durable queue: the persistent ones are in its message log of the journal too.
 
 After a restart they wait on the disk, and are read as they are wanted, so that a queue of a million opens at once.
 """
@@ -19,43 +19,45 @@ from amqproxy.broker.work import Container
 class DurableBacklog(Backlog):
     """As `Backlog`, and what it takes out must be told of again: by `put_back`, or by `done`.
 
-    `fetch` reads what the lane holds from before; nothing else of the lane may have been told yet.
+    `fetch` reads what the message log holds from before; nothing else of the message log may have been told yet.
     """
 
-    __slots__ = ("_committed", "_fetch", "_lane", "_mark", "_out", "_redelivered_to", "_transient")
+    __slots__ = ("_committed", "_fetch", "_mark", "_message_log", "_out", "_redelivered_to", "_transient")
 
     keeps_all = False
     """Are messages kept that are not persistent?"""
 
     def __init__(
         self,
-        lane: MessageLog,
+        message_log: MessageLog,
         fetch: Fetch | None = None,
         on_lost: Callable[[int, int], None] = lambda messages, octets: None,
     ) -> None:
         super().__init__(on_lost)
-        self._lane = lane
+        self._message_log = message_log
         self._fetch = fetch
-        self._position = self._committed = lane.last
+        self._position = self._committed = message_log.last
         self._mark: tuple[int, int] | None = None
-        self._redelivered_to = lane.delivered_to
+        self._redelivered_to = message_log.delivered_to
         self._out: dict[int, int] = {}
         self._transient: set[int] = set()
-        if fetch is not None and lane.messages:
-            self._parked = PagedMessages(lane.number, fetch, lane.messages, lane.octets, self._lost)
+        if fetch is not None and message_log.messages:
+            self._parked = PagedMessages(
+                message_log.number, fetch, message_log.messages, message_log.octets, self._lost
+            )
 
     def add(self, message: Message, expires_at: float) -> None:
         super().add(message, expires_at)
         position = self._position + len(self._fresh)
         if self.keeps_all or message.is_persistent:
-            self._lane.enqueued(position, message, expires_at)
+            self._message_log.enqueued(position, message, expires_at)
         else:
             self._transient.add(position)
 
     def entry(self, queue: ConsumedQueue, message: Message, expires_at: float) -> QueueEntry:
         entry = super().entry(queue, message, expires_at)
         if self.keeps_all or message.is_persistent:
-            self._lane.enqueued(entry.position, message, expires_at)
+            self._message_log.enqueued(entry.position, message, expires_at)
             self._went_out(entry)
         return entry
 
@@ -71,25 +73,25 @@ class DurableBacklog(Backlog):
 
     def _went_out(self, entry: QueueEntry) -> None:
         self._out[entry.position] = len(entry.message.body)
-        self._lane.delivered(entry.position)
+        self._message_log.delivered(entry.position)
 
     def put_back(self, entry: QueueEntry) -> None:
         super().put_back(entry)
         if self._out.pop(entry.position, None) is None:
             self._transient.add(entry.position)
         elif entry.delivery_count:
-            self._lane.returned(entry.position, entry.delivery_count)
+            self._message_log.returned(entry.position, entry.delivery_count)
 
     def done(self, entry: QueueEntry, *, is_used: bool = True) -> None:
         """What was taken out will not come back."""
         size = self._out.pop(entry.position, None)
         if size is not None:
-            self._lane.settled(entry.position, size, is_used=is_used)
+            self._message_log.settled(entry.position, size, is_used=is_used)
 
     def clear(self) -> list[Container]:
         dropped = [*super().clear(), self._transient]
         self._transient = set()
-        self._lane.purged(self._out)
+        self._message_log.purged(self._out)
         return dropped
 
     def discard(self) -> list[Container]:
@@ -99,7 +101,7 @@ class DurableBacklog(Backlog):
 
     def _lost(self, messages: int, octets: int, position: int | None) -> None:
         if position is not None:
-            self._lane.settled(position, octets, is_used=False)
+            self._message_log.settled(position, octets, is_used=False)
         super()._lost(messages, octets, position)
 
     def _take_parked(self, queue: ConsumedQueue) -> QueueEntry | None:
@@ -124,7 +126,7 @@ class DurableBacklog(Backlog):
 
     def _look_at_the_disk(self) -> None:
         """Learn up to which position everything is there for good, and what to ask for the next time."""
-        journal = self._lane.journal
+        journal = self._message_log.journal
         last = self._position + len(self._fresh)
         if self._mark is None:
             self._mark = journal.number, last
@@ -134,7 +136,7 @@ class DurableBacklog(Backlog):
             self._committed, self._mark = self._mark[1], None
 
     def _new_parked(self) -> PagedMessages:
-        return PagedMessages(self._lane.number, self._fetch, lost=self._lost)
+        return PagedMessages(self._message_log.number, self._fetch, lost=self._lost)
 
     def _lead(self, parked: PagedMessages, rows: list[PackedMessage]) -> None:
         for row in rows:
@@ -144,7 +146,7 @@ class DurableBacklog(Backlog):
     def _put_away(self, parked: PagedMessages, spill: PageStore, rows: list[PackedMessage]) -> int:
         count = 0
         transient = []
-        refused = self._lane.refused
+        refused = self._message_log.refused
         for row in rows:
             if row.position in self._transient:
                 transient.append(row)

@@ -1,7 +1,7 @@
 """What of a backlog waits on the disk: behind what came back to it, and before what is fresh.
 
-Persistent messages of a durable queue are fetched from its lane, which has them anyway; all others come from the spill.
-The first few are in memory, and the rest is read as it is wanted, more at once each time.
+Persistent messages of a durable queue are fetched from its message log, which has them anyway; all others come from the
+spill. The first few are in memory, and the rest is read as it is wanted, more at once each time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MESSAGE_COST = 256
 """Bytes of memory that a waiting message is taken to cost beyond its body."""
 
 Fetch = Callable[[int, int, int], Sequence[PackedMessage]]
-"""Messages of a lane by its number, from a position on, so many: at least one, if there is one."""
+"""Messages of a message log by its number, from a position on, so many: at least one, if there is one."""
 
 
 Lost = Callable[[int, int, int | None], None]
@@ -42,7 +42,7 @@ def _ignore(messages: int, octets: int, position: int | None) -> None:
 
 
 class PageStore(Protocol):
-    """Where messages go that no lane has: a `PageFiles`."""
+    """Where messages go that no message log has: a `PageFiles`."""
 
     def put(self, rows: Sequence[PackedMessage]) -> PageBlock: ...
     def read(self, block: PageBlock) -> list[PackedMessage]: ...
@@ -52,9 +52,9 @@ class PageStore(Protocol):
 class PagedMessages:
     """Messages in the order of their positions; what is added comes behind all that is here.
 
-    `lane` is the number of the message log that `fetch` reads, with `messages` and `octets` in it from before.
+    `log_number` is the number of the message log that `fetch` reads, with `messages` and `octets` in it from before.
     `bytes_paged_out` is what not being in memory saves. What cannot be read any more is passed over, and `lost` is
-    called: with how many messages, the bytes of their bodies, and the position of one that the lane still has.
+    called: with how many messages, the bytes of their bodies, and the position of one that the message log still has.
     """
 
     __slots__ = (
@@ -62,8 +62,8 @@ class PagedMessages:
         "_count",
         "_fetch",
         "_kept",
-        "_lane",
         "_left",
+        "_log_number",
         "_next",
         "_reading",
         "_spilled",
@@ -72,10 +72,10 @@ class PagedMessages:
     )
 
     def __init__(
-        self, lane: int = 0, fetch: Fetch | None = None, messages: int = 0, octets: int = 0, lost: Lost = _ignore
+        self, log_number: int = 0, fetch: Fetch | None = None, messages: int = 0, octets: int = 0, lost: Lost = _ignore
     ) -> None:
         self.lost = lost
-        self._lane = lane
+        self._log_number = log_number
         self._fetch = fetch
         self._count = self._left = messages
         self._next = 0
@@ -96,7 +96,7 @@ class PagedMessages:
         self._count += 1
 
     def put_kept(self, row: PackedMessage) -> None:
-        """A message is known to be on the disk, in the lane."""
+        """A message is known to be on the disk, in the message log."""
         if not self._left:
             self._next = row.position
         self._left += 1
@@ -119,7 +119,7 @@ class PagedMessages:
         return NEVER if first is None else first.expires_at
 
     def pop(self) -> tuple[PackedMessage, bool] | None:
-        """Take the first out, and is it in the lane? None where none can be read any more."""
+        """Take the first out, and is it in the message log? None where none can be read any more."""
         row = self.first
         if row is None:
             return None
@@ -132,7 +132,7 @@ class PagedMessages:
     def first(self) -> PackedMessage | None:
         """The first, which stays; None where none can be read any more. What is damaged before it is lost with this."""
         while not self._kept and self._left:
-            self._read_lane()
+            self._read_log()
         while not self._spilled and self._blocks:
             self._read_block()
         if not self._kept:
@@ -141,10 +141,10 @@ class PagedMessages:
             return self._kept[0]
         return self._spilled[0]
 
-    def _read_lane(self) -> None:
+    def _read_log(self) -> None:
         assert self._fetch is not None
-        rows = self._fetch(self._lane, self._next, min(self._reading, self._left))
-        if not rows:  # the lane has fewer than it said
+        rows = self._fetch(self._log_number, self._next, min(self._reading, self._left))
+        if not rows:  # the message log has fewer than it said
             messages, self._left = self._left, 0
             self._count -= messages
             self.bytes_paged_out = sum(block.octets + block.messages * MESSAGE_COST for _, block in self._blocks)
@@ -174,7 +174,7 @@ class PagedMessages:
             spill.drop(block)
 
     def clear(self) -> None:
-        """Drop everything; what the lane has is the caller's business."""
+        """Drop everything; what the message log has is the caller's business."""
         for spill, block in self._blocks:
             spill.drop(block)
         self._blocks.clear()
@@ -201,7 +201,7 @@ class PagedMessages:
         yield from self._kept
         left, position = self._left, self._next
         while left and self._fetch is not None:
-            rows = self._fetch(self._lane, position, min(left, READ_AHEAD))
+            rows = self._fetch(self._log_number, position, min(left, READ_AHEAD))
             if not rows:
                 break
             yield from (row for row in rows if row.message is not DAMAGED)

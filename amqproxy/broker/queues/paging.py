@@ -59,7 +59,7 @@ class Paging:
     """`measured` says how much memory is in use (bytes), and `work` then parks a slice of what is too much. To find
     the largest of very many is left to later turns, too.
 
-    `vhosts` and `unacked` give all there are. `place` takes what no lane has: until it is set, nothing is done.
+    `vhosts` and `unacked` give all there are. `place` takes what no message log has: until it is set, nothing is done.
     `failed` is called with whether the disk has refused something, or has taken something again; `relieved` when all
     is done for now.
     """

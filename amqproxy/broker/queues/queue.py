@@ -95,6 +95,7 @@ class Queue:
     _successor_waits: ClassVar[bool] = True
     """Does the next single active consumer wait for what the one that was cancelled has not settled?"""
     __slots__ = (
+        "_backlogs",
         "_count",
         "_exclusive",
         "_holds",
@@ -105,7 +106,6 @@ class Queue:
         "_is_refusing",
         "_is_timed",
         "_keeper",
-        "_lanes",
         "_looked_at",
         "_max_length",
         "_max_octets",
@@ -159,8 +159,8 @@ class Queue:
         self._keeper = keeper
         self._max_priority = arguments.get("x-max-priority", 0)
         priorities = keeper.priorities(owner.name, name, self._max_priority) if keeper is not None else (0,)
-        self._lanes: list[tuple[int, Backlog]] = [(each, self._new_backlog(each)) for each in priorities]
-        self._count = sum(len(lane) for _, lane in self._lanes)
+        self._backlogs: list[tuple[int, Backlog]] = [(each, self._new_backlog(each)) for each in priorities]
+        self._count = sum(len(backlog) for _, backlog in self._backlogs)
         is_single = arguments.get("x-single-active-consumer", False)
         self._turns = SingleActiveConsumer() if is_single else RoundRobin()
         self._exclusive: Consumer | None = None
@@ -175,8 +175,8 @@ class Queue:
     def _new_backlog(self, priority: int) -> Backlog:
         if self._keeper is None:
             return Backlog(self._lost)
-        lane = self._keeper.lane(self._owner.name, self.name, priority)
-        return DurableBacklog(lane, self._keeper.fetch, self._lost)
+        message_log = self._keeper.message_log(self._owner.name, self.name, priority)
+        return DurableBacklog(message_log, self._keeper.fetch, self._lost)
 
     def _lost(self, messages: int, octets: int) -> None:
         """Some of what waits on the disk cannot be read any more: it costs itself, and not the queue."""
@@ -220,8 +220,8 @@ class Queue:
 
     def __iter__(self) -> Iterator[Message]:
         """The ready messages, the next first."""
-        for _, lane in self._lanes:
-            yield from lane
+        for _, backlog in self._backlogs:
+            yield from backlog
 
     def publish(self, message: Message, now: float) -> bool:
         """Take a message; False when the queue is full and rejects what is published."""
@@ -231,13 +231,13 @@ class Queue:
         expires_at: float = _NEVER
         if self._ttl is not None or flags & _HAS_EXPIRATION:
             expires_at = self._expiry(message, flags, now)
-        lane: Backlog = self._lane(message, flags) if self._max_priority else self._lanes[0][1]
+        backlog: Backlog = self._backlog_for(message, flags) if self._max_priority else self._backlogs[0][1]
         if not self._count and not self._holds:
             consumer = self._turns.next()
             if consumer is not None:
-                self._hand_out(lane.entry(self, message, expires_at), consumer, now)
+                self._hand_out(backlog.entry(self, message, expires_at), consumer, now)
                 return True
-        lane.add(message, expires_at)
+        backlog.add(message, expires_at)
         self._count += 1
         self.octets += len(message.body)
         if self._is_dropping and not self._holds:
@@ -266,8 +266,8 @@ class Queue:
     def purge(self) -> int:
         """Drop what is ready; how many that was."""
         count = self._count
-        for _, lane in self._lanes:
-            for container in lane.clear():
+        for _, backlog in self._backlogs:
+            for container in backlog.clear():
                 self._owner.work.free(container)
         self._count = self.octets = 0
         self._is_timed = False
@@ -275,10 +275,10 @@ class Queue:
 
     def _take(self) -> QueueEntry | None:
         """The first ready message; there must be one. None where it could not be read, and is lost."""
-        lane: Backlog = self._lanes[0][1]
-        if len(self._lanes) > 1:
-            lane = self._first_lane()
-        entry = lane.take(self)
+        backlog: Backlog = self._backlogs[0][1]
+        if len(self._backlogs) > 1:
+            backlog = self._first_backlog()
+        entry = backlog.take(self)
         if entry is None:
             return None
         self._count -= 1
@@ -287,21 +287,21 @@ class Queue:
             self._is_timed = False
         return entry
 
-    def _first_lane(self) -> Backlog:
+    def _first_backlog(self) -> Backlog:
         """Where the first ready message is; there must be one."""
-        return next(lane for _, lane in self._lanes if lane)
+        return next(backlog for _, backlog in self._backlogs if backlog)
 
-    def _lane(self, message: Message, flags: int) -> Backlog:
-        """Where messages of this one's priority wait. The lanes lie in order, the highest priority first."""
+    def _backlog_for(self, message: Message, flags: int) -> Backlog:
+        """Where messages of this one's priority wait. The backlogs are in order, the highest priority first."""
         priority = 0
         if flags & _HAS_PRIORITY:
             priority = min(message.properties.priority or 0, self._max_priority)
-        for each, lane in self._lanes:
+        for each, backlog in self._backlogs:
             if each == priority:
-                return lane
+                return backlog
         new = self._new_backlog(priority)
-        self._lanes.append((priority, new))
-        self._lanes.sort(key=lambda lane: -lane[0])
+        self._backlogs.append((priority, new))
+        self._backlogs.sort(key=lambda each: -each[0])
         return new
 
     # --- settling: what was handed out is done with, or is not
@@ -396,8 +396,8 @@ class Queue:
         """Nobody will settle this, or somebody has: it will not come back, or not here."""
         if self._keeper is not None and not self.is_deleted:
             message = entry.message
-            lane = self._lane(message, message.header[_FLAGS]) if self._max_priority else self._lanes[0][1]
-            lane.done(entry, is_used=is_used)
+            backlog = self._backlog_for(message, message.header[_FLAGS]) if self._max_priority else self._backlogs[0][1]
+            backlog.done(entry, is_used=is_used)
 
     def _let_go(self, entry: QueueEntry, reason: str, now: float) -> None:
         """There is no more use for this here, for a reason that x-death will name."""
@@ -417,8 +417,8 @@ class Queue:
 
     def _put_back(self, entry: QueueEntry) -> None:
         message = entry.message
-        lane = self._lane(message, message.header[_FLAGS]) if self._max_priority else self._lanes[0][1]
-        lane.put_back(entry)
+        backlog = self._backlog_for(message, message.header[_FLAGS]) if self._max_priority else self._backlogs[0][1]
+        backlog.put_back(entry)
         self._count += 1
         self.octets += len(message.body) if entry.away is None else entry.away.octets
         if entry.expires_at != _NEVER:
@@ -620,10 +620,10 @@ class Queue:
                 self._owner.look_at(self, when)
 
     def _head_expires_at(self) -> float:
-        for _, lane in self._lanes:
-            if lane:
+        for _, backlog in self._backlogs:
+            if backlog:
                 try:
-                    return lane.expires_at
+                    return backlog.expires_at
                 except Exception as error:  # noqa: BLE001 - the disk's trouble, and not the caller's
                     self._owner.failed(self, "reading failed", error)
                     break
@@ -657,26 +657,26 @@ class Queue:
     @property
     def bytes_in_memory(self) -> int:
         """What the ready messages cost in memory, by and large."""
-        return self.octets + self._count * MESSAGE_COST - sum(lane.bytes_paged_out for _, lane in self._lanes)
+        return self.octets + self._count * MESSAGE_COST - sum(backlog.bytes_paged_out for _, backlog in self._backlogs)
 
     def park(self, spill: PageStore, most: int) -> int:
         """Let messages wait on the disk, those of the lowest priority first; how many bytes, about `most`, that
         gives back. `OSError` when the disk does not take them.
         """
         freed = 0
-        for _, lane in reversed(self._lanes):
+        for _, backlog in reversed(self._backlogs):
             if freed < most:
-                freed += lane.park(spill, most - freed)
+                freed += backlog.park(spill, most - freed)
         return freed
 
     # --- its end
 
     def discard(self) -> None:
         """The queue is deleted, with its messages."""
-        for _, lane in self._lanes:
-            for container in lane.discard():
+        for _, backlog in self._backlogs:
+            for container in backlog.discard():
                 self._owner.work.free(container)
-        self._lanes = [(0, Backlog())]
+        self._backlogs = [(0, Backlog())]
         self._count = self.octets = 0
         self._is_timed = False
 

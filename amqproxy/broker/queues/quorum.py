@@ -90,9 +90,9 @@ class DurableRequeueFirst(DurableBacklog):
     keeps_all = True
 
     def __init__(
-        self, lane: MessageLog, fetch: Fetch, on_lost: Callable[[int, int], None] = lambda messages, octets: None
+        self, message_log: MessageLog, fetch: Fetch, on_lost: Callable[[int, int], None] = lambda messages, octets: None
     ) -> None:
-        super().__init__(lane, fetch, on_lost)
+        super().__init__(message_log, fetch, on_lost)
         self._again: deque[QueueEntry] = deque()
         self._behind: dict[int, QueueEntry] = {}
         self._turn = 0
@@ -133,15 +133,15 @@ class DurableRequeueFirst(DurableBacklog):
             self._returned_away += entry.away.octets
         self._out.pop(entry.position)
         self._turn += 1
-        self._lane.returned(entry.position, entry.delivery_count, self._turn)
+        self._message_log.returned(entry.position, entry.delivery_count, self._turn)
 
     def put_behind(self, entry: QueueEntry) -> None:
         bring_back(entry)
-        self._lane.settled(entry.position, self._out.pop(entry.position), is_used=False)
+        self._message_log.settled(entry.position, self._out.pop(entry.position), is_used=False)
         self.add(entry.message, entry.expires_at)
         entry.position = self._position + len(self._fresh)
         self._behind[entry.position] = entry
-        self._lane.returned(entry.position, entry.delivery_count)
+        self._message_log.returned(entry.position, entry.delivery_count)
 
     def take(self, queue: ConsumedQueue) -> QueueEntry | None:
         if self._again:
@@ -149,7 +149,7 @@ class DurableRequeueFirst(DurableBacklog):
             if again.away is not None and not self._restore(again):
                 return None
             self._went_out(again)
-            self._lane.returned(again.position, again.delivery_count)
+            self._message_log.returned(again.position, again.delivery_count)
             return again
         entry = super().take(queue)
         return self._behind.pop(entry.position, entry) if self._behind and entry is not None else entry
@@ -174,7 +174,7 @@ class QuorumQueue(Queue):
     type: ClassVar[str] = "quorum"
     _successor_waits: ClassVar[bool] = False
     __slots__ = ("_is_full", "_keeps_letters", "_letters")
-    _lanes: list[tuple[int, RequeueFirst | DurableRequeueFirst]]  # type: ignore[assignment]
+    _backlogs: list[tuple[int, RequeueFirst | DurableRequeueFirst]]  # type: ignore[assignment]
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self._is_full = False
@@ -185,8 +185,8 @@ class QuorumQueue(Queue):
     def _new_backlog(self, priority: int) -> RequeueFirst | DurableRequeueFirst:
         if self._keeper is None:
             return RequeueFirst(self._lost)
-        lane = self._keeper.lane(self._owner.name, self.name, priority)
-        return DurableRequeueFirst(lane, self._keeper.fetch, self._lost)
+        message_log = self._keeper.message_log(self._owner.name, self.name, priority)
+        return DurableRequeueFirst(message_log, self._keeper.fetch, self._lost)
 
     def _follow(self, settings: QueueSettings) -> None:
         if settings.overflow == "reject-publish-dlx":
@@ -283,9 +283,9 @@ class QuorumQueue(Queue):
 
     def recovered(self, now: float) -> None:
         """What was out when an earlier broker ended has come back once more, behind what had come back before."""
-        for _, lane in self._lanes:
-            if isinstance(lane, DurableRequeueFirst):
-                entries = lane.recover(self)
+        for _, backlog in self._backlogs:
+            if isinstance(backlog, DurableRequeueFirst):
+                entries = backlog.recover(self)
                 self._count -= len(entries)
                 self.octets -= sum(len(entry.message.body) for entry in entries)
                 for entry in entries:
@@ -319,7 +319,7 @@ class QuorumQueue(Queue):
 
     def _put_behind(self, entry: QueueEntry) -> None:
         try:
-            self._lanes[0][1].put_behind(entry)
+            self._backlogs[0][1].put_behind(entry)
         except UNREADABLE as error:
             self._owner.failed(self, "messages lost", error, count=1)
             return

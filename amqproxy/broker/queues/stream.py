@@ -52,9 +52,9 @@ class StreamQueue(Queue):
 
     def __init__(self, name: str, owner: QueueObserver, *, keeper: QueueStorage | None = None, **options: Any) -> None:
         self._writer = keeper.journal if keeper is not None else None
-        lane = keeper.lane(owner.name, name, 0) if keeper is not None else None
-        self._log = StreamLog(lane, keeper.fetch if keeper is not None else None)
-        self._segments = [StreamSegment(self._log.first, lane.octets if lane is not None else 0)]
+        message_log = keeper.message_log(owner.name, name, 0) if keeper is not None else None
+        self._log = StreamLog(message_log, keeper.fetch if keeper is not None else None)
+        self._segments = [StreamSegment(self._log.first, message_log.octets if message_log is not None else 0)]
         self._places: dict[Consumer, int] = {}
         self._chunks: dict[Consumer, float] = {}
         super().__init__(name, owner, keeper=None, **options)

@@ -1,7 +1,7 @@
 """What is in a stream: messages by their offset, of which the newest are in memory, and the rest on the disk.
 
-With a lane, that has all of them, at the position after their offset and with the time they came in place of the one
-they expire at. Without one, they go to the spill when memory gets short.
+A message log, if there is one, has all of them, each at the position after its offset, and with the time it came in
+place of the one it expires at. Without one, they go to a page file when memory gets short.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ class MessageRun:
 class StreamLog:
     """Offsets from `first` up to `next`, which is the next one's. Times (seconds) never go down.
 
-    `fetch` reads what the lane has.
+    `fetch` reads what the message log has.
     """
 
-    __slots__ = ("_away", "_fetch", "_lane", "_last_time", "_read", "_tail", "_tail_octets", "first", "next")
+    __slots__ = ("_away", "_fetch", "_last_time", "_message_log", "_read", "_tail", "_tail_octets", "first", "next")
 
-    def __init__(self, lane: MessageLog | None = None, fetch: Fetch | None = None) -> None:
-        self._lane = lane
+    def __init__(self, message_log: MessageLog | None = None, fetch: Fetch | None = None) -> None:
+        self._message_log = message_log
         self._fetch = fetch
-        self.next = 0 if lane is None else lane.last
-        self.first = self.next if lane is None else self.next - lane.messages
+        self.next = 0 if message_log is None else message_log.last
+        self.first = self.next if message_log is None else self.next - message_log.messages
         self._last_time: float | None = None
         self._away: list[tuple[PageBlock, PageStore]] = []
         self._tail: deque[MessageRun] = deque((MessageRun(self.next),))
@@ -93,14 +93,14 @@ class StreamLog:
         if run.octets >= RUN_OCTETS or len(run.messages) >= RUN_MESSAGES:
             run = MessageRun(self.next)
             self._tail.append(run)
-            if self._lane is not None and self._tail_octets > TAIL_OCTETS:
+            if self._message_log is not None and self._tail_octets > TAIL_OCTETS:
                 self._forget_what_is_kept(TAIL_OCTETS)
         run.add(message, now)
         self._tail_octets += len(message.body) + MESSAGE_COST
         self.next += 1
-        if self._lane is not None:
-            self._lane.enqueued(self.next, message, now)
-            run.batch = self._lane.journal.number
+        if self._message_log is not None:
+            self._message_log.enqueued(self.next, message, now)
+            run.batch = self._message_log.journal.number
 
     def trim(self, first: int, octets: int) -> None:
         """Drop all before an offset; the bodies of the rest have so many bytes."""
@@ -110,8 +110,8 @@ class StreamLog:
         while self._away and self._away[0][0].last < first:
             block, spill = self._away.pop(0)
             spill.drop(block)
-        if self._lane is not None:
-            self._lane.trimmed(first, self.next - first, octets)
+        if self._message_log is not None:
+            self._message_log.trimmed(first, self.next - first, octets)
 
     def discard(self) -> None:
         """Nobody wants any of it any more."""
@@ -136,9 +136,9 @@ class StreamLog:
         """
         before = self.bytes_in_memory
         self._read.clear()
-        if self._lane is not None:
+        if self._message_log is not None:
             self._forget_what_is_kept(max(0, before - most))
-        while self._lane is None and len(self._tail) > 1 and before - self.bytes_in_memory < most:
+        while self._message_log is None and len(self._tail) > 1 and before - self.bytes_in_memory < most:
             run = self._tail[0]
             times = zip(run.times, run.messages, strict=True)
             rows = [PackedMessage(run.first + place, time, 0, message) for place, (time, message) in enumerate(times)]
@@ -149,9 +149,9 @@ class StreamLog:
 
     def _forget_what_is_kept(self, limit: int) -> None:
         """Let go of what is on the disk for good, until no more than so many bytes are left, or the newest run."""
-        assert self._lane is not None
-        committed = self._lane.journal.last_committed
-        refused = self._lane.refused
+        assert self._message_log is not None
+        committed = self._message_log.journal.last_committed
+        refused = self._message_log.refused
         while self._tail_octets > limit and len(self._tail) > 1 and self._tail[0].batch <= committed:
             if refused and any(self._tail[0].first < position <= self._tail[0].end for position in refused):
                 break
@@ -182,7 +182,7 @@ class StreamLog:
         return next((run for run in self._read if run.first <= offset < run.end), None)
 
     def _read_back(self, offset: int, most: int) -> MessageRun:
-        if self._lane is None:
+        if self._message_log is None:
             block, spill = self._away[bisect_right(self._away, offset, key=lambda each: each[0].first) - 1]
             run = MessageRun(block.first)
             try:
@@ -193,7 +193,7 @@ class StreamLog:
         else:
             assert self._fetch is not None
             run = MessageRun(offset)
-            rows = list(self._fetch(self._lane.number, offset + 1, min(most, READ_AHEAD)))
+            rows = list(self._fetch(self._message_log.number, offset + 1, min(most, READ_AHEAD)))
         for row in rows:
             self._fill(run, row.position - self._shift, row.expires_at)
             run.add(row.message, row.expires_at)
@@ -204,7 +204,7 @@ class StreamLog:
     @property
     def _shift(self) -> int:
         """What a row's position is beyond its offset."""
-        return 0 if self._lane is None else 1
+        return 0 if self._message_log is None else 1
 
     def _fill(self, run: MessageRun, end: int, time: float) -> None:
         """What is missing is damaged, so that all else stays at its offset."""

@@ -25,8 +25,8 @@ from amqproxy.supervision import contained, guarded, report, supervised
 
 def damaged(broker: Broker, id_: int, error: Exception) -> None:
     """A message in the store cannot be read any more, and is passed over."""
-    lane, position = id_ >> POSITION_BITS, id_ & MAX_POSITION
-    broker.events.fail("stored message damaged", error, lane=lane, position=position)
+    log_number, position = id_ >> POSITION_BITS, id_ & MAX_POSITION
+    broker.events.fail("stored message damaged", error, message_log=log_number, position=position)
 
 
 AGAIN = 0.1
@@ -142,7 +142,7 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[DefinitionRecor
     broker.paging.relieved = give_back
     try:
         contents = store.load()
-        journal.recover(contents.lanes, contents.shared)
+        journal.recover(contents.message_logs, contents.shared)
         broker.keep(QueueStorage(journal, store.fetch, store.times))
         for fault in restore(broker, contents.durables, current_time()):
             logger().warning("cannot make again", what=fault)

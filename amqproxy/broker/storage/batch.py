@@ -10,13 +10,13 @@ from amqproxy.broker.storage.definition_records import DefinitionRecord
 
 POSITION_BITS = 43
 MAX_POSITION = (1 << POSITION_BITS) - 1
-"""At 100,000 messages a second, one lane lasts for nearly three years."""
+"""At 100,000 messages a second, one message log lasts for nearly three years."""
 
-MAX_LANES = (1 << (63 - POSITION_BITS)) - 1
+MAX_MESSAGE_LOGS = (1 << (63 - POSITION_BITS)) - 1
 
 
 class LogOwner(NamedTuple):
-    """Whose messages a lane holds: those of one priority of a "queue", or what an "exchange" delays."""
+    """Whose messages a message log holds: those of one priority of a "queue", or what an "exchange" delays."""
 
     kind: str
     vhost: str
@@ -75,8 +75,8 @@ class ClearedRange(NamedTuple):
 
 
 class LogState(NamedTuple):
-    """How a lane stands: how many messages it has, and bytes of their bodies; the last position it has seen, and the
-    last that was handed out. A restart needs no more than this to open it.
+    """The state of a message log: how many messages it has, and bytes of their bodies; the last position that it has
+    seen, and the last that was handed out. A restart needs no more than this to open it.
     """
 
     number: int
@@ -87,7 +87,7 @@ class LogState(NamedTuple):
 
 
 class RedeliveryMark(NamedTuple):
-    """How often a message has come back, and which of those in its lane that wait again it is, from 1; 0 for none."""
+    """How often a message has come back, and its place among those of its log that wait again, from 1; 0 for none."""
 
     delivery_count: int
     turn: int
@@ -98,14 +98,14 @@ class JournalBatch(NamedTuple):
 
     number: int
     octets: int
-    lanes_deleted: list[int]
+    logs_deleted: list[int]
     cleared: list[ClearedRange]
-    lanes_created: dict[int, LogOwner]
+    logs_created: dict[int, LogOwner]
     rows: list[JournalRow]
     bodies: dict[int, Message]
     settled: list[int]
     bodies_dropped: list[int]
-    lanes: list[LogState]
+    message_logs: list[LogState]
     delivery_counts: dict[int, RedeliveryMark]
     durables: dict[str, DefinitionRecord | None]
     refused: list[RejectedWrite]
@@ -124,7 +124,7 @@ class RejectedWrite(NamedTuple):
 
 
 class RecoveredLog(NamedTuple):
-    """A lane as it is found again."""
+    """A message log as it is found again."""
 
     owner: LogOwner
     state: LogState

@@ -35,7 +35,7 @@ class WriteTogether:
         self.writer = writer
         self.batch = batch
 
-    def create_lane(self, number: int, owner: LogOwner) -> None:
+    def create_log(self, number: int, owner: LogOwner) -> None:
         values = number, owner.kind, encoded(owner.vhost), encoded(owner.name), owner.priority
         self.writer.execute("insert or replace into lane values (?, ?, ?, ?, ?, 0, 0, 0, 0)", values)
 
@@ -58,8 +58,8 @@ class WriteOneByOne(WriteTogether):
     failed.
     """
 
-    def create_lane(self, number: int, owner: LogOwner) -> None:
-        if (error := self._try(lambda: super(WriteOneByOne, self).create_lane(number, owner))) is not None:
+    def create_log(self, number: int, owner: LogOwner) -> None:
+        if (error := self._try(lambda: super(WriteOneByOne, self).create_log(number, owner))) is not None:
             lost = [row.id for row in self.batch.rows if row.id >> POSITION_BITS == number]
             self.batch.refused.extend(RejectedWrite(id_, error) for id_ in lost)
 

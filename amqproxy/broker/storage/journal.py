@@ -16,7 +16,7 @@ from typing import NamedTuple
 from amqproxy.broker.events import EventDispatcher
 from amqproxy.broker.message import Message
 from amqproxy.broker.storage.batch import (
-    MAX_LANES,
+    MAX_MESSAGE_LOGS,
     MAX_POSITION,
     POSITION_BITS,
     DurabilityTicket,
@@ -42,7 +42,7 @@ class SharedBody(NamedTuple):
     """A long body that this batch has seen: where first, and its number once it was seen again."""
 
     message: Message
-    lane: MessageLog
+    message_log: MessageLog
     id: int
     number: int | None
 
@@ -76,7 +76,7 @@ class Journal:
         self.is_urgent = False
         self.number = 1
         self.last_committed = 0
-        self.lanes: dict[LogOwner, MessageLog] = {}
+        self.message_logs: dict[LogOwner, MessageLog] = {}
         self.is_dirty = False
         self.gather: Callable[[], None] = lambda: None
         self._wake = wake
@@ -90,19 +90,19 @@ class Journal:
         self._uses: dict[int, int] = {}
         self._last_body = 0
         self._last_defined = 0
-        self._last_lane = 0
+        self._last_log_number = 0
         self._free: list[int] = []
         self._freed: list[int] = []
         self._on_the_way = 0
         self._waiting: list[tuple[int, Callable[[], None], Callable[[], None]]] = []
 
-    def recover(self, lanes: Iterable[RecoveredLog], shared: Mapping[int, int]) -> None:
+    def recover(self, message_logs: Iterable[RecoveredLog], shared: Mapping[int, int]) -> None:
         """Begin where an earlier journal has ended; `shared` says which rows have which body."""
-        self.lanes = {kept.owner: MessageLog(self, kept.owner, kept.state) for kept in lanes}
-        numbers = {lane.number for lane in self.lanes.values()}
-        self._last_lane = max(numbers, default=0)
-        self._free = [number for number in range(self._last_lane, 0, -1) if number not in numbers]
-        by_number = {lane.number: lane for lane in self.lanes.values()}
+        self.message_logs = {kept.owner: MessageLog(self, kept.owner, kept.state) for kept in message_logs}
+        numbers = {message_log.number for message_log in self.message_logs.values()}
+        self._last_log_number = max(numbers, default=0)
+        self._free = [number for number in range(self._last_log_number, 0, -1) if number not in numbers]
+        by_number = {message_log.number: message_log for message_log in self.message_logs.values()}
         for id_, number in shared.items():
             by_number[id_ >> POSITION_BITS].shared[id_] = number
         self._uses = dict(Counter(shared.values()))
@@ -130,42 +130,42 @@ class Journal:
         """Has something changed that the disk does not have yet?"""
         return self._last_defined > self.last_committed
 
-    # --- lanes
+    # --- message logs
 
-    def lane(self, owner: LogOwner) -> MessageLog:
-        """The lane of an owner, made if it has none; `OverflowError` when there can be no more."""
-        lane = self.lanes.get(owner)
-        if lane is None:
+    def message_log(self, owner: LogOwner) -> MessageLog:
+        """The message log of an owner, made if it has none; `OverflowError` when there can be no more."""
+        message_log = self.message_logs.get(owner)
+        if message_log is None:
             if self._free:
                 number = self._free.pop()
-            elif self._last_lane < MAX_LANES:
-                number = self._last_lane = self._last_lane + 1
+            elif self._last_log_number < MAX_MESSAGE_LOGS:
+                number = self._last_log_number = self._last_log_number + 1
             else:
-                raise OverflowError(f"there are {MAX_LANES} lanes already")
-            lane = self.lanes[owner] = MessageLog(self, owner, LogState(number, 0, 0, 0, 0))
+                raise OverflowError(f"there are {MAX_MESSAGE_LOGS} message logs already")
+            message_log = self.message_logs[owner] = MessageLog(self, owner, LogState(number, 0, 0, 0, 0))
             self._created[number] = owner
             self.stir()
-        return lane
+        return message_log
 
-    def delete_lane(self, lane: MessageLog) -> None:
-        """A queue, or what else has a lane, is gone with all in it."""
-        del self.lanes[lane.owner]
-        lane.forget()
-        if self._created.pop(lane.number, None) is None:
-            self._deleted.append(lane.number)
-        self._freed.append(lane.number)
+    def delete_log(self, message_log: MessageLog) -> None:
+        """A queue, or what else has a message log, is gone with all in it."""
+        del self.message_logs[message_log.owner]
+        message_log.forget()
+        if self._created.pop(message_log.number, None) is None:
+            self._deleted.append(message_log.number)
+        self._freed.append(message_log.number)
         self.stir()
 
-    def delete_lanes(self, kind: str, vhost: str, name: str, priorities: int = 1) -> None:
-        """All lanes of a queue, or of what else has them, are gone; it had so many priorities."""
+    def delete_logs(self, kind: str, vhost: str, name: str, priorities: int = 1) -> None:
+        """All message logs of a queue, or of what else has them, are gone; it had so many priorities."""
         for priority in range(priorities):
-            lane = self.lanes.get(LogOwner(kind, vhost, name, priority))
-            if lane is not None:
-                self.delete_lane(lane)
+            message_log = self.message_logs.get(LogOwner(kind, vhost, name, priority))
+            if message_log is not None:
+                self.delete_log(message_log)
 
-    def note(self, lane: MessageLog) -> None:
-        """A lane has something to tell."""
-        self._noted.append(lane)
+    def note(self, message_log: MessageLog) -> None:
+        """A message log has something to tell."""
+        self._noted.append(message_log)
         self.stir()
 
     def stir(self) -> None:
@@ -174,14 +174,14 @@ class Journal:
             self.is_dirty = True
             self._wake()
 
-    # --- bodies that several lanes have
+    # --- bodies that several message logs have
 
-    def share(self, lane: MessageLog, id_: int, message: Message) -> int | None:
+    def share(self, message_log: MessageLog, id_: int, message: Message) -> int | None:
         """The number of a long body; None as long as only one row of this batch has it, which then embeds it."""
         seen = self._seen.get(id(message))
-        first = seen.lane.row(seen.id) if seen is not None else None
+        first = seen.message_log.row(seen.id) if seen is not None else None
         if seen is None or (seen.number is None and first is None):
-            self._seen[id(message)] = SharedBody(message, lane, id_, None)
+            self._seen[id(message)] = SharedBody(message, message_log, id_, None)
             return None
         number = seen.number
         if number is None or number not in self._uses:
@@ -190,9 +190,9 @@ class Journal:
             self._bodies[number] = message
             self._uses[number] = 0
             if first is not None and first.shared is None:
-                seen.lane.replace(first._replace(shared=number))
-                self._use(number, seen.lane, first.id)
-        self._use(number, lane, id_)
+                seen.message_log.replace(first._replace(shared=number))
+                self._use(number, seen.message_log, first.id)
+        self._use(number, message_log, id_)
         return number
 
     def unsee(self, row: JournalRow) -> None:
@@ -201,8 +201,8 @@ class Journal:
         if seen is not None and seen.id == row.id and seen.number is None:
             del self._seen[id(row.message)]
 
-    def _use(self, number: int, lane: MessageLog, id_: int) -> None:
-        lane.shared[id_] = number
+    def _use(self, number: int, message_log: MessageLog, id_: int) -> None:
+        message_log.shared[id_] = number
         self._uses[number] += 1
 
     def unshare_all(self, shared: dict[int, int]) -> None:
@@ -262,9 +262,9 @@ class Journal:
             self._durables,
             [],
         )
-        for lane in self._noted:
-            if self.lanes.get(lane.owner) is lane:
-                lane.tell(batch)
+        for message_log in self._noted:
+            if self.message_logs.get(message_log.owner) is message_log:
+                message_log.tell(batch)
         self.number += 1
         self._on_the_way += octets
         self.octets = 0
@@ -297,17 +297,17 @@ class Journal:
     def _refuse(self, batch: JournalBatch) -> None:
         """Some of a batch will never be written: whoever waits for it hears of that, and memory is where it stays."""
         rows = {row.id: row for row in batch.rows}
-        lanes = {lane.number: lane for lane in self.lanes.values()}
+        message_logs = {message_log.number: message_log for message_log in self.message_logs.values()}
         for what, error in batch.refused:
             place = str(what)
             if isinstance(what, int):
                 pledge = rows[what].pledge
                 if pledge is not None:
                     pledge.is_refused = True
-                lane = lanes.get(what >> POSITION_BITS)
-                if lane is not None:
-                    lane.refused.add(what & MAX_POSITION)
-                    place = f"{lane.owner.kind} {lane.owner.name} in {lane.owner.vhost}"
+                message_log = message_logs.get(what >> POSITION_BITS)
+                if message_log is not None:
+                    message_log.refused.add(what & MAX_POSITION)
+                    place = f"{message_log.owner.kind} {message_log.owner.name} in {message_log.owner.vhost}"
             self.events.fail("cannot be stored", error, of=place.replace("\0", " "))
 
     def when_committed(self, call: Callable[[], None], failed: Callable[[], None] = _nothing) -> None:

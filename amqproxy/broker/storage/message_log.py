@@ -33,7 +33,7 @@ SETTLEMENT_COST = 40
 
 
 class MessageLogJournal(Protocol):
-    """The journal of a lane; `journal` has what its methods do."""
+    """The journal of a message log; `journal` has what its methods do."""
 
     epoch: float
     octets: int
@@ -44,11 +44,11 @@ class MessageLogJournal(Protocol):
     is_dirty: bool
     pledge: DurabilityTicket | None
 
-    def note(self, lane: MessageLog, /) -> None: ...
+    def note(self, message_log: MessageLog, /) -> None: ...
 
     def defined(self) -> None: ...
 
-    def share(self, lane: MessageLog, id_: int, message: Message, /) -> int | None: ...
+    def share(self, message_log: MessageLog, id_: int, message: Message, /) -> int | None: ...
 
     def unsee(self, row: JournalRow, /) -> None: ...
 
@@ -225,7 +225,7 @@ class MessageLog:
         self._rows[row.id] = row
 
     def forget(self) -> None:
-        """The lane is gone, with all that it had to tell."""
+        """The message log is gone, with all that it had to tell."""
         self._clear_all({})
         self._cleared = None
         self._settled = []
@@ -246,7 +246,7 @@ class MessageLog:
         if self._counts:
             batch.delivery_counts.update(self._counts)
             self._counts = {}
-        batch.lanes.append(LogState(self.number, self.messages, self.octets, self.last, self.delivered_to))
+        batch.message_logs.append(LogState(self.number, self.messages, self.octets, self.last, self.delivered_to))
 
 
 def _only(table: dict[int, T], first: int, positions: Mapping[int, int]) -> dict[int, T]:

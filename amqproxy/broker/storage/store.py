@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from amqproxy.broker.storage import definition_records
 from amqproxy.broker.storage.batch import (
-    MAX_LANES,
+    MAX_MESSAGE_LOGS,
     MAX_POSITION,
     POSITION_BITS,
     JournalBatch,
@@ -71,6 +71,7 @@ _SELECT = (
 )
 _SELECT_IDS = "select id from entry where id between ?1 and ?2 order by id limit ?3"
 
+# Each row of `lane` is a `MessageLog`. It and its column `octets` keep their names, which earlier files have.
 SCHEMA = """
 create table definition(key blob primary key, value blob not null) without rowid;
 create table lane(
@@ -91,7 +92,7 @@ class StoreContents(NamedTuple):
     """All that a store holds, but the messages: of these no more than how many there are. `shared` is for `Journal`."""
 
     durables: list[definition_records.AnyDurable]
-    lanes: list[RecoveredLog]
+    message_logs: list[RecoveredLog]
     shared: dict[int, int]
 
 
@@ -206,21 +207,21 @@ class Store:
             durables = [
                 definition_records.decode(value) for (value,) in execute("select value from definition order by key")
             ]
-            lanes = [
+            message_logs = [
                 RecoveredLog(LogOwner(kind, decoded(vhost), decoded(name), priority), LogState(number, *counts))
                 for number, kind, vhost, name, priority, *counts in execute("select * from lane order by number")
             ]
             shared = dict(execute("select id, body from entry where body is not null"))
         except (sqlite3.Error, definition_records.UnreadableRecord) as error:
             raise StoreError(f"{self.path} is damaged: {error}; {REMEDY}") from error
-        return StoreContents(durables, lanes, shared)
+        return StoreContents(durables, message_logs, shared)
 
     def _drop_orphans(self) -> None:
-        """Drop messages of no lane, bodies and counts of no message; a store that was never tampered with has none."""
+        """Drop messages of no log, bodies and counts of no message; a store that was never tampered with has none."""
         execute = self._reader.execute
         edge = 0
         numbers = [number for (number,) in execute("select number from lane order by number")]
-        for number in [*numbers, MAX_LANES + 1]:
+        for number in [*numbers, MAX_MESSAGE_LOGS + 1]:
             for table in ("entry", "delivery_count"):
                 gap = (edge, (number << POSITION_BITS) - 1)
                 if execute(f"select 1 from {table} where id between ? and ? limit 1", gap).fetchone():
@@ -230,9 +231,9 @@ class Store:
         if execute(f"{orphans} limit 1").fetchone():
             execute(f"delete from body where number in ({orphans})")
 
-    def fetch(self, lane: int, position: int, limit: int) -> list[PackedMessage]:
-        """Messages of a lane from a position on: one at least, if there is one; `DAMAGED` where one is unreadable."""
-        first = lane << POSITION_BITS
+    def fetch(self, log_number: int, position: int, limit: int) -> list[PackedMessage]:
+        """Messages of a log from a position on: one at least, if there is one; `DAMAGED` where one is unreadable."""
+        first = log_number << POSITION_BITS
         edges = first, first + position, first + MAX_POSITION, limit
         found = []
         octets = 0
@@ -280,9 +281,9 @@ class Store:
             when = expires_at if isinstance(expires_at, float) else NEVER
             return PackedMessage(at, when, 0, DAMAGED, 0, size if isinstance(size, int) else 0)
 
-    def times(self, lane: int) -> Iterator[tuple[int, float]]:
-        """The positions of a lane's messages, and when each expires."""
-        first = lane << POSITION_BITS
+    def times(self, log_number: int) -> Iterator[tuple[int, float]]:
+        """The positions of a message log's messages, and when each expires."""
+        first = log_number << POSITION_BITS
         select = "select id - ?1, coalesce(expires_at, 9e999) from entry where id between ?1 and ?2 order by id"
         try:
             yield from self._reader.execute(select, (first, first + MAX_POSITION))
@@ -352,7 +353,7 @@ class Store:
             (page_size,) = execute("pragma page_size").fetchone()
             execute(f"pragma max_page_count = {max(1, self.max_octets // page_size)}")
         execute("begin immediate")
-        for number in batch.lanes_deleted:
+        for number in batch.logs_deleted:
             edges = number << POSITION_BITS, (number << POSITION_BITS) + MAX_POSITION
             execute("delete from lane where number = ?", (number,))
             execute("delete from entry where id between ? and ?", edges)
@@ -362,8 +363,8 @@ class Store:
             for table in ("entry", "delivery_count"):
                 delete = f"delete from {table} where id between ? and ? and id not in (select value from json_each(?))"
                 execute(delete, (first, last, keep))
-        for number, owner in batch.lanes_created.items():
-            parts.create_lane(number, owner)
+        for number, owner in batch.logs_created.items():
+            parts.create_log(number, owner)
         if batch.bodies:
             parts.insert_bodies()
         if batch.rows:
@@ -373,11 +374,11 @@ class Store:
         if batch.bodies_dropped:
             dropped = json_array(batch.bodies_dropped)
             execute("delete from body where number in (select value from json_each(?))", (dropped,))
-        if batch.lanes:
+        if batch.message_logs:
             execute(
                 "update lane set messages = each.value ->> 1, octets = each.value ->> 2, last = each.value ->> 3, "
                 "delivered = each.value ->> 4 from json_each(?) as each where lane.number = each.value ->> 0",
-                (json_array(batch.lanes),),
+                (json_array(batch.message_logs),),
             )
         if batch.delivery_counts:
             insert(self._writer, "delivery_count", 3, [(id_, *each) for id_, each in batch.delivery_counts.items()])

@@ -164,10 +164,10 @@ def test_bindings_go_with_either_end(remembered: Remembered) -> None:
 def test_messages_go_with_their_queue(remembered: Remembered) -> None:
     remembered.queue("q", arguments=Table({"x-max-priority": 2}))
     for priority in range(3):
-        remembered.journal.lane(LogOwner("queue", "/", "q", priority)).enqueued(1, Message("", "q", b"", b"a"))
+        remembered.journal.message_log(LogOwner("queue", "/", "q", priority)).enqueued(1, Message("", "q", b"", b"a"))
     assert remembered.disk
     remembered.broker.vhosts["/"].delete_queue("q", None)
-    assert remembered.journal.take_batch().lanes_deleted == [1, 2, 3]
+    assert remembered.journal.take_batch().logs_deleted == [1, 2, 3]
 
 
 def test_a_restored_broker_writes_nothing_again(remembered: Remembered) -> None:
@@ -265,7 +265,7 @@ def test_a_thousand_changes_are_compared_once(remembered: Remembered) -> None:
 
 def test_the_segments_of_a_stream_go_with_it(remembered: Remembered) -> None:
     arguments = Table({"x-queue-type": "stream", "x-stream-max-segment-size-bytes": 1})
-    remembered.broker.keep(QueueStorage(remembered.journal, lambda lane, position, limit: []))
+    remembered.broker.keep(QueueStorage(remembered.journal, lambda log_number, position, limit: []))
     stream = remembered.queue("s", arguments=arguments)
     for _ in range(3):
         stream.publish(Message("", "s", b"h", b"a"), NOW)

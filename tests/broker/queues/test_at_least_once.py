@@ -41,7 +41,7 @@ class House:
     def __init__(self, **arguments: Any) -> None:
         self.journal = Journal()
         self.broker = Broker()
-        self.broker.keep(QueueStorage(self.journal, lambda lane, position, limit: []))
+        self.broker.keep(QueueStorage(self.journal, lambda log_number, position, limit: []))
         self.client: Client = connected(self.broker)
         self.client.ask(ExchangeDeclare(exchange="dlx", type="fanout"))
         named = {f"x-{name.replace('_', '-')}": value for name, value in arguments.items()}
@@ -51,7 +51,7 @@ class House:
     @property
     def kept(self) -> int:
         """How many messages of the queue the disk has, or will have."""
-        return self.journal.lanes[LogOwner("queue", "/", "q")].messages
+        return self.journal.message_logs[LogOwner("queue", "/", "q")].messages
 
     def publish(self, *bodies: bytes) -> None:
         for body in bodies:
@@ -161,14 +161,14 @@ def test_a_policy_that_asks_for_it_no_more_sends_all_for_the_last_time() -> None
     house.client.declare("p", durable=True, arguments={"x-queue-type": "quorum"})
     definition = {name.removeprefix("x-"): value for name, value in SURE.items() if name != "x-queue-type"}
     vhost.set_policy(make_policy("sure", "^p$", definition), house.client.now)
-    lane = house.journal.lanes[LogOwner("queue", "/", "p")]
+    message_log = house.journal.message_logs[LogOwner("queue", "/", "p")]
     house.client.publish("", "p", b"1")
     house.client.say(1, BasicGet(queue="p"))
     house.client.say(1, BasicReject(house.client.receive()[0].method.delivery_tag, False))
-    assert lane.messages == 1
+    assert message_log.messages == 1
     vhost.clear_policy("sure", house.client.now)
     house.wait(SEND_AGAIN_AFTER)
-    assert lane.messages == 0
+    assert message_log.messages == 0
 
 
 def test_a_deletion_is_their_end() -> None:

@@ -43,7 +43,7 @@ def taken(backlog: DurableBacklog) -> list[bytes]:
 
 
 def test_persistent_messages_come_back_in_their_order(disk: Disk) -> None:
-    backlog = DurableBacklog(disk.lane)
+    backlog = DurableBacklog(disk.message_log)
     for body, mode in ((b"a", 2), (b"b", 1), (b"c", 2), (b"d", 2)):
         backlog.add(message(body, mode), NEVER)
     first = backlog.take(QUEUE)
@@ -59,7 +59,7 @@ def test_persistent_messages_come_back_in_their_order(disk: Disk) -> None:
 
 
 def test_what_was_done_does_not_come_back(disk: Disk) -> None:
-    backlog = DurableBacklog(disk.lane)
+    backlog = DurableBacklog(disk.message_log)
     for body in (b"a", b"b", b"c"):
         backlog.add(message(body), NEVER)
     disk.commit()
@@ -70,7 +70,7 @@ def test_what_was_done_does_not_come_back(disk: Disk) -> None:
 
 
 def test_what_is_handed_out_at_once_is_kept_until_it_is_done(disk: Disk) -> None:
-    backlog = DurableBacklog(disk.lane)
+    backlog = DurableBacklog(disk.message_log)
     backlog.done(backlog.entry(QUEUE, message(b"a"), NEVER))
     backlog.entry(QUEUE, message(b"b"), NEVER)
     backlog.done(backlog.entry(QUEUE, message(b"c", 1), NEVER))
@@ -80,7 +80,7 @@ def test_what_is_handed_out_at_once_is_kept_until_it_is_done(disk: Disk) -> None
 
 
 def test_new_messages_wait_behind_those_from_before(disk: Disk) -> None:
-    DurableBacklog(disk.lane).add(message(b"a"), NEVER)
+    DurableBacklog(disk.message_log).add(message(b"a"), NEVER)
     backlog = again(disk)
     backlog.add(message(b"b"), NEVER)
     first = backlog.take(QUEUE)
@@ -90,7 +90,7 @@ def test_new_messages_wait_behind_those_from_before(disk: Disk) -> None:
 
 
 def test_a_purge_keeps_what_is_out(disk: Disk) -> None:
-    backlog = DurableBacklog(disk.lane)
+    backlog = DurableBacklog(disk.message_log)
     for body in (b"a", b"b", b"c"):
         backlog.add(message(body), NEVER)
     held = backlog.take(QUEUE)
@@ -103,7 +103,7 @@ def test_a_purge_keeps_what_is_out(disk: Disk) -> None:
 
 
 def test_delivery_counts_and_expiries_come_back(disk: Disk) -> None:
-    backlog = DurableBacklog(disk.lane)
+    backlog = DurableBacklog(disk.message_log)
     backlog.add(message(b"a"), 5.0)
     entry = backlog.take(QUEUE)
     entry.delivery_count = 3
@@ -115,7 +115,7 @@ def test_delivery_counts_and_expiries_come_back(disk: Disk) -> None:
 
 
 def test_the_disk_is_read_as_it_is_wanted(disk: Disk) -> None:
-    backlog = DurableBacklog(disk.lane)
+    backlog = DurableBacklog(disk.message_log)
     for number in range(5000):
         backlog.add(message(b"%d" % number), NEVER)
     backlog = again(disk)
@@ -142,7 +142,7 @@ SMALL = {"HEAD_MESSAGES": 2, "HEAD_OCTETS": 300, "BLOCK_MESSAGES": 3}
 @given(st.lists(steps, max_size=60))
 def test_as_a_list_would_do(program: list[tuple[str, int]]) -> None:
     disk, memory = Disk(), Memory()
-    backlog = DurableBacklog(disk.lane, disk.fetch)
+    backlog = DurableBacklog(disk.message_log, disk.fetch)
     waiting: list[tuple[int, bool]] = []  # a number, and is it persistent?
     out: dict[int, tuple[QueueEntry, bool]] = {}
     seen: set[int] = set()
@@ -231,9 +231,9 @@ def test_a_disk_that_cannot_be_read_costs_whoever_asks_and_nobody_else() -> None
     yard.publish(yard.queue(keeper=QueueStorage(disk.journal, disk.fetch)), "-", "a", "b", delivery_mode=2)
     disk.again()
     queue = yard.queue(keeper=QueueStorage(disk.journal, disk.fetch))
-    lane = queue._lanes[0][1]
-    assert lane.take(queue) is not None
-    parked = lane._parked
+    backlog = queue._backlogs[0][1]
+    assert backlog.take(queue) is not None
+    parked = backlog._parked
     assert parked is not None
     parked._fetch = fails
     taker = yard.consumer(queue)
@@ -248,11 +248,11 @@ def test_a_disk_that_cannot_be_read_costs_whoever_asks_and_nobody_else() -> None
 
 
 def test_what_the_store_has_refused_stays_in_memory(disk: Disk) -> None:
-    backlog = DurableBacklog(disk.lane, disk.fetch)
+    backlog = DurableBacklog(disk.message_log, disk.fetch)
     for number in range(3000):
         backlog.add(message(b"%04d" % number), NEVER)
     disk.commit()
-    disk.lane.refused.add(1500)
+    disk.message_log.refused.add(1500)
     del disk.rows[sorted(disk.rows)[1499]]
     backlog.park(Memory(), 1 << 30)
     assert taken(backlog) == [b"%04d" % number for number in range(3000)]

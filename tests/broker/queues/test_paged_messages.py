@@ -20,15 +20,15 @@ def row(position: int, expires_at: float = NEVER) -> PackedMessage:
     return PackedMessage(position, expires_at, 0, message(b"%04d" % position))
 
 
-class Lane:
-    """Plays the lane of a queue: what it has, and how much was asked for at a time."""
+class PlayedLog:
+    """Plays the message log of a queue: what it has, and how much was asked for at a time."""
 
     def __init__(self, positions: Iterable[int] = ()) -> None:
         self.rows = [row(position) for position in positions]
         self.limits: list[int] = []
 
-    def fetch(self, lane: int, position: int, limit: int) -> Sequence[PackedMessage]:
-        assert lane == 7
+    def fetch(self, log_number: int, position: int, limit: int) -> Sequence[PackedMessage]:
+        assert log_number == 7
         self.limits.append(limit)
         return [each for each in self.rows if each.position >= position][:limit]
 
@@ -48,24 +48,24 @@ def cost(messages: int) -> int:
     return messages * (4 + MESSAGE_COST)
 
 
-def test_what_a_lane_has_from_before_is_read_more_and_more_at_once() -> None:
-    lane = Lane(range(3000))
-    parked = PagedMessages(7, lane.fetch, messages=3000, octets=12_000)
+def test_what_a_message_log_has_from_before_is_read_more_and_more_at_once() -> None:
+    message_log = PlayedLog(range(3000))
+    parked = PagedMessages(7, message_log.fetch, messages=3000, octets=12_000)
     assert (len(parked), parked.bytes_paged_out) == (3000, cost(3000))
     assert taken(parked) == [(position, True) for position in range(3000)]
-    assert lane.limits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, READ_AHEAD, 953]
+    assert message_log.limits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, READ_AHEAD, 953]
     assert (len(parked), parked.bytes_paged_out) == (0, 0)
 
 
-def test_the_spill_and_the_lane_in_one_order() -> None:
-    lane, spill = Lane(), Memory()
-    parked = PagedMessages(7, lane.fetch)
+def test_the_spill_and_the_message_log_in_one_order() -> None:
+    message_log, spill = PlayedLog(), Memory()
+    parked = PagedMessages(7, message_log.fetch)
     parked.lead(row(1), is_kept=True)
     parked.lead(row(2), is_kept=False)
     assert parked.bytes_paged_out == 0  # these are in memory
-    lane.put(parked, 3)
+    message_log.put(parked, 3)
     parked.put_spilled(spill, [row(4), row(6)])
-    lane.put(parked, 5)
+    message_log.put(parked, 5)
     parked.put_spilled(spill, [row(7)])
     assert (len(parked), parked.bytes_paged_out) == (7, cost(5))
     assert [each.body for each in parked] == [b"%04d" % position for position in range(1, 8)]
@@ -104,13 +104,13 @@ def test_a_spill_that_is_full_takes_nothing() -> None:
 
 
 def test_what_cannot_be_read_any_more_is_passed_over_and_counted() -> None:
-    """In the lane by its position, and in the spill a block at a time."""
+    """In the message log by its position, and in the spill a block at a time."""
     lost: list[tuple[int, int, int | None]] = []
-    lane, spill = Lane(), Memory()
-    parked = PagedMessages(7, lane.fetch, lost=lambda *found: lost.append(found))
+    message_log, spill = PlayedLog(), Memory()
+    parked = PagedMessages(7, message_log.fetch, lost=lambda *found: lost.append(found))
     for position in (1, 2, 3):
-        lane.put(parked, position)
-    lane.rows[1] = PackedMessage(2, NEVER, 0, DAMAGED, 0, 4)
+        message_log.put(parked, position)
+    message_log.rows[1] = PackedMessage(2, NEVER, 0, DAMAGED, 0, 4)
     parked.put_spilled(spill, [row(4), row(5)])
     parked.put_spilled(spill, [row(6)])
     spill.unreadable = {4}
@@ -121,11 +121,11 @@ def test_what_cannot_be_read_any_more_is_passed_over_and_counted() -> None:
     assert (len(parked), parked.bytes_paged_out, spill.rows) == (0, 0, {})
 
 
-def test_a_lane_that_has_fewer_than_it_said() -> None:
+def test_a_message_log_that_has_fewer_than_it_said() -> None:
     lost: list[tuple[int, int, int | None]] = []
-    lane, spill = Lane(), Memory()
-    parked = PagedMessages(7, lane.fetch, 5, 50, lambda *found: lost.append(found))
-    lane.rows = [row(2)]
+    message_log, spill = PlayedLog(), Memory()
+    parked = PagedMessages(7, message_log.fetch, 5, 50, lambda *found: lost.append(found))
+    message_log.rows = [row(2)]
     parked.put_spilled(spill, [row(9)])
     assert taken(parked) == [(2, True), (9, False)]
     assert lost == [(4, 0, None)]
@@ -139,22 +139,22 @@ def test_a_lane_that_has_fewer_than_it_said() -> None:
 
 
 def test_cleared() -> None:
-    lane, spill = Lane(), Memory()
-    parked = PagedMessages(7, lane.fetch)
+    message_log, spill = PlayedLog(), Memory()
+    parked = PagedMessages(7, message_log.fetch)
     parked.lead(row(1), is_kept=True)
-    lane.put(parked, 2)
+    message_log.put(parked, 2)
     parked.put_spilled(spill, [row(3)])
     parked.clear()
     assert (len(parked), parked.bytes_paged_out, [*parked], spill.rows) == (0, 0, [], {})
-    lane.rows.clear()
-    lane.put(parked, 4)
+    message_log.rows.clear()
+    message_log.put(parked, 4)
     assert taken(parked) == [(4, True)]
 
 
 @given(st.lists(st.tuples(st.sampled_from(["kept", "spilled", "take"]), st.integers(1, 5)), max_size=40))
 def test_first_in_first_out_wherever_it_is(steps: list[tuple[str, int]]) -> None:
-    lane, spill = Lane(), Memory()
-    parked = PagedMessages(7, lane.fetch)
+    message_log, spill = PlayedLog(), Memory()
+    parked = PagedMessages(7, message_log.fetch)
     expected: list[tuple[int, bool]] = []
     position = 0
     for what, count in steps:
@@ -168,7 +168,7 @@ def test_first_in_first_out_wherever_it_is(steps: list[tuple[str, int]]) -> None
         expected += [(each, what == "kept") for each in positions]
         if what == "kept":
             for each in positions:
-                lane.put(parked, each)
+                message_log.put(parked, each)
         else:
             parked.put_spilled(spill, [row(each) for each in positions])
         assert len(parked) == len(expected)

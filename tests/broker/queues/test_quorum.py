@@ -205,7 +205,7 @@ def test_priorities_of_consumers(yard: Yard) -> None:
 
 
 class Again:
-    """A quorum queue whose lane is on a disk."""
+    """A quorum queue whose message log is on a disk."""
 
     def __init__(self, **arguments: Any) -> None:
         self.disk = Disk("v")

@@ -242,7 +242,7 @@ def test_what_cannot_be_asked(yard: Yard) -> None:
 
 
 def kept(disk: Disk, **arguments: Any) -> StreamQueue:
-    """A stream whose lane is on a disk; what is there of it already is found again."""
+    """A stream whose message log is on a disk; what is there of it already is found again."""
     queue = Yard().queue("stream", keeper=QueueStorage(disk.journal, disk.fetch), **arguments)
     assert isinstance(queue, StreamQueue)
     for each in sorted(disk.segments, key=lambda each: each.key):

@@ -56,7 +56,7 @@ def test_what_came_when(when: float, first: int, offset: int) -> None:
 @patch.multiple(stream_log, **SMALL)
 def test_only_the_end_of_what_the_disk_has_is_in_memory() -> None:
     disk = Disk()
-    log = StreamLog(disk.lane, disk.fetch)
+    log = StreamLog(disk.message_log, disk.fetch)
     for number in range(500):
         log.append(message(number), float(number))
         if number % 10 == 9:
@@ -71,7 +71,7 @@ def test_only_the_end_of_what_the_disk_has_is_in_memory() -> None:
 @patch.multiple(stream_log, **SMALL)
 def test_what_is_not_on_the_disk_yet_stays() -> None:
     disk = Disk()
-    log = filled(StreamLog(disk.lane, disk.fetch), 100)
+    log = filled(StreamLog(disk.message_log, disk.fetch), 100)
     assert log.park(Memory(), 1 << 30) == 0
     disk.commit()
     assert log.park(Memory(), 1 << 30) > 95 * 256
@@ -80,7 +80,7 @@ def test_what_is_not_on_the_disk_yet_stays() -> None:
 
 def test_a_restart_finds_it_again() -> None:
     disk = Disk()
-    filled(StreamLog(disk.lane, disk.fetch), 10)
+    filled(StreamLog(disk.message_log, disk.fetch), 10)
     log = again(disk)
     assert (log.first, log.next, log.last_time, numbers(log)) == (0, 10, 4, list(range(10)))
     log.trim(4, 6)
@@ -114,7 +114,7 @@ steps = st.tuples(
 @given(st.lists(steps, max_size=60), st.booleans())
 def test_as_a_list_would_do(program: list[tuple[str, int]], is_kept: bool) -> None:
     disk, memory = Disk(), Memory()
-    log = StreamLog(disk.lane, disk.fetch) if is_kept else StreamLog()
+    log = StreamLog(disk.message_log, disk.fetch) if is_kept else StreamLog()
     first, bodies = 0, list[bytes]()
     for step, pick in program:
         if step == "append":

@@ -8,7 +8,7 @@ import pytest
 from amqproxy.broker.events import EventDispatcher
 from amqproxy.broker.message import Message
 from amqproxy.broker.storage.batch import (
-    MAX_LANES,
+    MAX_MESSAGE_LOGS,
     MAX_POSITION,
     POSITION_BITS,
     ClearedRange,
@@ -33,11 +33,11 @@ def message(body: bytes = b"body") -> Message:
 
 
 def started(*owners: LogOwner) -> tuple[Journal, list[MessageLog]]:
-    """A journal whose lanes are on the disk already."""
+    """A journal whose message logs are on the disk already."""
     journal = Journal()
-    lanes = [journal.lane(owner) for owner in owners]
+    message_logs = [journal.message_log(owner) for owner in owners]
     journal.committed(journal.take_batch())
-    return journal, lanes
+    return journal, message_logs
 
 
 def ids(batch: JournalBatch) -> list[int]:
@@ -52,77 +52,77 @@ def settled(batch: JournalBatch) -> list[int]:
 
 
 def test_a_message_is_in_one_batch() -> None:
-    journal, [lane] = started(HERE)
-    lane.enqueued(1, message(), 5.0)
+    journal, [message_log] = started(HERE)
+    message_log.enqueued(1, message(), 5.0)
     batch = journal.take_batch()
     assert [(row.size, row.expires_at, row.shared, row.message.body) for row in batch.rows] == [(4, 5.0, None, b"body")]
     assert ids(batch) == [1]
-    assert batch.lanes == [LogState(lane.number, 1, 4, 1, 0)]
+    assert batch.message_logs == [LogState(message_log.number, 1, 4, 1, 0)]
     assert journal.take_batch().is_empty
 
 
 def test_times_are_the_walls() -> None:
     journal = Journal(epoch=1_000_000.0)
-    journal.lane(HERE).enqueued(1, message(), 5.0)
+    journal.message_log(HERE).enqueued(1, message(), 5.0)
     assert journal.take_batch().rows[0].expires_at == 1_000_005.0
 
 
 def test_what_comes_and_goes_between_two_batches_is_in_neither() -> None:
-    journal, [lane] = started(HERE)
+    journal, [message_log] = started(HERE)
     for position in (1, 2, 3):
-        lane.enqueued(position, message())
-    lane.returned(2, 1)
-    lane.settled(2, 4)
+        message_log.enqueued(position, message())
+    message_log.returned(2, 1)
+    message_log.settled(2, 4)
     batch = journal.take_batch()
     assert ids(batch) == [1, 3]
     assert (batch.settled, batch.delivery_counts) == ([], {})
-    lane.settled(1, 4)
+    message_log.settled(1, 4)
     assert settled(journal.take_batch()) == [1]
 
 
-def test_a_lane_knows_how_it_stands() -> None:
-    journal, [lane] = started(HERE)
+def test_a_message_log_knows_how_it_stands() -> None:
+    journal, [message_log] = started(HERE)
     for position in (1, 2, 5):
-        lane.enqueued(position, message())
-    lane.delivered(2)
-    lane.delivered(1)
-    lane.settled(1, 4)
-    assert journal.take_batch().lanes == [LogState(lane.number, 2, 8, 5, 2)]
+        message_log.enqueued(position, message())
+    message_log.delivered(2)
+    message_log.delivered(1)
+    message_log.settled(1, 4)
+    assert journal.take_batch().message_logs == [LogState(message_log.number, 2, 8, 5, 2)]
 
 
 def test_only_the_last_delivery_count_is_told() -> None:
-    journal, [lane] = started(HERE)
-    lane.enqueued(1, message())
-    lane.returned(1, 1)
-    lane.returned(1, 2)
+    journal, [message_log] = started(HERE)
+    message_log.enqueued(1, message())
+    message_log.returned(1, 1)
+    message_log.returned(1, 2)
     assert list(journal.take_batch().delivery_counts.values()) == [(2, 0)]
 
 
 def test_a_purge_keeps_what_is_held() -> None:
-    journal, [lane] = started(HERE)
+    journal, [message_log] = started(HERE)
     for position in range(1, 5):
-        lane.enqueued(position, message())
+        message_log.enqueued(position, message())
     journal.take_batch()
     for position in range(5, 8):
-        lane.enqueued(position, message())
-    lane.purged({2: 4, 6: 4})
-    lane.enqueued(8, message())
+        message_log.enqueued(position, message())
+    message_log.purged({2: 4, 6: 4})
+    message_log.enqueued(8, message())
     batch = journal.take_batch()
-    first = lane.number << POSITION_BITS
+    first = message_log.number << POSITION_BITS
     assert batch.cleared == [ClearedRange(first, first + 7, (2, 6))]
     assert ids(batch) == [6, 8]
-    assert batch.lanes == [LogState(lane.number, 3, 12, 8, 0)]
+    assert batch.message_logs == [LogState(message_log.number, 3, 12, 8, 0)]
 
 
 def test_a_log_loses_its_tail() -> None:
-    journal, [lane] = started(HERE)
+    journal, [message_log] = started(HERE)
     for position in range(1, 5):
-        lane.enqueued(position, message())
-    lane.trimmed(3, 1, 4)
+        message_log.enqueued(position, message())
+    message_log.trimmed(3, 1, 4)
     batch = journal.take_batch()
     assert ids(batch) == [4]
     assert [each.last & MAX_POSITION for each in batch.cleared] == [3]
-    assert batch.lanes == [LogState(lane.number, 1, 4, 4, 0)]
+    assert batch.message_logs == [LogState(message_log.number, 1, 4, 4, 0)]
 
 
 # --- long bodies
@@ -140,7 +140,7 @@ def test_a_long_body_of_two_queues_is_there_once() -> None:
     assert journal.take_batch().bodies_dropped == []
     there.settled(7, len(LONG))
     assert journal.take_batch().bodies_dropped == [1]
-    assert [lane.shared for lane in journal.lanes.values()] == [{}, {}]
+    assert [message_log.shared for message_log in journal.message_logs.values()] == [{}, {}]
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,9 @@ def test_a_long_body_of_two_queues_is_there_once() -> None:
     ],
 )
 def test_bodies_that_are_not_shared(bodies: tuple[bytes, ...], shared: list[int | None]) -> None:
-    journal, [lane] = started(HERE)
+    journal, [message_log] = started(HERE)
     for position, body in enumerate(bodies, 1):
-        lane.enqueued(position, message(body))
+        message_log.enqueued(position, message(body))
     assert [row.shared for row in journal.take_batch().rows] == shared
 
 
@@ -192,8 +192,11 @@ def test_the_first_row_goes_before_the_second_comes() -> None:
     assert ([row.shared for row in batch.rows], batch.bodies) == ([None], {})
 
 
-@pytest.mark.parametrize("go", [lambda journal, lane: lane.purged(), lambda journal, lane: journal.delete_lane(lane)])
-def test_shared_bodies_go_with_their_lane(go: Callable[[Journal, MessageLog], None]) -> None:
+@pytest.mark.parametrize(
+    "go",
+    [lambda journal, message_log: message_log.purged(), lambda journal, message_log: journal.delete_log(message_log)],
+)
+def test_shared_bodies_go_with_their_message_log(go: Callable[[Journal, MessageLog], None]) -> None:
     journal, [here, there] = started(HERE, THERE)
     long = message(LONG)
     here.enqueued(1, long)
@@ -205,54 +208,54 @@ def test_shared_bodies_go_with_their_lane(go: Callable[[Journal, MessageLog], No
     assert journal.take_batch().bodies_dropped == [1]
 
 
-def test_shared_bodies_that_were_found_again_go_with_their_lanes() -> None:
+def test_shared_bodies_that_were_found_again_go_with_their_message_logs() -> None:
     journal = Journal()
     kept = [RecoveredLog(owner, LogState(number, 1, len(LONG), 1, 0)) for number, owner in enumerate((HERE, THERE), 1)]
     journal.recover(kept, {(number << POSITION_BITS) + 1: 7 for number in (1, 2)})
-    assert [len(lane.shared) for lane in journal.lanes.values()] == [1, 1]
-    journal.delete_lane(journal.lane(HERE))
+    assert [len(message_log.shared) for message_log in journal.message_logs.values()] == [1, 1]
+    journal.delete_log(journal.message_log(HERE))
     assert journal.take_batch().bodies_dropped == []
-    journal.lane(THERE).settled(1, len(LONG))
+    journal.message_log(THERE).settled(1, len(LONG))
     assert journal.take_batch().bodies_dropped == [7]
-    assert [len(lane.shared) for lane in journal.lanes.values()] == [0]
+    assert [len(message_log.shared) for message_log in journal.message_logs.values()] == [0]
 
 
-# --- lanes and definitions
+# --- message logs and definitions
 
 
-def test_a_lane_that_comes_and_goes_is_in_no_batch() -> None:
+def test_a_message_log_that_comes_and_goes_is_in_no_batch() -> None:
     journal = Journal()
-    lane = journal.lane(HERE)
-    assert journal.lane(HERE) is lane
-    lane.enqueued(1, message())
-    journal.delete_lane(lane)
+    message_log = journal.message_log(HERE)
+    assert journal.message_log(HERE) is message_log
+    message_log.enqueued(1, message())
+    journal.delete_log(message_log)
     assert journal.take_batch().is_empty
     assert journal.octets == 0
 
 
-def test_a_lanes_number_is_given_again_but_not_in_the_same_batch() -> None:
-    journal, [lane] = started(HERE)
-    lane.enqueued(1, message())
-    lane.settled(1, 4)
-    journal.delete_lane(lane)
-    again = journal.lane(HERE)
-    assert (lane.number, again.number) == (1, 2)
+def test_a_message_logs_number_is_given_again_but_not_in_the_same_batch() -> None:
+    journal, [message_log] = started(HERE)
+    message_log.enqueued(1, message())
+    message_log.settled(1, 4)
+    journal.delete_log(message_log)
+    again = journal.message_log(HERE)
+    assert (message_log.number, again.number) == (1, 2)
     batch = journal.take_batch()
-    assert (batch.lanes_deleted, batch.lanes_created, batch.lanes) == ([1], {2: HERE}, [])
-    assert journal.lane(THERE).number == 1
+    assert (batch.logs_deleted, batch.logs_created, batch.message_logs) == ([1], {2: HERE}, [])
+    assert journal.message_log(THERE).number == 1
 
 
-def test_there_are_only_so_many_lanes() -> None:
+def test_there_are_only_so_many_message_logs() -> None:
     journal = Journal()
-    journal.recover([RecoveredLog(HERE, LogState(MAX_LANES, 0, 0, 0, 0))], {})
-    assert journal.lane(THERE).number == 1
+    journal.recover([RecoveredLog(HERE, LogState(MAX_MESSAGE_LOGS, 0, 0, 0, 0))], {})
+    assert journal.message_log(THERE).number == 1
     journal._free = []
     with pytest.raises(OverflowError):
-        journal.lane(LogOwner("queue", "/", "third"))
+        journal.message_log(LogOwner("queue", "/", "third"))
 
 
 def test_ids_fit_sqlite() -> None:
-    assert (MAX_LANES << POSITION_BITS) + MAX_POSITION < 1 << 63
+    assert (MAX_MESSAGE_LOGS << POSITION_BITS) + MAX_POSITION < 1 << 63
 
 
 def test_the_last_word_on_a_definition_counts() -> None:
@@ -274,25 +277,25 @@ def test_the_last_word_on_a_definition_counts() -> None:
 def test_each_batch_wakes_once() -> None:
     woken: list[int] = []
     journal = Journal(wake=lambda: woken.append(journal.number))
-    lane = journal.lane(HERE)
-    lane.enqueued(1, message())
+    message_log = journal.message_log(HERE)
+    message_log.enqueued(1, message())
     assert woken == [1]
     journal.take_batch()
     assert not journal.is_dirty
-    lane.delivered(1)
-    lane.settled(1, 4)
+    message_log.delivered(1)
+    message_log.settled(1, 4)
     assert woken == [1, 2]
 
 
 def test_what_waits_for_the_disk_is_told_when_it_is_there() -> None:
-    journal, [lane] = started(HERE)
+    journal, [message_log] = started(HERE)
     told: list[str] = []
     journal.when_committed(lambda: told.append("nothing to wait for"))
-    lane.enqueued(1, message())
+    message_log.enqueued(1, message())
     journal.when_committed(lambda: told.append("first"))
     first = journal.take_batch()
     journal.when_committed(lambda: told.append("first, on its way"))
-    lane.enqueued(2, message())
+    message_log.enqueued(2, message())
     journal.when_committed(lambda: told.append("second"))
     second = journal.take_batch()
     assert told == ["nothing to wait for"]
@@ -305,8 +308,8 @@ def test_what_waits_for_the_disk_is_told_when_it_is_there() -> None:
 
 def test_what_waits_is_bounded() -> None:
     journal = Journal(max_pending=1000)
-    lane = journal.lane(HERE)
-    lane.enqueued(1, message(bytes(900)))
+    message_log = journal.message_log(HERE)
+    message_log.enqueued(1, message(bytes(900)))
     assert journal.is_full
     batch = journal.take_batch()
     assert journal.octets == 0
@@ -319,12 +322,12 @@ def test_what_waits_is_bounded() -> None:
 
 
 def pledged(
-    journal: Journal, lane: MessageLog, positions: Iterable[int], content: Message | None = None
+    journal: Journal, message_log: MessageLog, positions: Iterable[int], content: Message | None = None
 ) -> DurabilityTicket:
     """Messages that belong together."""
     journal.pledge = pledge = DurabilityTicket()
     for position in positions:
-        lane.enqueued(position, content or message())
+        message_log.enqueued(position, content or message())
     journal.pledge = None
     return pledge
 
@@ -337,8 +340,8 @@ def when_safe(journal: Journal, pledge: DurabilityTicket) -> list[str]:
 
 
 def test_messages_are_safe_on_the_disk() -> None:
-    journal, [lane] = started(HERE)
-    told = when_safe(journal, pledged(journal, lane, [1, 2]))
+    journal, [message_log] = started(HERE)
+    told = when_safe(journal, pledged(journal, message_log, [1, 2]))
     batch = journal.take_batch()
     assert told == []
     journal.committed(batch)
@@ -346,11 +349,11 @@ def test_messages_are_safe_on_the_disk() -> None:
 
 
 def test_messages_are_safe_when_they_have_been_used_before_the_disk_had_them() -> None:
-    journal, [lane] = started(HERE)
-    told = when_safe(journal, pledged(journal, lane, [1, 2]))
-    lane.settled(1, 4)
+    journal, [message_log] = started(HERE)
+    told = when_safe(journal, pledged(journal, message_log, [1, 2]))
+    message_log.settled(1, 4)
     assert told == []
-    lane.settled(2, 4)
+    message_log.settled(2, 4)
     assert told == ["safe"]
     journal.committed(journal.take_batch())
     assert told == ["safe"]
@@ -358,27 +361,27 @@ def test_messages_are_safe_when_they_have_been_used_before_the_disk_had_them() -
 
 
 def test_what_has_been_used_already_is_safe_at_once() -> None:
-    journal, [lane] = started(HERE)
-    pledge = pledged(journal, lane, [1])
-    lane.settled(1, 4)
+    journal, [message_log] = started(HERE)
+    pledge = pledged(journal, message_log, [1])
+    message_log.settled(1, 4)
     assert when_safe(journal, pledge) == ["safe"]
 
 
 def test_some_may_be_used_and_the_others_on_the_disk() -> None:
-    journal, [lane] = started(HERE)
-    told = when_safe(journal, pledged(journal, lane, [1, 2]))
-    lane.settled(1, 4)
+    journal, [message_log] = started(HERE)
+    told = when_safe(journal, pledged(journal, message_log, [1, 2]))
+    message_log.settled(1, 4)
     batch = journal.take_batch()
-    lane.settled(2, 4)  # too late to spare the disk anything
+    message_log.settled(2, 4)  # too late to spare the disk anything
     assert told == []
     journal.committed(batch)
     assert told == ["safe"]
 
 
 def test_what_becomes_of_a_message_that_was_not_used_is_to_be_on_the_disk_first() -> None:
-    journal, [lane, other] = started(HERE, THERE)
-    told = when_safe(journal, pledged(journal, lane, [1]))
-    lane.settled(1, 4, is_used=False)
+    journal, [message_log, other] = started(HERE, THERE)
+    told = when_safe(journal, pledged(journal, message_log, [1]))
+    message_log.settled(1, 4, is_used=False)
     other.enqueued(1, message())
     assert told == []
     journal.committed(journal.take_batch())
@@ -386,21 +389,21 @@ def test_what_becomes_of_a_message_that_was_not_used_is_to_be_on_the_disk_first(
 
 
 def test_messages_that_are_nobodys_are_no_part_of_a_pledge() -> None:
-    journal, [lane] = started(HERE)
-    pledge = pledged(journal, lane, [1])
-    lane.enqueued(2, message())
-    lane.settled(1, 4)
+    journal, [message_log] = started(HERE)
+    pledge = pledged(journal, message_log, [1])
+    message_log.enqueued(2, message())
+    message_log.settled(1, 4)
     assert when_safe(journal, pledge) == ["safe"]
 
 
-def test_a_long_body_in_two_lanes_is_safe_when_both_have_used_it() -> None:
-    journal, [lane, other] = started(HERE, THERE)
+def test_a_long_body_in_two_message_logs_is_safe_when_both_have_used_it() -> None:
+    journal, [message_log, other] = started(HERE, THERE)
     long = message(LONG)
     journal.pledge = pledge = DurabilityTicket()
-    lane.enqueued(1, long)
+    message_log.enqueued(1, long)
     other.enqueued(1, long)
     told = when_safe(journal, pledge)
-    lane.settled(1, len(LONG))
+    message_log.settled(1, len(LONG))
     other.settled(1, len(LONG))
     assert told == ["safe"]
     assert not journal.take_batch().bodies
@@ -409,8 +412,8 @@ def test_a_long_body_in_two_lanes_is_safe_when_both_have_used_it() -> None:
 def test_waiting_for_the_disk_alone_is_urgent_and_waiting_for_safety_is_not() -> None:
     woken: list[str] = []
     journal = Journal(wake=partial(woken.append, "woken"))
-    lane = journal.lane(HERE)
-    when_safe(journal, pledged(journal, lane, [1]))
+    message_log = journal.message_log(HERE)
+    when_safe(journal, pledged(journal, message_log, [1]))
     assert not journal.is_urgent
     journal.when_committed(partial(woken.append, "committed"))
     assert journal.is_urgent
@@ -423,8 +426,8 @@ def test_waiting_for_the_disk_alone_is_urgent_and_waiting_for_safety_is_not() ->
 def test_one_that_waits_and_fails_keeps_nobody_else_from_hearing() -> None:
     events = EventDispatcher()
     journal = Journal(events=events)
-    lane = journal.lane(HERE)
-    lane.enqueued(1, message())
+    message_log = journal.message_log(HERE)
+    message_log.enqueued(1, message())
     heard: list[int] = []
 
     def fails() -> None:
@@ -441,12 +444,15 @@ def test_one_that_waits_and_fails_keeps_nobody_else_from_hearing() -> None:
 # --- very many at once
 
 
-@pytest.mark.parametrize("go", [lambda journal, lane: lane.purged(), lambda journal, lane: journal.delete_lane(lane)])
+@pytest.mark.parametrize(
+    "go",
+    [lambda journal, message_log: message_log.purged(), lambda journal, message_log: journal.delete_log(message_log)],
+)
 def test_very_many_are_let_go_of_in_later_turns(go: Callable[[Journal, MessageLog], None]) -> None:
     work = WorkQueue()
     work.quantum.limit(10)
     journal = Journal(work=work)
-    here, there = journal.lane(HERE), journal.lane(THERE)
+    here, there = journal.message_log(HERE), journal.message_log(THERE)
     for position in range(1, 301):
         long = message(b"%d" % position + LONG)
         here.enqueued(position, long)
@@ -471,14 +477,14 @@ def test_very_many_are_let_go_of_in_later_turns(go: Callable[[Journal, MessageLo
 
 
 def test_what_is_kept_of_a_purge_counts_on() -> None:
-    journal, [lane] = started(HERE)
+    journal, [message_log] = started(HERE)
     for position in range(1, 5):
-        lane.enqueued(position, message())
-    lane.purged({2: 4})
+        message_log.enqueued(position, message())
+    message_log.purged({2: 4})
     assert journal.octets == ENTRY_COST + 4
-    lane.settled(2, 4)
+    message_log.settled(2, 4)
     assert journal.octets == 0
-    lane.enqueued(5, message())
+    message_log.enqueued(5, message())
     journal.take_batch()
-    lane.purged()
+    message_log.purged()
     assert journal.octets == 0

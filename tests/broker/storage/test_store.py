@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from amqproxy.broker.message import Message
 from amqproxy.broker.storage import batch_writer
-from amqproxy.broker.storage.batch import MAX_LANES, POSITION_BITS, DurabilityTicket, JournalBatch, LogOwner
+from amqproxy.broker.storage.batch import MAX_MESSAGE_LOGS, POSITION_BITS, DurabilityTicket, JournalBatch, LogOwner
 from amqproxy.broker.storage.batch_writer import ROWS_AT_ONCE, RUN, runs
 from amqproxy.broker.storage.data_directory import LOCK_NAME, ROOM_AND_RIGHTS, StoreError
 from amqproxy.broker.storage.definition_records import DurableQueue
@@ -49,7 +49,7 @@ class Kept:
         self.journal = Journal()
         contents = self.store.load()
         self.durables = contents.durables
-        self.journal.recover(contents.lanes, contents.shared)
+        self.journal.recover(contents.message_logs, contents.shared)
 
     def commit(self) -> None:
         self.store.submit(self.journal.take_batch())
@@ -60,9 +60,9 @@ class Kept:
         self.store.close()
         return Kept(self.directory)
 
-    def waiting(self, lane: MessageLog) -> dict[int, bytes]:
+    def waiting(self, message_log: MessageLog) -> dict[int, bytes]:
         found: dict[int, bytes] = {}
-        while some := self.store.fetch(lane.number, max(found, default=-1) + 1, 1000):
+        while some := self.store.fetch(message_log.number, max(found, default=-1) + 1, 1000):
             found.update((stored.position, stored.message.body) for stored in some)
         return found
 
@@ -83,16 +83,16 @@ def message(body: bytes = b"body") -> Message:
 
 
 def test_messages_come_back_in_their_order(kept: Kept) -> None:
-    lane = kept.journal.lane(HERE)
+    message_log = kept.journal.message_log(HERE)
     for position in (1, 2, 3, 9):
-        lane.enqueued(position, message(b"%d" % position), 12.5 if position == 2 else float("inf"))
+        message_log.enqueued(position, message(b"%d" % position), 12.5 if position == 2 else float("inf"))
     kept.commit()
-    lane.delivered(2)
-    lane.returned(2, 4)
-    lane.settled(1, 1)
+    message_log.delivered(2)
+    message_log.returned(2, 4)
+    message_log.settled(1, 1)
     kept.commit()
     kept = kept.reopened()
-    again = kept.journal.lane(HERE)
+    again = kept.journal.message_log(HERE)
     assert (again.messages, again.octets, again.last, again.delivered_to) == (3, 3, 9, 2)
     found = kept.store.fetch(again.number, 0, 10)
     assert [(each.position, each.expires_at, each.delivery_count, each.message.body) for each in found] == [
@@ -104,37 +104,37 @@ def test_messages_come_back_in_their_order(kept: Kept) -> None:
 
 
 def test_what_was_not_committed_is_lost(kept: Kept) -> None:
-    lane = kept.journal.lane(HERE)
-    lane.enqueued(1, message())
+    message_log = kept.journal.message_log(HERE)
+    message_log.enqueued(1, message())
     kept.commit()
-    lane.settled(1, 4)
-    lane.enqueued(2, message())
+    message_log.settled(1, 4)
+    message_log.enqueued(2, message())
     kept = kept.reopened()
-    assert list(kept.waiting(kept.journal.lane(HERE))) == [1]
+    assert list(kept.waiting(kept.journal.message_log(HERE))) == [1]
 
 
 def test_a_fetch_is_bounded(kept: Kept) -> None:
-    lane = kept.journal.lane(HERE)
-    other = kept.journal.lane(ODD)
+    message_log = kept.journal.message_log(HERE)
+    other = kept.journal.message_log(ODD)
     for position in range(1, 6):
-        lane.enqueued(position, message(bytes(600_000)))
+        message_log.enqueued(position, message(bytes(600_000)))
     other.enqueued(1, message())
     kept.commit()
     fetch = kept.store.fetch
-    assert [each.position for each in fetch(lane.number, 0, 3)] == [1, 2]
-    assert [each.position for each in fetch(lane.number, 5, 3)] == [5]
-    assert fetch(lane.number, 6, 3) == []
+    assert [each.position for each in fetch(message_log.number, 0, 3)] == [1, 2]
+    assert [each.position for each in fetch(message_log.number, 5, 3)] == [5]
+    assert fetch(message_log.number, 6, 3) == []
     assert [each.position for each in fetch(other.number, 0, 3)] == [1]
 
 
 def test_names_need_not_be_text(kept: Kept) -> None:
     queue_ = DurableQueue(vhost="/", name=ODD.name)
     kept.journal.remember(queue_)
-    kept.journal.lane(ODD).enqueued(1, Message(ODD.name, ODD.name, b"", b""))
+    kept.journal.message_log(ODD).enqueued(1, Message(ODD.name, ODD.name, b"", b""))
     kept.commit()
     kept = kept.reopened()
     assert kept.durables == [queue_]
-    [stored] = kept.store.fetch(kept.journal.lanes[ODD].number, 0, 1)
+    [stored] = kept.store.fetch(kept.journal.message_logs[ODD].number, 0, 1)
     assert stored.message.exchange == stored.message.routing_key == ODD.name
 
 
@@ -150,36 +150,36 @@ def test_definitions_come_and_go(kept: Kept) -> None:
 
 
 def test_a_long_body_is_stored_once_and_goes_with_its_last_message(kept: Kept) -> None:
-    lanes = [kept.journal.lane(LogOwner("queue", "/", str(number))) for number in range(10)]
+    message_logs = [kept.journal.message_log(LogOwner("queue", "/", str(number))) for number in range(10)]
     long = message(LONG)
-    for lane in lanes:
-        lane.enqueued(1, long)
+    for message_log in message_logs:
+        message_log.enqueued(1, long)
     kept.commit()
     assert kept.select("select count(*), max(length(content)) from entry") == [(10, None)]
     kept = kept.reopened()
-    lanes = list(kept.journal.lanes.values())
-    assert all(kept.waiting(lane) == {1: LONG} for lane in lanes)
-    for lane in lanes[:9]:
-        lane.settled(1, len(LONG))
+    message_logs = list(kept.journal.message_logs.values())
+    assert all(kept.waiting(message_log) == {1: LONG} for message_log in message_logs)
+    for message_log in message_logs[:9]:
+        message_log.settled(1, len(LONG))
     kept.commit()
-    assert kept.waiting(lanes[9]) == {1: LONG}
-    lanes[9].settled(1, len(LONG))
+    assert kept.waiting(message_logs[9]) == {1: LONG}
+    message_logs[9].settled(1, len(LONG))
     kept.commit()
     assert kept.select("select count(*) from body") == [(0,)]
 
 
-def test_a_deleted_lane_takes_all_with_it_and_its_number_is_used_again(kept: Kept) -> None:
-    lane, other = kept.journal.lane(HERE), kept.journal.lane(ODD)
-    for each in (lane, other):
+def test_a_deleted_message_log_takes_all_with_it_and_its_number_is_used_again(kept: Kept) -> None:
+    message_log, other = kept.journal.message_log(HERE), kept.journal.message_log(ODD)
+    for each in (message_log, other):
         each.enqueued(1, message())
         each.returned(1, 1)
     kept.commit()
-    kept.journal.delete_lane(lane)
+    kept.journal.delete_log(message_log)
     kept.commit()
     kept = kept.reopened()
-    assert list(kept.journal.lanes) == [ODD]
-    again = kept.journal.lane(HERE)
-    assert again.number == lane.number
+    assert list(kept.journal.message_logs) == [ODD]
+    again = kept.journal.message_log(HERE)
+    assert again.number == message_log.number
     kept.commit()
     assert kept.waiting(again) == {}
     assert kept.select("select count(*) from delivery_count") == [(1,)]
@@ -187,46 +187,46 @@ def test_a_deleted_lane_takes_all_with_it_and_its_number_is_used_again(kept: Kep
 
 @pytest.mark.parametrize("count", [0, 1, 5, 40, RUN - 1, RUN, RUN + 1, ROWS_AT_ONCE[0] * 2 + 300])
 def test_any_number_of_messages_in_one_batch(kept: Kept, count: int) -> None:
-    lane = kept.journal.lane(HERE)
+    message_log = kept.journal.message_log(HERE)
     for position in range(1, count + 1):
-        lane.enqueued(position, message(b"%d" % position))
+        message_log.enqueued(position, message(b"%d" % position))
     kept.commit()
-    assert kept.waiting(lane) == {position: b"%d" % position for position in range(1, count + 1)}
+    assert kept.waiting(message_log) == {position: b"%d" % position for position in range(1, count + 1)}
     for position in range(1, count + 1):
         if position % 1000:
-            lane.settled(position, len(b"%d" % position))
+            message_log.settled(position, len(b"%d" % position))
     kept.commit()
-    assert list(kept.waiting(lane)) == list(range(1000, count + 1, 1000))
+    assert list(kept.waiting(message_log)) == list(range(1000, count + 1, 1000))
 
 
 def test_orphans_are_dropped(kept: Kept) -> None:
-    kept.journal.lane(HERE).enqueued(1, message())
+    kept.journal.message_log(HERE).enqueued(1, message())
     kept.commit()
     kept.store.close()
     connection = sqlite3.connect(kept.directory / NAME)
-    for number in (0, 5, MAX_LANES):
+    for number in (0, 5, MAX_MESSAGE_LOGS):
         connection.execute("insert into entry values (?, 1, null, null, x'')", ((number << POSITION_BITS) + 7,))
         connection.execute("insert into delivery_count values (?, 1, 0)", ((number << POSITION_BITS) + 7,))
     connection.execute("insert into body values (3, x'')")
     connection.commit()
     connection.close()
     kept = Kept(kept.directory)
-    assert kept.waiting(kept.journal.lane(HERE)) == {1: b"body"}
+    assert kept.waiting(kept.journal.message_log(HERE)) == {1: b"body"}
     for table, count in (("entry", 1), ("delivery_count", 0), ("body", 0)):
         assert kept.select(f"select count(*) from {table}") == [(count,)]
 
 
 def test_space_is_given_back(kept: Kept) -> None:
-    lane = kept.journal.lane(HERE)
+    message_log = kept.journal.message_log(HERE)
     for position in range(1, 1001):
-        lane.enqueued(position, message(bytes(40_000)))
+        message_log.enqueued(position, message(bytes(40_000)))
     kept.commit()
     kept = kept.reopened()
     before = (kept.directory / NAME).stat().st_size
-    lane = kept.journal.lane(HERE)
-    lane.purged()
+    message_log = kept.journal.message_log(HERE)
+    message_log.purged()
     for position in range(1001, 1030):
-        lane.enqueued(position, message())
+        message_log.enqueued(position, message())
         kept.commit()
     kept = kept.reopened()
     assert (kept.directory / NAME).stat().st_size < before * 0.7
@@ -271,7 +271,7 @@ def corrupted(directory: Path, fault: str) -> None:
     ],
 )
 def test_what_is_wrong_is_said(kept: Kept, fault: str, expected: str) -> None:
-    kept.journal.lane(HERE).enqueued(1, message())
+    kept.journal.message_log(HERE).enqueued(1, message())
     kept.commit()
     kept.store.close()
     corrupted(kept.directory, fault)
@@ -327,19 +327,19 @@ def test_a_directory_that_one_may_not_write_to(kept: Kept, name: str, monkeypatc
 
 
 def test_an_older_format_is_brought_up_to_date(kept: Kept) -> None:
-    lane = kept.journal.lane(HERE)
-    lane.enqueued(1, message())
+    message_log = kept.journal.message_log(HERE)
+    message_log.enqueued(1, message())
     kept.commit()
     kept.store.close()
     with closing(sqlite3.connect(kept.directory / NAME)) as connection, connection:
         connection.execute("drop table delivery_count")
         connection.execute("create table delivery_count(id integer primary key, count integer not null)")
-        connection.execute("insert into delivery_count values (?, 3)", ((lane.number << POSITION_BITS) + 1,))
+        connection.execute("insert into delivery_count values (?, 3)", ((message_log.number << POSITION_BITS) + 1,))
         connection.execute("pragma user_version = 1")
     for _ in range(2):
         store = Store(kept.directory)
         store.load()
-        assert [(each.delivery_count, each.turn) for each in store.fetch(lane.number, 0, 1)] == [(3, 0)]
+        assert [(each.delivery_count, each.turn) for each in store.fetch(message_log.number, 0, 1)] == [(3, 0)]
         store.close()
 
 
@@ -348,38 +348,38 @@ def test_an_older_format_is_brought_up_to_date(kept: Kept) -> None:
 
 def test_a_full_disk_is_reported_and_waited_out(tmp_path: Path) -> None:
     kept = Kept(tmp_path, retry_after=0.01)
-    lane = kept.journal.lane(HERE)
-    lane.enqueued(1, message())
+    message_log = kept.journal.message_log(HERE)
+    message_log.enqueued(1, message())
     kept.commit()
     kept.store.max_octets = 1_000_000
     for position in range(2, 40):
-        lane.enqueued(position, message(bytes(50_000)))
+        message_log.enqueued(position, message(bytes(50_000)))
     batch = kept.journal.take_batch()
     kept.store.submit(batch)
     for _ in range(2):
         assert "full" in str(kept.failures.get(timeout=TIMEOUT))
     assert kept.done.empty()
-    assert list(kept.waiting(lane)) == [1]
+    assert list(kept.waiting(message_log)) == [1]
     kept.store.max_octets = 100_000_000
     assert kept.done.get(timeout=TIMEOUT) is batch
-    assert list(kept.waiting(lane)) == list(range(1, 40))
+    assert list(kept.waiting(message_log)) == list(range(1, 40))
     kept.store.close()
 
 
 def test_times_are_told_without_the_messages(kept: Kept) -> None:
-    lane, other = kept.journal.lane(HERE), kept.journal.lane(HERE._replace(name="other"))
+    message_log, other = kept.journal.message_log(HERE), kept.journal.message_log(HERE._replace(name="other"))
     for position, expires_at in ((1, 5.5), (2, float("inf")), (3, 7.0)):
-        lane.enqueued(position, message(bytes(10_000)), expires_at)
+        message_log.enqueued(position, message(bytes(10_000)), expires_at)
         other.enqueued(position, message())
-    lane.settled(1, 10_000)
+    message_log.settled(1, 10_000)
     kept.commit()
-    assert list(kept.store.times(lane.number)) == [(2, float("inf")), (3, 7.0)]
+    assert list(kept.store.times(message_log.number)) == [(2, float("inf")), (3, 7.0)]
 
 
 def test_an_error_of_the_disk_is_waited_out_whatever_its_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = Kept(tmp_path, retry_after=0.01)
-    lane = kept.journal.lane(HERE)
-    lane.enqueued(1, message())
+    message_log = kept.journal.message_log(HERE)
+    message_log.enqueued(1, message())
     insert = batch_writer.insert
     errors: list[Exception] = [
         sqlite3.OperationalError("disk I/O error"),
@@ -397,7 +397,7 @@ def test_an_error_of_the_disk_is_waited_out_whatever_its_kind(tmp_path: Path, mo
     kept.commit()
     texts = [str(kept.failures.get(timeout=TIMEOUT)) for _ in range(4)]
     assert texts == ["no room", "[Errno 5] Input/output error", "database disk image is malformed", "disk I/O error"]
-    assert kept.waiting(lane) == {1: b"body"}
+    assert kept.waiting(message_log) == {1: b"body"}
     kept.store.close()
 
 
@@ -418,35 +418,35 @@ def refused(kept: Kept) -> list[Any]:
 
 def test_what_can_never_be_written_is_refused_by_itself(kept: Kept) -> None:
     """And not tried again; all else in its batch is written, and so is what comes later."""
-    lane = kept.journal.lane(HERE)
-    lane.enqueued(1, message(b"1"))
-    lane.enqueued(2, Message("x", UNWRITABLE, b"header", b"2"))
-    lane.enqueued(3, message(b"3"))
+    message_log = kept.journal.message_log(HERE)
+    message_log.enqueued(1, message(b"1"))
+    message_log.enqueued(2, Message("x", UNWRITABLE, b"header", b"2"))
+    message_log.enqueued(3, message(b"3"))
     kept.journal.remember(DurableQueue(vhost="/", name=UNWRITABLE))
     kept.journal.remember(DurableQueue(vhost="/", name="q"))
-    number = lane.number << POSITION_BITS
+    number = message_log.number << POSITION_BITS
     assert refused(kept) == [number + 2, DurableQueue(vhost="/", name=UNWRITABLE).key]
-    lane.enqueued(4, message(b"4"))
+    message_log.enqueued(4, message(b"4"))
     assert refused(kept) == []
-    assert kept.waiting(lane) == {1: b"1", 3: b"3", 4: b"4"}
+    assert kept.waiting(message_log) == {1: b"1", 3: b"3", 4: b"4"}
     assert [each.key for each in kept.reopened().durables] == [DurableQueue(vhost="/", name="q").key]
 
 
 def test_a_shared_body_that_can_never_be_written_is_refused_with_its_messages(kept: Kept) -> None:
-    lane, other = kept.journal.lane(HERE), kept.journal.lane(HERE._replace(name="other"))
+    message_log, other = kept.journal.message_log(HERE), kept.journal.message_log(HERE._replace(name="other"))
     long = Message("x", UNWRITABLE, b"header", LONG)
-    for each in (lane, other):
+    for each in (message_log, other):
         each.enqueued(1, long)
         each.enqueued(2, message())
-    assert refused(kept) == [each.number << POSITION_BITS | 1 for each in (lane, other)]
-    assert kept.waiting(lane) == kept.waiting(other) == {2: b"body"}
+    assert refused(kept) == [each.number << POSITION_BITS | 1 for each in (message_log, other)]
+    assert kept.waiting(message_log) == kept.waiting(other) == {2: b"body"}
 
 
-def test_a_lane_that_can_never_be_written_is_refused_with_its_messages(kept: Kept) -> None:
-    lane, other = kept.journal.lane(HERE._replace(name=UNWRITABLE)), kept.journal.lane(HERE)
-    for each in (lane, other):
+def test_a_message_log_that_can_never_be_written_is_refused_with_its_messages(kept: Kept) -> None:
+    message_log, other = kept.journal.message_log(HERE._replace(name=UNWRITABLE)), kept.journal.message_log(HERE)
+    for each in (message_log, other):
         each.enqueued(1, message())
-    assert refused(kept) == [lane.number << POSITION_BITS | 1]
+    assert refused(kept) == [message_log.number << POSITION_BITS | 1]
     assert kept.waiting(other) == {1: b"body"}
 
 
@@ -454,23 +454,23 @@ def test_a_batch_that_fails_in_all_its_parts_is_refused_as_a_whole(kept: Kept, m
     def fails(*arguments: Any) -> None:
         raise RuntimeError("on purpose")
 
-    lane = kept.journal.lane(HERE)
-    lane.enqueued(1, message())
+    message_log = kept.journal.message_log(HERE)
+    message_log.enqueued(1, message())
     kept.journal.remember(DurableQueue(vhost="/", name="q"))
     monkeypatch.setattr(kept.store, "_commit", fails)
-    assert refused(kept) == [lane.number << POSITION_BITS | 1, DurableQueue(vhost="/", name="q").key]
+    assert refused(kept) == [message_log.number << POSITION_BITS | 1, DurableQueue(vhost="/", name="q").key]
     monkeypatch.undo()
-    lane.enqueued(2, message())
+    message_log.enqueued(2, message())
     assert refused(kept) == []
 
 
 def test_whoever_waits_for_what_is_refused_hears_of_it(kept: Kept) -> None:
-    lane = kept.journal.lane(HERE)
+    message_log = kept.journal.message_log(HERE)
     heard: list[tuple[str, bool]] = []
     pledges = {"good": DurabilityTicket(), "bad": DurabilityTicket()}
     for position, (name, key) in enumerate((("good", "k"), ("bad", "k"), ("bad", UNWRITABLE)), 1):
         kept.journal.pledge = pledges[name]
-        lane.enqueued(position, Message("x", key, b"", b""))
+        message_log.enqueued(position, Message("x", key, b"", b""))
 
     def hear(name: str) -> None:
         heard.append((name, pledges[name].is_refused))
@@ -479,9 +479,9 @@ def test_whoever_waits_for_what_is_refused_hears_of_it(kept: Kept) -> None:
         kept.journal.when_safe(pledge, partial(hear, name))
     refused(kept)
     assert heard == [("good", False), ("bad", True)]
-    assert (lane.refused, kept.journal.events.failures) == ({3}, 1)
-    lane.settled(3, 0)
-    assert lane.refused == set()
+    assert (message_log.refused, kept.journal.events.failures) == ({3}, 1)
+    message_log.settled(3, 0)
+    assert message_log.refused == set()
 
 
 @pytest.mark.parametrize(
@@ -496,25 +496,25 @@ def test_whoever_waits_for_what_is_refused_hears_of_it(kept: Kept) -> None:
     ],
 )
 def test_a_damaged_message_costs_itself(kept: Kept, damage: str) -> None:
-    lane = kept.journal.lane(HERE)
+    message_log = kept.journal.message_log(HERE)
     for position in (1, 2, 3):
-        lane.enqueued(position, message(b"%d" % position))
+        message_log.enqueued(position, message(b"%d" % position))
     kept.commit()
-    id_ = lane.number << POSITION_BITS | 2
+    id_ = message_log.number << POSITION_BITS | 2
     with closing(sqlite3.connect(kept.directory / NAME)) as connection, connection:
         connection.execute(damage.format(id_))
-    one, two, three = kept.store.fetch(lane.number, 0, 10)
+    one, two, three = kept.store.fetch(message_log.number, 0, 10)
     assert (one.message.body, three.message.body) == (b"1", b"3")
     assert (two.position, two.message, two.size) == (2, DAMAGED, 1)
     assert kept.damaged.get_nowait() == id_
 
 
 def test_a_page_that_cannot_be_read_costs_what_is_on_it(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    lane = kept.journal.lane(HERE)
+    message_log = kept.journal.message_log(HERE)
     for position in (1, 2, 3):
-        lane.enqueued(position, message(b"%d" % position))
+        message_log.enqueued(position, message(b"%d" % position))
     kept.commit()
-    id_ = lane.number << POSITION_BITS | 2
+    id_ = message_log.number << POSITION_BITS | 2
 
     class Reader:
         """Finds one row damaged."""
@@ -528,7 +528,7 @@ def test_a_page_that_cannot_be_read_costs_what_is_on_it(kept: Kept, monkeypatch:
             return self.reader.execute(sql, values)
 
     monkeypatch.setattr(kept.store, "_reader", Reader(kept.store._reader))
-    found = kept.store.fetch(lane.number, 0, 10)
+    found = kept.store.fetch(message_log.number, 0, 10)
     assert [each.position for each in found] == [1, 2, 3]
     assert [each.message is DAMAGED for each in found] == [False, True, False]
     assert kept.damaged.get_nowait() == id_
@@ -539,31 +539,31 @@ def test_a_disk_that_cannot_be_read_now_costs_nothing(kept: Kept, monkeypatch: p
         def execute(self, *_: Any) -> Any:
             raise sqlite3.OperationalError("disk I/O error")
 
-    lane = kept.journal.lane(HERE)
-    lane.enqueued(1, message())
+    message_log = kept.journal.message_log(HERE)
+    message_log.enqueued(1, message())
     kept.commit()
     with monkeypatch.context() as patch:
         patch.setattr(kept.store, "_reader", Reader())
         with pytest.raises(StoreError, match="cannot be read: disk I/O error"):
-            kept.store.fetch(lane.number, 0, 1)
-    assert kept.waiting(lane) == {1: b"body"}
+            kept.store.fetch(message_log.number, 0, 1)
+    assert kept.waiting(message_log) == {1: b"body"}
 
 
 def test_a_store_closes_with_a_full_disk(tmp_path: Path) -> None:
     kept = Kept(tmp_path, max_octets=300_000)
-    lane = kept.journal.lane(HERE)
-    lane.enqueued(1, message(bytes(1_000_000)))
+    message_log = kept.journal.message_log(HERE)
+    message_log.enqueued(1, message(bytes(1_000_000)))
     kept.store.submit(kept.journal.take_batch())
     kept.failures.get(timeout=TIMEOUT)
     kept = kept.reopened()
-    assert kept.journal.lanes == {}
+    assert kept.journal.message_logs == {}
 
 
 # --- random programs
 
 
 class Reference:
-    """What a lane is expected to hold: by position, the body, when it expires, and its delivery count."""
+    """What a message log is expected to hold: by position, the body, when it expires, and its delivery count."""
 
     def __init__(self) -> None:
         self.waiting: dict[int, tuple[bytes, float, int]] = {}
@@ -591,10 +591,10 @@ def test_the_disk_holds_what_was_committed(program: list[tuple[str, int, int]]) 
         for step, first, second in [*program, ("commit", 0, 0), ("reopen", 0, 0)]:
             if step == "commit":
                 kept.commit()
-                committed = ({owner: lane.copy() for owner, lane in now[0].items()}, dict(now[1]))
+                committed = ({owner: message_log.copy() for owner, message_log in now[0].items()}, dict(now[1]))
             elif step == "reopen":
                 kept = kept.reopened()
-                now = ({owner: lane.copy() for owner, lane in committed[0].items()}, dict(committed[1]))
+                now = ({owner: message_log.copy() for owner, message_log in committed[0].items()}, dict(committed[1]))
                 check(kept, *now)
             else:
                 play(kept, *now, step, first, second)
@@ -603,7 +603,7 @@ def test_the_disk_holds_what_was_committed(program: list[tuple[str, int, int]]) 
 
 def play(
     kept: Kept,
-    lanes: dict[LogOwner, Reference],
+    message_logs: dict[LogOwner, Reference],
     durables: dict[str, DurableQueue],
     step: str,
     first: int,
@@ -617,11 +617,11 @@ def play(
         expires_at = float(second) if second % 2 else float("inf")
         sent = message(body)
         for each in OWNERS if step == "fan out" else [owner]:
-            reference = lanes.setdefault(each, Reference())
-            lane = journal.lane(each)
+            reference = message_logs.setdefault(each, Reference())
+            message_log = journal.message_log(each)
             reference.last += 1 + second % 2
             reference.waiting[reference.last] = (body, expires_at, 0)
-            lane.enqueued(reference.last, sent, expires_at)
+            message_log.enqueued(reference.last, sent, expires_at)
         return
     if step in ("define", "forget"):
         durable = DurableQueue(vhost="/", name=str(first % 4), arguments=b"%d" % second)
@@ -632,48 +632,48 @@ def play(
             durables.pop(durable.key, None)
             journal.forget(durable.key)
         return
-    if owner not in lanes:
+    if owner not in message_logs:
         return
-    lane, reference = journal.lanes[owner], lanes[owner]
+    message_log, reference = journal.message_logs[owner], message_logs[owner]
     positions = sorted(reference.waiting)
     position = positions[second % len(positions)] if positions else 0
     if step == "delete":
-        del lanes[owner]
-        journal.delete_lane(lane)
+        del message_logs[owner]
+        journal.delete_log(message_log)
     elif step == "purge":
         held = {each: len(reference.waiting[each][0]) for each in positions if (each + second) % 3 == 0}
         reference.waiting = {each: reference.waiting[each] for each in held}
-        lane.purged(held)
+        message_log.purged(held)
     elif position and step == "deliver":
         reference.delivered = max(reference.delivered, position)
-        lane.delivered(position)
+        message_log.delivered(position)
     elif position and step == "settle":
-        lane.settled(position, len(reference.waiting.pop(position)[0]))
+        message_log.settled(position, len(reference.waiting.pop(position)[0]))
     elif position and step == "return":
         reference.waiting[position] = (*reference.waiting[position][:2], second)
-        lane.returned(position, second)
+        message_log.returned(position, second)
     elif position and step == "trim":
         reference.waiting = {each: kept for each, kept in reference.waiting.items() if each > position}
         octets = sum(len(body) for body, _, _ in reference.waiting.values())
-        lane.trimmed(position, len(reference.waiting), octets)
+        message_log.trimmed(position, len(reference.waiting), octets)
 
 
-def check(kept: Kept, lanes: dict[LogOwner, Reference], durables: dict[str, DurableQueue]) -> None:
+def check(kept: Kept, message_logs: dict[LogOwner, Reference], durables: dict[str, DurableQueue]) -> None:
     """The disk holds this, and nothing else."""
     assert {each.key: each for each in kept.durables} == durables
-    assert set(kept.journal.lanes) == set(lanes)
-    for owner, reference in lanes.items():
-        lane = kept.journal.lanes[owner]
-        found = kept.store.fetch(lane.number, 0, 1000)
+    assert set(kept.journal.message_logs) == set(message_logs)
+    for owner, reference in message_logs.items():
+        message_log = kept.journal.message_logs[owner]
+        found = kept.store.fetch(message_log.number, 0, 1000)
         assert [each.position for each in found] == sorted(reference.waiting)
         assert {
             each.position: (each.message.body, each.expires_at, each.delivery_count) for each in found
         } == reference.waiting
-        assert (lane.messages, lane.last) == (len(reference.waiting), reference.last)
-        assert lane.octets == sum(len(body) for body, _, _ in reference.waiting.values())
-        assert lane.delivered_to == reference.delivered
+        assert (message_log.messages, message_log.last) == (len(reference.waiting), reference.last)
+        assert message_log.octets == sum(len(body) for body, _, _ in reference.waiting.values())
+        assert message_log.delivered_to == reference.delivered
     (entries,) = kept.select("select count(*) from entry")
-    assert entries == (sum(len(reference.waiting) for reference in lanes.values()),)
+    assert entries == (sum(len(reference.waiting) for reference in message_logs.values()),)
     assert {number for (number,) in kept.select("select number from body")} == {
-        number for lane in kept.journal.lanes.values() for number in lane.shared.values()
+        number for message_log in kept.journal.message_logs.values() for number in message_log.shared.values()
     }
