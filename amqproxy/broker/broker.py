@@ -79,7 +79,7 @@ class Broker:
         self.events = EventDispatcher()
         self.work = WorkQueue()
         self.work.failed = lambda error: self.events.fail("unfinished work failed", error)
-        self.keeper: QueueStorage | None = None
+        self.storage: QueueStorage | None = None
         self.vhosts: dict[str, VirtualHost] = {}
         self.users: dict[str, User] = {}
         self.connections: dict[ConnectedClient, None] = {}
@@ -108,11 +108,11 @@ class Broker:
         if log_exchange:
             self.vhosts["/"].exchanges[LOG_EXCHANGE] = TopicExchange(LOG_EXCHANGE, durable=True, internal=True)
 
-    def keep(self, keeper: QueueStorage) -> None:
-        """Let `keeper` have what is to outlive the broker; before anything is declared."""
-        self.keeper = keeper
+    def use_storage(self, storage: QueueStorage) -> None:
+        """Let `storage` have what is to outlive the broker; before anything is declared."""
+        self.storage = storage
         for vhost in self.vhosts.values():
-            vhost.keeper = keeper
+            vhost.storage = storage
 
     # --- virtual hosts
 
@@ -124,7 +124,7 @@ class Broker:
             while name in self._deletions:  # what is deleted of the old one must not be the new one's
                 self.work.go_on(self._deletions[name])
             vhost = self.vhosts[name] = VirtualHost(name, self.events, self._sooner, self.work)
-            vhost.keeper = self.keeper
+            vhost.storage = self.storage
             self.events.report("vhost.created", name, vhost)
         return vhost
 
@@ -269,8 +269,8 @@ class Broker:
     def _costs(self) -> Iterator[int]:
         """The same for each thing; there may be others by the time of the next one."""
         yield self.waiting.octets
-        if self.keeper is not None:
-            yield self.keeper.journal.pending
+        if self.storage is not None:
+            yield self.storage.journal.pending
         for vhost in list(self.vhosts.values()):
             yield vhost.held.bytes_in_memory
             for queue in list(vhost.queues.values()):

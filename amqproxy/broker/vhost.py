@@ -108,16 +108,16 @@ class VirtualHost:
         self._dead: deque[tuple[Queue, Message, str, DeadLetter | None]] = deque()
         self._is_burying = False
         self.held = DelayedMessages(name, sooner)
-        self._keeper: QueueStorage | None = None
+        self._storage: QueueStorage | None = None
 
     @property
-    def keeper(self) -> QueueStorage | None:
+    def storage(self) -> QueueStorage | None:
         """Who has what is to outlive the broker."""
-        return self._keeper
+        return self._storage
 
-    @keeper.setter
-    def keeper(self, keeper: QueueStorage | None) -> None:
-        self._keeper = self.held.keeper = keeper
+    @storage.setter
+    def storage(self, storage: QueueStorage | None) -> None:
+        self._storage = self.held.storage = storage
 
     def describe(self, description: str, tags: Iterable[str] = ()) -> None:
         """Set the description of the virtual host."""
@@ -292,7 +292,7 @@ class VirtualHost:
             exclusive_to=connection if exclusive else None,
             arguments=arguments,
             now=now,
-            keeper=self.keeper if durable and not exclusive else None,
+            storage=self.storage if durable and not exclusive else None,
             effect=self._effect("queues", name),
         )
         self.queues[name] = queue

@@ -149,7 +149,7 @@ class KeptPlayer(OwnPlayer):
         contents = self.store.load()
         self.journal = Journal()
         self.journal.recover(contents.message_logs, contents.shared)
-        self.broker.keep(QueueStorage(self.journal, self.store.fetch))
+        self.broker.use_storage(QueueStorage(self.journal, self.store.fetch))
         assert restore(self.broker, contents.durables, 1000.0) == []
         self.remembrance = DefinitionRecorder(self.broker, self.journal)
         self.remembrance.begin(contents.durables)

@@ -58,12 +58,12 @@ class Yard:
         /,
         *,
         auto_delete: bool = False,
-        keeper: QueueStorage | None = None,
+        storage: QueueStorage | None = None,
         **arguments: Any,
     ) -> Queue:
         """A queue; its arguments without their x-, and with underscores."""
         table = Table({f"x-{name.replace('_', '-')}": value for name, value in arguments.items()})
-        return TYPES[type_]("q", self, auto_delete=auto_delete, arguments=table, now=self.now, keeper=keeper)
+        return TYPES[type_]("q", self, auto_delete=auto_delete, arguments=table, now=self.now, storage=storage)
 
     def publish(self, queue: Queue, *bodies: str, **properties: Any) -> list[bool]:
         return [queue.publish(message(body, **properties), self.now) for body in bodies]

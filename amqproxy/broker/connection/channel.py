@@ -114,7 +114,7 @@ class BrokerChannel:
         self.reply_tag: str | None = None
         self.publishes = Publisher(self, vhost, connection.user, connection.output)
         self.deliveries = Deliveries(self, vhost, connection.output)
-        self._journal = vhost.keeper.journal if vhost.keeper is not None else None
+        self._journal = vhost.storage.journal if vhost.storage is not None else None
         self._place: Table | None = None
 
     @property

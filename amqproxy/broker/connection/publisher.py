@@ -104,7 +104,7 @@ class Publisher:
         self.is_confirming = False
         self.is_transactional = False
         self._largest = channel.connection.broker.max_message_size
-        self._journal = vhost.keeper.journal if vhost.keeper is not None else None
+        self._journal = vhost.storage.journal if vhost.storage is not None else None
         self._pledge = DurabilityTicket()
         self._pledges: deque[DurabilityTicket] = deque()
         self._is_to_confirm = False

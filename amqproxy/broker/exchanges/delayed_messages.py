@@ -65,7 +65,7 @@ class DelayedMessages:
     """
 
     def __init__(self, vhost: str, sooner: Callable[[float], None] = lambda when: None) -> None:
-        self.keeper: QueueStorage | None = None
+        self.storage: QueueStorage | None = None
         self.so_far = 0
         self.bytes_in_memory = 0
         self._vhost = vhost
@@ -89,19 +89,19 @@ class DelayedMessages:
         """Hold a message for an exchange until `when`."""
         self.so_far += 1
         message_log = None
-        if self.keeper is not None and exchange.durable:
-            message_log = self.keeper.journal.message_log(LogOwner("exchange", self._vhost, exchange.name))
+        if self.storage is not None and exchange.durable:
+            message_log = self.storage.journal.message_log(LogOwner("exchange", self._vhost, exchange.name))
             message_log.enqueued(message_log.last + 1, message, when)
         self._push(when, DelayedMessage(exchange, message, message_log, 0 if message_log is None else message_log.last))
 
     def recover(self, exchanges: Iterable[Exchange]) -> None:
         """Hold again what the message logs of these have from before."""
-        if self.keeper is None:
+        if self.storage is None:
             return
         for exchange in exchanges:
-            message_log = self.keeper.journal.message_logs.get(LogOwner("exchange", self._vhost, exchange.name))
+            message_log = self.storage.journal.message_logs.get(LogOwner("exchange", self._vhost, exchange.name))
             if message_log is not None:
-                times, numbers = self.keeper.times(message_log.number), self._numbers
+                times, numbers = self.storage.times(message_log.number), self._numbers
                 here = ExchangeDelayedMessages()
                 here.heap = [
                     (when, next(numbers), DelayedMessage(exchange, None, message_log, position))
@@ -184,7 +184,7 @@ class DelayedMessages:
         if held.message is not None:
             return held.message
         assert held.message_log is not None
-        assert self.keeper is not None
+        assert self.storage is not None
         log_number, position = held.message_log.number, held.position
         if self._read[0] != log_number or position not in self._read[1]:
             # Reading ahead is worth it where messages are due in the order in which they came, and there only.
@@ -193,7 +193,7 @@ class DelayedMessages:
                 self._ahead = min(2 * self._ahead, READ_AHEAD)
             elif 2 * unused >= self._count_read:
                 self._ahead = max(1, self._ahead // 4)
-            rows = self.keeper.fetch(log_number, position, self._ahead)
+            rows = self.storage.fetch(log_number, position, self._ahead)
             self._count_read = len(rows)
             self._read = log_number, {row.position: row.message for row in rows}
         return self._read[1].pop(position, DAMAGED)

@@ -22,7 +22,7 @@ cdef class Queue:
     cdef public bint _is_pumping
     cdef public bint _is_refusing
     cdef public bint _is_timed
-    cdef public object _keeper
+    cdef public object _storage
     cdef public list _backlogs
     cdef public double _looked_at
     cdef public long long _max_length

@@ -105,13 +105,13 @@ class Queue:
         "_is_pumping",
         "_is_refusing",
         "_is_timed",
-        "_keeper",
         "_looked_at",
         "_max_length",
         "_max_octets",
         "_max_priority",
         "_owner",
         "_quantum",
+        "_storage",
         "_ttl",
         "_turns",
         "_used_at",
@@ -139,7 +139,7 @@ class Queue:
         exclusive_to: ExclusiveOwner | None = None,
         arguments: Table,
         now: float = 0.0,
-        keeper: QueueStorage | None = None,
+        storage: QueueStorage | None = None,
         effect: EffectivePolicy = NO_EFFECT,
     ) -> None:
         self.name = name
@@ -151,14 +151,14 @@ class Queue:
         self.policy_names: tuple[str | None, str | None] = (effect.policy, effect.operator_policy)
         self.consumers: dict[Consumer, None] = {}
         self.unacked = 0
-        self.octets = 0 if keeper is None else keeper.octets(owner.name, name, arguments.get("x-max-priority", 0))
+        self.octets = 0 if storage is None else storage.octets(owner.name, name, arguments.get("x-max-priority", 0))
         """Bytes of the ready messages' bodies."""
         self.is_deleted = False
         self._owner = owner
         self._quantum = owner.work.quantum
-        self._keeper = keeper
+        self._storage = storage
         self._max_priority = arguments.get("x-max-priority", 0)
-        priorities = keeper.priorities(owner.name, name, self._max_priority) if keeper is not None else (0,)
+        priorities = storage.priorities(owner.name, name, self._max_priority) if storage is not None else (0,)
         self._backlogs: list[tuple[int, Backlog]] = [(each, self._new_backlog(each)) for each in priorities]
         self._count = sum(len(backlog) for _, backlog in self._backlogs)
         is_single = arguments.get("x-single-active-consumer", False)
@@ -173,10 +173,10 @@ class Queue:
         self._look_ahead()
 
     def _new_backlog(self, priority: int) -> Backlog:
-        if self._keeper is None:
+        if self._storage is None:
             return Backlog(self._lost)
-        message_log = self._keeper.message_log(self._owner.name, self.name, priority)
-        return DurableBacklog(message_log, self._keeper.fetch, self._lost)
+        message_log = self._storage.message_log(self._owner.name, self.name, priority)
+        return DurableBacklog(message_log, self._storage.fetch, self._lost)
 
     def _lost(self, messages: int, octets: int) -> None:
         """Some of what waits on the disk cannot be read any more: it costs itself, and not the queue."""
@@ -373,7 +373,7 @@ class Queue:
         entry: QueueEntry
         for entry in entries:
             self._release(entry)
-            if self._keeper is not None:
+            if self._storage is not None:
                 self.forget(entry)
 
     def _rejected(self, entries: Iterable[QueueEntry], now: float) -> None:
@@ -394,7 +394,7 @@ class Queue:
 
     def forget(self, entry: QueueEntry, *, is_used: bool = True) -> None:
         """Nobody will settle this, or somebody has: it will not come back, or not here."""
-        if self._keeper is not None and not self.is_deleted:
+        if self._storage is not None and not self.is_deleted:
             message = entry.message
             backlog = self._backlog_for(message, message.header[_FLAGS]) if self._max_priority else self._backlogs[0][1]
             backlog.done(entry, is_used=is_used)
@@ -549,7 +549,7 @@ class Queue:
         if not consumer.no_ack:
             self.hold(entry, consumer)
         consumer.deliveries.deliver(consumer, entry, now)
-        if self._keeper is not None and consumer.no_ack:
+        if self._storage is not None and consumer.no_ack:
             self.forget(entry)
 
     def hold(self, entry: QueueEntry, consumer: Consumer | None) -> None:

@@ -183,10 +183,10 @@ class QuorumQueue(Queue):
         super().__init__(*arguments, **options)
 
     def _new_backlog(self, priority: int) -> RequeueFirst | DurableRequeueFirst:
-        if self._keeper is None:
+        if self._storage is None:
             return RequeueFirst(self._lost)
-        message_log = self._keeper.message_log(self._owner.name, self.name, priority)
-        return DurableRequeueFirst(message_log, self._keeper.fetch, self._lost)
+        message_log = self._storage.message_log(self._owner.name, self.name, priority)
+        return DurableRequeueFirst(message_log, self._storage.fetch, self._lost)
 
     def _follow(self, settings: QueueSettings) -> None:
         if settings.overflow == "reject-publish-dlx":

@@ -50,14 +50,14 @@ class StreamQueue(Queue):
     takes_back: ClassVar[bool] = False
     __slots__ = ("_chunks", "_log", "_places", "_segments", "_writer")
 
-    def __init__(self, name: str, owner: QueueObserver, *, keeper: QueueStorage | None = None, **options: Any) -> None:
-        self._writer = keeper.journal if keeper is not None else None
-        message_log = keeper.message_log(owner.name, name, 0) if keeper is not None else None
-        self._log = StreamLog(message_log, keeper.fetch if keeper is not None else None)
+    def __init__(self, name: str, owner: QueueObserver, *, storage: QueueStorage | None = None, **options: Any) -> None:
+        self._writer = storage.journal if storage is not None else None
+        message_log = storage.message_log(owner.name, name, 0) if storage is not None else None
+        self._log = StreamLog(message_log, storage.fetch if storage is not None else None)
         self._segments = [StreamSegment(self._log.first, message_log.octets if message_log is not None else 0)]
         self._places: dict[Consumer, int] = {}
         self._chunks: dict[Consumer, float] = {}
-        super().__init__(name, owner, keeper=None, **options)
+        super().__init__(name, owner, storage=None, **options)
         self.octets = self._segments[0].octets
 
     @property

@@ -140,8 +140,8 @@ class ConnectionTask:
         self._outbox.flush(now)
 
     def _is_disk_behind(self) -> bool:
-        keeper = self._broker.keeper
-        return keeper is not None and keeper.journal.is_full
+        storage = self._broker.storage
+        return storage is not None and storage.journal.is_full
 
     async def _wait(self) -> None:
         """Until the client may be read from again."""
@@ -149,8 +149,8 @@ class ConnectionTask:
         while not connection.is_over:
             self._may_read = trio.Event()
             if self._is_disk_behind():
-                assert self._broker.keeper is not None
-                self._broker.keeper.journal.when_committed(self._may_read.set, self._scope.cancel)
+                assert self._broker.storage is not None
+                self._broker.storage.journal.when_committed(self._may_read.set, self._scope.cancel)
                 connection.is_unheard = True
             elif not connection.is_blocked and not connection.is_behind and not connection.output.is_over(MOST_UNSENT):
                 return

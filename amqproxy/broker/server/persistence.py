@@ -143,7 +143,7 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[DefinitionRecor
     try:
         contents = store.load()
         journal.recover(contents.message_logs, contents.shared)
-        broker.keep(QueueStorage(journal, store.fetch, store.times))
+        broker.use_storage(QueueStorage(journal, store.fetch, store.times))
         for fault in restore(broker, contents.durables, current_time()):
             logger().warning("cannot make again", what=fault)
         remembrance = DefinitionRecorder(broker, journal)

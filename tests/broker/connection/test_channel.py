@@ -242,7 +242,7 @@ def journal() -> Journal:
 def kept(journal: Journal) -> Client:
     """A client of a broker with a disk, in confirm mode, and with two durable queues, "a" and "b"."""
     broker = Broker()
-    broker.keep(QueueStorage(journal, lambda log_number, position, limit: []))
+    broker.use_storage(QueueStorage(journal, lambda log_number, position, limit: []))
     client = Client(broker).open()
     client.channel()
     for name in "ab":
@@ -275,7 +275,7 @@ def test_an_answer_that_fails_when_the_disk_has_it_ends_the_connection(
     journal: Journal, monkeypatch: pytest.MonkeyPatch, who: str, name: str, methods: list[Method]
 ) -> None:
     broker = Broker()
-    broker.keep(QueueStorage(journal, lambda log_number, position, limit: []))
+    broker.use_storage(QueueStorage(journal, lambda log_number, position, limit: []))
     DefinitionRecorder(broker, journal).begin(())
     client = connected(broker)
     client.say(1, QueueDeclare(queue="a", durable=True))
@@ -514,7 +514,7 @@ class OnDisk:
     def __init__(self) -> None:
         self.journal = Journal()
         broker = Broker()
-        broker.keep(QueueStorage(self.journal, lambda log_number, position, limit: []))
+        broker.use_storage(QueueStorage(self.journal, lambda log_number, position, limit: []))
         self.remembrance = DefinitionRecorder(broker, self.journal)
         self.remembrance.begin([])
         self.client = connected(broker)

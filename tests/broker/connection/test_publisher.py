@@ -125,7 +125,7 @@ class Confirming:
         broker = Broker()
         self.journal = Journal()
         if is_kept:
-            broker.keep(QueueStorage(self.journal, lambda log_number, position, limit: []))
+            broker.use_storage(QueueStorage(self.journal, lambda log_number, position, limit: []))
         self.client = client = connected(broker)
         client.declare("q", durable=True)
         client.declare("full", arguments={"x-max-length": 0, "x-overflow": "reject-publish"})

@@ -265,7 +265,7 @@ def test_a_thousand_changes_are_compared_once(remembered: Remembered) -> None:
 
 def test_the_segments_of_a_stream_go_with_it(remembered: Remembered) -> None:
     arguments = Table({"x-queue-type": "stream", "x-stream-max-segment-size-bytes": 1})
-    remembered.broker.keep(QueueStorage(remembered.journal, lambda log_number, position, limit: []))
+    remembered.broker.use_storage(QueueStorage(remembered.journal, lambda log_number, position, limit: []))
     stream = remembered.queue("s", arguments=arguments)
     for _ in range(3):
         stream.publish(Message("", "s", b"h", b"a"), NOW)

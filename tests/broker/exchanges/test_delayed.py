@@ -70,7 +70,7 @@ def test_what_is_held_is_not_returned(client: Client) -> None:
 def test_what_is_held_is_confirmed_once_it_is_kept_if_it_is(durable: bool) -> None:
     journal = Journal()
     broker = Broker()
-    broker.keep(QueueStorage(journal, lambda log_number, position, limit: []))
+    broker.use_storage(QueueStorage(journal, lambda log_number, position, limit: []))
     client = connected(broker)
     arguments = Table({"x-delayed-type": "fanout"})
     client.ask(ExchangeDeclare(exchange="x", type="x-delayed-message", durable=durable, arguments=arguments))
@@ -84,7 +84,7 @@ def test_what_is_held_is_confirmed_once_it_is_kept_if_it_is(durable: bool) -> No
 def test_what_is_let_go_is_not_safe_before_its_queue_is_on_the_disk() -> None:
     journal = Journal()
     broker = Broker()
-    broker.keep(QueueStorage(journal, lambda log_number, position, limit: []))
+    broker.use_storage(QueueStorage(journal, lambda log_number, position, limit: []))
     client = connected(broker)
     arguments = Table({"x-delayed-type": "fanout"})
     client.ask(ExchangeDeclare(exchange="x", type="x-delayed-message", durable=True, arguments=arguments))

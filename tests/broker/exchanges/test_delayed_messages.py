@@ -27,7 +27,7 @@ def disk() -> Disk:
 
 def held(disk: Disk, *exchanges: Exchange) -> DelayedMessages:
     found = DelayedMessages("/")
-    found.keeper = QueueStorage(disk.journal, disk.fetch, disk.times)
+    found.storage = QueueStorage(disk.journal, disk.fetch, disk.times)
     found.recover(exchanges)
     return found
 
@@ -131,12 +131,12 @@ def test_what_cannot_be_read_now_is_due_again_later(disk: Disk) -> None:
     found.hold(1, X, message("a"))
     disk.again()
     found = held(disk, X)
-    assert found.keeper is not None
-    found.keeper.fetch = fails
+    assert found.storage is not None
+    found.storage.fetch = fails
     with pytest.raises(OSError, match="Input"):
         found.pop_due(5.0)
     assert found.next == 5.0 + AGAIN_AFTER
-    found.keeper.fetch = disk.fetch
+    found.storage.fetch = disk.fetch
     assert found.pop_due(6.0)[1].body == b"a"
 
 
@@ -147,10 +147,10 @@ def test_what_is_due_in_another_order_than_it_came_is_read_about_once(disk: Disk
         found.hold(due(number), X, message(str(number)))
     disk.again()
     found = held(disk, X)
-    assert found.keeper is not None
+    assert found.storage is not None
     read = []
-    fetch = found.keeper.fetch
-    found.keeper.fetch = lambda *wanted: read.append(fetch(*wanted)) or read[-1]
+    fetch = found.storage.fetch
+    found.storage.fetch = lambda *wanted: read.append(fetch(*wanted)) or read[-1]
     taken = [int(found.pop_due()[1].body) for _ in range(1000)]
     assert taken == sorted(range(1000), key=due)
     assert sum(map(len, read)) < 2000

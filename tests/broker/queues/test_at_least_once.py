@@ -41,7 +41,7 @@ class House:
     def __init__(self, **arguments: Any) -> None:
         self.journal = Journal()
         self.broker = Broker()
-        self.broker.keep(QueueStorage(self.journal, lambda log_number, position, limit: []))
+        self.broker.use_storage(QueueStorage(self.journal, lambda log_number, position, limit: []))
         self.client: Client = connected(self.broker)
         self.client.ask(ExchangeDeclare(exchange="dlx", type="fanout"))
         named = {f"x-{name.replace('_', '-')}": value for name, value in arguments.items()}

@@ -196,7 +196,7 @@ def test_as_a_list_would_do(program: list[tuple[str, int]]) -> None:
 def test_what_the_disk_has_lost_costs_itself_and_not_its_queue(type_: str, damage: str) -> None:
     """Whoever asks is handed the rest, the counts are right again, and the loss is reported."""
     yard, disk = Yard(), Disk("v")
-    queue = yard.queue(type_, keeper=QueueStorage(disk.journal, disk.fetch))
+    queue = yard.queue(type_, storage=QueueStorage(disk.journal, disk.fetch))
     yard.publish(queue, "a", "b", "c", delivery_mode=2)
     disk.again()
     ids = sorted(disk.rows)
@@ -205,7 +205,7 @@ def test_what_the_disk_has_lost_costs_itself_and_not_its_queue(type_: str, damag
     else:
         for id_ in ids[: 1 if damage == "missing" else 3]:
             del disk.rows[id_]
-    queue = yard.queue(type_, keeper=QueueStorage(disk.journal, disk.fetch))
+    queue = yard.queue(type_, storage=QueueStorage(disk.journal, disk.fetch))
     queue.recovered(yard.now)
     taker = yard.consumer(queue)
     left = [] if damage == "all missing" else ["b", "c"]
@@ -228,9 +228,9 @@ def test_a_disk_that_cannot_be_read_costs_whoever_asks_and_nobody_else() -> None
         raise OSError("Input/output error")
 
     yard, disk = Yard(), Disk("v")
-    yard.publish(yard.queue(keeper=QueueStorage(disk.journal, disk.fetch)), "-", "a", "b", delivery_mode=2)
+    yard.publish(yard.queue(storage=QueueStorage(disk.journal, disk.fetch)), "-", "a", "b", delivery_mode=2)
     disk.again()
-    queue = yard.queue(keeper=QueueStorage(disk.journal, disk.fetch))
+    queue = yard.queue(storage=QueueStorage(disk.journal, disk.fetch))
     backlog = queue._backlogs[0][1]
     assert backlog.take(queue) is not None
     parked = backlog._parked

@@ -85,7 +85,7 @@ class House:
         self.broker.paging.place = self.memory
         if "x_queue_type" in arguments:
             journal = Journal()
-            self.broker.keep(QueueStorage(journal, lambda log_number, position, limit: []))
+            self.broker.use_storage(QueueStorage(journal, lambda log_number, position, limit: []))
         self.client = connected(self.broker)
         self.arguments = {name.replace("_", "-"): value for name, value in arguments.items()}
         self.client.declare("grave")

@@ -174,7 +174,7 @@ def test_without_a_limit_or_a_place_nothing_is_paged(house: House) -> None:
 def test_what_its_message_log_has_is_just_let_go(house: House) -> None:
     """Once it is on the disk for good, which the first look cannot know."""
     journal = Journal()
-    house.broker.keep(QueueStorage(journal, lambda log_number, position, limit: []))
+    house.broker.use_storage(QueueStorage(journal, lambda log_number, position, limit: []))
     queue = house.queue("q", 5, queue_type="quorum")
     house.page(1000)
     assert mib(queue) > 4

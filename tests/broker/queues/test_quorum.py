@@ -216,8 +216,8 @@ class Again:
     def start(self) -> Queue:
         """The queue as a broker finds it that begins now."""
         self.disk.again()
-        keeper = QueueStorage(self.disk.journal, self.disk.fetch)
-        self.queue = self.yard.queue("quorum", keeper=keeper, **self.arguments)
+        storage = QueueStorage(self.disk.journal, self.disk.fetch)
+        self.queue = self.yard.queue("quorum", storage=storage, **self.arguments)
         self.queue.recovered(self.yard.now)
         return self.queue
 

@@ -243,7 +243,7 @@ def test_what_cannot_be_asked(yard: Yard) -> None:
 
 def kept(disk: Disk, **arguments: Any) -> StreamQueue:
     """A stream whose message log is on a disk; what is there of it already is found again."""
-    queue = Yard().queue("stream", keeper=QueueStorage(disk.journal, disk.fetch), **arguments)
+    queue = Yard().queue("stream", storage=QueueStorage(disk.journal, disk.fetch), **arguments)
     assert isinstance(queue, StreamQueue)
     for each in sorted(disk.segments, key=lambda each: each.key):
         queue.recover(each)
@@ -338,7 +338,7 @@ def test_a_disk_that_cannot_be_read_costs_no_publisher(yard: Yard) -> None:
     yard.publish(kept(disk), *"ab")
     disk.again()
     own = Yard()
-    queue = own.queue("stream", keeper=QueueStorage(disk.journal, disk.fetch))
+    queue = own.queue("stream", storage=QueueStorage(disk.journal, disk.fetch))
     queue._log._fetch = fails  # type: ignore[attr-defined]
     queue._log._last_time = 1000.0  # type: ignore[attr-defined]
     taker = reader(own, queue, 0)
