@@ -268,7 +268,7 @@ class Broker:
 
     def _costs(self) -> Iterator[int]:
         """The same for each thing; there may be others by the time of the next one."""
-        yield self.waiting.octets
+        yield self.waiting.count
         if self.storage is not None:
             yield self.storage.journal.pending
         for vhost in list(self.vhosts.values()):
@@ -304,15 +304,15 @@ class Broker:
 
     def _counting(self, most: float, now: float) -> Job:
         """Find out in steps whether what the broker holds costs so much that memory is short."""
-        octets, quantum = 0, self.work.quantum
+        total, quantum = 0, self.work.quantum
         try:
             for cost in self._costs():
-                octets += cost
+                total += cost
                 if quantum.spend(1):
                     now = yield
         finally:
             self._is_counting = False
-        self.set_alarm("memory", octets >= most, now)
+        self.set_alarm("memory", total >= most, now)
 
     def set_alarm(self, resource: str, is_on: bool, now: float, cause: str = "") -> None:
         """`resource` ("memory" or "disk") is short, or is not any more: publishers are held up for as long.

@@ -5,5 +5,5 @@ cimport cython
 
 @cython.final
 cdef class UnsentBytes:
-    cdef public long long octets
+    cdef public long long count
     cdef public long long most

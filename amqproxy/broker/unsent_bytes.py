@@ -10,5 +10,5 @@ class UnsentBytes:
     """Bytes that wait to be sent to all clients together, of which there are to be no more than `most`."""
 
     def __init__(self, most: int = MOST_WAITING) -> None:
-        self.octets = 0
+        self.count = 0
         self.most = most

@@ -134,7 +134,7 @@ class Client:
         self.frame_max = FRAME_MAX
         self.inboxes: dict[int, deque[Received]] = {}
         self.partial: dict[int, tuple[Any, ContentHeader | None, list[bytes]]] = {}
-        self.octets = bytearray()
+        self.received = bytearray()
         self.unsent: bytearray | None = None
         self.closed: Closed | None = None
         self.zero = Channel(self, 0)
@@ -221,28 +221,28 @@ class Client:
 
     # --- bytes
 
-    def send_octets(self, octets: bytes) -> None:
+    def send_bytes(self, data: bytes) -> None:
         if self.unsent is None:
-            self.stream.sendall(octets)
+            self.stream.sendall(data)
         else:
-            self.unsent += octets
+            self.unsent += data
 
     @contextmanager
     def one_write(self) -> Iterator[None]:
         """All that is sent meanwhile leaves together at the end: the broker has it in one read."""
         self.unsent = bytearray()
         yield
-        octets, self.unsent = self.unsent, None
-        self.stream.sendall(octets)
+        data, self.unsent = self.unsent, None
+        self.stream.sendall(data)
 
     def write(self, channel: int, method: Method) -> None:
-        self.send_octets(frame(METHOD_FRAME, channel, method.encode()))
+        self.send_bytes(frame(METHOD_FRAME, channel, method.encode()))
 
     def read_frame(self) -> tuple[int, int, bytes]:
         """Kind, channel, payload."""
-        while len(self.octets) < 7 or len(self.octets) < 8 + int.from_bytes(self.octets[3:7]):
-            if self.octets[:4] == b"AMQP":
-                raise Gone(bytes(self.octets))
+        while len(self.received) < 7 or len(self.received) < 8 + int.from_bytes(self.received[3:7]):
+            if self.received[:4] == b"AMQP":
+                raise Gone(bytes(self.received))
             try:
                 data = self.stream.recv(65536)
             except TimeoutError:
@@ -251,11 +251,11 @@ class Client:
                 data = b""
             if not data:
                 raise Gone
-            self.octets += data
-        kind, channel, size = struct.unpack_from(">BHI", self.octets)
-        payload = bytes(self.octets[7 : 7 + size])
-        assert self.octets[7 + size] == 0xCE
-        del self.octets[: 8 + size]
+            self.received += data
+        kind, channel, size = struct.unpack_from(">BHI", self.received)
+        payload = bytes(self.received[7 : 7 + size])
+        assert self.received[7 + size] == 0xCE
+        del self.received[: 8 + size]
         return kind, channel, payload
 
     def pump(self) -> None:
@@ -316,16 +316,16 @@ class Channel:
 
     def send(self, method: Method, body: bytes = b"", **properties: Any) -> None:
         """A method, with its content where it carries one. It waits for nothing."""
-        octets = frame(METHOD_FRAME, self.number, method.encode())
+        data = frame(METHOD_FRAME, self.number, method.encode())
         if method.carries_content:
             if isinstance(properties.get("headers"), Mapping):
                 properties["headers"] = Table(properties["headers"])
             header = ContentHeader(len(body), Properties(**properties))
-            octets += frame(HEADER_FRAME, self.number, header.encode())
+            data += frame(HEADER_FRAME, self.number, header.encode())
             step = self.client.frame_max - 8
             for start in range(0, len(body), step):
-                octets += frame(BODY_FRAME, self.number, body[start : start + step])
-        self.client.send_octets(octets)
+                data += frame(BODY_FRAME, self.number, body[start : start + step])
+        self.client.send_bytes(data)
 
     def publish(
         self,

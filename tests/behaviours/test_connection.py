@@ -49,11 +49,11 @@ pytestmark = pytest.mark.real
 )
 def test_another_protocol_is_told_which_one_is_spoken(scene: Scene, header: bytes) -> None:
     client = scene.bare()
-    client.send_octets(header)
+    client.send_bytes(header)
     with pytest.raises(Gone, match="AMQP"):
         client.read_frame()
-    assert bytes(client.octets) == HEADER
-    client.octets.clear()
+    assert bytes(client.received) == HEADER
+    client.received.clear()
     assert client.is_cut()
 
 
@@ -127,7 +127,7 @@ def test_tune_ok_and_open_may_come_in_one_read(scene: Scene) -> None:
     client.start_ok(login("guest", "guest"))
     client.zero.expect(ConnectionTune)
     methods = (ConnectionTuneOk(2047, 131072, 0), ConnectionOpen(VHOST))
-    client.send_octets(b"".join(frame(1, 0, each.encode()) for each in methods))
+    client.send_bytes(b"".join(frame(1, 0, each.encode()) for each in methods))
     client.zero.expect(ConnectionOpenOk)
 
 
@@ -139,7 +139,7 @@ def test_a_client_need_not_wait_for_start_and_tune(scene: Scene) -> None:
         ConnectionTuneOk(2047, 131072, 0),
         ConnectionOpen(VHOST),
     )
-    client.send_octets(HEADER + b"".join(frame(1, 0, each.encode()) for each in methods))
+    client.send_bytes(HEADER + b"".join(frame(1, 0, each.encode()) for each in methods))
     for type_ in (ConnectionStart, ConnectionTune, ConnectionOpenOk):
         client.zero.expect(type_)
 
@@ -202,7 +202,7 @@ CUT: dict[str, Callable[[Client], object]] = {
     "open before start-ok": lambda c: c.zero.send(ConnectionOpen(VHOST)),
     "close before start-ok": lambda c: c.zero.send(ConnectionClose(200, "bye")),
     "a channel before start-ok": lambda c: c.write(1, ChannelOpen()),
-    "no frame": lambda c: c.send_octets(b"\x09" * 20),
+    "no frame": lambda c: c.send_bytes(b"\x09" * 20),
 }
 
 
@@ -222,7 +222,7 @@ def doomed(broker: Target) -> Iterator[dict[str, Client]]:
 @pytest.mark.parametrize("name", CUT)
 def test_cut_without_a_word(doomed: dict[str, Client], name: str) -> None:
     client = doomed[name]
-    assert not client.octets
+    assert not client.received
     assert client.ending() == "reset"
 
 

@@ -978,8 +978,8 @@ DECLARE = QueueDeclare(queue="q").encode()[:-4]
 """Without its table."""
 
 
-def octets(ch: Channel, kind: int, payload: bytes) -> None:
-    ch.client.send_octets(frame(kind, ch.number, payload))
+def send_frame(ch: Channel, kind: int, payload: bytes) -> None:
+    ch.client.send_bytes(frame(kind, ch.number, payload))
 
 
 @rows(
@@ -1020,37 +1020,37 @@ def octets(ch: Channel, kind: int, payload: bytes) -> None:
     ),
     (
         "a frame of an unknown type",
-        lambda s, ch: octets(ch, 5, b""),
+        lambda s, ch: send_frame(ch, 5, b""),
         "501 0.0 FRAME_ERROR - type 5, all octets = <<>>: unknown_frame",
     ),
     (
         "a frame without its end",
-        lambda s, ch: ch.client.send_octets(b"\x01\0\1\0\0\0\4\0\x3c\0\x0a\0"),
+        lambda s, ch: ch.client.send_bytes(b"\x01\0\1\0\0\0\4\0\x3c\0\x0a\0"),
         "501 0.0 FRAME_ERROR - type 1, all octets = <<0,60,0,10>>: {invalid_frame_end_marker,0}",
     ),
     (
         "a frame too large",
-        lambda s, ch: ch.client.send_octets(b"\x03\0\1\x00\x02\x00\x01"),
+        lambda s, ch: ch.client.send_bytes(b"\x03\0\1\x00\x02\x00\x01"),
         "501 0.0 FRAME_ERROR - type 3, all octets = <<>>: {frame_too_large,131073,131064}",
     ),
     (
         "a method frame with nothing in it",
-        lambda s, ch: octets(ch, 1, b""),
+        lambda s, ch: send_frame(ch, 1, b""),
         "501 0.0 FRAME_ERROR - type 1, all octets = <<>>: unknown_frame",
     ),
     (
         "a header frame with no method before",
-        lambda s, ch: octets(ch, 2, b"\0\x3c" + bytes(12)),
+        lambda s, ch: send_frame(ch, 2, b"\0\x3c" + bytes(12)),
         "505 0.0 UNEXPECTED_FRAME - expected method frame, got non method frame instead",
     ),
     (
         "a body frame with no method before",
-        lambda s, ch: octets(ch, 3, b"x"),
+        lambda s, ch: send_frame(ch, 3, b"x"),
         "505 0.0 UNEXPECTED_FRAME - expected method frame, got non method frame instead",
     ),
     (
         "a method where a header is due",
-        lambda s, ch: (octets(ch, 1, PUBLISH), ch.send(BasicQos())),
+        lambda s, ch: (send_frame(ch, 1, PUBLISH), ch.send(BasicQos())),
         (
             "505 basic.publish UNEXPECTED_FRAME - expected content header for class 60, got non content header "
             "frame instead"
@@ -1058,7 +1058,7 @@ def octets(ch: Channel, kind: int, payload: bytes) -> None:
     ),
     (
         "a body where a header is due",
-        lambda s, ch: (octets(ch, 1, PUBLISH), octets(ch, 3, b"x")),
+        lambda s, ch: (send_frame(ch, 1, PUBLISH), send_frame(ch, 3, b"x")),
         (
             "505 basic.publish UNEXPECTED_FRAME - expected content header for class 60, got non content header "
             "frame instead"
@@ -1066,32 +1066,32 @@ def octets(ch: Channel, kind: int, payload: bytes) -> None:
     ),
     (
         "a method where a body is due",
-        lambda s, ch: (octets(ch, 1, PUBLISH), octets(ch, 2, SIZE_1), ch.send(BasicQos())),
+        lambda s, ch: (send_frame(ch, 1, PUBLISH), send_frame(ch, 2, SIZE_1), ch.send(BasicQos())),
         ("505 basic.publish UNEXPECTED_FRAME - expected content body, got non content body frame instead"),
     ),
     (
         "a header of another class",
-        lambda s, ch: (octets(ch, 1, PUBLISH), octets(ch, 2, b"\0\x32" + bytes(12))),
+        lambda s, ch: (send_frame(ch, 1, PUBLISH), send_frame(ch, 2, b"\0\x32" + bytes(12))),
         "505 basic.publish UNEXPECTED_FRAME - expected content header for class 60, got one for class 50 instead",
     ),
     (
         "a table that overruns",
-        lambda s, ch: octets(ch, 1, DECLARE + b"\0\0\0\x09\1kV"),
+        lambda s, ch: send_frame(ch, 1, DECLARE + b"\0\0\0\x09\1kV"),
         "501 queue.declare FRAME_ERROR - cannot decode <<0,0,1,113,0,0,0,0,9,1,107,86>>",
     ),
     (
         "a name that is not UTF-8",
-        lambda s, ch: octets(ch, 1, b"\0\x32\0\x0a\0\0\1\xff\0\0\0\0\0"),
+        lambda s, ch: send_frame(ch, 1, b"\0\x32\0\x0a\0\0\1\xff\0\0\0\0\0"),
         "501 0.0 FRAME_ERROR - Malformed UTF-8 in shortstr",
     ),
     (
         "a method cut short",
-        lambda s, ch: octets(ch, 1, b"\0\x3c\0\x1e\x09x"),
+        lambda s, ch: send_frame(ch, 1, b"\0\x3c\0\x1e\x09x"),
         "501 basic.cancel FRAME_ERROR - cannot decode <<9,120>>",
     ),
     (
-        "a method with octets left over",
-        lambda s, ch: octets(ch, 1, BasicQos().encode() + b"x"),
+        "a method with bytes left over",
+        lambda s, ch: send_frame(ch, 1, BasicQos().encode() + b"x"),
         "501 basic.qos FRAME_ERROR - cannot decode <<0,0,0,0,0,0,0,120>>",
     ),
     (
@@ -1101,7 +1101,7 @@ def octets(ch: Channel, kind: int, payload: bytes) -> None:
     ),
     (
         "a server's method with content",
-        lambda s, ch: octets(ch, 1, b"\0\x3c\0\x32" + bytes(4)),
+        lambda s, ch: send_frame(ch, 1, b"\0\x3c\0\x32" + bytes(4)),
         "501 basic.return FRAME_ERROR - cannot decode <<0,0,0,0>>",
     ),
 )
@@ -1112,7 +1112,7 @@ def test_on_the_connection(scene: Scene, misuse: Misuse, expected: str) -> None:
 
 @pytest.mark.unsupported_on_rabbitmq("its reader crashes, and the socket closes without a word")
 def test_unknown_field_type(ch: Channel) -> None:
-    octets(ch, 1, DECLARE + b"\0\0\0\3\1k?")
+    send_frame(ch, 1, DECLARE + b"\0\0\0\3\1k?")
     assert ch.refusal().startswith("connection 502 queue.declare SYNTAX_ERROR")
 
 

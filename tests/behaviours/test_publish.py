@@ -26,7 +26,7 @@ PROPERTIES: dict[str, Any] = {
         "yes": True,
         "nothing": None,
         "fraction": 1.5,
-        "octets": b"\xff\0",
+        "bytes": b"\xff\0",
         "list": [1, "2", [3]],
         "table": {"in": {"side": 1}},
         "": "unnamed",
@@ -86,11 +86,11 @@ def test_bodies_of_any_size(ch: Channel, q: str, size: int) -> None:
 
 def test_body_frames_of_any_cut(ch: Channel, q: str) -> None:
     """A peer may cut a body as it likes, even into empty frames."""
-    octets = frame(1, ch.number, BasicPublish(routing_key=q).encode())
-    octets += frame(2, ch.number, ContentHeader(5).encode())
+    data = frame(1, ch.number, BasicPublish(routing_key=q).encode())
+    data += frame(2, ch.number, ContentHeader(5).encode())
     for piece in (b"a", b"", b"bc", b"de"):
-        octets += frame(3, ch.number, piece)
-    ch.client.send_octets(octets)
+        data += frame(3, ch.number, piece)
+    ch.client.send_bytes(data)
     assert ch.drain(q) == [b"abcde"]
 
 

@@ -95,9 +95,9 @@ class Client:
 
     # --- out and in
 
-    def feed(self, octets: bytes) -> None:
+    def feed(self, data: bytes) -> None:
         self.broker.work.quantum.begin()
-        self.connection.feed(octets, self.now)
+        self.connection.feed(data, self.now)
 
     def rest(self) -> None:
         """Let the broker do what it has left to later turns."""
@@ -105,26 +105,26 @@ class Client:
             self.broker.work.go_on(self.now)
 
     def say(self, channel: int, method: Method, body: bytes = b"", **properties: Any) -> None:
-        octets = encode_method(channel, method)
+        data = encode_method(channel, method)
         if method.carries_content:
             if isinstance(properties.get("headers"), dict):
                 properties["headers"] = Table(properties["headers"])
-            octets += encode_frame(2, channel, ContentHeader(len(body), Properties(**properties)).encode())
+            data += encode_frame(2, channel, ContentHeader(len(body), Properties(**properties)).encode())
             step = FRAME_MIN_SIZE - 8
             for start in range(0, len(body), step):
-                octets += encode_frame(3, channel, body[start : start + step])
-        self.feed(octets)
+                data += encode_frame(3, channel, body[start : start + step])
+        self.feed(data)
 
     def receive(self) -> list[Received]:
         """All that the broker has sent since the last time."""
         self.rest()
-        octets = self.connection.take_output()
-        if octets:
+        data = self.connection.take_output()
+        if data:
             self.connection.sent(self.now)
-        if octets == HEADER:
+        if data == HEADER:
             raise Refused("header")
         received = []
-        for frame in self._reader.feed(octets):
+        for frame in self._reader.feed(data):
             if frame.kind == HEARTBEAT:
                 self.heartbeats += 1
                 continue

@@ -24,8 +24,8 @@ UNIT = 10
 
 def body(number: int) -> bytes:
     """What message `number` holds; each 50th is long, and so shared by both queues."""
-    octets = b"%d:" % number + bytes(EMBEDDED + number % 5000 if number % 50 == 0 else number % 300)
-    return octets + crc32(octets).to_bytes(4, "big")
+    data = b"%d:" % number + bytes(EMBEDDED + number % 5000 if number % 50 == 0 else number % 300)
+    return data + crc32(data).to_bytes(4, "big")
 
 
 def main(directory: Path) -> None:

@@ -62,7 +62,7 @@ class Disk:
         message_log = self.message_log
         assert message_log.messages == len(self.rows)
         state = LogState(
-            message_log.number, message_log.messages, message_log.octets, message_log.last, message_log.delivered_to
+            message_log.number, message_log.messages, message_log.body_bytes, message_log.last, message_log.delivered_to
         )
         self.message_log = MessageLog(self.journal, self.owner, state)
         self.journal.message_logs[self.owner] = self.message_log
@@ -81,8 +81,8 @@ class Memory:
     def put(self, rows: Sequence[PackedMessage]) -> PageBlock:
         if self.is_full:
             raise OSError("full")
-        octets = sum(len(row.message.body) for row in rows)
-        block = PageBlock(PageFile(-1), 0, 0, rows[0].position, rows[-1].position, len(rows), octets)
+        body_bytes = sum(len(row.message.body) for row in rows)
+        block = PageBlock(PageFile(-1), 0, 0, rows[0].position, rows[-1].position, len(rows), body_bytes)
         self.rows[block] = list(rows)
         return block
 

@@ -53,14 +53,14 @@ class PatientClient(own.Client):
     is_waiting = False
     unsent = b""
 
-    def feed(self, octets: bytes) -> None:
-        self.unsent += octets
+    def feed(self, data: bytes) -> None:
+        self.unsent += data
         if not self.is_waiting:
             self.flush()
 
     def flush(self) -> None:
-        octets, self.unsent = self.unsent, b""
-        super().feed(octets)
+        data, self.unsent = self.unsent, b""
+        super().feed(data)
 
 
 class OwnPlayer:

@@ -159,7 +159,7 @@ def test_memory_that_nobody_holds_is_not_short() -> None:
     assert broker.alarms == {"memory"}
 
 
-def test_octets_in_memory() -> None:
+def test_bytes_in_memory() -> None:
     """All that a client can make the broker hold counts: what waits, what is out, what is unsent."""
     broker = Broker()
     client = connected(broker)

@@ -56,7 +56,7 @@ def check(directory: Path, enqueued: int, settled: int) -> int:
                 found += [each.position for each in some]
                 assert all(each.message.body == body(each.position) for each in some)
             assert found == expected
-            assert state.octets == sum(len(body(number)) for number in expected)
+            assert state.body_bytes == sum(len(body(number)) for number in expected)
         return first.messages
     finally:
         store.close()

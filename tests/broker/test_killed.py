@@ -68,9 +68,9 @@ class Client:
     def say(self, channel: int, *methods: Method) -> None:
         self.write(b"".join(encode_method(channel, method) for method in methods))
 
-    def write(self, octets: bytes) -> None:
+    def write(self, data: bytes) -> None:
         try:
-            self._socket.sendall(octets)
+            self._socket.sendall(data)
         except OSError as error:
             raise Gone from error
 
@@ -81,12 +81,12 @@ class Client:
     def next(self) -> Frame:
         while not self._frames:
             try:
-                octets = self._socket.recv(65536)
+                data = self._socket.recv(65536)
             except OSError as error:
                 raise Gone from error
-            if not octets:
+            if not data:
                 raise Gone
-            self._frames = self._reader.feed(octets)[::-1]
+            self._frames = self._reader.feed(data)[::-1]
         return self._frames.pop()
 
     def close(self) -> None:

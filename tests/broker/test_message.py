@@ -33,7 +33,7 @@ def decoded(header: bytes) -> ContentHeader:
         ({"headers": Table({"delivery_mode": 2})}, True, False),
     ],
 )
-def test_what_the_octets_of_the_header_tell(
+def test_what_the_bytes_of_the_header_tell(
     properties: dict[str, Any], has_properties: bool, is_persistent: bool
 ) -> None:
     header = ContentHeader(4, Properties(**properties)).encode()

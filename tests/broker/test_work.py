@@ -351,8 +351,8 @@ def publish_in_one_write(crowd: Crowd) -> int:
     crowd.limit()
     crowd.broker.work.quantum.begin()
     header = encode_frame(2, 1, ContentHeader(0, Properties()).encode())
-    octets = (encode_method(1, BasicPublish(routing_key="q")) + header) * COUNT
-    crowd.greedy.connection.feed(octets, crowd.greedy.now)
+    data = (encode_method(1, BasicPublish(routing_key="q")) + header) * COUNT
+    crowd.greedy.connection.feed(data, crowd.greedy.now)
     return crowd.depth("q")
 
 

@@ -19,8 +19,8 @@ from amqproxy.broker.work import WorkQueue
 def message(body: str | bytes = b"", *, exchange: str = "", key: str = "q", **properties: Any) -> Message:
     if isinstance(properties.get("headers"), dict):
         properties["headers"] = Table(properties["headers"])
-    octets = body.encode() if isinstance(body, str) else body
-    return Message(exchange, key, ContentHeader(len(octets), Properties(**properties)).encode(), octets)
+    data = body.encode() if isinstance(body, str) else body
+    return Message(exchange, key, ContentHeader(len(data), Properties(**properties)).encode(), data)
 
 
 class Yard:

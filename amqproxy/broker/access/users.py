@@ -78,10 +78,10 @@ class User:
     def accepts(self, password: str) -> bool:
         """Is this the password? Takes as long for every wrong one."""
         try:
-            octets = b64decode(self.password_hash, validate=True)
+            data = b64decode(self.password_hash, validate=True)
         except binascii.Error:
             return False
-        salt, expected = octets[:SALT], octets[SALT:]
+        salt, expected = data[:SALT], data[SALT:]
         found = ALGORITHMS[self.hashing_algorithm](salt + password.encode("utf-8", "surrogateescape")).digest()
         return bool(expected) and hmac.compare_digest(expected, found)
 

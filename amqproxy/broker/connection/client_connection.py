@@ -327,9 +327,9 @@ class ClientConnection:
         self.send_method(0, ConnectionStart(major, minor, self.broker.properties, mechanisms, b"en_US"))
         return self._greeting[len(HEADER) :]
 
-    def write(self, octets: bytes) -> None:
+    def write(self, data: bytes) -> None:
         """Send bytes, in their turn."""
-        self.output.put(octets)
+        self.output.put(data)
 
     def send_method(self, channel: int, method: Method) -> None:
         """Send a method."""

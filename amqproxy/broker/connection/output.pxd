@@ -16,11 +16,11 @@ cdef class OutputBuffer:
     cdef Py_ssize_t _taken
     cdef object _wake
     cdef list _pieces
-    cdef bytearray _octets
+    cdef bytearray _data
     cdef Py_ssize_t _used
     cdef Py_ssize_t _usual
 
-    cpdef put(self, bytes octets)
+    cpdef put(self, bytes data)
     cpdef deliver(
         self, int channel, bytes consumer_tag, unsigned long long delivery_tag, bint is_redelivered, str exchange,
         str routing_key, bytes header, bytes body
@@ -33,7 +33,7 @@ cdef class OutputBuffer:
     cdef Py_ssize_t _room_for(self, Py_ssize_t size) except -1
     cdef _lay_content(self, int channel, bytes header, bytes body)
     cdef _lay_body(self, int channel, bytes body)
-    cdef _lay_aside(self, bytes octets)
+    cdef _lay_aside(self, bytes data)
     cdef _cut(self)
 
 

@@ -39,12 +39,12 @@ MAX_SHORT_STRINGS = 65_536
 
 def short_string(text: str) -> bytes:
     """`text` as a short string, remembered."""
-    octets = short_strings.get(text)
-    if octets is None:
+    data = short_strings.get(text)
+    if data is None:
         if len(short_strings) >= MAX_SHORT_STRINGS:
             short_strings.clear()
-        octets = short_strings[text] = encode_short_string(text)
-    return octets
+        data = short_strings[text] = encode_short_string(text)
+    return data
 
 
 def _nobody() -> None:
@@ -54,13 +54,13 @@ def _nobody() -> None:
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _write(out: cython.p_uchar, at: cython.Py_ssize_t, octets: bytes) -> cython.Py_ssize_t:
+def _write(out: cython.p_uchar, at: cython.Py_ssize_t, data: bytes) -> cython.Py_ssize_t:
     """Write bytes at a place; the place behind them."""
-    size: cython.Py_ssize_t = len(octets)
+    size: cython.Py_ssize_t = len(data)
     if not cython.compiled:
-        out[at : at + size] = octets
+        out[at : at + size] = data
         return at + size
-    p: cython.p_const_uchar = octets
+    p: cython.p_const_uchar = data
     i: cython.Py_ssize_t
     for i in range(size):
         out[at + i] = p[i]
@@ -100,19 +100,19 @@ class OutputBuffer:
         self._taken = 0
         self._wake = wake
         self._pieces: list[bytes] = []
-        self._octets = bytearray()
+        self._data = bytearray()
         self._used = 0
         self._usual = 256
 
-    def put(self, octets: bytes) -> None:
+    def put(self, data: bytes) -> None:
         """Send bytes, in their turn."""
         before: cython.Py_ssize_t = self.waiting
-        size: cython.Py_ssize_t = len(octets)
+        size: cython.Py_ssize_t = len(data)
         if size >= _LARGE:
-            self._lay_aside(octets)
+            self._lay_aside(data)
         else:
             at: cython.Py_ssize_t = self._room_for(size)
-            _write(self._octets, at, octets)
+            _write(self._data, at, data)
         self._added(before)
 
     def deliver(
@@ -128,11 +128,11 @@ class OutputBuffer:
     ) -> None:
         """Send a basic.deliver and its content; `consumer_tag` is a short string already, `header` a payload."""
         before: cython.Py_ssize_t = self.waiting
-        exchange_octets: bytes = short_string(exchange)
-        key_octets: bytes = short_string(routing_key)
-        size: cython.Py_ssize_t = 13 + len(consumer_tag) + len(exchange_octets) + len(key_octets)
+        encoded_exchange: bytes = short_string(exchange)
+        encoded_key: bytes = short_string(routing_key)
+        size: cython.Py_ssize_t = 13 + len(consumer_tag) + len(encoded_exchange) + len(encoded_key)
         at: cython.Py_ssize_t = self._room_for(size + 8)
-        out: cython.p_uchar = self._octets
+        out: cython.p_uchar = self._data
         shift: cython.int
         at = _write_head(out, at, 1, channel, size)
         out[at] = 0
@@ -144,8 +144,8 @@ class OutputBuffer:
             out[at] = (delivery_tag >> shift) & 0xFF
             at += 1
         out[at] = 1 if is_redelivered else 0
-        at = _write(out, at + 1, exchange_octets)
-        at = _write(out, at, key_octets)
+        at = _write(out, at + 1, encoded_exchange)
+        at = _write(out, at, encoded_key)
         out[at] = 0xCE
         self._lay_content(channel, header, body)
         self._added(before)
@@ -166,15 +166,15 @@ class OutputBuffer:
         self._cut()
         pieces = self._pieces
         self._pieces = []
-        self._usual = max(256, min(len(self._octets), _LARGE))
-        self._octets = bytearray()
+        self._usual = max(256, min(len(self._data), _LARGE))
+        self._data = bytearray()
         self._taken = self.waiting
         return pieces
 
     def sent(self) -> bool:
         """What was taken is sent. Is there room that was not there before?"""
         self.waiting -= self._taken
-        self._all.octets -= self._taken
+        self._all.count -= self._taken
         self._taken = 0
         if self.has_room or self._is_full():
             return False
@@ -183,21 +183,21 @@ class OutputBuffer:
 
     def is_over(self, most: cython.longlong) -> bool:
         """Do more bytes than that wait, or more than a share of what all clients may have together?"""
-        return self.waiting > most or (self._all.octets > self._all.most and self.waiting > _SHARE)
+        return self.waiting > most or (self._all.count > self._all.most and self.waiting > _SHARE)
 
     def close(self) -> None:
         """Nothing will be sent any more: unsent bytes no longer count, and no task is woken."""
-        self._all.octets -= self.waiting
+        self._all.count -= self.waiting
         self._all = UnsentBytes()
         self._wake = _nobody
 
     # --- where it is written
 
     def _is_full(self) -> cython.bint:
-        return self.waiting > _HIGH_WATER or (self._all.octets > self._all.most and self.waiting > _SHARE)
+        return self.waiting > _HIGH_WATER or (self._all.count > self._all.most and self.waiting > _SHARE)
 
     def _added(self, before: cython.Py_ssize_t) -> None:
-        self._all.octets += self.waiting - before
+        self._all.count += self.waiting - before
         if self._is_full():
             self.has_room = False
         if before == self._taken and self.waiting > before:
@@ -206,13 +206,13 @@ class OutputBuffer:
     def _room_for(self, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Where the next `size` bytes, which count as there, are to be written."""
         at: cython.Py_ssize_t = self._used
-        room: cython.Py_ssize_t = len(self._octets)
+        room: cython.Py_ssize_t = len(self._data)
         if at + size > room:
             if at + size > _PIECE and at:
                 self._cut()
                 at = 0
             room = max(2 * room, at + size, self._usual)
-            self._octets += bytes(room - len(self._octets))
+            self._data += bytes(room - len(self._data))
         self._used = at + size
         self.waiting += size
         return at
@@ -220,7 +220,7 @@ class OutputBuffer:
     def _lay_content(self, channel: cython.int, header: bytes, body: bytes) -> None:
         size: cython.Py_ssize_t = len(header)
         at: cython.Py_ssize_t = self._room_for(size + 8)
-        out: cython.p_uchar = self._octets
+        out: cython.p_uchar = self._data
         at = _write_head(out, at, 2, channel, size)
         at = _write(out, at, header)
         out[at] = 0xCE
@@ -241,26 +241,26 @@ class OutputBuffer:
         out: cython.p_uchar
         if size < _LARGE:
             at = self._room_for(size + 8)
-            out = self._octets
+            out = self._data
             at = _write_head(out, at, 3, channel, size)
             at = _write(out, at, body)
             out[at] = 0xCE
             return
         at = self._room_for(7)
-        _write_head(self._octets, at, 3, channel, size)
+        _write_head(self._data, at, 3, channel, size)
         self._lay_aside(body)
         at = self._room_for(1)
-        out = self._octets
+        out = self._data
         out[at] = 0xCE
 
-    def _lay_aside(self, octets: bytes) -> None:
+    def _lay_aside(self, data: bytes) -> None:
         self._cut()
-        self._pieces.append(octets)
-        self.waiting += len(octets)
+        self._pieces.append(data)
+        self.waiting += len(data)
 
     def _cut(self) -> None:
         """End a piece."""
         if self._used:
-            octets = self._octets
-            self._pieces.append(bytes(octets[: self._used]))
+            data = self._data
+            self._pieces.append(bytes(data[: self._used]))
             self._used = 0

@@ -12,7 +12,7 @@ cdef class UnackedDeliveries:
     cdef unsigned long long _first
     cdef Py_ssize_t _start
     cdef Py_ssize_t _count
-    cdef readonly long long octets
+    cdef readonly long long body_bytes
     cdef unsigned long long _parked_to
 
     cpdef add(self, unsigned long long tag, QueueEntry entry)

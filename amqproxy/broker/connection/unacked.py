@@ -26,11 +26,11 @@ class UnackedDeliveries:
     """Tags come in rising order. Taking some costs what is taken, not what is left.
 
     The newest are in a line, a place for each tag from `_first` on, those before `_start` empty. What stays for so long
-    that the line grows sparse is one of the old, which are in the order of their tags too. `octets` is what the bodies
-    of all come to that are in memory.
+    that the line grows sparse is one of the old, which are in the order of their tags too. `body_bytes` is what the
+    bodies of all come to that are in memory.
     """
 
-    __slots__ = ("_count", "_first", "_line", "_old", "_parked_to", "_start", "octets")
+    __slots__ = ("_count", "_first", "_line", "_old", "_parked_to", "_start", "body_bytes")
 
     def __init__(self) -> None:
         self._old: dict[int, QueueEntry] = {}
@@ -39,7 +39,7 @@ class UnackedDeliveries:
         self._start = 0
         self._count = 0
         self._parked_to = 0
-        self.octets = 0
+        self.body_bytes = 0
 
     def __len__(self) -> int:
         return self._count + len(self._old)
@@ -82,7 +82,7 @@ class UnackedDeliveries:
                 self._first = tag
         self._line.append(entry)
         self._count += 1
-        self.octets += len(entry.message.body)
+        self.body_bytes += len(entry.message.body)
 
     def settle(self, tag: cython.ulonglong, multiple: cython.bint) -> list[QueueEntry]:
         """Take out what a client settles: with `multiple` all up to `tag`, which is all there is if that is 0.
@@ -102,7 +102,7 @@ class UnackedDeliveries:
                 self._count -= 1
                 if place == self._start:
                     self._start += 1
-            self.octets -= len(entry.message.body)
+            self.body_bytes -= len(entry.message.body)
             return [entry]
         if is_old:
             return self._take_old(tag)
@@ -154,7 +154,7 @@ class UnackedDeliveries:
     def _forget(self, taken: list[QueueEntry]) -> None:
         entry: QueueEntry
         for entry in taken:
-            self.octets -= len(entry.message.body)
+            self.body_bytes -= len(entry.message.body)
 
     def _take_line(self, end: cython.Py_ssize_t, taken: list[QueueEntry]) -> None:
         """Take out what is in the line before a place."""
@@ -166,7 +166,7 @@ class UnackedDeliveries:
                 self._line[i] = None
                 taken.append(entry)
                 self._count -= 1
-                self.octets -= len(entry.message.body)
+                self.body_bytes -= len(entry.message.body)
         self._start = end
 
     def take_all(self) -> list[QueueEntry]:
@@ -174,7 +174,7 @@ class UnackedDeliveries:
         self._thin_out()
         taken = list(self._old.values())
         self._old.clear()
-        self.octets = 0
+        self.body_bytes = 0
         return taken
 
     def putting_back(self, entries: Iterable[QueueEntry], most: cython.Py_ssize_t) -> Iterator[int]:
@@ -192,7 +192,7 @@ class UnackedDeliveries:
                     old.append(entry)
                 else:
                     self._put_into_line(entry)
-                self.octets += len(entry.message.body)
+                self.body_bytes += len(entry.message.body)
             if old:
                 older.append(old)
             yield len(some)
@@ -234,14 +234,14 @@ class UnackedDeliveries:
     @property
     def bytes_in_memory(self) -> int:
         """What it costs in memory, by and large."""
-        return self.octets + len(self) * MESSAGE_COST
+        return self.body_bytes + len(self) * MESSAGE_COST
 
     def park(self, place: PageStore, most: int) -> int:
         """Let the bodies of what is out wait on the disk, about `most` bytes, the oldest first; how many that gives
         back. `OSError` when the disk does not take them.
         """
         freed: int = put_away(self._in_memory(), place, most)
-        self.octets -= freed
+        self.body_bytes -= freed
         return freed
 
     def _in_memory(self) -> Iterator[QueueEntry]:

@@ -50,11 +50,11 @@ class DelayedMessage:
 class ExchangeDelayedMessages:
     """What one exchange holds, by the time when each is due, and about what that costs in memory."""
 
-    __slots__ = ("heap", "octets")
+    __slots__ = ("bytes_in_memory", "heap")
 
     def __init__(self) -> None:
         self.heap: list[tuple[float, int, DelayedMessage]] = []
-        self.octets = 0
+        self.bytes_in_memory = 0
 
 
 class DelayedMessages:
@@ -118,7 +118,7 @@ class DelayedMessages:
         if here is None:
             return []
         self._due.drop(exchange)
-        self.bytes_in_memory -= here.octets
+        self.bytes_in_memory -= here.bytes_in_memory
         self._read = (0, {})
         return here.heap
 
@@ -160,16 +160,16 @@ class DelayedMessages:
             for start in range(0, len(found), PART):
                 if self._exchanges.get(exchange) is not here:
                     break
-                before = here.octets
+                before = here.bytes_in_memory
                 for _, _, held in found[start : start + PART]:
                     if _is_on_disk(held):
                         self._count(here, -_cost(held))
                         held.message = None
-                yield PART, before - here.octets
+                yield PART, before - here.bytes_in_memory
 
-    def _count(self, here: ExchangeDelayedMessages, octets: int) -> None:
-        here.octets += octets
-        self.bytes_in_memory += octets
+    def _count(self, here: ExchangeDelayedMessages, difference: int) -> None:
+        here.bytes_in_memory += difference
+        self.bytes_in_memory += difference
 
     def _push(self, when: float, held: DelayedMessage) -> None:
         here = self._exchanges.get(held.exchange)

@@ -19,14 +19,14 @@ SEND_AGAIN_AFTER = 180.0
 class DeadLetter:
     """One message on its way, for the reason that x-death names; `arrived` are the queues that have it already."""
 
-    __slots__ = ("arrived", "attempts", "entry", "octets", "reason")
+    __slots__ = ("arrived", "attempts", "body_bytes", "entry", "reason")
 
     def __init__(self, entry: QueueEntry, reason: str) -> None:
         self.entry = entry
         self.reason = reason
         self.arrived: set[str] = set()
         self.attempts = 0
-        self.octets = len(entry.message.body) if entry.away is None else entry.away.octets
+        self.body_bytes = len(entry.message.body) if entry.away is None else entry.away.body_bytes
 
 
 class PendingDeadLetters:
@@ -35,11 +35,11 @@ class PendingDeadLetters:
     `due` is when those that have not arrived are to be sent again.
     """
 
-    __slots__ = ("_waiting", "count", "due", "octets")
+    __slots__ = ("_waiting", "body_bytes", "count", "due")
 
     def __init__(self) -> None:
         self._waiting: deque[DeadLetter] = deque()
-        self.count = self.octets = 0
+        self.count = self.body_bytes = 0
         self.due = NEVER
 
     def __iter__(self) -> Iterator[DeadLetter]:
@@ -49,12 +49,12 @@ class PendingDeadLetters:
     def add(self, letter: DeadLetter) -> None:
         """A letter goes on its way."""
         self.count += 1
-        self.octets += letter.octets
+        self.body_bytes += letter.body_bytes
 
     def arrived(self, letter: DeadLetter) -> None:
         """It need not be kept any more."""
         self.count -= 1
-        self.octets -= letter.octets
+        self.body_bytes -= letter.body_bytes
 
     def wait(self, letter: DeadLetter, now: float) -> None:
         """It has not arrived, and is to be sent again."""

@@ -19,11 +19,11 @@ NEVER = float("inf")
 _NEVER = NEVER  # as C sees it
 
 HEAD_MESSAGES = 64
-HEAD_OCTETS = 64 * 1024
+HEAD_BYTES = 64 * 1024
 """What of a backlog is always in memory: its first messages, until they are so many or cost so much."""
 
 BLOCK_MESSAGES = 1024
-BLOCK_OCTETS = 256 * 1024
+BLOCK_BYTES = 256 * 1024
 """What is put away at once, until it is so many messages or so much."""
 
 
@@ -37,7 +37,7 @@ class Backlog:
 
     __slots__ = ("_expiries", "_fresh", "_parked", "_position", "_returned", "_returned_away", "on_lost")
 
-    def __init__(self, on_lost: Callable[[int, int], None] = lambda messages, octets: None) -> None:
+    def __init__(self, on_lost: Callable[[int, int], None] = lambda messages, body_bytes: None) -> None:
         self.on_lost = on_lost
         self._fresh: deque[Message] = deque()
         self._expiries: deque[float] | None = None
@@ -93,17 +93,17 @@ class Backlog:
         """Let a message that was taken out wait where it was."""
         heapq.heappush(self._returned, (entry.position, entry))
         if entry.away is not None:
-            self._returned_away += entry.away.octets
+            self._returned_away += entry.away.body_bytes
 
     def _restore(self, entry: QueueEntry) -> bool:
         """Let what has come back have its body again; False where that is lost."""
         assert entry.away is not None
-        octets = entry.away.octets
-        self._returned_away -= octets
+        body_bytes = entry.away.body_bytes
+        self._returned_away -= body_bytes
         try:
             bring_back(entry)
         except UNREADABLE:
-            self._lost(1, octets, None)
+            self._lost(1, body_bytes, None)
             return False
         return True
 
@@ -164,13 +164,13 @@ class Backlog:
     def _park_fresh(self, spill: PageStore, most: int) -> int:
         if self._parked is None and len(self._fresh) > 1:
             self._parked = self._new_parked()
-            head = self._first_fresh(HEAD_MESSAGES, HEAD_OCTETS)
+            head = self._first_fresh(HEAD_MESSAGES, HEAD_BYTES)
             self._lead(self._parked, head)
             self._drop_fresh(len(head))
         parked, before = self._parked, self.bytes_paged_out
         while parked is not None and parked.bytes_paged_out - before < most:
-            rows = self._first_fresh(BLOCK_MESSAGES, BLOCK_OCTETS)
-            if sum(len(row.message.body) + MESSAGE_COST for row in rows) < HEAD_OCTETS:
+            rows = self._first_fresh(BLOCK_MESSAGES, BLOCK_BYTES)
+            if sum(len(row.message.body) + MESSAGE_COST for row in rows) < HEAD_BYTES:
                 break
             count = self._put_away(parked, spill, rows)
             self._drop_fresh(count)
@@ -191,14 +191,14 @@ class Backlog:
         parked.put_spilled(spill, rows)
         return len(rows)
 
-    def _first_fresh(self, messages: int, octets: int) -> list[PackedMessage]:
+    def _first_fresh(self, messages: int, body_bytes: int) -> list[PackedMessage]:
         """The first of what is fresh, which stays there: until they are so many, or so much."""
         rows: list[PackedMessage] = []
         expiries = repeat(NEVER) if self._expiries is None else self._expiries
         for message, expires_at in zip(self._fresh, expiries, strict=False):
             rows.append(PackedMessage(self._position + 1 + len(rows), expires_at, 0, message))
-            octets -= len(message.body) + MESSAGE_COST
-            if len(rows) >= messages or octets <= 0:
+            body_bytes -= len(message.body) + MESSAGE_COST
+            if len(rows) >= messages or body_bytes <= 0:
                 break
         return rows
 
@@ -211,9 +211,9 @@ class Backlog:
         if not self._fresh:
             self._expiries = None
 
-    def _lost(self, messages: int, octets: int, position: int | None) -> None:
+    def _lost(self, messages: int, body_bytes: int, position: int | None) -> None:
         """Some of what was parked cannot be read any more."""
-        self.on_lost(messages, octets)
+        self.on_lost(messages, body_bytes)
 
     def _take_parked(self, queue: ConsumedQueue) -> QueueEntry | None:
         assert self._parked is not None

@@ -31,7 +31,7 @@ class DurableBacklog(Backlog):
         self,
         message_log: MessageLog,
         fetch: Fetch | None = None,
-        on_lost: Callable[[int, int], None] = lambda messages, octets: None,
+        on_lost: Callable[[int, int], None] = lambda messages, body_bytes: None,
     ) -> None:
         super().__init__(on_lost)
         self._message_log = message_log
@@ -43,7 +43,7 @@ class DurableBacklog(Backlog):
         self._transient: set[int] = set()
         if fetch is not None and message_log.messages:
             self._parked = PagedMessages(
-                message_log.number, fetch, message_log.messages, message_log.octets, self._lost
+                message_log.number, fetch, message_log.messages, message_log.body_bytes, self._lost
             )
 
     def add(self, message: Message, expires_at: float) -> None:
@@ -99,10 +99,10 @@ class DurableBacklog(Backlog):
 
     # --- what is only on the disk
 
-    def _lost(self, messages: int, octets: int, position: int | None) -> None:
+    def _lost(self, messages: int, body_bytes: int, position: int | None) -> None:
         if position is not None:
-            self._message_log.settled(position, octets, is_used=False)
-        super()._lost(messages, octets, position)
+            self._message_log.settled(position, body_bytes, is_used=False)
+        super()._lost(messages, body_bytes, position)
 
     def _take_parked(self, queue: ConsumedQueue) -> QueueEntry | None:
         assert self._parked is not None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from amqproxy.broker.storage.page_file import PageBlock
 
 BLOCK_MESSAGES = 1024
-BLOCK_OCTETS = 256 * 1024
+BLOCK_BYTES = 256 * 1024
 """What is put away at once, until it is so many messages or so much."""
 
 LEAST_BODY = 512
@@ -47,14 +47,14 @@ class PagedBodies:
 
 
 class PagedBody:
-    """Where an entry's body is; `octets` is how long it is."""
+    """Where an entry's body is; `body_bytes` is how long it is."""
 
-    __slots__ = ("bodies", "number", "octets")
+    __slots__ = ("bodies", "body_bytes", "number")
 
-    def __init__(self, bodies: PagedBodies | None, number: int, octets: int) -> None:
+    def __init__(self, bodies: PagedBodies | None, number: int, body_bytes: int) -> None:
         self.bodies = bodies
         self.number = number
-        self.octets = octets
+        self.body_bytes = body_bytes
 
 
 class BodyOwner(Protocol):
@@ -82,7 +82,7 @@ def put_away(entries: Iterable[EntryWithBody], place: PageStore, most: int) -> i
     """
     freed = 0
     chosen: list[EntryWithBody] = []
-    octets = 0
+    body_bytes = 0
     for entry in entries:
         size = len(entry.message.body)
         if size < LEAST_BODY:
@@ -92,11 +92,11 @@ def put_away(entries: Iterable[EntryWithBody], place: PageStore, most: int) -> i
             freed += size
         else:
             chosen.append(entry)
-            octets += size
-        if octets >= BLOCK_OCTETS or len(chosen) >= BLOCK_MESSAGES:
+            body_bytes += size
+        if body_bytes >= BLOCK_BYTES or len(chosen) >= BLOCK_MESSAGES:
             freed += _put(chosen, place)
-            chosen, octets = [], 0
-        if freed + octets >= most:
+            chosen, body_bytes = [], 0
+        if freed + body_bytes >= most:
             break
     return freed + _put(chosen, place)
 
@@ -106,12 +106,12 @@ def _put(entries: list[EntryWithBody], place: PageStore) -> int:
         return 0
     rows = [PackedMessage(number, entry.expires_at, 0, entry.message) for number, entry in enumerate(entries)]
     bodies = PagedBodies(place, place.put(rows))
-    octets = 0
+    body_bytes = 0
     for number, entry in enumerate(entries):
         size = len(entry.message.body)
         _strip(entry, PagedBody(bodies, number, size))
-        octets += size
-    return octets
+        body_bytes += size
+    return body_bytes
 
 
 def _strip(entry: EntryWithBody, away: PagedBody) -> None:

@@ -37,7 +37,7 @@ Lost = Callable[[int, int, int | None], None]
 """Called with how many messages are lost, the bytes of their bodies, and the position of one, or None."""
 
 
-def _ignore(messages: int, octets: int, position: int | None) -> None:
+def _ignore(messages: int, body_bytes: int, position: int | None) -> None:
     """Nobody counts them."""
 
 
@@ -52,7 +52,7 @@ class PageStore(Protocol):
 class PagedMessages:
     """Messages in the order of their positions; what is added comes behind all that is here.
 
-    `log_number` is the number of the message log that `fetch` reads, with `messages` and `octets` in it from before.
+    `log_number` is the number of the message log that `fetch` reads; `messages` and `body_bytes` in it are from before.
     `bytes_paged_out` is what not being in memory saves. What cannot be read any more is passed over, and `lost` is
     called: with how many messages, the bytes of their bodies, and the position of one that the message log still has.
     """
@@ -72,7 +72,12 @@ class PagedMessages:
     )
 
     def __init__(
-        self, log_number: int = 0, fetch: Fetch | None = None, messages: int = 0, octets: int = 0, lost: Lost = _ignore
+        self,
+        log_number: int = 0,
+        fetch: Fetch | None = None,
+        messages: int = 0,
+        body_bytes: int = 0,
+        lost: Lost = _ignore,
     ) -> None:
         self.lost = lost
         self._log_number = log_number
@@ -83,7 +88,7 @@ class PagedMessages:
         self._kept: deque[PackedMessage] = deque()
         self._spilled: deque[PackedMessage] = deque()
         self._blocks: deque[tuple[PageStore, PageBlock]] = deque()
-        self.bytes_paged_out = octets + messages * MESSAGE_COST
+        self.bytes_paged_out = body_bytes + messages * MESSAGE_COST
 
     def __len__(self) -> int:
         return self._count
@@ -108,7 +113,7 @@ class PagedMessages:
         block = spill.put(rows)
         self._blocks.append((spill, block))
         self._count += block.messages
-        self.bytes_paged_out += block.octets + block.messages * MESSAGE_COST
+        self.bytes_paged_out += block.body_bytes + block.messages * MESSAGE_COST
 
     # --- out
 
@@ -147,7 +152,7 @@ class PagedMessages:
         if not rows:  # the message log has fewer than it said
             messages, self._left = self._left, 0
             self._count -= messages
-            self.bytes_paged_out = sum(block.octets + block.messages * MESSAGE_COST for _, block in self._blocks)
+            self.bytes_paged_out = sum(block.body_bytes + block.messages * MESSAGE_COST for _, block in self._blocks)
             self.lost(messages, 0, None)
             return
         self._left -= len(rows)
@@ -164,12 +169,12 @@ class PagedMessages:
 
     def _read_block(self) -> None:
         spill, block = self._blocks.popleft()
-        self.bytes_paged_out -= block.octets + block.messages * MESSAGE_COST
+        self.bytes_paged_out -= block.body_bytes + block.messages * MESSAGE_COST
         try:
             self._spilled.extend(spill.read(block))
         except UNREADABLE:
             self._count -= block.messages
-            self.lost(block.messages, block.octets, None)
+            self.lost(block.messages, block.body_bytes, None)
         finally:
             spill.drop(block)
 

@@ -26,7 +26,7 @@ cdef class Queue:
     cdef public list _backlogs
     cdef public double _looked_at
     cdef public long long _max_length
-    cdef public long long _max_octets
+    cdef public long long _max_bytes
     cdef public int _max_priority
     cdef public object _owner
     cdef public Quantum _quantum
@@ -40,7 +40,7 @@ cdef class Queue:
     cdef public object exclusive_to
     cdef public bint is_deleted
     cdef public str name
-    cdef public long long octets
+    cdef public long long body_bytes
     cdef public object settings
     cdef public long long unacked
 

@@ -106,8 +106,8 @@ class Queue:
         "_is_refusing",
         "_is_timed",
         "_looked_at",
+        "_max_bytes",
         "_max_length",
-        "_max_octets",
         "_max_priority",
         "_owner",
         "_quantum",
@@ -117,12 +117,12 @@ class Queue:
         "_used_at",
         "arguments",
         "auto_delete",
+        "body_bytes",
         "consumers",
         "durable",
         "exclusive_to",
         "is_deleted",
         "name",
-        "octets",
         "policy",
         "policy_names",
         "settings",
@@ -151,7 +151,9 @@ class Queue:
         self.policy_names: tuple[str | None, str | None] = (effect.policy, effect.operator_policy)
         self.consumers: dict[Consumer, None] = {}
         self.unacked = 0
-        self.octets = 0 if storage is None else storage.octets(owner.name, name, arguments.get("x-max-priority", 0))
+        self.body_bytes = (
+            0 if storage is None else storage.body_bytes(owner.name, name, arguments.get("x-max-priority", 0))
+        )
         """Bytes of the ready messages' bodies."""
         self.is_deleted = False
         self._owner = owner
@@ -178,10 +180,10 @@ class Queue:
         message_log = self._storage.message_log(self._owner.name, self.name, priority)
         return DurableBacklog(message_log, self._storage.fetch, self._lost)
 
-    def _lost(self, messages: int, octets: int) -> None:
+    def _lost(self, messages: int, body_bytes: int) -> None:
         """Some of what waits on the disk cannot be read any more: it costs itself, and not the queue."""
         self._count -= messages
-        self.octets = max(0, self.octets - octets) if self._count else 0
+        self.body_bytes = max(0, self.body_bytes - body_bytes) if self._count else 0
         self._owner.failed(self, "messages lost", LookupError("they cannot be read back"), count=messages)
 
     def apply(self, settings: QueueSettings, now: float) -> None:
@@ -199,8 +201,8 @@ class Queue:
         self.settings = settings
         self._ttl = settings.message_ttl
         self._max_length = UNLIMITED if settings.max_length is None else settings.max_length
-        self._max_octets = UNLIMITED if settings.max_octets is None else settings.max_octets
-        is_bounded = settings.max_length is not None or settings.max_octets is not None
+        self._max_bytes = UNLIMITED if settings.max_bytes is None else settings.max_bytes
+        is_bounded = settings.max_length is not None or settings.max_bytes is not None
         self._is_refusing = is_bounded and settings.overflow != "drop-head"
         self._is_dropping = is_bounded and settings.overflow == "drop-head"
 
@@ -239,7 +241,7 @@ class Queue:
                 return True
         backlog.add(message, expires_at)
         self._count += 1
-        self.octets += len(message.body)
+        self.body_bytes += len(message.body)
         if self._is_dropping and not self._holds:
             self._drop_surplus(now)
         if expires_at != _NEVER:
@@ -269,7 +271,7 @@ class Queue:
         for _, backlog in self._backlogs:
             for container in backlog.clear():
                 self._owner.work.free(container)
-        self._count = self.octets = 0
+        self._count = self.body_bytes = 0
         self._is_timed = False
         return count
 
@@ -282,7 +284,7 @@ class Queue:
         if entry is None:
             return None
         self._count -= 1
-        self.octets -= len(entry.message.body)
+        self.body_bytes -= len(entry.message.body)
         if not self._count:
             self._is_timed = False
         return entry
@@ -420,7 +422,7 @@ class Queue:
         backlog = self._backlog_for(message, message.header[_FLAGS]) if self._max_priority else self._backlogs[0][1]
         backlog.put_back(entry)
         self._count += 1
-        self.octets += len(message.body) if entry.away is None else entry.away.octets
+        self.body_bytes += len(message.body) if entry.away is None else entry.away.body_bytes
         if entry.expires_at != _NEVER:
             self._is_timed = True
 
@@ -636,7 +638,7 @@ class Queue:
         return now + ttl
 
     def _refuses(self, message: Message, now: float) -> bool:
-        if self._count < self._max_length and self.octets + len(message.body) <= self._max_octets:
+        if self._count < self._max_length and self.body_bytes + len(message.body) <= self._max_bytes:
             return False
         if self.settings.overflow == "reject-publish-dlx":
             self._owner.dead_letter(self, message, "maxlen", now)
@@ -644,7 +646,7 @@ class Queue:
 
     def _drop_surplus(self, now: float) -> bool:
         """Drop what is over the limits; False when the turn was over before that was all of it."""
-        while self._count and (self._count > self._max_length or self.octets > self._max_octets):
+        while self._count and (self._count > self._max_length or self.body_bytes > self._max_bytes):
             if self._quantum.left <= 0 and self._quantum.is_over():
                 return self._leave_head()
             entry = self._take()
@@ -657,7 +659,9 @@ class Queue:
     @property
     def bytes_in_memory(self) -> int:
         """What the ready messages cost in memory, by and large."""
-        return self.octets + self._count * MESSAGE_COST - sum(backlog.bytes_paged_out for _, backlog in self._backlogs)
+        return (
+            self.body_bytes + self._count * MESSAGE_COST - sum(backlog.bytes_paged_out for _, backlog in self._backlogs)
+        )
 
     def park(self, spill: PageStore, most: int) -> int:
         """Let messages wait on the disk, those of the lowest priority first; how many bytes, about `most`, that
@@ -677,7 +681,7 @@ class Queue:
             for container in backlog.discard():
                 self._owner.work.free(container)
         self._backlogs = [(0, Backlog())]
-        self._count = self.octets = 0
+        self._count = self.body_bytes = 0
         self._is_timed = False
 
     def check_delete(self, *, if_unused: bool, if_empty: bool) -> None:

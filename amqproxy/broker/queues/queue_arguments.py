@@ -74,7 +74,7 @@ class QueueSettings(NamedTuple):
     message_ttl: float | None = None
     expires: float | None = None
     max_length: int | None = None
-    max_octets: int | None = None
+    max_bytes: int | None = None
     overflow: str = "drop-head"
     dead_letter_exchange: str | None = None
     dead_letter_routing_key: str | None = None
@@ -100,7 +100,7 @@ class QueueSettings(NamedTuple):
             message_ttl=None if ttl is None else ttl / 1000,
             expires=None if expires is None else expires / 1000,
             max_length=number("x-max-length"),
-            max_octets=number("x-max-length-bytes"),
+            max_bytes=number("x-max-length-bytes"),
             overflow=text("x-overflow") or "drop-head",
             dead_letter_exchange=text("x-dead-letter-exchange"),
             dead_letter_routing_key=text("x-dead-letter-routing-key"),

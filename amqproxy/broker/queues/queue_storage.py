@@ -30,7 +30,7 @@ class QueueStorage:
         message_logs = self.journal.message_logs
         return [each for each in range(highest, 0, -1) if LogOwner("queue", vhost, queue, each) in message_logs] + [0]
 
-    def octets(self, vhost: str, queue: str, highest: int) -> int:
+    def body_bytes(self, vhost: str, queue: str, highest: int) -> int:
         """What the bodies of these messages come to."""
         found = (self.journal.message_logs.get(LogOwner("queue", vhost, queue, each)) for each in range(highest + 1))
-        return sum(message_log.octets for message_log in found if message_log is not None)
+        return sum(message_log.body_bytes for message_log in found if message_log is not None)

@@ -35,7 +35,7 @@ class RequeueFirst(Backlog):
 
     __slots__ = ("_again", "_behind")
 
-    def __init__(self, on_lost: Callable[[int, int], None] = lambda messages, octets: None) -> None:
+    def __init__(self, on_lost: Callable[[int, int], None] = lambda messages, body_bytes: None) -> None:
         super().__init__(on_lost)
         self._again: deque[QueueEntry] = deque()
         self._behind: dict[int, QueueEntry] = {}
@@ -51,7 +51,7 @@ class RequeueFirst(Backlog):
     def put_back(self, entry: QueueEntry) -> None:
         self._again.append(entry)
         if entry.away is not None:
-            self._returned_away += entry.away.octets
+            self._returned_away += entry.away.body_bytes
 
     def put_behind(self, entry: QueueEntry) -> None:
         """Let a message that was taken out wait behind all others. An error of `UNREADABLE` where its body is lost."""
@@ -90,7 +90,10 @@ class DurableRequeueFirst(DurableBacklog):
     keeps_all = True
 
     def __init__(
-        self, message_log: MessageLog, fetch: Fetch, on_lost: Callable[[int, int], None] = lambda messages, octets: None
+        self,
+        message_log: MessageLog,
+        fetch: Fetch,
+        on_lost: Callable[[int, int], None] = lambda messages, body_bytes: None,
     ) -> None:
         super().__init__(message_log, fetch, on_lost)
         self._again: deque[QueueEntry] = deque()
@@ -130,7 +133,7 @@ class DurableRequeueFirst(DurableBacklog):
     def put_back(self, entry: QueueEntry) -> None:
         self._again.append(entry)
         if entry.away is not None:
-            self._returned_away += entry.away.octets
+            self._returned_away += entry.away.body_bytes
         self._out.pop(entry.position)
         self._turn += 1
         self._message_log.returned(entry.position, entry.delivery_count, self._turn)
@@ -287,7 +290,7 @@ class QuorumQueue(Queue):
             if isinstance(backlog, DurableRequeueFirst):
                 entries = backlog.recover(self)
                 self._count -= len(entries)
-                self.octets -= sum(len(entry.message.body) for entry in entries)
+                self.body_bytes -= sum(len(entry.message.body) for entry in entries)
                 for entry in entries:
                     self._come_back(entry, now)
         super().recovered(now)
@@ -324,7 +327,7 @@ class QuorumQueue(Queue):
             self._owner.failed(self, "messages lost", error, count=1)
             return
         self._count += 1
-        self.octets += len(entry.message.body)
+        self.body_bytes += len(entry.message.body)
         if entry.expires_at != NEVER:
             self._is_timed = True
 
@@ -347,10 +350,10 @@ class QuorumQueue(Queue):
 
     def _refuses(self, message: Message, now: float) -> bool:
         """A queue is full once it is over a limit, which it thus exceeds by one message, until it is well below."""
-        count, octets = self._count + self._letters.count, self.octets + self._letters.octets
-        if count > self._max_length or octets > self._max_octets:
+        count, body_bytes = self._count + self._letters.count, self.body_bytes + self._letters.body_bytes
+        if count > self._max_length or body_bytes > self._max_bytes:
             self._is_full = True
-        elif count <= int(self._max_length * LOW_WATER) and octets <= int(self._max_octets * LOW_WATER):
+        elif count <= int(self._max_length * LOW_WATER) and body_bytes <= int(self._max_bytes * LOW_WATER):
             self._is_full = False
         return self._is_full
 

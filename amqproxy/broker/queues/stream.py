@@ -30,11 +30,11 @@ LEAST_READ = 32
 class StreamSegment:
     """A part of the log that goes as a whole: its first offset, and the bytes of its bodies."""
 
-    __slots__ = ("first", "last_time", "octets")
+    __slots__ = ("body_bytes", "first", "last_time")
 
-    def __init__(self, first: int, octets: int = 0) -> None:
+    def __init__(self, first: int, body_bytes: int = 0) -> None:
         self.first = first
-        self.octets = octets
+        self.body_bytes = body_bytes
         self.last_time = 0.0
         """When its last message came; known once there is another segment."""
 
@@ -54,11 +54,11 @@ class StreamQueue(Queue):
         self._writer = storage.journal if storage is not None else None
         message_log = storage.message_log(owner.name, name, 0) if storage is not None else None
         self._log = StreamLog(message_log, storage.fetch if storage is not None else None)
-        self._segments = [StreamSegment(self._log.first, message_log.octets if message_log is not None else 0)]
+        self._segments = [StreamSegment(self._log.first, message_log.body_bytes if message_log is not None else 0)]
         self._places: dict[Consumer, int] = {}
         self._chunks: dict[Consumer, float] = {}
         super().__init__(name, owner, storage=None, **options)
-        self.octets = self._segments[0].octets
+        self.body_bytes = self._segments[0].body_bytes
 
     @property
     def first_offset(self) -> int:
@@ -86,11 +86,11 @@ class StreamQueue(Queue):
 
     def publish(self, message: Message, now: float) -> bool:
         segment = self._segments[-1]
-        if segment.octets >= self.settings.segment_size:
+        if segment.body_bytes >= self.settings.segment_size:
             segment = self._new_segment()
             self._retain(now)
-        segment.octets += len(message.body)
-        self.octets += len(message.body)
+        segment.body_bytes += len(message.body)
+        self.body_bytes += len(message.body)
         self._log.append(message, now)
         for consumer in [each for each in self._places if not each.is_blocked]:
             self._feed(consumer, now)
@@ -107,20 +107,20 @@ class StreamQueue(Queue):
 
     def _retain(self, now: float) -> None:
         """Drop the oldest segments that are too much, or too old. The one that is written stays."""
-        limit, age = self.settings.max_octets, self.settings.max_age
+        limit, age = self.settings.max_bytes, self.settings.max_age
         dropped = 0
         while dropped < len(self._segments) - 1:
             oldest = self._segments[dropped]
-            is_surplus = limit is not None and self.octets > limit
+            is_surplus = limit is not None and self.body_bytes > limit
             if not is_surplus and (age is None or oldest.last_time > now - age):
                 break
-            self.octets -= oldest.octets
+            self.body_bytes -= oldest.body_bytes
             dropped += 1
             if self._writer is not None:
                 self._writer.forget(self._durable(oldest, self._segments[dropped].first).key)
         if dropped:
             del self._segments[:dropped]
-            self._log.trim(self._segments[0].first, self.octets)
+            self._log.trim(self._segments[0].first, self.body_bytes)
 
     def get(self, now: float) -> QueueEntry | None:
         raise NotImplementedByServer(f"basic.get not supported by stream queues {self}")
@@ -139,7 +139,7 @@ class StreamQueue(Queue):
             stream=self.name,
             first=segment.first,
             end=end,
-            octets=segment.octets,
+            octets=segment.body_bytes,
             last_time=segment.last_time,
         )
 
@@ -150,7 +150,7 @@ class StreamQueue(Queue):
     def recover(self, found: DurableSegment) -> None:
         """Know a segment from before again. They must come in their order."""
         last = self._segments[-1]
-        ended, last = StreamSegment(found.first, found.octets), StreamSegment(found.end, last.octets - found.octets)
+        ended, last = StreamSegment(found.first, found.octets), StreamSegment(found.end, last.body_bytes - found.octets)
         ended.last_time = found.last_time
         self._segments[-1:] = [ended, last]
 

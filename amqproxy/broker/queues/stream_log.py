@@ -17,10 +17,10 @@ from amqproxy.broker.storage.packing import DAMAGED, PackedMessage
 from amqproxy.broker.storage.page_file import PageBlock
 
 RUN_MESSAGES = 1024
-RUN_OCTETS = 256 * 1024
+RUN_BYTES = 256 * 1024
 """What is let go from memory at once: so many messages, or what costs so much."""
 
-TAIL_OCTETS = 4 * 1024 * 1024
+TAIL_BYTES = 4 * 1024 * 1024
 """What may stay in memory of what the disk has."""
 
 RUNS_READ = 16
@@ -30,13 +30,13 @@ RUNS_READ = 16
 class MessageRun:
     """Successive messages in memory, and when they came. `batch` is the journal's that has the last of them."""
 
-    __slots__ = ("batch", "first", "messages", "octets", "times")
+    __slots__ = ("batch", "bytes_in_memory", "first", "messages", "times")
 
     def __init__(self, first: int) -> None:
         self.first = first
         self.messages: list[Message] = []
         self.times: list[float] = []
-        self.octets = 0
+        self.bytes_in_memory = 0
         self.batch = 0
 
     @property
@@ -46,7 +46,7 @@ class MessageRun:
     def add(self, message: Message, time: float) -> None:
         self.messages.append(message)
         self.times.append(time)
-        self.octets += len(message.body) + MESSAGE_COST
+        self.bytes_in_memory += len(message.body) + MESSAGE_COST
 
 
 class StreamLog:
@@ -55,7 +55,7 @@ class StreamLog:
     `fetch` reads what the message log has.
     """
 
-    __slots__ = ("_away", "_fetch", "_last_time", "_message_log", "_read", "_tail", "_tail_octets", "first", "next")
+    __slots__ = ("_away", "_fetch", "_last_time", "_message_log", "_read", "_tail", "_tail_bytes", "first", "next")
 
     def __init__(self, message_log: MessageLog | None = None, fetch: Fetch | None = None) -> None:
         self._message_log = message_log
@@ -65,7 +65,7 @@ class StreamLog:
         self._last_time: float | None = None
         self._away: list[tuple[PageBlock, PageStore]] = []
         self._tail: deque[MessageRun] = deque((MessageRun(self.next),))
-        self._tail_octets = 0
+        self._tail_bytes = 0
         self._read: deque[MessageRun] = deque(maxlen=RUNS_READ)
 
     def __iter__(self) -> Iterator[Message]:
@@ -90,28 +90,28 @@ class StreamLog:
             now = max(now, self.last_time)
         self._last_time = now
         run = self._tail[-1]
-        if run.octets >= RUN_OCTETS or len(run.messages) >= RUN_MESSAGES:
+        if run.bytes_in_memory >= RUN_BYTES or len(run.messages) >= RUN_MESSAGES:
             run = MessageRun(self.next)
             self._tail.append(run)
-            if self._message_log is not None and self._tail_octets > TAIL_OCTETS:
-                self._forget_what_is_kept(TAIL_OCTETS)
+            if self._message_log is not None and self._tail_bytes > TAIL_BYTES:
+                self._forget_what_is_kept(TAIL_BYTES)
         run.add(message, now)
-        self._tail_octets += len(message.body) + MESSAGE_COST
+        self._tail_bytes += len(message.body) + MESSAGE_COST
         self.next += 1
         if self._message_log is not None:
             self._message_log.enqueued(self.next, message, now)
             run.batch = self._message_log.journal.number
 
-    def trim(self, first: int, octets: int) -> None:
+    def trim(self, first: int, body_bytes: int) -> None:
         """Drop all before an offset; the bodies of the rest have so many bytes."""
         self.first = first
         while len(self._tail) > 1 and self._tail[0].end <= first:
-            self._tail_octets -= self._tail.popleft().octets
+            self._tail_bytes -= self._tail.popleft().bytes_in_memory
         while self._away and self._away[0][0].last < first:
             block, spill = self._away.pop(0)
             spill.drop(block)
         if self._message_log is not None:
-            self._message_log.trimmed(first, self.next - first, octets)
+            self._message_log.trimmed(first, self.next - first, body_bytes)
 
     def discard(self) -> None:
         """Nobody wants any of it any more."""
@@ -127,7 +127,7 @@ class StreamLog:
 
     @property
     def bytes_in_memory(self) -> int:
-        return self._tail_octets + sum(run.octets for run in self._read)
+        return self._tail_bytes + sum(run.bytes_in_memory for run in self._read)
 
     def park(self, spill: PageStore, most: int) -> int:
         """Let the older messages be on the disk alone; how many bytes of memory, about `most`, that gives back.
@@ -144,7 +144,7 @@ class StreamLog:
             rows = [PackedMessage(run.first + place, time, 0, message) for place, (time, message) in enumerate(times)]
             self._away.append((spill.put(rows), spill))
             self._tail.popleft()
-            self._tail_octets -= run.octets
+            self._tail_bytes -= run.bytes_in_memory
         return before - self.bytes_in_memory
 
     def _forget_what_is_kept(self, limit: int) -> None:
@@ -152,10 +152,10 @@ class StreamLog:
         assert self._message_log is not None
         committed = self._message_log.journal.last_committed
         refused = self._message_log.refused
-        while self._tail_octets > limit and len(self._tail) > 1 and self._tail[0].batch <= committed:
+        while self._tail_bytes > limit and len(self._tail) > 1 and self._tail[0].batch <= committed:
             if refused and any(self._tail[0].first < position <= self._tail[0].end for position in refused):
                 break
-            self._tail_octets -= self._tail.popleft().octets
+            self._tail_bytes -= self._tail.popleft().bytes_in_memory
 
     # --- reading
 

@@ -197,18 +197,18 @@ class ConnectionTask:
         except Exception as error:  # noqa: BLE001
             self._fail(error)
 
-    async def _send(self, octets: bytes | memoryview) -> None:
+    async def _send(self, data: bytes | memoryview) -> None:
         """Send all there is, and what comes meanwhile; the end too, if the connection is over."""
         connection = self.connection
         try:
-            while octets:
-                if not await self._send_all(memoryview(octets)):
+            while data:
+                if not await self._send_all(memoryview(data)):
                     return
                 self._broker.work.quantum.begin()
                 connection.sent(current_time())
                 self._may_read.set()
                 await trio.lowlevel.checkpoint()
-                octets = connection.take_output()
+                data = connection.take_output()
             if connection.is_over:
                 await self._end()
         except TransportBroken:
@@ -219,13 +219,13 @@ class ConnectionTask:
         if connection.waiting:
             self._wake()
 
-    async def _send_all(self, octets: memoryview) -> bool:
+    async def _send_all(self, data: memoryview) -> bool:
         """Send bytes to a client that takes them; False where it has stopped to, and is reset."""
         heartbeat = self.connection.protocol.heartbeat
         patience = min(STALLED_TIME, STALLED_INTERVALS * heartbeat) if heartbeat else STALLED_TIME
-        for start in range(0, len(octets), SLICE):
+        for start in range(0, len(data), SLICE):
             with trio.move_on_after(patience) as scope:
-                await self._transport.send(octets[start : start + SLICE])
+                await self._transport.send(data[start : start + SLICE])
             if scope.cancelled_caught:
                 self.connection.cut("client does not read what it is sent")
                 return False

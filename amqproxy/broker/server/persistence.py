@@ -64,7 +64,11 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[DefinitionRecor
             began = now
         if is_writing:
             return
-        left = 0.0 if journal.is_urgent or is_due else began + gathering.patience(journal.rows, journal.octets) - now
+        left = (
+            0.0
+            if journal.is_urgent or is_due
+            else began + gathering.patience(journal.rows, journal.waiting_bytes) - now
+        )
         if left > 0:
             start_later(left)
             return

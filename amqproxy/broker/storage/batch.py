@@ -81,7 +81,7 @@ class LogState(NamedTuple):
 
     number: int
     messages: int
-    octets: int
+    body_bytes: int
     last: int
     delivered: int
 
@@ -97,7 +97,7 @@ class JournalBatch(NamedTuple):
     """What the store writes at once, or not at all; in this order."""
 
     number: int
-    octets: int
+    size: int
     logs_deleted: list[int]
     cleared: list[ClearedRange]
     logs_created: dict[int, LogOwner]

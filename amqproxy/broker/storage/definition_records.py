@@ -77,7 +77,8 @@ class DurableBinding(DefinitionRecord, frozen=True, kw_only=True):
 class DurableSegment(DefinitionRecord, frozen=True, kw_only=True):
     """A part of a stream that is written to no more: from the offset `first` up to, without it, `end`.
 
-    `octets` is what its bodies come to, and `last_time` when its last message came, in seconds of the wall clock.
+    `octets` (a name in stored records) is what its bodies come to, and `last_time` when its last message came, in
+    seconds of the wall clock.
     """
 
     identity: ClassVar[int] = 2
@@ -171,10 +172,10 @@ class UnreadableRecord(ValueError):
     """These bytes are nothing that `encode` wrote."""
 
 
-def decode(octets: bytes) -> AnyDurable:
+def decode(data: bytes) -> AnyDurable:
     """What `encode` was given, or `UnreadableRecord`."""
     try:
-        durable: AnyDurable = msgspec.convert(json.loads(octets), AnyDurable)
+        durable: AnyDurable = msgspec.convert(json.loads(data), AnyDurable)
     except (ValueError, RecursionError) as error:
         raise UnreadableRecord(str(error)) from None
     return durable

@@ -24,9 +24,9 @@ class GroupCommit:
         self._spared = 0
         self._hurried = 0
 
-    def patience(self, rows: int, octets: int) -> float:
+    def patience(self, rows: int, waiting_bytes: int) -> float:
         """Seconds from its first message on that the batch, which has so many bytes by now, is to gather."""
-        is_little = rows - self._rows < FEW and octets < SMALL
+        is_little = rows - self._rows < FEW and waiting_bytes < SMALL
         return 0.0 if is_little or self._hurried % PROBE else PATIENCE
 
     def taken(self, rows: int, spared: int) -> None:

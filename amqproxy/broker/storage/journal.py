@@ -53,7 +53,8 @@ class Journal:
     `events` hears of failures of those that wait.
     `epoch` is what the model's clock has to be given to become the wall's. `rows` counts the messages that ever came,
     `spared` those that were done with before a batch had them. Messages that come now are a part of `pledge`.
-    `octets` wait to be taken, and `is_full` says that these and those on their way to the disk are MAX_PENDING or more.
+    `waiting_bytes` wait to be taken; `is_full` is true when these and those on their way to the disk are MAX_PENDING or
+    more.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Journal:
         self.epoch = epoch
         self.events = events or EventDispatcher()
         self.max_pending = max_pending
-        self.octets = 0
+        self.waiting_bytes = 0
         self.rows = 0
         self.spared = 0
         self.pledge: DurabilityTicket | None = None
@@ -236,7 +237,7 @@ class Journal:
     @property
     def pending(self) -> int:
         """Bytes that wait for the disk, or are on their way to it."""
-        return self.octets + self._on_the_way
+        return self.waiting_bytes + self._on_the_way
 
     @property
     def is_full(self) -> bool:
@@ -246,10 +247,10 @@ class Journal:
     def take_batch(self) -> JournalBatch:
         """All that has gathered. It may be empty: then it is as good as committed."""
         self.gather()
-        number, octets = self.number, self.octets
+        number, waiting_bytes = self.number, self.waiting_bytes
         batch = JournalBatch(
             number,
-            octets,
+            waiting_bytes,
             self._deleted,
             [],
             self._created,
@@ -266,8 +267,8 @@ class Journal:
             if self.message_logs.get(message_log.owner) is message_log:
                 message_log.tell(batch)
         self.number += 1
-        self._on_the_way += octets
-        self.octets = 0
+        self._on_the_way += waiting_bytes
+        self.waiting_bytes = 0
         self.is_dirty = self.is_urgent = False
         self._noted = []
         self._created = {}
@@ -282,7 +283,7 @@ class Journal:
 
     def committed(self, batch: JournalBatch) -> None:
         """A batch, and so all before it, is on the disk, but for what the store has refused."""
-        self._on_the_way -= batch.octets
+        self._on_the_way -= batch.size
         if batch.refused:
             self._refuse(batch)
         self.last_committed = batch.number

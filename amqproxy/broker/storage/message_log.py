@@ -36,7 +36,7 @@ class MessageLogJournal(Protocol):
     """The journal of a message log; `journal` has what its methods do."""
 
     epoch: float
-    octets: int
+    waiting_bytes: int
     rows: int
     spared: int
     number: int
@@ -63,7 +63,7 @@ class MessageLog:
     """One line of messages, first in, first out. Positions only ever rise; `last` is the highest that has been seen.
 
     The model tells it only of persistent messages, and only where they wait in something durable. `messages` is how
-    many there are, `octets` what their bodies come to, and `delivered_to` the highest position that was handed out.
+    many there are, `body_bytes` what their bodies come to, and `delivered_to` the highest position that was handed out.
     """
 
     __slots__ = (
@@ -72,14 +72,14 @@ class MessageLog:
         "_first",
         "_is_noted",
         "_rows",
-        "_rows_octets",
+        "_rows_bytes",
         "_settled",
+        "body_bytes",
         "delivered_to",
         "journal",
         "last",
         "messages",
         "number",
-        "octets",
         "owner",
         "refused",
         "shared",
@@ -87,12 +87,12 @@ class MessageLog:
 
     def __init__(self, journal: MessageLogJournal, owner: LogOwner, state: LogState) -> None:
         self.owner = owner
-        self.number, self.messages, self.octets, self.last, self.delivered_to = state
+        self.number, self.messages, self.body_bytes, self.last, self.delivered_to = state
         self.journal = journal
         self._first = self.number << POSITION_BITS
         self._is_noted = False
         self._rows: dict[int, JournalRow] = {}
-        self._rows_octets = 0
+        self._rows_bytes = 0
         """What `_rows` count as, of what waits for the disk."""
         self._settled: list[int] = []
         self._counts: dict[int, RedeliveryMark] = {}
@@ -120,10 +120,10 @@ class MessageLog:
         )
         self.last = position
         self.messages += 1
-        self.octets += size
+        self.body_bytes += size
         journal.rows += 1
-        journal.octets += size + ENTRY_COST
-        self._rows_octets += size + ENTRY_COST
+        journal.waiting_bytes += size + ENTRY_COST
+        self._rows_bytes += size + ENTRY_COST
         if not self._is_noted:
             self._note()
 
@@ -148,14 +148,14 @@ class MessageLog:
         journal = self.journal
         id_ = self._first + position
         self.messages -= 1
-        self.octets -= size
+        self.body_bytes -= size
         row = self._rows.pop(id_, None)
         if row is None:
             self._settled.append(id_)
-            journal.octets += SETTLEMENT_COST
+            journal.waiting_bytes += SETTLEMENT_COST
         else:
-            journal.octets -= row.size + ENTRY_COST
-            self._rows_octets -= row.size + ENTRY_COST
+            journal.waiting_bytes -= row.size + ENTRY_COST
+            self._rows_bytes -= row.size + ENTRY_COST
             journal.spared += 1
             if size > EMBEDDED:
                 journal.unsee(row)
@@ -175,9 +175,9 @@ class MessageLog:
         self.journal.defined()
         self._clear_all(kept)
         self.messages = len(kept)
-        self.octets = sum(kept.values())
+        self.body_bytes = sum(kept.values())
 
-    def trimmed(self, position: int, messages: int, octets: int) -> None:
+    def trimmed(self, position: int, messages: int, body_bytes: int) -> None:
         """All messages up to a position are done with, and so many remain: a log loses its tail."""
         last, rows = self._first + position, self._rows
         for id_ in [id_ for id_ in rows if id_ <= last]:
@@ -187,14 +187,14 @@ class MessageLog:
             self.journal.unshare(self.shared.pop(id_))
         self._cleared = ClearedRange(self._first, last)
         self.messages = messages
-        self.octets = octets
+        self.body_bytes = body_bytes
         if not self._is_noted:
             self._note()
 
     def _clear_all(self, kept: Mapping[int, int]) -> None:
         """Let go of all but what is at these positions: in a moment, however much it is, and what it was in later."""
         journal, first = self.journal, self._first
-        self._count_rows(-self._rows_octets)
+        self._count_rows(-self._rows_bytes)
         journal.free(self._rows)
         self._rows = _only(self._rows, first, kept)
         self._count_rows(sum(row.size + ENTRY_COST for row in self._rows.values()))
@@ -208,9 +208,9 @@ class MessageLog:
         if not self._is_noted:
             self._note()
 
-    def _count_rows(self, octets: int) -> None:
-        self._rows_octets += octets
-        self.journal.octets += octets
+    def _count_rows(self, difference: int) -> None:
+        self._rows_bytes += difference
+        self.journal.waiting_bytes += difference
 
     def _note(self) -> None:
         self._is_noted = True
@@ -239,14 +239,14 @@ class MessageLog:
         if self._rows:
             batch.rows.extend(self._rows.values())
             self._rows = {}
-            self._rows_octets = 0
+            self._rows_bytes = 0
         if self._settled:
             batch.settled.extend(self._settled)
             self._settled = []
         if self._counts:
             batch.delivery_counts.update(self._counts)
             self._counts = {}
-        batch.message_logs.append(LogState(self.number, self.messages, self.octets, self.last, self.delivered_to))
+        batch.message_logs.append(LogState(self.number, self.messages, self.body_bytes, self.last, self.delivered_to))
 
 
 def _only(table: dict[int, T], first: int, positions: Mapping[int, int]) -> dict[int, T]:

@@ -72,5 +72,5 @@ def encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def decoded(octets: bytes) -> str:
-    return octets.decode("utf-8", "surrogateescape")
+def decoded(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")

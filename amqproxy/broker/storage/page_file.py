@@ -15,7 +15,7 @@ from typing import NamedTuple
 from amqproxy.broker.storage.packing import PackedMessage, pack, unpack
 from amqproxy.log import logger
 
-FILE_OCTETS = 64 * 1024 * 1024
+FILE_BYTES = 64 * 1024 * 1024
 """How long one file grows. It goes when all in it is gone, so files that are too long hold too much of what is not."""
 
 _ROW = struct.Struct(">QdQI")
@@ -24,11 +24,11 @@ _ROW = struct.Struct(">QdQI")
 class PageFile:
     """One file, which is written at its end; `blocks` is how many in it are still wanted."""
 
-    __slots__ = ("blocks", "descriptor", "octets")
+    __slots__ = ("blocks", "descriptor", "size")
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
-        self.octets = 0
+        self.size = 0
         self.blocks = 0
 
     def close(self) -> None:
@@ -48,26 +48,26 @@ class PageBlock(NamedTuple):
     first: int
     last: int
     messages: int
-    octets: int
+    body_bytes: int
 
 
 class PageFiles:
     """Blocks of messages in files in `directory`. The caller's thread does the work; `OSError` when the disk does not,
     which is logged the first time.
 
-    Its first file is made when it is needed. `octets` is what all of them take.
+    Its first file is made when it is needed. `size` is what all of them take.
     """
 
-    def __init__(self, directory: Path, *, file_octets: int = FILE_OCTETS) -> None:
+    def __init__(self, directory: Path, *, file_size: int = FILE_BYTES) -> None:
         self.directory = directory
-        self._file_octets = file_octets
+        self._file_size = file_size
         self._files: dict[PageFile, None] = {}
         self._last: PageFile | None = None
         self._has_failed = False
 
     @property
-    def octets(self) -> int:
-        return sum(file.octets for file in self._files)
+    def size(self) -> int:
+        return sum(file.size for file in self._files)
 
     def put(self, rows: Sequence[PackedMessage]) -> PageBlock:
         """Put messages away, at least one; all of them or, with an `OSError`, none."""
@@ -83,22 +83,22 @@ class PageFiles:
 
     def _put(self, rows: Sequence[PackedMessage]) -> PageBlock:
         parts: list[bytes] = []
-        octets = 0
+        body_bytes = 0
         for position, expires_at, delivery_count, message, *_ in rows:
             content = pack(message)
             parts += (_ROW.pack(position, expires_at, delivery_count, len(content)), content)
-            octets += len(message.body)
+            body_bytes += len(message.body)
         whole = b"".join(parts)
         file = self._last
-        if file is None or file.octets >= self._file_octets:
+        if file is None or file.size >= self._file_size:
             file = self._new_file()
-        at = file.octets
+        at = file.size
         done = 0
         while done < len(whole):
             done += os.pwrite(file.descriptor, memoryview(whole)[done:], at + done)
-        file.octets += done
+        file.size += done
         file.blocks += 1
-        return PageBlock(file, at, done, rows[0].position, rows[-1].position, len(rows), octets)
+        return PageBlock(file, at, done, rows[0].position, rows[-1].position, len(rows), body_bytes)
 
     def _new_file(self) -> PageFile:
         with tempfile.TemporaryFile(dir=self.directory, buffering=0) as made:

@@ -52,7 +52,7 @@ NAME = "broker.sqlite"
 RETRY_AFTER = 1.0
 """Seconds between two attempts to write."""
 
-FETCH_OCTETS = 1024 * 1024
+FETCH_BYTES = 1024 * 1024
 """Bytes of messages that one `fetch` brings at most, beyond the first."""
 
 CHECKPOINT_PAGES = 1024
@@ -101,7 +101,7 @@ class Store:
 
     `committed` is called, in the store's own thread, with each batch that the disk has, in their order; `failed` with
     the reason whenever an attempt to write has failed. `damaged` is called with the id of each message that is found
-    to be unreadable, and why. `max_octets` is how large the database may grow. Reading is for the caller's thread, one
+    to be unreadable, and why. `max_bytes` is how large the database may grow. Reading is for the caller's thread, one
     at a time.
     """
 
@@ -113,10 +113,10 @@ class Store:
         failed: Callable[[Exception], None] = lambda error: None,
         damaged: Callable[[int, Exception], None] = lambda id_, error: None,
         retry_after: float = RETRY_AFTER,
-        max_octets: int | None = None,
+        max_bytes: int | None = None,
     ) -> None:
         self.path = directory / NAME
-        self.max_octets = max_octets
+        self.max_bytes = max_bytes
         self._committed = committed
         self._failed = failed
         self._damaged = damaged
@@ -236,15 +236,15 @@ class Store:
         first = log_number << POSITION_BITS
         edges = first, first + position, first + MAX_POSITION, limit
         found = []
-        octets = 0
+        size = 0
         try:
             cursor = self._reader.execute(
                 f"{_SELECT} where entry.id between ?2 and ?3 order by entry.id limit ?4", edges
             )
             for values in cursor:
                 found.append(self._stored(first, *values))
-                octets += found[-1].size or len(found[-1].message.body)
-                if octets >= FETCH_OCTETS:
+                size += found[-1].size or len(found[-1].message.body)
+                if size >= FETCH_BYTES:
                     break
             cursor.close()
         except sqlite3.Error as error:
@@ -349,9 +349,9 @@ class Store:
 
     def _commit(self, batch: JournalBatch, parts: WriteTogether) -> None:
         execute = self._writer.execute
-        if self.max_octets is not None:
+        if self.max_bytes is not None:
             (page_size,) = execute("pragma page_size").fetchone()
-            execute(f"pragma max_page_count = {max(1, self.max_octets // page_size)}")
+            execute(f"pragma max_page_count = {max(1, self.max_bytes // page_size)}")
         execute("begin immediate")
         for number in batch.logs_deleted:
             edges = number << POSITION_BITS, (number << POSITION_BITS) + MAX_POSITION

@@ -61,8 +61,8 @@ def advanced(case: Case) -> Client:
         ("tune", [raw.start_ok()]),
         ("channel", [raw.tune_ok() + raw.connection_open(), raw.channel_open(1), raw.channel_open(2)]),
     ]
-    for stage, octets in stages if case.after != "connected" else ():
-        for each in octets:
+    for stage, data in stages if case.after != "connected" else ():
+        for each in data:
             client.feed(each)
             client.receive()
         if stage == case.after:
@@ -94,11 +94,11 @@ def test_malformed(case: Case) -> None:
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 7, 1000])
-def test_however_the_octets_come(chunk: int) -> None:
+def test_however_the_bytes_come(chunk: int) -> None:
     client = Client(Broker())
-    octets = raw.PROTOCOL_HEADER + raw.start_ok() + raw.tune_ok() + raw.connection_open() + raw.channel_open(1)
-    for start in range(0, len(octets), chunk):
-        client.feed(octets[start : start + chunk])
+    data = raw.PROTOCOL_HEADER + raw.start_ok() + raw.tune_ok() + raw.connection_open() + raw.channel_open(1)
+    for start in range(0, len(data), chunk):
+        client.feed(data[start : start + chunk])
     names = [each.method.name for each in client.receive()]
     assert names == ["connection.start", "connection.tune", "connection.open-ok", "channel.open-ok"]
 

@@ -58,13 +58,13 @@ def test_order(steps: list[tuple[bool, int]], frame_max: int) -> None:
     """Whatever is large or small, and wherever it is taken: it comes in its order, and is counted until it is sent."""
     out, expected, taken = made(frame_max), b"", b""
     for number, (is_content, size) in enumerate(steps):
-        octets = bytes([number]) * size
+        data = bytes([number]) * size
         if is_content:
-            out.content(1, HEADER, octets)
-            expected += frames(1, octets, frame_max)
+            out.content(1, HEADER, data)
+            expected += frames(1, data, frame_max)
         else:
-            out.put(octets)
-            expected += octets
+            out.put(data)
+            expected += data
         assert out.waiting == len(expected) - len(taken)
         if number % 3 == 2:
             taken += out.take_bytes()
@@ -122,7 +122,7 @@ def test_all_clients_share_what_may_wait_for_them_together() -> None:
     waiting = UnsentBytes(4 * SHARE)
     one, two, three = (OutputBuffer(0, lambda: None, waiting) for _ in range(3))
     one.put(bytes(3 * SHARE))
-    assert (one.has_room, waiting.octets) == (True, 3 * SHARE)
+    assert (one.has_room, waiting.count) == (True, 3 * SHARE)
     two.put(bytes(2 * SHARE))
     three.put(bytes(SHARE))
     assert [each.has_room for each in (one, two, three)] == [True, False, True]
@@ -132,10 +132,10 @@ def test_all_clients_share_what_may_wait_for_them_together() -> None:
     for each in (one, two):
         each.take_bytes()
         assert each.sent()
-    assert waiting.octets == SHARE
+    assert waiting.count == SHARE
     assert not one.is_over(HIGH_WATER)
     three.close()
-    assert waiting.octets == 0
+    assert waiting.count == 0
 
 
 def test_who_is_closed_wakes_nobody() -> None:

@@ -77,11 +77,11 @@ def test_permissions_that_are_taken_away(client: Client) -> None:
 
 def test_each_header_is_its_own(client: Client) -> None:
     """The same again, another of the same length, one with keys of its own, and one that is refused, every time."""
-    octets = b""
+    data = b""
     for message_id in ("one", "one", "two"):
-        octets += encode_method(1, BasicPublish(routing_key="b"))
-        octets += encode_frame(2, 1, ContentHeader(0, Properties(message_id=message_id)).encode())
-    client.feed(octets)
+        data += encode_method(1, BasicPublish(routing_key="b"))
+        data += encode_frame(2, 1, ContentHeader(0, Properties(message_id=message_id)).encode())
+    client.feed(data)
     client.publish("", "b", headers={"CC": ["a"]})
     client.publish("", "b", headers={"CC": ["a"]})
     assert (client.depth("a"), client.depth("b")) == (3, 5)
@@ -135,11 +135,11 @@ class Confirming:
 
     def publish(self, *queues: str, mandatory: bool = False) -> str:
         """Publish to these, all in one read; what came then, as in `ack 1`, `nack 3…` where it is multiple."""
-        octets = b""
+        data = b""
         for queue in queues:
-            octets += encode_method(1, BasicPublish(routing_key=queue, mandatory=mandatory))
-            octets += encode_frame(2, 1, ContentHeader(0, Properties(delivery_mode=2)).encode())
-        self.client.feed(octets)
+            data += encode_method(1, BasicPublish(routing_key=queue, mandatory=mandatory))
+            data += encode_frame(2, 1, ContentHeader(0, Properties(delivery_mode=2)).encode())
+        self.client.feed(data)
         return self.told()
 
     def told(self) -> str:

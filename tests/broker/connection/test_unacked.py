@@ -155,16 +155,16 @@ def test_the_oldest() -> None:
     assert held.oldest == 0
 
 
-def test_octets_of_the_bodies() -> None:
+def test_bytes_of_the_bodies() -> None:
     held = UnackedDeliveries()
     for tag in range(1, 8):
         held.add(tag, QueueEntry(QUEUE, message(tag * "x"), tag, NEVER))
-    assert held.octets == 28
+    assert held.body_bytes == 28
     one, some = held.settle(3, False), held.settle(2, True)
-    assert held.octets == 22
+    assert held.body_bytes == 22
     put_back(held, one + some)
-    assert held.octets == 28
+    assert held.body_bytes == 28
     held.settle(5, True)
-    assert held.octets == 13
+    assert held.body_bytes == 13
     held.take_all()
-    assert held.octets == 0
+    assert held.body_bytes == 0

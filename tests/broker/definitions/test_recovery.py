@@ -49,7 +49,7 @@ class Remembered:
                 self._disk.pop(key, None)
             else:
                 self._disk[key] = encode(durable)
-        return [decode(octets) for octets in self._disk.values()]
+        return [decode(data) for data in self._disk.values()]
 
     def again(self) -> Broker:
         broker = Broker()

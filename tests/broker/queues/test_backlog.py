@@ -100,7 +100,7 @@ def test_like_a_sorted_list(steps: list[str | int]) -> None:
         assert backlog.expires_at == (waiting[0] if waiting else NEVER)
 
 
-def test_octets_that_a_waiting_message_costs() -> None:
+def test_bytes_that_a_waiting_message_costs() -> None:
     """Counted without the body: at most 300, timed or not."""
     count = 5_000
     for expires_at in (NEVER, 77.7):

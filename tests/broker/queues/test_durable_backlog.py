@@ -74,7 +74,7 @@ def test_what_is_handed_out_at_once_is_kept_until_it_is_done(disk: Disk) -> None
     backlog.done(backlog.entry(QUEUE, message(b"a"), NEVER))
     backlog.entry(QUEUE, message(b"b"), NEVER)
     backlog.done(backlog.entry(QUEUE, message(b"c", 1), NEVER))
-    assert disk.journal.octets > 0
+    assert disk.journal.waiting_bytes > 0
     backlog = again(disk)
     assert [(len(backlog), backlog.take(QUEUE).is_redelivered)] == [(1, True)]
 
@@ -134,7 +134,7 @@ steps = st.tuples(
 )
 
 
-SMALL = {"HEAD_MESSAGES": 2, "HEAD_OCTETS": 300, "BLOCK_MESSAGES": 3}
+SMALL = {"HEAD_MESSAGES": 2, "HEAD_BYTES": 300, "BLOCK_MESSAGES": 3}
 
 
 @patch.multiple(backlog_module, **SMALL)
@@ -210,7 +210,7 @@ def test_what_the_disk_has_lost_costs_itself_and_not_its_queue(type_: str, damag
     taker = yard.consumer(queue)
     left = [] if damage == "all missing" else ["b", "c"]
     assert taker.bodies == left
-    assert (queue.message_count, queue.octets) == (0, 0)
+    assert (queue.message_count, queue.body_bytes) == (0, 0)
     assert [(event, fields["count"]) for event, fields in yard.failures] == [
         ("messages lost", 3 if damage == "all missing" else 1)
     ]

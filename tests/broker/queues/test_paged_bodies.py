@@ -22,7 +22,7 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.queues.backlog import NEVER
 from amqproxy.broker.queues.consumer import QueueEntry
-from amqproxy.broker.queues.paged_bodies import BLOCK_OCTETS, LEAST_BODY, PagedBodies, bring_back, put_away, whole
+from amqproxy.broker.queues.paged_bodies import BLOCK_BYTES, LEAST_BODY, PagedBodies, bring_back, put_away, whole
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.storage.journal import Journal
 from tests.broker.client import Client, connected, noted
@@ -48,7 +48,7 @@ def test_what_is_put_away_is_what_is_brought_back() -> None:
     memory, made = Memory(), entries(100)
     headers = [each.message.header for each in made]
     freed = put_away(made, memory, 50 * SIZE)
-    assert 50 * SIZE <= freed < 50 * SIZE + BLOCK_OCTETS
+    assert 50 * SIZE <= freed < 50 * SIZE + BLOCK_BYTES
     assert sum(len(each.message.body) for each in made) == 100 * SIZE - freed
     assert [each.message.header for each in made] == headers
     assert [whole(each).body for each in made] == [body(number) for number in range(100)]

@@ -50,7 +50,7 @@ def cost(messages: int) -> int:
 
 def test_what_a_message_log_has_from_before_is_read_more_and_more_at_once() -> None:
     message_log = PlayedLog(range(3000))
-    parked = PagedMessages(7, message_log.fetch, messages=3000, octets=12_000)
+    parked = PagedMessages(7, message_log.fetch, messages=3000, body_bytes=12_000)
     assert (len(parked), parked.bytes_paged_out) == (3000, cost(3000))
     assert taken(parked) == [(position, True) for position in range(3000)]
     assert message_log.limits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, READ_AHEAD, 953]

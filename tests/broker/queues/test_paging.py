@@ -92,7 +92,7 @@ def test_heads_stay_and_nobody_can_tell(house: House) -> None:
     for queue in queues:
         numbers = [int(body[:6]) for body in drained(queue)]
         assert numbers == sorted(numbers)
-        assert (queue.message_count, queue.octets, queue.bytes_in_memory) == (0, 0, 0)
+        assert (queue.message_count, queue.body_bytes, queue.bytes_in_memory) == (0, 0, 0)
     assert house.memory.rows == {}
 
 
@@ -201,6 +201,6 @@ def test_the_spill_is_a_place(house: House, tmp_path: Path) -> None:
     house.broker.paging.place = spill = PageFiles(tmp_path)
     queue = house.queue("q", 5)
     house.page(1000)
-    assert spill.octets > 4 * MIB
+    assert spill.size > 4 * MIB
     assert [int(body[:6]) for body in drained(queue)] == list(range(4096))
-    assert spill.octets == 0
+    assert spill.size == 0

@@ -31,9 +31,9 @@ def waiting(queue: Queue) -> list[str]:
 def test_first_in_first_out(yard: Yard) -> None:
     queue = yard.queue()
     yard.publish(queue, "1", "22", "333")
-    assert (queue.message_count, queue.octets) == (3, 6)
+    assert (queue.message_count, queue.body_bytes) == (3, 6)
     assert yard.drain(queue) == ["1", "22", "333"]
-    assert (queue.message_count, queue.octets, queue.get(yard.now)) == (0, 0, None)
+    assert (queue.message_count, queue.body_bytes, queue.get(yard.now)) == (0, 0, None)
 
 
 def test_purge_takes_what_is_ready(yard: Yard) -> None:
@@ -42,7 +42,7 @@ def test_purge_takes_what_is_ready(yard: Yard) -> None:
     yard.publish(queue, "2", "3", priority=4)
     (out,) = yard.get(queue)
     assert queue.purge() == 2
-    assert (queue.message_count, queue.octets, queue.unacked) == (0, 0, 1)
+    assert (queue.message_count, queue.body_bytes, queue.unacked) == (0, 0, 1)
     queue.requeue([out], yard.now)
     assert yard.drain(queue) == ["2"]
 
@@ -515,7 +515,7 @@ def test_nothing_is_lost_or_doubled(shape: tuple[str, dict[str, Any]], steps: li
         )
         assert sorted(places, key=int) == published
         assert queue.message_count == len(waiting(queue))
-        assert queue.octets == sum(map(len, waiting(queue)))
+        assert queue.body_bytes == sum(map(len, waiting(queue)))
         assert queue.unacked == len(out)
         assert queue.message_count <= arguments.get("max_length", 1 << 30)
         for taker in takers:

@@ -267,7 +267,7 @@ def test_a_restart_may_be_the_delivery_too_many() -> None:
     again.yard.get(again.queue, 3)
     again.start()
     assert again.yard.dead == [("2", "delivery_limit")]
-    assert (again.queue.message_count, again.queue.octets) == (3, 3)
+    assert (again.queue.message_count, again.queue.body_bytes) == (3, 3)
     assert [body for body, _, _ in again.rest()] == ["1", "3", "4"]
     assert len(again.disk.rows) == 4
     again.disk.commit()

@@ -44,7 +44,7 @@ def test_reading_takes_nothing(yard: Yard) -> None:
     queue = stream(yard, 3)
     for _ in range(2):
         assert reader(yard, queue, "first").bodies == ["0", "1", "2"]
-    assert (queue.message_count, queue.octets, queue.consumer_count) == (3, 3, 0)
+    assert (queue.message_count, queue.body_bytes, queue.consumer_count) == (3, 3, 0)
 
 
 def test_offsets_are_told(yard: Yard) -> None:
@@ -175,14 +175,14 @@ def test_what_a_channel_leaves_is_just_left(yard: Yard) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "octets", "expected"),
+    ("count", "size", "expected"),
     [(6, 4, "0 1 2 3 4 5"), (7, 4, "2 3 4 5 6"), (5, 0, "4"), (7, 100, "0 1 2 3 4 5 6")],
 )
-def test_too_much(yard: Yard, count: int, octets: int, expected: str) -> None:
+def test_too_much(yard: Yard, count: int, size: int, expected: str) -> None:
     """Segments of two go as a whole, when another begins."""
-    queue = stream(yard, count, max_length_bytes=octets, stream_max_segment_size_bytes=2)
+    queue = stream(yard, count, max_length_bytes=size, stream_max_segment_size_bytes=2)
     assert [each.body.decode() for each in queue] == expected.split()
-    assert queue.octets == queue.message_count == len(expected.split())
+    assert queue.body_bytes == queue.message_count == len(expected.split())
     assert (queue.first_offset, queue.next_offset) == (int(expected.split()[0]), count)
     assert reader(yard, queue, 0).bodies == expected.split()
 
@@ -260,7 +260,7 @@ def test_a_restart_finds_messages_times_and_segments_again(yard: Yard) -> None:
         yard.wait(10)
     disk.again()
     queue = kept(disk, **options)
-    assert (queue.first_offset, queue.next_offset, queue.octets, queue.message_count) == (0, 7, 7, 7)
+    assert (queue.first_offset, queue.next_offset, queue.body_bytes, queue.message_count) == (0, 7, 7, 7)
     assert reader(yard, queue, Item("T", 1030)).bodies == ["d", "e", "f", "g"]
     assert reader(yard, queue, "last").bodies == ["g"]
     assert reader(yard, queue, "45s").bodies == ["d", "e", "f", "g"]
@@ -270,7 +270,7 @@ def test_a_restart_finds_messages_times_and_segments_again(yard: Yard) -> None:
     assert [each.body for each in queue] == [b"e", b"f", b"g", b"h", b"i"]
     disk.again()
     queue = kept(disk, **options)
-    assert (queue.first_offset, queue.next_offset, queue.octets) == (4, 9, 5)
+    assert (queue.first_offset, queue.next_offset, queue.body_bytes) == (4, 9, 5)
     assert [each.first for each in disk.segments] == [4, 6]
     assert reader(yard, queue, 0).bodies == ["e", "f", "g", "h", "i"]
 

@@ -13,7 +13,7 @@ from amqproxy.broker.queues import stream_log
 from amqproxy.broker.queues.stream_log import StreamLog
 from tests.broker.disk import Disk, Memory
 
-SMALL = {"RUN_MESSAGES": 3, "RUN_OCTETS": 1000, "TAIL_OCTETS": 2000, "RUNS_READ": 2}
+SMALL = {"RUN_MESSAGES": 3, "RUN_BYTES": 1000, "TAIL_BYTES": 2000, "RUNS_READ": 2}
 
 
 def message(number: int, size: int = 0) -> Message:

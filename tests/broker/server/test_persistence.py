@@ -245,7 +245,7 @@ async def test_a_disk_that_takes_nothing_is_an_alarm_until_it_does(
     stores = []
 
     def small(*arguments: Any, **options: Any) -> Store:
-        stores.append(Store(*arguments, **options, max_octets=1, retry_after=0.01))
+        stores.append(Store(*arguments, **options, max_bytes=1, retry_after=0.01))
         return stores[0]
 
     monkeypatch.setattr(persistence, "Store", small)
@@ -258,7 +258,7 @@ async def test_a_disk_that_takes_nothing_is_an_alarm_until_it_does(
         with trio.fail_after(20):
             await heard["alarm.set"].wait()
             assert broker.alarms == {"disk"}
-            stores[0].max_octets = 100_000_000
+            stores[0].max_bytes = 100_000_000
             await heard["alarm.cleared"].wait()
         assert broker.alarms == set()
 

@@ -115,7 +115,7 @@ async def test_what_memory_has_no_room_for_goes_to_a_temporary_file(
         await trio.sleep(2)
     assert queue.bytes_in_memory < 200_000
     assert isinstance(broker.paging.place, PageFiles)
-    assert broker.paging.place.octets > 900_000
+    assert broker.paging.place.size > 900_000
     assert [entry.message.size for entry in iter(lambda: queue.get(0.0), None)] == [1000] * 1000
 
 

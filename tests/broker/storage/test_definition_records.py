@@ -57,16 +57,16 @@ def test_keys() -> None:
 
 
 @pytest.mark.parametrize(
-    "octets",
+    "data",
     [b"", b"{", b"{}", b'{"kind": "Other"}', b'{"kind": "DurableQueue"}', b"[]", b"\xff", b"[" * 100_000],
     ids=range(8),
 )
-def test_what_is_none_of_these(octets: bytes) -> None:
+def test_what_is_none_of_these(data: bytes) -> None:
     with pytest.raises(UnreadableRecord):
-        decode(octets)
+        decode(data)
 
 
 @given(st.binary())
-def test_rubbish_is_refused_in_one_way(octets: bytes) -> None:
+def test_rubbish_is_refused_in_one_way(data: bytes) -> None:
     with suppress(UnreadableRecord):
-        decode(octets)
+        decode(data)

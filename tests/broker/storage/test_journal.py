@@ -175,7 +175,7 @@ def test_a_shared_body_that_goes_before_it_was_written() -> None:
     there.settled(1, len(LONG))
     here.enqueued(2, long)
     batch = journal.take_batch()
-    assert (batch.bodies_dropped, journal.octets) == ([], 0)
+    assert (batch.bodies_dropped, journal.waiting_bytes) == ([], 0)
     assert len(batch.rows) == 1
     # Its body is with it, one way or the other.
     (row,) = batch.rows
@@ -230,7 +230,7 @@ def test_a_message_log_that_comes_and_goes_is_in_no_batch() -> None:
     message_log.enqueued(1, message())
     journal.delete_log(message_log)
     assert journal.take_batch().is_empty
-    assert journal.octets == 0
+    assert journal.waiting_bytes == 0
 
 
 def test_a_message_logs_number_is_given_again_but_not_in_the_same_batch() -> None:
@@ -312,7 +312,7 @@ def test_what_waits_is_bounded() -> None:
     message_log.enqueued(1, message(bytes(900)))
     assert journal.is_full
     batch = journal.take_batch()
-    assert journal.octets == 0
+    assert journal.waiting_bytes == 0
     assert journal.is_full  # it is on its way, and not there
     journal.committed(batch)
     assert not journal.is_full
@@ -463,7 +463,7 @@ def test_very_many_are_let_go_of_in_later_turns(go: Callable[[Journal, MessageLo
     for position in range(301, 601):
         here.enqueued(position, message())
     go(journal, here)
-    assert (journal.octets, len(here.shared)) == (0, 0)
+    assert (journal.waiting_bytes, len(here.shared)) == (0, 0)
     dropped = turns = 0
     while work:
         work.go_on(0.0)
@@ -481,10 +481,10 @@ def test_what_is_kept_of_a_purge_counts_on() -> None:
     for position in range(1, 5):
         message_log.enqueued(position, message())
     message_log.purged({2: 4})
-    assert journal.octets == ENTRY_COST + 4
+    assert journal.waiting_bytes == ENTRY_COST + 4
     message_log.settled(2, 4)
-    assert journal.octets == 0
+    assert journal.waiting_bytes == 0
     message_log.enqueued(5, message())
     journal.take_batch()
     message_log.purged()
-    assert journal.octets == 0
+    assert journal.waiting_bytes == 0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from amqproxy.broker.message import Message
 from amqproxy.broker.storage.packing import pack, unpack
 
-names = st.binary(max_size=255).map(lambda octets: octets.decode("utf-8", "surrogateescape"))
+names = st.binary(max_size=255).map(lambda data: data.decode("utf-8", "surrogateescape"))
 
 
 @pytest.mark.parametrize(
@@ -24,9 +24,9 @@ def test_names_of_any_length(exchange: str, key: str, more: int) -> None:
 
 
 @given(st.binary(max_size=40))
-def test_octets_that_are_no_message(octets: bytes) -> None:
+def test_bytes_that_are_no_message(data: bytes) -> None:
     with suppress(ValueError, struct.error):
-        unpack(octets)
+        unpack(data)
 
 
 @given(names, names, st.binary(), st.binary(), st.lists(names).map(tuple))

@@ -32,7 +32,7 @@ def test_what_is_put_can_be_read_until_it_is_dropped(tmp_path: Path) -> None:
     spill = PageFiles(tmp_path)
     first = spill.put(rows(b"a", b"bb"))
     second = spill.put(rows(bytes(100_000), first=7))
-    assert (first.first, first.last, first.messages, first.octets) == (1, 2, 2, 3)
+    assert (first.first, first.last, first.messages, first.body_bytes) == (1, 2, 2, 3)
     assert shown(spill.read(second)) == [(7, 5.5, 0, bytes(100_000))]
     for _ in range(2):
         assert shown(spill.read(first)) == [(1, 5.5, 0, b"a"), (2, NEVER, 1, b"bb")]
@@ -43,16 +43,16 @@ def test_what_is_put_can_be_read_until_it_is_dropped(tmp_path: Path) -> None:
 
 def test_its_files_have_no_names(tmp_path: Path) -> None:
     spill = PageFiles(tmp_path)
-    assert spill.octets == 0
+    assert spill.size == 0
     spill.put(rows(b"a"))
     assert list(tmp_path.iterdir()) == []
-    assert spill.octets > 0
+    assert spill.size > 0
     spill.close()
-    assert spill.octets == 0
+    assert spill.size == 0
 
 
 def test_a_file_goes_with_its_last_block(tmp_path: Path) -> None:
-    spill = PageFiles(tmp_path, file_octets=1000)
+    spill = PageFiles(tmp_path, file_size=1000)
     before = open_files()
     blocks = [spill.put(rows(bytes(600))) for _ in range(10)]
     assert open_files() == before + 5
@@ -62,7 +62,7 @@ def test_a_file_goes_with_its_last_block(tmp_path: Path) -> None:
     assert len(spill.read(blocks[0])) == 1
     for block in blocks[:2]:
         spill.drop(block)
-    assert (spill.octets, open_files()) == (0, before)
+    assert (spill.size, open_files()) == (0, before)
     again = spill.put(rows(b"a"))
     spill.close()
     spill.drop(again)
@@ -72,20 +72,20 @@ def test_a_file_goes_with_its_last_block(tmp_path: Path) -> None:
 def test_a_full_disk_takes_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spill = PageFiles(tmp_path)
     block = spill.put(rows(b"a"))
-    taken = spill.octets
+    taken = spill.size
     room = [10]
 
-    def pwrite(descriptor: int, octets: memoryview, at: int) -> int:
+    def pwrite(descriptor: int, data: memoryview, at: int) -> int:
         if not room:
             raise OSError(28, "No space left on device")
-        return real(descriptor, octets[: room.pop()], at)
+        return real(descriptor, data[: room.pop()], at)
 
     real = os.pwrite
     monkeypatch.setattr(spill_module.os, "pwrite", pwrite)
     with pytest.raises(OSError, match="No space"):
         spill.put(rows(b"b" * 100))
     monkeypatch.undo()
-    assert spill.octets == taken
+    assert spill.size == taken
     second = spill.put(rows(b"c"))
     assert (shown(spill.read(block))[0][3], shown(spill.read(second))[0][3]) == (b"a", b"c")
     spill.close()

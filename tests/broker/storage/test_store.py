@@ -93,7 +93,7 @@ def test_messages_come_back_in_their_order(kept: Kept) -> None:
     kept.commit()
     kept = kept.reopened()
     again = kept.journal.message_log(HERE)
-    assert (again.messages, again.octets, again.last, again.delivered_to) == (3, 3, 9, 2)
+    assert (again.messages, again.body_bytes, again.last, again.delivered_to) == (3, 3, 9, 2)
     found = kept.store.fetch(again.number, 0, 10)
     assert [(each.position, each.expires_at, each.delivery_count, each.message.body) for each in found] == [
         (2, 12.5, 4, b"2"),
@@ -351,7 +351,7 @@ def test_a_full_disk_is_reported_and_waited_out(tmp_path: Path) -> None:
     message_log = kept.journal.message_log(HERE)
     message_log.enqueued(1, message())
     kept.commit()
-    kept.store.max_octets = 1_000_000
+    kept.store.max_bytes = 1_000_000
     for position in range(2, 40):
         message_log.enqueued(position, message(bytes(50_000)))
     batch = kept.journal.take_batch()
@@ -360,7 +360,7 @@ def test_a_full_disk_is_reported_and_waited_out(tmp_path: Path) -> None:
         assert "full" in str(kept.failures.get(timeout=TIMEOUT))
     assert kept.done.empty()
     assert list(kept.waiting(message_log)) == [1]
-    kept.store.max_octets = 100_000_000
+    kept.store.max_bytes = 100_000_000
     assert kept.done.get(timeout=TIMEOUT) is batch
     assert list(kept.waiting(message_log)) == list(range(1, 40))
     kept.store.close()
@@ -550,7 +550,7 @@ def test_a_disk_that_cannot_be_read_now_costs_nothing(kept: Kept, monkeypatch: p
 
 
 def test_a_store_closes_with_a_full_disk(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, max_octets=300_000)
+    kept = Kept(tmp_path, max_bytes=300_000)
     message_log = kept.journal.message_log(HERE)
     message_log.enqueued(1, message(bytes(1_000_000)))
     kept.store.submit(kept.journal.take_batch())
@@ -654,8 +654,8 @@ def play(
         message_log.returned(position, second)
     elif position and step == "trim":
         reference.waiting = {each: kept for each, kept in reference.waiting.items() if each > position}
-        octets = sum(len(body) for body, _, _ in reference.waiting.values())
-        message_log.trimmed(position, len(reference.waiting), octets)
+        body_bytes = sum(len(body) for body, _, _ in reference.waiting.values())
+        message_log.trimmed(position, len(reference.waiting), body_bytes)
 
 
 def check(kept: Kept, message_logs: dict[LogOwner, Reference], durables: dict[str, DurableQueue]) -> None:
@@ -670,7 +670,7 @@ def check(kept: Kept, message_logs: dict[LogOwner, Reference], durables: dict[st
             each.position: (each.message.body, each.expires_at, each.delivery_count) for each in found
         } == reference.waiting
         assert (message_log.messages, message_log.last) == (len(reference.waiting), reference.last)
-        assert message_log.octets == sum(len(body) for body, _, _ in reference.waiting.values())
+        assert message_log.body_bytes == sum(len(body) for body, _, _ in reference.waiting.values())
         assert message_log.delivered_to == reference.delivered
     (entries,) = kept.select("select count(*) from entry")
     assert entries == (sum(len(reference.waiting) for reference in message_logs.values()),)
