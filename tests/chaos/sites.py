@@ -273,16 +273,16 @@ def mark_sessions(is_victim: Callable[[Any], bool]) -> None:
     from amqproxy.broker.server.connection_task import ConnectionTask
     from amqproxy.proxy.session import Session
 
-    serve, attend = Session.run, ConnectionTask.run
+    serve_session, serve_client = Session.run, ConnectionTask.run
 
     async def marked(session: Session) -> None:
         owner.set("victim" if is_victim(session) else "other")
         with _owned(session):
-            await serve(session)
+            await serve_session(session)
 
-    async def marked_too(attendant: ConnectionTask) -> None:
-        with _owned(attendant, attendant.connection):
-            await attend(attendant)
+    async def marked_too(connection_task: ConnectionTask) -> None:
+        with _owned(connection_task, connection_task.connection):
+            await serve_client(connection_task)
 
     Session.run = marked  # type: ignore[method-assign]
     ConnectionTask.run = marked_too  # type: ignore[method-assign]

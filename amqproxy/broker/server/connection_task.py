@@ -1,4 +1,4 @@
-"""Attends to one client: carries bytes between its transport and its `ClientConnection`."""
+"""Serves one client: carries bytes between its transport and its `ClientConnection`."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class ConnectionTask:
         "_is_sending",
         "_may_read",
         "_nursery",
-        "_outbox",
         "_scope",
+        "_send_scheduler",
         "_transport",
         "connection",
         "is_ended",
@@ -62,7 +62,7 @@ class ConnectionTask:
     def __init__(
         self,
         broker: Broker,
-        outbox: SendScheduler,
+        send_scheduler: SendScheduler,
         transport: Transport,
         nursery: trio.Nursery,
         *,
@@ -71,7 +71,7 @@ class ConnectionTask:
         certificate_name: str | None = None,
     ) -> None:
         self._broker = broker
-        self._outbox = outbox
+        self._send_scheduler = send_scheduler
         self._transport = transport
         self._nursery = nursery
         self._scope = trio.CancelScope()
@@ -131,13 +131,13 @@ class ConnectionTask:
 
     def _feed(self, data: bytes) -> None:
         now = current_time()
-        self._outbox.hold()
+        self._send_scheduler.hold()
         self._broker.work.quantum.begin(READING)
         try:
             self.connection.feed(data, now)
         except Exception as error:  # noqa: BLE001
             self._fail(error)
-        self._outbox.flush(now)
+        self._send_scheduler.flush(now)
 
     def _is_disk_behind(self) -> bool:
         storage = self._broker.storage
@@ -170,7 +170,7 @@ class ConnectionTask:
         """The connection has something to send, or is over, or is to be heard again."""
         if not self._is_listed and not self._is_sending:
             self._is_listed = True
-            self._outbox.add(self)
+            self._send_scheduler.add(self)
         self._may_read.set()
         if self.connection.end is SocketClosing.LOST:
             self._scope.cancel()
@@ -244,13 +244,13 @@ class ConnectionTask:
 
     def _lose(self, *, is_gone: bool = False) -> None:
         now = current_time()
-        self._outbox.hold()
+        self._send_scheduler.hold()
         self._broker.work.quantum.begin()
         try:
             self.connection.lose(now, is_gone=is_gone)
         except Exception as error:  # noqa: BLE001
             self._fail(error)
-        self._outbox.flush(now)
+        self._send_scheduler.flush(now)
 
     def _fail(self, error: Exception) -> None:
         """An exception of our own ends this connection and no other; a second one without a word."""

@@ -62,9 +62,9 @@ class BrokerServer:
         self._most_connections = most_connections
         self._naming = naming
         broker.work.quantum.limit(clock=time.perf_counter)
-        self._outbox = SendScheduler(broker.work.quantum)
-        self._timekeeper = TimerTask(broker, self._outbox, directory)
-        self._attendants: set[ConnectionTask] = set()
+        self._send_scheduler = SendScheduler(broker.work.quantum)
+        self._timer_task = TimerTask(broker, self._send_scheduler, directory)
+        self._connection_tasks: set[ConnectionTask] = set()
         self._clients = 0
         self._accepting: list[trio.CancelScope] = []
         self._nursery: trio.Nursery | None = None
@@ -72,8 +72,8 @@ class BrokerServer:
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Accept and serve clients, until cancelled."""
         async with trio.open_nursery() as self._nursery:
-            self._nursery.start_soon(kept_up, "time not kept", self._timekeeper.run)
-            self._nursery.start_soon(kept_up, "sending failed", self._outbox.run)
+            self._nursery.start_soon(kept_up, "time not kept", self._timer_task.run)
+            self._nursery.start_soon(kept_up, "sending failed", self._send_scheduler.run)
             self._nursery.start_soon(kept_up, "logging failed", self._log.run)
             task_status.started()
 
@@ -88,8 +88,8 @@ class BrokerServer:
         with contained("connections not closed"):
             self.broker.close_connections(SHUTDOWN, current_time())
         with trio.move_on_after(timeout):
-            for attendant in list(self._attendants):
-                await attendant.is_ended.wait()
+            for connection_task in list(self._connection_tasks):
+                await connection_task.is_ended.wait()
 
     # --- clients
 
@@ -104,29 +104,29 @@ class BrokerServer:
         ours, theirs = socket.socketpair()
         for end in (ours, theirs):
             end.setblocking(False)
-        self._nursery.start_soon(supervised, "connection failed", self.attend, _transport(theirs))
+        self._nursery.start_soon(supervised, "connection failed", self.serve, _transport(theirs))
         return ours
 
-    async def attend(
+    async def serve(
         self, transport: Transport, *, is_loopback: bool = True, name: str = "", certificate_name: str | None = None
     ) -> None:
         """Serve the client at the other end of `transport` until either side closes it; see `ClientConnection`."""
         assert self._nursery is not None
-        attendant = ConnectionTask(
+        connection_task = ConnectionTask(
             self.broker,
-            self._outbox,
+            self._send_scheduler,
             transport,
             self._nursery,
             is_loopback=is_loopback,
             name=name,
             certificate_name=certificate_name,
         )
-        self._attendants.add(attendant)
+        self._connection_tasks.add(connection_task)
         try:
             with contained("connection failed", client=name):
-                await attendant.run()
+                await connection_task.run()
         finally:
-            self._attendants.remove(attendant)
+            self._connection_tasks.remove(connection_task)
 
     @property
     def _occupied(self) -> int:
@@ -179,7 +179,7 @@ class BrokerServer:
         is_loopback = _is_loopback(remote[0])
         self._log.write("debug", "client connected", remote[0], client=name)
         if context is None:
-            await self.attend(_transport(plain_socket(stream)), is_loopback=is_loopback, name=name)
+            await self.serve(_transport(plain_socket(stream)), is_loopback=is_loopback, name=name)
             return
         secured = trio.SSLStream(stream, context, server_side=True)
         try:
@@ -193,7 +193,7 @@ class BrokerServer:
         certificate = secured.getpeercert()
         certificate_name = (self._naming(certificate) if certificate else None) or ""
         transport = StreamTransport(secured)
-        await self.attend(transport, is_loopback=is_loopback, name=name, certificate_name=certificate_name)
+        await self.serve(transport, is_loopback=is_loopback, name=name, certificate_name=certificate_name)
 
 
 @asynccontextmanager

@@ -29,9 +29,9 @@ class TimerTask:
     What memory has no room for goes to the system's directory for temporary files, unless there is a place for it.
     """
 
-    def __init__(self, broker: Broker, outbox: SendScheduler, directory: Path | None = None) -> None:
+    def __init__(self, broker: Broker, send_scheduler: SendScheduler, directory: Path | None = None) -> None:
         self._broker = broker
-        self._outbox = outbox
+        self._send_scheduler = send_scheduler
         self._directory = directory
         self._sleep = trio.CancelScope()
         self._earliest = 0.0
@@ -61,7 +61,7 @@ class TimerTask:
 
     def _turn(self, now: float) -> float:
         """Do what is due, and send what comes of it; when something will be due next."""
-        self._outbox.hold()
+        self._send_scheduler.hold()
         self._broker.work.quantum.begin()
         if now >= self._next_look:
             self._next_look = now + MEASURING_INTERVAL
@@ -69,7 +69,7 @@ class TimerTask:
                 self._measure(now)
         with contained("what was due failed"):
             self._broker.tick(now)
-        self._outbox.flush(now)
+        self._send_scheduler.flush(now)
         return self._broker.next_deadline()
 
     def _wake_by(self, when: float) -> None:

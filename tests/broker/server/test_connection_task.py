@@ -62,15 +62,15 @@ class House:
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self.broker = Broker()
-        self.outbox = SendScheduler()
+        self.send_scheduler = SendScheduler()
         self.nursery = nursery
         self.clients: list[trio.abc.AsyncResource] = []
-        nursery.start_soon(self.outbox.run)
+        nursery.start_soon(self.send_scheduler.run)
 
-    def attend(self, transport: Transport) -> ConnectionTask:
-        attendant = ConnectionTask(self.broker, self.outbox, transport, self.nursery)
-        self.nursery.start_soon(attendant.run)
-        return attendant
+    def serve(self, transport: Transport) -> ConnectionTask:
+        connection_task = ConnectionTask(self.broker, self.send_scheduler, transport, self.nursery)
+        self.nursery.start_soon(connection_task.run)
+        return connection_task
 
     def over(self, sock: socket.socket) -> trio.SocketStream:
         client = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
@@ -83,22 +83,22 @@ class House:
             ours = socket.create_connection(listener.getsockname())
             theirs, _ = listener.accept()
         theirs.setblocking(False)
-        attendant = self.attend(SocketTransport(theirs, turn=1))
+        connection_task = self.serve(SocketTransport(theirs, turn=1))
         client = self.over(ours)
         if opening:
             await client.send_all(opening)
             await hush(client)
-        return client, attendant
+        return client, connection_task
 
     async def client(self, heartbeat: int = 0) -> tuple[trio.SocketStream, ConnectionTask]:
         """A client with channel 1 open."""
         ours, theirs = socket.socketpair()
         theirs.setblocking(False)
-        attendant = self.attend(SocketTransport(theirs, turn=1))
+        connection_task = self.serve(SocketTransport(theirs, turn=1))
         client = self.over(ours)
         await client.send_all(opening(heartbeat))
         await hush(client)
-        return client, attendant
+        return client, connection_task
 
 
 async def hush(client: trio.abc.ReceiveStream) -> bytes:
@@ -134,7 +134,7 @@ async def test_what_one_says_reaches_another(autojump_clock: Clock) -> None:
 async def test_who_does_not_read_is_delivered_no_more_than_the_mark_and_slows_nobody(autojump_clock: Clock) -> None:
     body = bytes(100_000)
     async with house() as home:
-        slow, attendant = await home.client()
+        slow, connection_task = await home.client()
         quick, _ = await home.client()
         consume = BasicConsume(queue="q", consumer_tag="c", no_ack=True)
         await slow.send_all(said(QueueDeclare(queue="q"), consume))
@@ -144,7 +144,7 @@ async def test_who_does_not_read_is_delivered_no_more_than_the_mark_and_slows_no
         answered = await quick_answer(quick)
         assert answered
         depth = home.broker.vhosts["/"].queues["q"].message_count
-        assert 0 < attendant.connection.waiting <= HIGH_WATER + len(body) + 1000
+        assert 0 < connection_task.connection.waiting <= HIGH_WATER + len(body) + 1000
         assert depth * len(body) > HIGH_WATER  # less what the kernel has taken
         got = 0
         while got < count * len(body):
@@ -163,7 +163,7 @@ async def test_who_does_not_read_answers_is_not_listened_to(
     monkeypatch.setattr(attendant_module, "MOST_UNSENT", 1_000_000)
     body = bytes(100_000)
     async with house() as home:
-        client, attendant = await home.client()
+        client, connection_task = await home.client()
         await client.send_all(said(QueueDeclare(queue="q")) + publish(body) * 100)
         await hush(client)
         asked = said(BasicGet(queue="q", no_ack=True)) * 50
@@ -175,7 +175,7 @@ async def test_who_does_not_read_answers_is_not_listened_to(
                     await client.send_all(asked[start : start + 20])
                     await trio.sleep(0.001)
 
-        assert 1_000_000 < attendant.connection.waiting < 2_000_000
+        assert 1_000_000 < connection_task.connection.waiting < 2_000_000
         got = 0
         while got < 50 * len(body):
             got += len(await client.receive_some())
@@ -196,14 +196,14 @@ async def test_after_close_ok_the_client_closes_the_socket(autojump_clock: Clock
     """As with RabbitMQ. It may go on as amqplib does, whose last acks may come behind its close."""
     async with house() as home:
         if kind == "socket":
-            client, attendant = await home.client()
+            client, connection_task = await home.client()
         else:
             client, theirs = trio.testing.memory_stream_pair()  # type: ignore[assignment]
-            attendant = home.attend(StreamTransport(theirs))
+            connection_task = home.serve(StreamTransport(theirs))
             await client.send_all(OPENING)
         await client.send_all(GOODBYE)
         assert (await hush(client)).endswith(encode_method(0, ConnectionCloseOk()))
-        await attendant.is_ended.wait()
+        await connection_task.is_ended.wait()
         assert not home.broker.connections
         await client.send_all(b"and more")
         with trio.move_on_after(1) as patience:
@@ -232,29 +232,29 @@ async def test_a_client_that_agrees_to_our_close_is_not_reset(autojump_clock: Cl
 async def test_a_client_that_misses_its_heartbeats_is_reset(autojump_clock: Clock) -> None:
     """And not half-closed, which a client that only sends would never notice."""
     async with house() as home:
-        client, attendant = await home.tcp_client()
-        attendant.connection.cut()
+        client, connection_task = await home.tcp_client()
+        connection_task.connection.cut()
         assert await how_it_ends(client) == "reset"
-        await attendant.is_ended.wait()
+        await connection_task.is_ended.wait()
         assert not home.broker.connections
 
 
 async def test_so_is_one_that_does_not_read_what_it_is_sent(autojump_clock: Clock) -> None:
     async with house() as home:
-        client, attendant = await home.tcp_client()
+        client, connection_task = await home.tcp_client()
         await client.send_all(said(QueueDeclare(queue="q")) + publish(bytes(20_000_000)))
         await client.send_all(said(BasicConsume(queue="q", no_ack=True)))
         await trio.testing.wait_all_tasks_blocked(0.1)
-        assert attendant.connection.waiting
-        attendant.connection.cut()
-        await attendant.is_ended.wait()
+        assert connection_task.connection.waiting
+        connection_task.connection.cut()
+        await connection_task.is_ended.wait()
         assert not home.broker.connections
 
 
 @pytest.mark.parametrize("capabilities", [{}, {"authentication_failure_close": True}])
 async def test_who_may_not_log_in_is_cut_after_a_while(autojump_clock: Clock, capabilities: dict[str, bool]) -> None:
     async with house() as home:
-        home.nursery.start_soon(TimerTask(home.broker, home.outbox).run)
+        home.nursery.start_soon(TimerTask(home.broker, home.send_scheduler).run)
         client, _ = await home.tcp_client(b"")
         began = trio.current_time()
         await client.send_all(HEADER + encode_method(0, Client.start_ok(b"\0guest\0no", capabilities=capabilities)))
@@ -265,11 +265,11 @@ async def test_who_may_not_log_in_is_cut_after_a_while(autojump_clock: Clock, ca
 
 async def test_a_client_that_goes_without_a_word(autojump_clock: Clock) -> None:
     async with house() as home:
-        client, attendant = await home.client()
+        client, connection_task = await home.client()
         await client.send_all(said(QueueDeclare(queue="mine", exclusive=True)))
         await hush(client)
         await client.aclose()
-        await attendant.is_ended.wait()
+        await connection_task.is_ended.wait()
         assert not home.broker.connections
         assert "mine" not in home.broker.vhosts["/"].queues
 
@@ -298,14 +298,14 @@ async def test_what_goes_wrong_with_one_is_no_trouble_to_others(
 
 async def test_while_publishers_are_held_up_nothing_is_read(autojump_clock: Clock) -> None:
     async with house() as home:
-        client, attendant = await home.client()
+        client, connection_task = await home.client()
         await client.send_all(said(QueueDeclare(queue="q")))
         home.broker.set_alarm("memory", True, 0.0)
         await client.send_all(publish(b"one"))
         assert b"low on memory" in await hush(client)
         await client.send_all(publish(b"two"))
         await hush(client)
-        assert attendant.connection.is_blocked
+        assert connection_task.connection.is_blocked
         assert home.broker.vhosts["/"].queues["q"].message_count == 0
         home.broker.set_alarm("memory", False, 0.0)
         await hush(client)
@@ -327,7 +327,7 @@ async def test_a_flood_leaves_others_their_turn(autojump_clock: Clock) -> None:
         quiet, _ = await home.client()
         ours, theirs = socket.socketpair()
         theirs.setblocking(False)
-        home.attend(Counting(theirs, most_read=16 * 1024, turn=1))
+        home.serve(Counting(theirs, most_read=16 * 1024, turn=1))
         flooder = home.over(ours)
         await flooder.send_all(OPENING)
         most = 0
@@ -353,14 +353,14 @@ async def test_a_flood_leaves_others_their_turn(autojump_clock: Clock) -> None:
 
 async def stalled(home: House, heartbeat: int) -> tuple[trio.SocketStream, ConnectionTask]:
     """A client that has more to read than its socket holds, and does not."""
-    client, attendant = await home.client(heartbeat)
+    client, connection_task = await home.client(heartbeat)
     await client.send_all(said(QueueDeclare(queue="q"), BasicConsume(queue="q", consumer_tag="c")))
     await hush(client)
     other, _ = await home.client()
     await other.send_all(publish(bytes(1_000_000)) * 3)
     await trio.testing.wait_all_tasks_blocked()
-    assert attendant.connection.waiting > 1_000_000
-    return client, attendant
+    assert connection_task.connection.waiting > 1_000_000
+    return client, connection_task
 
 
 @pytest.mark.parametrize(("heartbeat", "patience"), [(0, STALLED_TIME), (2, 6.0), (60, STALLED_TIME)])
@@ -368,31 +368,31 @@ async def test_who_stops_reading_is_reset_and_what_it_has_goes_to_others(
     autojump_clock: Clock, heartbeat: int, patience: float
 ) -> None:
     async with house() as home:
-        _, attendant = await stalled(home, heartbeat)
+        _, connection_task = await stalled(home, heartbeat)
         began = trio.current_time()
         reasons: list[str] = []
         home.broker.events.on_log = lambda level, event, address, *, reason, **fields: reasons.append(reason)
-        await attendant.is_ended.wait()
+        await connection_task.is_ended.wait()
         assert trio.current_time() - began == pytest.approx(patience, abs=0.1)
         assert reasons == ["client does not read what it is sent"]
         assert home.broker.vhosts["/"].queues["q"].message_count == 3
-        assert list(home.broker.connections) != [attendant.connection]
+        assert list(home.broker.connections) != [connection_task.connection]
 
 
 async def test_who_reads_slowly_is_waited_for(autojump_clock: Clock) -> None:
     async with house() as home:
-        client, attendant = await stalled(home, 2)
+        client, connection_task = await stalled(home, 2)
         read = 0
         while read < 3_000_000:
             await trio.sleep(1)
             read += len(await client.receive_some(100_000))
-        assert not attendant.is_ended.is_set()
+        assert not connection_task.is_ended.is_set()
 
 
 async def test_a_blocked_publisher_that_hangs_up_is_gone(autojump_clock: Clock) -> None:
     """Though nothing more of it is read, and it has sent more."""
     async with house() as home:
-        client, attendant = await home.client()
+        client, connection_task = await home.client()
         await client.send_all(said(QueueDeclare(queue="mine", exclusive=True)))
         home.broker.set_alarm("memory", True, 0.0)
         await client.send_all(publish(b"one", "mine"))
@@ -400,9 +400,9 @@ async def test_a_blocked_publisher_that_hangs_up_is_gone(autojump_clock: Clock) 
         await client.send_all(publish(b"two", "mine"))
         await client.aclose()
         with trio.fail_after(2 * BLOCKED_LOOK):
-            await attendant.is_ended.wait()
+            await connection_task.is_ended.wait()
         assert home.broker.vhosts["/"].queues == {}
-        assert attendant.connection not in home.broker.connections
+        assert connection_task.connection not in home.broker.connections
 
 
 async def test_nothing_of_a_connection_outlives_it(autojump_clock: Clock) -> None:
@@ -423,14 +423,14 @@ async def test_nothing_of_a_connection_outlives_it(autojump_clock: Clock) -> Non
         return [type(each).__name__ for each in gc.get_objects() if isinstance(each, kinds)]
 
     async def use(home: House, end: bytes) -> None:
-        client, attendant = await home.client()
+        client, connection_task = await home.client()
         await client.send_all(said(QueueDeclare(queue="q"), BasicConsume(queue="q"), ConfirmSelect()))
         await client.send_all(publish(bytes(100_000)) * 3 + publish(b"half")[:-3])
         await hush(client)
         await client.send_all(end)
         await hush(client)
         await client.aclose()
-        await attendant.is_ended.wait()
+        await connection_task.is_ended.wait()
 
     gc.collect()
     gc.disable()

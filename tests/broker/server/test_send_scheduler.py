@@ -10,8 +10,8 @@ from amqproxy.broker.server.send_scheduler import SendScheduler
 class Scribe:
     """Sends for so many turns, one after the other."""
 
-    def __init__(self, outbox: SendScheduler, turns: int = 1) -> None:
-        self.outbox = outbox
+    def __init__(self, send_scheduler: SendScheduler, turns: int = 1) -> None:
+        self.send_scheduler = send_scheduler
         self.turns = turns
         self.sent: list[float] = []
 
@@ -19,20 +19,20 @@ class Scribe:
         self.sent.append(now)
         self.turns -= 1
         if self.turns:
-            self.outbox.add(self)
+            self.send_scheduler.add(self)
 
 
 async def test_what_is_flushed_by_whoever_made_the_broker_speak_wakes_nobody() -> None:
-    outbox = SendScheduler()
-    scribe = Scribe(outbox)
+    send_scheduler = SendScheduler()
+    scribe = Scribe(send_scheduler)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(outbox.run)
+        nursery.start_soon(send_scheduler.run)
         await trio.testing.wait_all_tasks_blocked()
-        outbox.hold()
-        outbox.add(scribe)
+        send_scheduler.hold()
+        send_scheduler.add(scribe)
         await trio.testing.wait_all_tasks_blocked()
         assert scribe.sent == []
-        outbox.flush(5.0)
+        send_scheduler.flush(5.0)
         assert scribe.sent == [5.0]
         await trio.testing.wait_all_tasks_blocked()
         assert scribe.sent == [5.0]
@@ -40,29 +40,29 @@ async def test_what_is_flushed_by_whoever_made_the_broker_speak_wakes_nobody() -
 
 
 async def test_what_nobody_flushes_is_sent_all_the_same() -> None:
-    outbox = SendScheduler()
-    scribe = Scribe(outbox)
+    send_scheduler = SendScheduler()
+    scribe = Scribe(send_scheduler)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(outbox.run)
+        nursery.start_soon(send_scheduler.run)
         for count in (1, 2):
             await trio.testing.wait_all_tasks_blocked()
             scribe.turns = 1
-            outbox.add(scribe)
+            send_scheduler.add(scribe)
             await trio.testing.wait_all_tasks_blocked()
             assert len(scribe.sent) == count
         nursery.cancel_scope.cancel()
 
 
 async def test_who_has_more_waits_for_the_next_turn() -> None:
-    outbox = SendScheduler()
-    long, short = Scribe(outbox, turns=3), Scribe(outbox)
-    outbox.hold()
-    outbox.add(long)
-    outbox.add(short)
-    outbox.flush(1.0)
+    send_scheduler = SendScheduler()
+    long, short = Scribe(send_scheduler, turns=3), Scribe(send_scheduler)
+    send_scheduler.hold()
+    send_scheduler.add(long)
+    send_scheduler.add(short)
+    send_scheduler.flush(1.0)
     assert (len(long.sent), len(short.sent)) == (1, 1)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(outbox.run)
+        nursery.start_soon(send_scheduler.run)
         await trio.testing.wait_all_tasks_blocked()
         assert (len(long.sent), len(short.sent)) == (3, 1)
         nursery.cancel_scope.cancel()
@@ -73,12 +73,12 @@ async def test_one_that_fails_keeps_nobody_else_from_sending() -> None:
         def send(self, now: float) -> None:
             raise RuntimeError("on purpose")
 
-    outbox = SendScheduler()
-    scribe = Scribe(outbox)
-    outbox.hold()
-    outbox.add(Failing(outbox))
-    outbox.add(scribe)
+    send_scheduler = SendScheduler()
+    scribe = Scribe(send_scheduler)
+    send_scheduler.hold()
+    send_scheduler.add(Failing(send_scheduler))
+    send_scheduler.add(scribe)
     with capture_logs() as log:
-        outbox.flush(5.0)
+        send_scheduler.flush(5.0)
     assert scribe.sent == [5.0]
     assert [each["event"] for each in log if each["log_level"] == "error"] == ["sending failed"]
