@@ -456,15 +456,15 @@ class BrokerChannel:
 
     def _committing(self, method: TxCommit, now: float) -> Generator[None, float, None]:
         now = yield from self.publishes.committing(now)
-        pledge = self.publishes.pledged()
+        ticket = self.publishes.take_ticket()
         yield from self.deliveries.committing(now)
         if self._journal is None:
             self._reply(method, TxCommitOk())
         else:
-            self._journal.when_committed(partial(self._commit_kept, pledge), self.connection.fail_soon)
+            self._journal.when_committed(partial(self._commit_kept, ticket), self.connection.fail_soon)
 
-    def _commit_kept(self, pledge: DurabilityTicket) -> None:
-        if pledge.is_refused:
+    def _commit_kept(self, ticket: DurabilityTicket) -> None:
+        if ticket.is_refused:
             self.connection.fail_soon()
         elif self.is_open:
             self.connection.send_method(self.number, TxCommitOk())

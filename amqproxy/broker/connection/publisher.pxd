@@ -37,8 +37,8 @@ cdef class Publisher:
     cdef public bint is_transactional
     cdef unsigned long long _largest
     cdef object _journal
-    cdef object _pledge
-    cdef object _pledges
+    cdef object _ticket
+    cdef object _tickets
     cdef bint _is_to_confirm
     cdef unsigned long long _count
     cdef bint _waits_for_disk

@@ -105,8 +105,8 @@ class Publisher:
         self.is_transactional = False
         self._largest = channel.connection.broker.max_message_size
         self._journal = vhost.storage.journal if vhost.storage is not None else None
-        self._pledge = DurabilityTicket()
-        self._pledges: deque[DurabilityTicket] = deque()
+        self._ticket = DurabilityTicket()
+        self._tickets: deque[DurabilityTicket] = deque()
         self._is_to_confirm = False
         self._waits_for_disk = False
         self._count = 0
@@ -200,7 +200,7 @@ class Publisher:
             queues = vhost.route(way.exchange, message, now)
             if vhost.held.so_far != held:
                 if self._journal is not None and self._journal.rows != noted:
-                    self._pledge.left += 1  # until it is on the disk
+                    self._ticket.left += 1  # until it is on the disk
                     self._waits_for_disk = not queues
                 is_mandatory = False  # nobody can know yet
             elif not message.more_keys:
@@ -286,7 +286,7 @@ class Publisher:
         is_taken = True
         journal = self._journal
         if journal is not None and (self.is_confirming or self.is_transactional):
-            journal.pledge = self._pledge
+            journal.ticket = self._ticket
         queue: Queue
         try:
             for queue in queues:
@@ -294,7 +294,7 @@ class Publisher:
                     is_taken = False
         finally:
             if journal is not None:
-                journal.pledge = None
+                journal.ticket = None
         message.forget_properties()
         if self.is_confirming:
             self._to_confirm(is_taken)
@@ -310,14 +310,14 @@ class Publisher:
         size = min(_AT_ONCE, quantum.step)
         for start in range(0, len(queues), size):
             if journal is not None and (self.is_confirming or self.is_transactional):
-                journal.pledge = self._pledge
+                journal.ticket = self._ticket
             try:
                 for queue in queues[start : start + size]:
                     if not queue.is_deleted and not queue.publish(message, now):
                         is_taken = False
             finally:
                 if journal is not None:
-                    journal.pledge = None
+                    journal.ticket = None
             if quantum.spend(size):
                 now = yield
         message.forget_properties()
@@ -405,16 +405,16 @@ class Publisher:
         self._is_to_confirm = False
         acks, last = self._acks, self._last_ack
         self._acks = 0
-        pledge = self._pledge
-        if self._journal is not None and (pledge.left or self._pledges):
+        ticket = self._ticket
+        if self._journal is not None and (ticket.left or self._tickets):
             for tag, _, _ in self._rejected:
                 self._settle(NACK, tag, REQUEUE)
             self._rejected = []
             if acks:
-                pledge.last, pledge.acks = last, acks
-                self._pledges.append(pledge)
-                self._journal.when_safe(pledge, self._confirm_safe, self._confirm_failed)
-                self._pledge = DurabilityTicket()
+                ticket.last, ticket.acks = last, acks
+                self._tickets.append(ticket)
+                self._journal.when_safe(ticket, self._confirm_safe, self._confirm_failed)
+                self._ticket = DurabilityTicket()
             return
         if self._rejected:
             acks = self._settle_in_order(acks)
@@ -445,12 +445,12 @@ class Publisher:
         """
         last = acks = 0
         is_refused = False
-        while self._pledges and not self._pledges[0].left and not is_refused:
-            pledge = self._pledges.popleft()
-            is_refused = pledge.is_refused
+        while self._tickets and not self._tickets[0].left and not is_refused:
+            ticket = self._tickets.popleft()
+            is_refused = ticket.is_refused
             if not is_refused:
-                last = pledge.last
-                acks += pledge.acks
+                last = ticket.last
+                acks += ticket.acks
         if acks and self.channel.is_open:
             self._settle(ACK, last, MULTIPLE if acks > 1 else 0)
         if is_refused:
@@ -479,10 +479,10 @@ class Publisher:
                 now = yield
         return now
 
-    def pledged(self) -> DurabilityTicket:
+    def take_ticket(self) -> DurabilityTicket:
         """What of a transaction that was published is to be kept."""
-        pledge, self._pledge = self._pledge, DurabilityTicket()
-        return pledge
+        ticket, self._ticket = self._ticket, DurabilityTicket()
+        return ticket
 
     def roll_back(self) -> None:
         """What the transaction has gathered is not to be published."""

@@ -63,7 +63,7 @@ class JournalRow(NamedTuple):
     expires_at: float | None
     shared: int | None
     message: Message
-    pledge: DurabilityTicket | None = None
+    ticket: DurabilityTicket | None = None
 
 
 class ClearedRange(NamedTuple):

@@ -52,7 +52,7 @@ class Journal:
 
     `events` hears of failures of those that wait.
     `epoch` is what the model's clock has to be given to become the wall's. `rows` counts the messages that ever came,
-    `spared` those that were done with before a batch had them. Messages that come now are a part of `pledge`.
+    `spared` those that were done with before a batch had them. Messages that come now are a part of `ticket`.
     `waiting_bytes` wait to be taken; `is_full` is true when these and those on their way to the disk are MAX_PENDING or
     more.
     """
@@ -73,7 +73,7 @@ class Journal:
         self.waiting_bytes = 0
         self.rows = 0
         self.spared = 0
-        self.pledge: DurabilityTicket | None = None
+        self.ticket: DurabilityTicket | None = None
         self.is_urgent = False
         self.number = 1
         self.last_committed = 0
@@ -302,9 +302,9 @@ class Journal:
         for what, error in batch.refused:
             place = str(what)
             if isinstance(what, int):
-                pledge = rows[what].pledge
-                if pledge is not None:
-                    pledge.is_refused = True
+                ticket = rows[what].ticket
+                if ticket is not None:
+                    ticket.is_refused = True
                 message_log = message_logs.get(what >> POSITION_BITS)
                 if message_log is not None:
                     message_log.refused.add(what & MAX_POSITION)
@@ -322,12 +322,12 @@ class Journal:
         self._call_after(self.number if self.is_dirty else self.number - 1, call, failed)
 
     def when_safe(
-        self, pledge: DurabilityTicket, call: Callable[[], None], failed: Callable[[], None] = _nothing
+        self, ticket: DurabilityTicket, call: Callable[[], None], failed: Callable[[], None] = _nothing
     ) -> None:
-        """The same when all that belongs to a pledge is safe. Nothing may be added to it after."""
-        if pledge.left:
-            pledge.call = partial(self._notify, call, failed)
-            self._call_after(self.number, pledge.kept, failed)
+        """The same when all that belongs to a ticket is safe. Nothing may be added to it after."""
+        if ticket.left:
+            ticket.call = partial(self._notify, call, failed)
+            self._call_after(self.number, ticket.kept, failed)
         else:
             call()
 

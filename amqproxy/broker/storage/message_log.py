@@ -42,7 +42,7 @@ class MessageLogJournal(Protocol):
     number: int
     last_committed: int
     is_dirty: bool
-    pledge: DurabilityTicket | None
+    ticket: DurabilityTicket | None
 
     def note(self, message_log: MessageLog, /) -> None: ...
 
@@ -105,9 +105,9 @@ class MessageLog:
     def enqueued(self, position: int, message: Message, expires_at: float = NEVER) -> None:
         """A message waits at a position above all others; `expires_at` is in the model's seconds."""
         journal = self.journal
-        pledge = journal.pledge
-        if pledge is not None:
-            pledge.left += 1
+        ticket = journal.ticket
+        if ticket is not None:
+            ticket.left += 1
         id_ = self._first + position
         size = len(message.body)
         self._rows[id_] = JournalRow(
@@ -116,7 +116,7 @@ class MessageLog:
             None if expires_at == NEVER else expires_at + journal.epoch,
             None if size <= EMBEDDED else journal.share(self, id_, message),
             message,
-            pledge,
+            ticket,
         )
         self.last = position
         self.messages += 1
@@ -159,8 +159,8 @@ class MessageLog:
             journal.spared += 1
             if size > EMBEDDED:
                 journal.unsee(row)
-            if is_used and row.pledge is not None:
-                row.pledge.used()
+            if is_used and row.ticket is not None:
+                row.ticket.used()
         if self._counts:
             self._counts.pop(id_, None)
         if self.refused:

@@ -291,11 +291,11 @@ def test_what_memory_has_no_room_for_keeps_its_order() -> None:
 
 def test_what_is_put_behind_is_not_safe_before_it_is_there() -> None:
     again = Again()
-    pledge = again.disk.journal.pledge = DurabilityTicket()
+    ticket = again.disk.journal.ticket = DurabilityTicket()
     again.yard.publish(again.queue, "1")
-    again.disk.journal.pledge = None
+    again.disk.journal.ticket = None
     again.queue.requeue(again.yard.get(again.queue), again.yard.now)
-    assert pledge.left == 1
+    assert ticket.left == 1
     again.queue.ack(again.yard.get(again.queue), again.yard.now)
     again.disk.commit()
     assert again.disk.rows == {}

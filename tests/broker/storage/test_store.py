@@ -467,16 +467,16 @@ def test_a_batch_that_fails_in_all_its_parts_is_refused_as_a_whole(kept: Kept, m
 def test_whoever_waits_for_what_is_refused_hears_of_it(kept: Kept) -> None:
     message_log = kept.journal.message_log(HERE)
     heard: list[tuple[str, bool]] = []
-    pledges = {"good": DurabilityTicket(), "bad": DurabilityTicket()}
+    tickets = {"good": DurabilityTicket(), "bad": DurabilityTicket()}
     for position, (name, key) in enumerate((("good", "k"), ("bad", "k"), ("bad", UNWRITABLE)), 1):
-        kept.journal.pledge = pledges[name]
+        kept.journal.ticket = tickets[name]
         message_log.enqueued(position, Message("x", key, b"", b""))
 
     def hear(name: str) -> None:
-        heard.append((name, pledges[name].is_refused))
+        heard.append((name, tickets[name].is_refused))
 
-    for name, pledge in pledges.items():
-        kept.journal.when_safe(pledge, partial(hear, name))
+    for name, ticket in tickets.items():
+        kept.journal.when_safe(ticket, partial(hear, name))
     refused(kept)
     assert heard == [("good", False), ("bad", True)]
     assert (message_log.refused, kept.journal.events.failures) == ({3}, 1)
