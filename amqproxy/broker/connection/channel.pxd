@@ -6,5 +6,5 @@ from amqproxy.broker.connection.publisher cimport Publisher
 
 cdef class BrokerChannel:
     cdef dict __dict__
-    cdef public Publisher publishes
+    cdef public Publisher publisher
     cdef public Deliveries deliveries

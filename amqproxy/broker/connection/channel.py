@@ -99,7 +99,7 @@ class ClosedChannel:
 class BrokerChannel:
     """One open channel. Replies go to its `ClientConnection`; a `ProtocolError` closes the channel or the connection.
 
-    What is on the way of every message is done by its `publishes` and its `deliveries`. `reply_tag` is that of its
+    What is on the way of every message is done by its `publisher` and its `deliveries`. `reply_tag` is that of its
     consumer of answers (direct reply-to), if it has one, and `reply_name` where they are to be sent.
     """
 
@@ -112,7 +112,7 @@ class BrokerChannel:
         self.prefetch = 0
         self.reply_name = ""
         self.reply_tag: str | None = None
-        self.publishes = Publisher(self, vhost, connection.user, connection.output)
+        self.publisher = Publisher(self, vhost, connection.user, connection.output)
         self.deliveries = Deliveries(self, vhost, connection.output)
         self._journal = vhost.storage.journal if vhost.storage is not None else None
         self._place: Table | None = None
@@ -140,7 +140,7 @@ class BrokerChannel:
         next_time = yield from self.deliveries.closing(now)
         # What still waits for the disk knows the end of this, and not this: a circle would keep all of it in memory.
         self.deliveries.channel = ended = ClosedChannel(self)
-        self.publishes.end(ended)
+        self.publisher.end(ended)
         return next_time
 
     # --- everything else a client asks for
@@ -439,15 +439,15 @@ class BrokerChannel:
         self.deliveries.recover(now)
 
     def _confirm_select(self, method: ConfirmSelect, now: float) -> None:
-        if self.publishes.is_transactional:
+        if self.publisher.is_transactional:
             raise PreconditionFailed("cannot switch from tx to confirm mode")
-        self.publishes.select_confirms()
+        self.publisher.select_confirms()
         self._reply(method, ConfirmSelectOk())
 
     def _tx_select(self, method: TxSelect, now: float) -> None:
-        if self.publishes.is_confirming:
+        if self.publisher.is_confirming:
             raise PreconditionFailed("cannot switch from confirm to tx mode")
-        self.publishes.is_transactional = self.deliveries.is_transactional = True
+        self.publisher.is_transactional = self.deliveries.is_transactional = True
         self._reply(method, TxSelectOk())
 
     def _tx_commit(self, method: TxCommit, now: float) -> None:
@@ -455,8 +455,8 @@ class BrokerChannel:
         self.connection.do(self._committing(method, now), now)
 
     def _committing(self, method: TxCommit, now: float) -> Generator[None, float, None]:
-        now = yield from self.publishes.committing(now)
-        ticket = self.publishes.take_ticket()
+        now = yield from self.publisher.committing(now)
+        ticket = self.publisher.take_ticket()
         yield from self.deliveries.committing(now)
         if self._journal is None:
             self._reply(method, TxCommitOk())
@@ -474,12 +474,12 @@ class BrokerChannel:
         self.connection.do(self._rolling_back(method, now), now)
 
     def _rolling_back(self, method: TxRollback, now: float) -> Job:
-        self.publishes.roll_back()
+        self.publisher.roll_back()
         yield from self.deliveries.rolling_back(now)
         self._reply(method, TxRollbackOk())
 
     def _check_transactional(self) -> None:
-        if not self.publishes.is_transactional:
+        if not self.publisher.is_transactional:
             raise PreconditionFailed("channel is not transactional")
 
 

@@ -225,7 +225,7 @@ class ClientConnection:
                 if channel is None or not frame.is_in_order:
                     self._receive(frame, now)
                 elif frame.kind != _METHOD or frame.index == _PUBLISH:
-                    channel.publishes.receive(frame, now)
+                    channel.publisher.receive(frame, now)
                     continue
                 elif frame.index == _ACK or frame.index == _NACK or frame.index == _REJECT:
                     channel.deliveries.settle(frame, now)
@@ -247,8 +247,8 @@ class ClientConnection:
             self._unread, self._place = [], 0
         if self._confirming:
             confirming, self._confirming = self._confirming, []
-            for publishes in confirming:
-                publishes.confirm()
+            for publisher in confirming:
+                publisher.confirm()
         if self._fault is not None and not self._unread and not self._is_busy:
             self._close(self._fault, now)
 
@@ -447,7 +447,7 @@ class ClientConnection:
             self._refuse_as(frame, reworded(error, frame, self.protocol.state), now)
             return
         if frame.channel and (frame.kind != METHOD or frame.index == _PUBLISH):
-            self.channels[frame.channel].publishes.receive(frame, now)  # which came together with its channel.open
+            self.channels[frame.channel].publisher.receive(frame, now)  # which came together with its channel.open
             return
         if frame.kind != METHOD:
             return
@@ -676,9 +676,9 @@ class ClientConnection:
     def _losing_channel(self, number: int, now: float) -> Generator[None, float, float]:
         channel = self.channels.pop(number, None)
         if channel is not None:
-            if channel.publishes in self._confirming:
-                self._confirming.remove(channel.publishes)
-                channel.publishes.confirm()
+            if channel.publisher in self._confirming:
+                self._confirming.remove(channel.publisher)
+                channel.publisher.confirm()
             now = yield from channel.closing(now)
             self._report("channel.closed", channel)
         return now

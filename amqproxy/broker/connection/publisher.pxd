@@ -10,7 +10,7 @@ from amqproxy.broker.vhost cimport VirtualHost
 from amqproxy.broker.work cimport Quantum
 
 cdef int _METHOD, _BODY
-cdef Py_ssize_t _MAX_WAYS, _AT_ONCE, _MANY
+cdef Py_ssize_t _MAX_ROUTES, _AT_ONCE, _MANY
 
 
 @cython.final
@@ -46,9 +46,9 @@ cdef class Publisher:
     cdef unsigned long long _last_ack
     cdef list _rejected
     cdef bytes _method
-    cdef CachedRoute _way
+    cdef CachedRoute _route
     cdef object _publish
-    cdef dict _ways
+    cdef dict _cached_routes
     cdef bytes _header
     cdef object _properties
     cdef Frame _header_frame
@@ -63,8 +63,8 @@ cdef class Publisher:
     cpdef receive(self, Frame frame, double now)
     cdef _begin(self, Frame frame)
     cdef _accept(self, double now)
-    cdef CachedRoute _find_way(self)
-    cdef Message _with_properties_checked(self, CachedRoute way, Frame frame, bytes body)
+    cdef CachedRoute _find_route(self)
+    cdef Message _with_properties_checked(self, CachedRoute route, Frame frame, bytes body)
     cdef _enqueue(self, bint is_mandatory, Message message, object queues, double now)
     cdef _enqueue_nowhere(self, bint is_mandatory, Message message)
     cdef bint _are_many(self, tuple queues)

@@ -42,8 +42,8 @@ ACK, NACK = BasicAck.method_id, BasicNack.method_id
 MULTIPLE, REQUEUE = 1, 2
 """The bits of either; a publisher's nack has `REQUEUE` set, as RabbitMQ sends it."""
 
-MAX_WAYS = 256
-"""Ways remembered for one channel; beyond, all are forgotten and found again."""
+MAX_ROUTES = 256
+"""Routes cached for one channel; above this, all are dropped and found again."""
 
 AT_ONCE = 64
 """Queues up to which a message is given to all in one turn."""
@@ -55,7 +55,7 @@ _MANY = MANY
 _AT_ONCE = AT_ONCE  # these as C sees them
 _METHOD = METHOD
 _BODY = BODY
-_MAX_WAYS = MAX_WAYS
+_MAX_ROUTES = MAX_ROUTES
 
 
 class CachedRoute:
@@ -92,7 +92,7 @@ class Publisher:
     """Of one channel. A `ProtocolError` closes the channel or its connection.
 
     What was published before is not looked at twice: a method or a header that is as one before it, to the byte, is
-    known, and so is the way of what it begins.
+    known, and so is the route of the publish that it begins.
     """
 
     def __init__(self, channel: OwningChannel, vhost: VirtualHost, user: User, output: OutputBuffer) -> None:
@@ -114,9 +114,9 @@ class Publisher:
         self._last_ack = 0
         self._rejected: list[tuple[int, int, int]] = []
         self._method = b""
-        self._way: CachedRoute | None = None
+        self._route: CachedRoute | None = None
         self._publish: BasicPublish | None = None
-        self._ways: dict[bytes, CachedRoute] = {}
+        self._cached_routes: dict[bytes, CachedRoute] = {}
         self._header = b""
         self._header_frame: Frame | None = None
         self._known_header = b""
@@ -159,56 +159,56 @@ class Publisher:
         self._accept(now)
 
     def _begin(self, frame: Frame) -> None:
-        """Know what is published, and its way if it has one already."""
+        """Take the method of a publish, and its cached route if there is one."""
         if frame.is_as(self._method):
             return
         raw = frame.raw
         self._method = b""
-        self._way = self._ways.get(raw)
-        if self._way is None:
+        self._route = self._cached_routes.get(raw)
+        if self._route is None:
             self._publish = frame.method
         else:
-            self._publish = self._way.publish
+            self._publish = self._route.publish
         self._method = raw
 
     # --- checks
 
     def _accept(self, now: float) -> None:
-        """Check a publish and find its way; what is refused is not routed, and the order of checks is RabbitMQ's."""
+        """Check a publish and find its route; what is refused is not routed, and the order of checks is RabbitMQ's."""
         vhost = self.vhost
-        way = self._way
+        route = self._route
         if self._announced > self._largest:
             self._check_immediate()
             size, limit = self._announced, self._largest
             raise PreconditionFailed(f"message size {size} is larger than configured max size {limit}")
-        if way is None or way.generation != vhost.generation or way.user_generation != self.user.generation:
-            way = self._find_way()
+        if route is None or route.generation != vhost.generation or route.user_generation != self.user.generation:
+            route = self._find_route()
         header, body = self._header_frame, self._body
         assert header is not None
         self._header_frame = None
         self._body = b""
         if header.is_as(self._known_header):
             # As the one before, which there was nothing to say against.
-            message = published(way.exchange_name, way.routing_key, self._header, body, self._properties)
+            message = published(route.exchange_name, route.routing_key, self._header, body, self._properties)
         else:
-            message = self._with_properties_checked(way, header, body)
-        queues = way.queues
-        is_mandatory = way.is_mandatory
+            message = self._with_properties_checked(route, header, body)
+        queues = route.queues
+        is_mandatory = route.is_mandatory
         if queues is None or message.more_keys:
             held = vhost.held.so_far
             noted = self._journal.rows if self._journal is not None else 0
-            queues = vhost.route(way.exchange, message, now)
+            queues = vhost.route(route.exchange, message, now)
             if vhost.held.so_far != held:
                 if self._journal is not None and self._journal.rows != noted:
                     self._ticket.left += 1  # until it is on the disk
                     self._waits_for_disk = not queues
                 is_mandatory = False  # nobody can know yet
             elif not message.more_keys:
-                way.queues = vhost.remembered_route(way.exchange, way.routing_key)
-        if way.is_answer or (message.more_keys and not way.exchange_name):
+                route.queues = vhost.remembered_route(route.exchange, route.routing_key)
+        if route.is_answer or (message.more_keys and not route.exchange_name):
             self._answer(message)
         if vhost.is_traced or vhost.events.observers:
-            self._published(way.exchange, message, queues, now)
+            self._published(route.exchange, message, queues, now)
         if self.is_transactional:
             self._pending.append((is_mandatory, message, queues))
         else:
@@ -219,11 +219,11 @@ class Publisher:
         if self._publish.immediate:
             raise NotImplementedByServer("immediate=true")
 
-    def _find_way(self) -> CachedRoute:
-        """The way of what `_publish` begins, if the client may go it."""
+    def _find_route(self) -> CachedRoute:
+        """The route of what `_publish` begins, if the client may publish there."""
         publish, vhost, user = self._publish, self.vhost, self.user
         assert publish is not None
-        self._way = None
+        self._route = None
         self._check_immediate()
         user.check(vhost.name, WRITE, "exchange", publish.exchange)
         exchange = vhost.exchange(publish.exchange)
@@ -231,20 +231,20 @@ class Publisher:
             raise AccessRefused(f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost.name}'")
         if exchange.type == "topic":
             user.check_topic(vhost.name, WRITE, exchange.name, publish.routing_key)
-        way = CachedRoute(publish, exchange, vhost.generation, user.generation)
-        way.queues = vhost.remembered_route(exchange, publish.routing_key)
+        route = CachedRoute(publish, exchange, vhost.generation, user.generation)
+        route.queues = vhost.remembered_route(exchange, publish.routing_key)
         if self._method:
-            if len(self._ways) >= _MAX_WAYS:
-                self._ways.clear()
-            self._ways[self._method] = self._way = way
-        return way
+            if len(self._cached_routes) >= _MAX_ROUTES:
+                self._cached_routes.clear()
+            self._cached_routes[self._method] = self._route = route
+        return route
 
-    def _with_properties_checked(self, way: CachedRoute, frame: Frame, body: bytes) -> Message:
+    def _with_properties_checked(self, route: CachedRoute, frame: Frame, body: bytes) -> Message:
         """A message whose header is not known yet; what is said against it is a `ProtocolError`."""
         self._known_header = b""
         header = frame.payload_bytes()
         properties = publish_checks.properties_of(frame)
-        message = published(way.exchange_name, way.routing_key, header, body, properties)
+        message = published(route.exchange_name, route.routing_key, header, body, properties)
         if not message.has_properties:
             properties = NO_PROPERTIES
         else:
@@ -260,7 +260,7 @@ class Publisher:
                 if "BCC" in headers:
                     properties = publish_checks.without_bcc(properties)
             if properties is not message.properties:
-                return Message.made(way.exchange_name, way.routing_key, properties, body, keys)
+                return Message.made(route.exchange_name, route.routing_key, properties, body, keys)
             if keys or properties.user_id is not None:
                 message.more_keys = keys
                 return message
@@ -384,8 +384,8 @@ class Publisher:
         """The channel is gone, and so is what it has not published to the end."""
         self.channel = channel
         self.roll_back()
-        self._ways.clear()
-        self._way = None
+        self._cached_routes.clear()
+        self._route = None
         self._header_frame = None
         self._known_header = self._method = self._body = b""
         self._bodies = None

@@ -22,7 +22,7 @@ from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.broker.access.permissions import Permission, TopicPermission
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.connection import publisher
-from amqproxy.broker.connection.publisher import MAX_WAYS, SETTLEMENT
+from amqproxy.broker.connection.publisher import MAX_ROUTES, SETTLEMENT
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.storage.journal import Journal
 from tests.broker.client import Client, connected
@@ -105,11 +105,11 @@ def test_bodies_in_any_number_of_frames(client: Client, sizes: list[int]) -> Non
 
 
 def test_more_ways_than_are_remembered(client: Client) -> None:
-    client.bind("b", "amq.topic", "way.*")
-    for number in range(2 * MAX_WAYS):
-        client.publish("amq.topic", f"way.{number % (MAX_WAYS + 1)}")
+    client.bind("b", "amq.topic", "key.*")
+    for number in range(2 * MAX_ROUTES):
+        client.publish("amq.topic", f"key.{number % (MAX_ROUTES + 1)}")
     assert client.publish("amq.topic", "k") == ""
-    assert (client.depth("a"), client.depth("b")) == (2, 2 * MAX_WAYS)
+    assert (client.depth("a"), client.depth("b")) == (2, 2 * MAX_ROUTES)
 
 
 # ------------------------------------------------------------------------------------------------------- confirms
