@@ -1,4 +1,4 @@
-"""A disk and a spill that are only played, for what waits in queues and streams."""
+"""A disk and page files that are only played, for what waits in queues and streams."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Disk:
 
 
 class Memory:
-    """Plays a spill; `rows` are the blocks that are wanted."""
+    """Plays page files; `rows` are the blocks that are wanted."""
 
     def __init__(self) -> None:
         self.rows: dict[PageBlock, list[PackedMessage]] = {}

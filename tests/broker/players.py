@@ -71,7 +71,7 @@ class OwnPlayer:
     def __init__(self) -> None:
         self.broker = Broker()
         self.clients: dict[int, PatientClient] = {}
-        self.parked = Memory()
+        self.paged = Memory()
 
     def open(self, connection: int) -> None:
         self.clients[connection] = opened = PatientClient(self.broker)
@@ -103,11 +103,11 @@ class OwnPlayer:
         while self.broker.work:
             self.broker.work.go_on(1000.0)
 
-    def park(self, name: str) -> None:
+    def page_out(self, name: str) -> None:
         """Let a queue, if there is one of that name, keep on the disk what it can."""
         queue = self.broker.vhosts["/"].queues.get(name)
         if queue is not None:
-            queue.park(self.parked, 1 << 20)
+            queue.page_out(self.paged, 1 << 20)
 
     def part(self, connection: int) -> None:
         """Hear the answer to connection.close."""

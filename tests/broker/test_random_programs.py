@@ -549,9 +549,9 @@ class OwnPrograms(Programs):
     new_player = OwnPlayer
 
     @rule(name=queue_names)
-    def park(self, name: str) -> None:
+    def page_out(self, name: str) -> None:
         """Memory is short: what waits goes to the disk, and nobody is to notice."""
-        self.player.park(name)
+        self.player.page_out(name)
 
 
 class KeptPrograms(OwnPrograms):
@@ -591,8 +591,8 @@ def run(programs: type[Programs], examples: int, steps: int = 40) -> None:
 
 
 @pytest.fixture(autouse=True)
-def parked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What waits need not be much to be parked."""
+def paged_out_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Very little is enough to be paged out."""
     monkeypatch.setattr(backlog, "HEAD_MESSAGES", 1)
     monkeypatch.setattr(backlog, "BLOCK_MESSAGES", 2)
 

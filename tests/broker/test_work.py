@@ -490,7 +490,7 @@ def end_what_is_overdue(crowd: Crowd) -> int:
 def find_what_to_page(crowd: Crowd) -> int:
     for number in range(COUNT):
         crowd.greedy.declare(f"q{number}")
-    crowd.broker.paging.place = Memory()
+    crowd.broker.paging.page_store = Memory()
     crowd.broker.paging.threshold = 100
     crowd.limit()
     crowd.broker.work.quantum.begin()
@@ -509,7 +509,7 @@ def find_out_whether_memory_is_short(crowd: Crowd) -> int:
     return -crowd.broker.work.quantum.left
 
 
-def park_what_is_held(crowd: Crowd) -> int:
+def page_out_what_is_held(crowd: Crowd) -> int:
     hold_messages(crowd)
     return find_what_to_page(crowd)
 
@@ -580,7 +580,7 @@ EVENTS: dict[Callable[[Crowd], int], int] = {
     end_what_is_overdue: 5,
     find_what_to_page: 30,
     find_out_whether_memory_is_short: 30,
-    park_what_is_held: 15,
+    page_out_what_is_held: 15,
     ack_where_very_many_share_a_prefetch: 90,
     hand_out: 30,
     read_a_stream: 30,

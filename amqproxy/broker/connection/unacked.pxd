@@ -13,7 +13,7 @@ cdef class UnackedDeliveries:
     cdef Py_ssize_t _start
     cdef Py_ssize_t _count
     cdef readonly long long body_bytes
-    cdef unsigned long long _parked_to
+    cdef unsigned long long _paged_to
 
     cpdef add(self, unsigned long long tag, QueueEntry entry)
     cpdef list settle(self, unsigned long long tag, bint multiple)

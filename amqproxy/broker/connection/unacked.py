@@ -8,7 +8,7 @@ from itertools import islice, takewhile
 
 from amqproxy.amqp091.errors import PreconditionFailed
 from amqproxy.broker.queues.consumer import QueueEntry
-from amqproxy.broker.queues.paged_bodies import put_away
+from amqproxy.broker.queues.paged_bodies import page_out_bodies
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST, PageStore
 
 SPARSE = 1024
@@ -30,7 +30,7 @@ class UnackedDeliveries:
     bodies of all come to that are in memory.
     """
 
-    __slots__ = ("_count", "_first", "_line", "_old", "_parked_to", "_start", "body_bytes")
+    __slots__ = ("_count", "_first", "_line", "_old", "_paged_to", "_start", "body_bytes")
 
     def __init__(self) -> None:
         self._old: dict[int, QueueEntry] = {}
@@ -38,7 +38,7 @@ class UnackedDeliveries:
         self._first = 1
         self._start = 0
         self._count = 0
-        self._parked_to = 0
+        self._paged_to = 0
         self.body_bytes = 0
 
     def __len__(self) -> int:
@@ -236,19 +236,19 @@ class UnackedDeliveries:
         """What it costs in memory, by and large."""
         return self.body_bytes + len(self) * MESSAGE_COST
 
-    def park(self, place: PageStore, most: int) -> int:
+    def page_out(self, page_store: PageStore, most: int) -> int:
         """Let the bodies of what is out wait on the disk, about `most` bytes, the oldest first; how many that gives
         back. `OSError` when the disk does not take them.
         """
-        freed: int = put_away(self._in_memory(), place, most)
+        freed: int = page_out_bodies(self._in_memory(), page_store, most)
         self.body_bytes -= freed
         return freed
 
     def _in_memory(self) -> Iterator[QueueEntry]:
         """What has not been looked at yet, the oldest first."""
         for entry in [*self._old.values(), *self._line[self._start :]]:
-            if entry is not None and entry.tag > self._parked_to and entry.away is None:
-                self._parked_to = entry.tag
+            if entry is not None and entry.tag > self._paged_to and entry.paged_body is None:
+                self._paged_to = entry.tag
                 yield entry
 
 

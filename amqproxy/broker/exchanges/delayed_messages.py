@@ -151,7 +151,7 @@ class DelayedMessages:
             held.message_log.settled(held.position, len(message.body), is_used=False)
         return held.exchange, message
 
-    def parking(self) -> Iterator[tuple[int, int]]:
+    def paging_out(self) -> Iterator[tuple[int, int]]:
         """Let what is on the disk for good be there alone, a part at a time: how many were looked at, and how many
         bytes of memory that gives back.
         """

@@ -26,7 +26,7 @@ class DeadLetter:
         self.reason = reason
         self.arrived: set[str] = set()
         self.attempts = 0
-        self.body_bytes = len(entry.message.body) if entry.away is None else entry.away.body_bytes
+        self.body_bytes = len(entry.message.body) if entry.paged_body is None else entry.paged_body.body_bytes
 
 
 class PendingDeadLetters:

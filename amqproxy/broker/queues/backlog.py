@@ -10,7 +10,7 @@ from itertools import repeat
 from amqproxy.amqp091.properties import Properties
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.consumer import ConsumedQueue, QueueEntry, taken
-from amqproxy.broker.queues.paged_bodies import bring_back, put_away, whole
+from amqproxy.broker.queues.paged_bodies import page_in, page_out_bodies, whole
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST, UNREADABLE, PagedMessages, PageStore
 from amqproxy.broker.storage.packing import PackedMessage
 from amqproxy.broker.work import Container
@@ -24,39 +24,39 @@ HEAD_BYTES = 64 * 1024
 
 BLOCK_MESSAGES = 1024
 BLOCK_BYTES = 256 * 1024
-"""What is put away at once, until it is so many messages or so much."""
+"""What is paged out at once: so many messages, or so many bytes, whichever comes first."""
 
 
 class Backlog:
-    """First in, first out; what is put back goes to where it was, and what is too much for memory may be parked.
+    """First in, first out; what is put back goes to where it was, and what memory has no room for is paged out.
 
     What waits has its position by its place alone, and what was taken out came before all that never was: so nothing
     is kept beside a waiting message, and a million of them cost little more than their bytes. `on_lost` is called with
     how many messages cannot be read any more, and the bytes of their bodies.
     """
 
-    __slots__ = ("_expiries", "_fresh", "_parked", "_position", "_returned", "_returned_away", "on_lost")
+    __slots__ = ("_expiries", "_fresh", "_paged", "_position", "_returned", "_returned_bytes_paged_out", "on_lost")
 
     def __init__(self, on_lost: Callable[[int, int], None] = lambda messages, body_bytes: None) -> None:
         self.on_lost = on_lost
         self._fresh: deque[Message] = deque()
         self._expiries: deque[float] | None = None
-        self._parked: PagedMessages | None = None
+        self._paged: PagedMessages | None = None
         self._position = 0
         self._returned: list[tuple[int, QueueEntry]] = []
-        self._returned_away = 0
+        self._returned_bytes_paged_out = 0
         """Bytes of the bodies of what has come back that are not in memory."""
 
     def __len__(self) -> int:
         count = len(self._fresh) + len(self._returned)
-        return count if self._parked is None else count + len(self._parked)
+        return count if self._paged is None else count + len(self._paged)
 
     def __iter__(self) -> Iterator[Message]:
         """What waits, in its order."""
         for _, entry in sorted(self._returned, key=lambda each: each[0]):
             yield whole(entry)
-        if self._parked is not None:
-            yield from self._parked
+        if self._paged is not None:
+            yield from self._paged
         yield from self._fresh
 
     def add(self, message: Message, expires_at: float) -> None:
@@ -77,9 +77,9 @@ class Backlog:
         """Take the first message out; there must be one. None where what is left cannot be read any more."""
         if self._returned:
             entry: QueueEntry = heapq.heappop(self._returned)[1]
-            return entry if entry.away is None or self._restore(entry) else None
-        if self._parked is not None:
-            return self._take_parked(queue)
+            return entry if entry.paged_body is None or self._restore(entry) else None
+        if self._paged is not None:
+            return self._take_paged(queue)
         self._position += 1
         message = self._fresh.popleft()
         if self._expiries is None:
@@ -92,16 +92,16 @@ class Backlog:
     def put_back(self, entry: QueueEntry) -> None:
         """Let a message that was taken out wait where it was."""
         heapq.heappush(self._returned, (entry.position, entry))
-        if entry.away is not None:
-            self._returned_away += entry.away.body_bytes
+        if entry.paged_body is not None:
+            self._returned_bytes_paged_out += entry.paged_body.body_bytes
 
     def _restore(self, entry: QueueEntry) -> bool:
         """Let what has come back have its body again; False where that is lost."""
-        assert entry.away is not None
-        body_bytes = entry.away.body_bytes
-        self._returned_away -= body_bytes
+        assert entry.paged_body is not None
+        body_bytes = entry.paged_body.body_bytes
+        self._returned_bytes_paged_out -= body_bytes
         try:
-            bring_back(entry)
+            page_in(entry)
         except UNREADABLE:
             self._lost(1, body_bytes, None)
             return False
@@ -115,8 +115,8 @@ class Backlog:
         """When the time of the first message is over."""
         if self._returned:
             return self._returned[0][1].expires_at
-        if self._parked is not None:
-            return self._parked.expires_at
+        if self._paged is not None:
+            return self._paged.expires_at
         return self._expiries[0] if self._expiries else NEVER
 
     def clear(self) -> list[Container]:
@@ -128,10 +128,10 @@ class Backlog:
         self._fresh = deque()
         self._expiries = None
         self._returned = []
-        self._returned_away = 0
-        if self._parked is not None:
-            self._parked.clear()
-            self._parked = None
+        self._returned_bytes_paged_out = 0
+        if self._paged is not None:
+            self._paged.clear()
+            self._paged = None
         return dropped
 
     def discard(self) -> list[Container]:
@@ -142,53 +142,59 @@ class Backlog:
 
     @property
     def bytes_paged_out(self) -> int:
-        """What being parked saves in memory."""
-        return self._returned_away if self._parked is None else self._returned_away + self._parked.bytes_paged_out
+        """Bytes of memory that paging out has saved."""
+        return (
+            self._returned_bytes_paged_out
+            if self._paged is None
+            else self._returned_bytes_paged_out + self._paged.bytes_paged_out
+        )
 
     def _came_back(self) -> Iterable[QueueEntry]:
         """What has come back."""
         return (entry for _, entry in self._returned)
 
-    def park(self, spill: PageStore, most: int) -> int:
+    def page_out(self, page_store: PageStore, most: int) -> int:
         """Let what is fresh wait on the disk, and then what came back, about `most` bytes; how many that gives back.
 
         The first few stay in memory. `OSError` when the disk does not take them: then they wait where they were.
         """
-        freed = self._park_fresh(spill, most)
+        freed = self._page_out_fresh(page_store, most)
         if freed < most:
-            back = put_away((entry for entry in self._came_back() if entry.away is None), spill, most - freed)
-            self._returned_away += back
+            back = page_out_bodies(
+                (entry for entry in self._came_back() if entry.paged_body is None), page_store, most - freed
+            )
+            self._returned_bytes_paged_out += back
             freed += back
         return freed
 
-    def _park_fresh(self, spill: PageStore, most: int) -> int:
-        if self._parked is None and len(self._fresh) > 1:
-            self._parked = self._new_parked()
+    def _page_out_fresh(self, page_store: PageStore, most: int) -> int:
+        if self._paged is None and len(self._fresh) > 1:
+            self._paged = self._new_paged_messages()
             head = self._first_fresh(HEAD_MESSAGES, HEAD_BYTES)
-            self._lead(self._parked, head)
+            self._lead(self._paged, head)
             self._drop_fresh(len(head))
-        parked, before = self._parked, self.bytes_paged_out
-        while parked is not None and parked.bytes_paged_out - before < most:
+        paged, before = self._paged, self.bytes_paged_out
+        while paged is not None and paged.bytes_paged_out - before < most:
             rows = self._first_fresh(BLOCK_MESSAGES, BLOCK_BYTES)
             if sum(len(row.message.body) + MESSAGE_COST for row in rows) < HEAD_BYTES:
                 break
-            count = self._put_away(parked, spill, rows)
+            count = self._page_out(paged, page_store, rows)
             self._drop_fresh(count)
             if count < len(rows):
                 break
         return self.bytes_paged_out - before
 
-    def _new_parked(self) -> PagedMessages:
+    def _new_paged_messages(self) -> PagedMessages:
         return PagedMessages(lost=self._lost)
 
-    def _lead(self, parked: PagedMessages, rows: list[PackedMessage]) -> None:
-        """Let these be parked in memory, where they are before all that is put away."""
+    def _lead(self, paged: PagedMessages, rows: list[PackedMessage]) -> None:
+        """Move these to the paged messages, still in memory, in front of all that is paged out."""
         for row in rows:
-            parked.lead(row, is_kept=False)
+            paged.lead(row, is_kept=False)
 
-    def _put_away(self, parked: PagedMessages, spill: PageStore, rows: list[PackedMessage]) -> int:
+    def _page_out(self, paged: PagedMessages, page_store: PageStore, rows: list[PackedMessage]) -> int:
         """Park these on the disk; how many of them, from the first, have gone there."""
-        parked.put_spilled(spill, rows)
+        paged.put_paged_out(page_store, rows)
         return len(rows)
 
     def _first_fresh(self, messages: int, body_bytes: int) -> list[PackedMessage]:
@@ -212,14 +218,14 @@ class Backlog:
             self._expiries = None
 
     def _lost(self, messages: int, body_bytes: int, position: int | None) -> None:
-        """Some of what was parked cannot be read any more."""
+        """Some of what was paged out cannot be read any more."""
         self.on_lost(messages, body_bytes)
 
-    def _take_parked(self, queue: ConsumedQueue) -> QueueEntry | None:
-        assert self._parked is not None
-        taken = self._parked.pop()
-        if not self._parked:
-            self._parked = None
+    def _take_paged(self, queue: ConsumedQueue) -> QueueEntry | None:
+        assert self._paged is not None
+        taken = self._paged.pop()
+        if not self._paged:
+            self._paged = None
         return None if taken is None else QueueEntry(queue, taken[0].message, taken[0].position, taken[0].expires_at)
 
 

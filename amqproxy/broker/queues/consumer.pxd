@@ -18,7 +18,7 @@ cdef class QueueEntry:
     cdef public unsigned long long tag
     cdef public bint is_redelivered
     cdef public long long delivery_count
-    cdef public object away
+    cdef public object paged_body
 
 
 cpdef QueueEntry taken(object queue, Message message, long long position, double expires_at)

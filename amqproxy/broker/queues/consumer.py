@@ -63,13 +63,13 @@ class QueueEntry:
     """
 
     __slots__ = (
-        "away",
         "consumer",
         "delivery_count",
         "expires_at",
         "header",
         "is_redelivered",
         "message",
+        "paged_body",
         "position",
         "queue",
         "tag",
@@ -85,7 +85,7 @@ class QueueEntry:
         self.tag = 0
         self.is_redelivered = False
         self.delivery_count = 0
-        self.away: PagedBody | None = None
+        self.paged_body: PagedBody | None = None
         """Where the message's body is, if that is not in memory."""
 
 
@@ -101,7 +101,7 @@ def taken(queue: ConsumedQueue, message: Message, position: cython.longlong, exp
     entry.tag = 0
     entry.is_redelivered = False
     entry.delivery_count = 0
-    entry.away = None
+    entry.paged_body = None
     return entry
 
 

@@ -42,7 +42,7 @@ class DurableBacklog(Backlog):
         self._out: dict[int, int] = {}
         self._transient: set[int] = set()
         if fetch is not None and message_log.messages:
-            self._parked = PagedMessages(
+            self._paged = PagedMessages(
                 message_log.number, fetch, message_log.messages, message_log.body_bytes, self._lost
             )
 
@@ -104,11 +104,11 @@ class DurableBacklog(Backlog):
             self._message_log.settled(position, body_bytes, is_used=False)
         super()._lost(messages, body_bytes, position)
 
-    def _take_parked(self, queue: ConsumedQueue) -> QueueEntry | None:
-        assert self._parked is not None
-        taken = self._parked.pop()
-        if not self._parked:
-            self._parked = None
+    def _take_paged(self, queue: ConsumedQueue) -> QueueEntry | None:
+        assert self._paged is not None
+        taken = self._paged.pop()
+        if not self._paged:
+            self._paged = None
         if taken is None:
             return None
         row, is_kept = taken
@@ -120,9 +120,9 @@ class DurableBacklog(Backlog):
             self._transient.add(row.position)
         return entry
 
-    def park(self, spill: PageStore, most: int) -> int:
+    def page_out(self, page_store: PageStore, most: int) -> int:
         self._look_at_the_disk()
-        return super().park(spill, most)
+        return super().page_out(page_store, most)
 
     def _look_at_the_disk(self) -> None:
         """Learn up to which position everything is there for good, and what to ask for the next time."""
@@ -135,15 +135,15 @@ class DurableBacklog(Backlog):
         elif self._mark[0] <= journal.last_committed:
             self._committed, self._mark = self._mark[1], None
 
-    def _new_parked(self) -> PagedMessages:
+    def _new_paged_messages(self) -> PagedMessages:
         return PagedMessages(self._message_log.number, self._fetch, lost=self._lost)
 
-    def _lead(self, parked: PagedMessages, rows: list[PackedMessage]) -> None:
+    def _lead(self, paged: PagedMessages, rows: list[PackedMessage]) -> None:
         for row in rows:
-            parked.lead(row, is_kept=row.position not in self._transient)
+            paged.lead(row, is_kept=row.position not in self._transient)
             self._transient.discard(row.position)
 
-    def _put_away(self, parked: PagedMessages, spill: PageStore, rows: list[PackedMessage]) -> int:
+    def _page_out(self, paged: PagedMessages, page_store: PageStore, rows: list[PackedMessage]) -> int:
         count = 0
         transient = []
         refused = self._message_log.refused
@@ -154,10 +154,10 @@ class DurableBacklog(Backlog):
                 break
             count += 1
         if transient:
-            parked.put_spilled(spill, transient)
+            paged.put_paged_out(page_store, transient)
         for row in rows[:count]:
             if row.position in self._transient:
                 self._transient.remove(row.position)
             else:
-                parked.put_kept(row)
+                paged.put_kept(row)
         return count

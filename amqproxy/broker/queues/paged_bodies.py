@@ -1,6 +1,6 @@
 """Bodies of unacknowledged or requeued messages that were moved to the page files because memory is short.
 
-The `EntryWithBody` of such a message stays in memory, without its body. `bring_back` loads the body again.
+The `EntryWithBody` of such a message stays in memory, without its body. `page_in` loads the body again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 BLOCK_MESSAGES = 1024
 BLOCK_BYTES = 256 * 1024
-"""What is put away at once, until it is so many messages or so much."""
+"""What is paged out at once: so many messages, or so many bytes, whichever comes first."""
 
 LEAST_BODY = 512
 """Bytes of a body from which on it is worth its place on the disk: what an entry costs beside it stays in memory."""
@@ -26,24 +26,24 @@ LEAST_BODY = 512
 class PagedBodies:
     """A block in which some bodies are. It is dropped with the last entry that has its body there."""
 
-    __slots__ = ("_block", "_place")
+    __slots__ = ("_block", "_page_store")
 
     last_read: tuple[PagedBodies, list[PackedMessage]] | None = None
     """What comes back comes back in its order, more often than not: so the last block that was read is kept."""
 
-    def __init__(self, place: PageStore, block: PageBlock) -> None:
-        self._place = place
+    def __init__(self, page_store: PageStore, block: PageBlock) -> None:
+        self._page_store = page_store
         self._block = block
 
     def body(self, number: int) -> bytes:
         """One of them. An error of `UNREADABLE` where it cannot be read any more."""
         read = PagedBodies.last_read
         if read is None or read[0] is not self:
-            PagedBodies.last_read = read = self, self._place.read(self._block)
+            PagedBodies.last_read = read = self, self._page_store.read(self._block)
         return read[1][number].message.body
 
     def __del__(self) -> None:
-        self._place.drop(self._block)
+        self._page_store.drop(self._block)
 
 
 class PagedBody:
@@ -65,17 +65,17 @@ class BodyOwner(Protocol):
 
 
 class EntryWithBody(Protocol):
-    """What is out of a queue, and is to have its body on the disk, or has it there (`away`)."""
+    """What is out of a queue, and is to have its body on the disk, or has it there (`paged_body`)."""
 
     message: Message
-    away: PagedBody | None
+    paged_body: PagedBody | None
     expires_at: float
 
     @property
     def queue(self) -> BodyOwner: ...
 
 
-def put_away(entries: Iterable[EntryWithBody], place: PageStore, most: int) -> int:
+def page_out_bodies(entries: Iterable[EntryWithBody], page_store: PageStore, most: int) -> int:
     """Let the bodies of some entries wait on the disk, about `most` bytes of them; how many that gives back.
 
     `OSError` when the disk does not take them: then the rest stays in memory.
@@ -94,18 +94,18 @@ def put_away(entries: Iterable[EntryWithBody], place: PageStore, most: int) -> i
             chosen.append(entry)
             body_bytes += size
         if body_bytes >= BLOCK_BYTES or len(chosen) >= BLOCK_MESSAGES:
-            freed += _put(chosen, place)
+            freed += _put(chosen, page_store)
             chosen, body_bytes = [], 0
         if freed + body_bytes >= most:
             break
-    return freed + _put(chosen, place)
+    return freed + _put(chosen, page_store)
 
 
-def _put(entries: list[EntryWithBody], place: PageStore) -> int:
+def _put(entries: list[EntryWithBody], page_store: PageStore) -> int:
     if not entries:
         return 0
     rows = [PackedMessage(number, entry.expires_at, 0, entry.message) for number, entry in enumerate(entries)]
-    bodies = PagedBodies(place, place.put(rows))
+    bodies = PagedBodies(page_store, page_store.put(rows))
     body_bytes = 0
     for number, entry in enumerate(entries):
         size = len(entry.message.body)
@@ -114,23 +114,25 @@ def _put(entries: list[EntryWithBody], place: PageStore) -> int:
     return body_bytes
 
 
-def _strip(entry: EntryWithBody, away: PagedBody) -> None:
+def _strip(entry: EntryWithBody, paged_body: PagedBody) -> None:
     whole = entry.message
-    entry.away = away
+    entry.paged_body = paged_body
     entry.message = Message(whole.exchange, whole.routing_key, whole.header, b"", None, whole.more_keys)
 
 
 def whole(entry: EntryWithBody) -> Message:
     """An entry's message with its body, wherever that is. An error of `UNREADABLE` where it cannot be read any more."""
-    away: PagedBody | None = entry.away
-    if away is None or away.bodies is None:
+    paged_body: PagedBody | None = entry.paged_body
+    if paged_body is None or paged_body.bodies is None:
         return entry.message
     stub = entry.message
-    return Message(stub.exchange, stub.routing_key, stub.header, away.bodies.body(away.number), None, stub.more_keys)
+    return Message(
+        stub.exchange, stub.routing_key, stub.header, paged_body.bodies.body(paged_body.number), None, stub.more_keys
+    )
 
 
-def bring_back(entry: EntryWithBody) -> None:
+def page_in(entry: EntryWithBody) -> None:
     """Let an entry have its body again. An error of `UNREADABLE` where it cannot be read any more."""
-    if entry.away is not None:
+    if entry.paged_body is not None:
         entry.message = whole(entry)
-        entry.away = None
+        entry.paged_body = None

@@ -1,7 +1,7 @@
 """What of a backlog waits on the disk: behind what came back to it, and before what is fresh.
 
 Persistent messages of a durable queue are fetched from its message log, which has them anyway; all others come from the
-spill. The first few are in memory, and the rest is read as it is wanted, more at once each time.
+page files. The first few are in memory, and the rest is read as it is wanted, more at once each time.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class PagedMessages:
         "_left",
         "_log_number",
         "_next",
+        "_paged_out",
         "_reading",
-        "_spilled",
         "bytes_paged_out",
         "lost",
     )
@@ -86,7 +86,7 @@ class PagedMessages:
         self._next = 0
         self._reading = 1
         self._kept: deque[PackedMessage] = deque()
-        self._spilled: deque[PackedMessage] = deque()
+        self._paged_out: deque[PackedMessage] = deque()
         self._blocks: deque[tuple[PageStore, PageBlock]] = deque()
         self.bytes_paged_out = body_bytes + messages * MESSAGE_COST
 
@@ -96,8 +96,8 @@ class PagedMessages:
     # --- in
 
     def lead(self, row: PackedMessage, *, is_kept: bool) -> None:
-        """Let a message wait in memory: one of the first, before anything is put away."""
-        (self._kept if is_kept else self._spilled).append(row)
+        """Let a message wait in memory: one of the first, before anything is paged out."""
+        (self._kept if is_kept else self._paged_out).append(row)
         self._count += 1
 
     def put_kept(self, row: PackedMessage) -> None:
@@ -108,10 +108,10 @@ class PagedMessages:
         self._count += 1
         self.bytes_paged_out += len(row.message.body) + MESSAGE_COST
 
-    def put_spilled(self, spill: PageStore, rows: Sequence[PackedMessage]) -> None:
-        """Put messages away, at least one: all of them or, with an `OSError`, none."""
-        block = spill.put(rows)
-        self._blocks.append((spill, block))
+    def put_paged_out(self, page_store: PageStore, rows: Sequence[PackedMessage]) -> None:
+        """Page messages out, at least one: all of them or, with an `OSError`, none."""
+        block = page_store.put(rows)
+        self._blocks.append((page_store, block))
         self._count += block.messages
         self.bytes_paged_out += block.body_bytes + block.messages * MESSAGE_COST
 
@@ -130,7 +130,7 @@ class PagedMessages:
             return None
         self._count -= 1
         is_kept = bool(self._kept) and self._kept[0] is row
-        (self._kept if is_kept else self._spilled).popleft()
+        (self._kept if is_kept else self._paged_out).popleft()
         return row, is_kept
 
     @property
@@ -138,13 +138,13 @@ class PagedMessages:
         """The first, which stays; None where none can be read any more. What is damaged before it is lost with this."""
         while not self._kept and self._left:
             self._read_log()
-        while not self._spilled and self._blocks:
+        while not self._paged_out and self._blocks:
             self._read_block()
         if not self._kept:
-            return self._spilled[0] if self._spilled else None
-        if not self._spilled or self._kept[0].position < self._spilled[0].position:
+            return self._paged_out[0] if self._paged_out else None
+        if not self._paged_out or self._kept[0].position < self._paged_out[0].position:
             return self._kept[0]
-        return self._spilled[0]
+        return self._paged_out[0]
 
     def _read_log(self) -> None:
         assert self._fetch is not None
@@ -168,31 +168,31 @@ class PagedMessages:
                 self._kept.append(row)
 
     def _read_block(self) -> None:
-        spill, block = self._blocks.popleft()
+        page_store, block = self._blocks.popleft()
         self.bytes_paged_out -= block.body_bytes + block.messages * MESSAGE_COST
         try:
-            self._spilled.extend(spill.read(block))
+            self._paged_out.extend(page_store.read(block))
         except UNREADABLE:
             self._count -= block.messages
             self.lost(block.messages, block.body_bytes, None)
         finally:
-            spill.drop(block)
+            page_store.drop(block)
 
     def clear(self) -> None:
         """Drop everything; what the message log has is the caller's business."""
-        for spill, block in self._blocks:
-            spill.drop(block)
+        for page_store, block in self._blocks:
+            page_store.drop(block)
         self._blocks.clear()
         self._kept.clear()
-        self._spilled.clear()
+        self._paged_out.clear()
         self._count = self._left = self.bytes_paged_out = 0
 
     # --- looking
 
     def __iter__(self) -> Iterator[Message]:
         """All messages, which stay."""
-        kept, spilled = self._all_kept(), self._all_spilled()
-        first, second = next(kept, None), next(spilled, None)
+        kept, paged_out = self._all_kept(), self._all_paged_out()
+        first, second = next(kept, None), next(paged_out, None)
         while first is not None or second is not None:
             if second is None or (first is not None and first.position < second.position):
                 assert first is not None
@@ -200,7 +200,7 @@ class PagedMessages:
                 first = next(kept, None)
             else:
                 yield second.message
-                second = next(spilled, None)
+                second = next(paged_out, None)
 
     def _all_kept(self) -> Iterator[PackedMessage]:
         yield from self._kept
@@ -213,8 +213,8 @@ class PagedMessages:
             left -= len(rows)
             position = rows[-1].position + 1
 
-    def _all_spilled(self) -> Iterator[PackedMessage]:
-        yield from self._spilled
-        for spill, block in self._blocks:
+    def _all_paged_out(self) -> Iterator[PackedMessage]:
+        yield from self._paged_out
+        for page_store, block in self._blocks:
             with suppress(*UNREADABLE):
-                yield from spill.read(block)
+                yield from page_store.read(block)

@@ -1,8 +1,8 @@
 """Lets waiting messages go from memory to the disk while more of it is used than messages are for.
 
 The rule: once the broker uses half of the memory at which its publishers are held up, the queue that holds most in
-memory parks what is behind its head, or the channel what is out there, and then the next, until as much is free as was
-too much.
+memory pages out what is behind its head, or the channel what is out there, and then the next, until as much is free as
+was too much.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SHARE = 0.5
 """Of the limit for memory: where paging begins, as with RabbitMQ."""
 
 SLICE = 1024 * 1024
-"""Bytes that one `work` parks, about: a few thousandths of a second, in which nobody is served."""
+"""Bytes that one `work` pages out, about: a few thousandths of a second, in which nobody is served."""
 
 LEAST = 128 * 1024
 """Bytes of a queue in memory that are worth a look: a head may stay anyway."""
@@ -34,14 +34,14 @@ class Pageable(Protocol):
     @property
     def bytes_in_memory(self) -> int: ...
 
-    def park(self, place: PageStore, most: int, /) -> int:
+    def page_out(self, page_store: PageStore, most: int, /) -> int:
         """Let about so many bytes go; how many that were. `OSError` when the disk does not take them."""
 
 
 class PageableInPassing(Protocol):
     """What delayed exchanges hold."""
 
-    def parking(self) -> Iterable[tuple[int, int]]:
+    def paging_out(self) -> Iterable[tuple[int, int]]:
         """Let go what is on the disk already: for each step what it cost, and the bytes that it freed."""
 
 
@@ -56,12 +56,12 @@ class PagedVhost(Protocol):
 
 
 class Paging:
-    """`measured` says how much memory is in use (bytes), and `work` then parks a slice of what is too much. To find
+    """`measured` says how much memory is in use (bytes), and `work` then pages out a slice of what is too much. To find
     the largest of very many is left to later turns, too.
 
-    `vhosts` and `unacked` give all there are. `place` takes what no message log has: until it is set, nothing is done.
-    `failed` is called with whether the disk has refused something, or has taken something again; `relieved` when all
-    is done for now.
+    `vhosts` and `unacked` give all there are. `page_store` takes what no message log has: until it is set, nothing is
+    done. `failed` is called with whether the disk has refused something, or has taken something again; `relieved` when
+    all is done for now.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Paging:
         unacked: Callable[[], Iterable[Pageable]] = lambda: (),
     ) -> None:
         self.threshold = math.inf if limit is None else limit * SHARE
-        self.place: PageStore | None = None
+        self.page_store: PageStore | None = None
         self.relieved: Callable[[], None] = lambda: None
         self._later = later
         self._vhosts = vhosts
@@ -94,7 +94,7 @@ class Paging:
             return
         self._surplus = 0
         self._holders = []
-        if memory <= self.threshold or self.place is None:
+        if memory <= self.threshold or self.page_store is None:
             self._failed(False, now)
             return
         self._is_listing = True
@@ -105,7 +105,7 @@ class Paging:
         quantum = self._later.quantum
         try:
             for vhost in list(self._vhosts()):
-                for count, freed in vhost.held.parking():
+                for count, freed in vhost.held.paging_out():
                     surplus -= freed
                     if quantum.spend(count):
                         yield
@@ -129,14 +129,14 @@ class Paging:
         """Park a slice of what is too much."""
         room = SLICE
         while self._surplus > 0 and room > 0:
-            if not self._holders or self.place is None:
+            if not self._holders or self.page_store is None:
                 self._surplus = 0
                 break
             _, number, holder = heapq.heappop(self._holders)
             if holder.is_deleted:
                 continue
             try:
-                freed = holder.park(self.place, min(room, self._surplus))
+                freed = holder.page_out(self.page_store, min(room, self._surplus))
             except OSError:
                 self._surplus = 0
                 self._failed(True, now)

@@ -407,7 +407,7 @@ class Queue:
         self._quantum.hasten()
         self.forget(entry, is_used=self.settings.dead_letter_exchange is None)
         try:
-            message = entry.message if entry.away is None else whole(entry)
+            message = entry.message if entry.paged_body is None else whole(entry)
         except UNREADABLE as error:
             self._owner.failed(self, "messages lost", error, count=1)
             return
@@ -422,7 +422,7 @@ class Queue:
         backlog = self._backlog_for(message, message.header[_FLAGS]) if self._max_priority else self._backlogs[0][1]
         backlog.put_back(entry)
         self._count += 1
-        self.body_bytes += len(message.body) if entry.away is None else entry.away.body_bytes
+        self.body_bytes += len(message.body) if entry.paged_body is None else entry.paged_body.body_bytes
         if entry.expires_at != _NEVER:
             self._is_timed = True
 
@@ -663,14 +663,14 @@ class Queue:
             self.body_bytes + self._count * MESSAGE_COST - sum(backlog.bytes_paged_out for _, backlog in self._backlogs)
         )
 
-    def park(self, spill: PageStore, most: int) -> int:
+    def page_out(self, page_store: PageStore, most: int) -> int:
         """Let messages wait on the disk, those of the lowest priority first; how many bytes, about `most`, that
         gives back. `OSError` when the disk does not take them.
         """
         freed = 0
         for _, backlog in reversed(self._backlogs):
             if freed < most:
-                freed += backlog.park(spill, most - freed)
+                freed += backlog.page_out(page_store, most - freed)
         return freed
 
     # --- its end

@@ -13,7 +13,7 @@ from amqproxy.broker.queues.at_least_once import DeadLetter, PendingDeadLetters
 from amqproxy.broker.queues.backlog import NEVER, Backlog
 from amqproxy.broker.queues.consumer import ConsumedQueue, Consumer, QueueEntry
 from amqproxy.broker.queues.durable_backlog import DurableBacklog
-from amqproxy.broker.queues.paged_bodies import bring_back, put_away, whole
+from amqproxy.broker.queues.paged_bodies import page_in, page_out_bodies, whole
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST, UNREADABLE, Fetch, PageStore
 from amqproxy.broker.queues.queue import LETTING_GO, Queue
 from amqproxy.broker.queues.round_robin import SingleActiveConsumer
@@ -50,19 +50,19 @@ class RequeueFirst(Backlog):
 
     def put_back(self, entry: QueueEntry) -> None:
         self._again.append(entry)
-        if entry.away is not None:
-            self._returned_away += entry.away.body_bytes
+        if entry.paged_body is not None:
+            self._returned_bytes_paged_out += entry.paged_body.body_bytes
 
     def put_behind(self, entry: QueueEntry) -> None:
         """Let a message that was taken out wait behind all others. An error of `UNREADABLE` where its body is lost."""
-        bring_back(entry)
+        page_in(entry)
         self.add(entry.message, entry.expires_at)
         self._behind[self._position + len(self._fresh)] = entry
 
     def take(self, queue: ConsumedQueue) -> QueueEntry | None:
         if self._again:
             again = self._again.popleft()
-            return again if again.away is None or self._restore(again) else None
+            return again if again.paged_body is None or self._restore(again) else None
         entry = super().take(queue)
         return self._behind.pop(entry.position, entry) if self._behind and entry is not None else entry
 
@@ -115,8 +115,8 @@ class DurableRequeueFirst(DurableBacklog):
         """
         back: list[tuple[int, QueueEntry]] = []
         out: list[QueueEntry] = []
-        while self._parked is not None:
-            first = self._parked.first
+        while self._paged is not None:
+            first = self._paged.first
             if first is None or first.position > self._redelivered_to:
                 break
             turn = first.turn
@@ -132,14 +132,14 @@ class DurableRequeueFirst(DurableBacklog):
 
     def put_back(self, entry: QueueEntry) -> None:
         self._again.append(entry)
-        if entry.away is not None:
-            self._returned_away += entry.away.body_bytes
+        if entry.paged_body is not None:
+            self._returned_bytes_paged_out += entry.paged_body.body_bytes
         self._out.pop(entry.position)
         self._turn += 1
         self._message_log.returned(entry.position, entry.delivery_count, self._turn)
 
     def put_behind(self, entry: QueueEntry) -> None:
-        bring_back(entry)
+        page_in(entry)
         self._message_log.settled(entry.position, self._out.pop(entry.position), is_used=False)
         self.add(entry.message, entry.expires_at)
         entry.position = self._position + len(self._fresh)
@@ -149,7 +149,7 @@ class DurableRequeueFirst(DurableBacklog):
     def take(self, queue: ConsumedQueue) -> QueueEntry | None:
         if self._again:
             again = self._again.popleft()
-            if again.away is not None and not self._restore(again):
+            if again.paged_body is not None and not self._restore(again):
                 return None
             self._went_out(again)
             self._message_log.returned(again.position, again.delivery_count)
@@ -264,11 +264,11 @@ class QuorumQueue(Queue):
         letters = sum(MESSAGE_COST + len(letter.entry.message.body) for letter in self._letters)
         return super().bytes_in_memory + letters
 
-    def park(self, spill: PageStore, most: int) -> int:
-        freed = super().park(spill, most)
+    def page_out(self, page_store: PageStore, most: int) -> int:
+        freed = super().page_out(page_store, most)
         if freed < most:
-            entries = (letter.entry for letter in self._letters if letter.entry.away is None)
-            freed += put_away(entries, spill, most - freed)
+            entries = (letter.entry for letter in self._letters if letter.entry.paged_body is None)
+            freed += page_out_bodies(entries, page_store, most - freed)
         return freed
 
     # --- what is different in a quorum queue

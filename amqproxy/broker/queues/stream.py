@@ -158,8 +158,8 @@ class StreamQueue(Queue):
     def bytes_in_memory(self) -> int:
         return self._log.bytes_in_memory
 
-    def park(self, spill: PageStore, most: int) -> int:
-        return self._log.park(spill, most)
+    def page_out(self, page_store: PageStore, most: int) -> int:
+        return self._log.page_out(page_store, most)
 
     def discard(self) -> None:
         self._log.discard()

@@ -55,7 +55,7 @@ class StreamLog:
     `fetch` reads what the message log has.
     """
 
-    __slots__ = ("_away", "_fetch", "_last_time", "_message_log", "_read", "_tail", "_tail_bytes", "first", "next")
+    __slots__ = ("_fetch", "_last_time", "_message_log", "_paged_out", "_read", "_tail", "_tail_bytes", "first", "next")
 
     def __init__(self, message_log: MessageLog | None = None, fetch: Fetch | None = None) -> None:
         self._message_log = message_log
@@ -63,7 +63,7 @@ class StreamLog:
         self.next = 0 if message_log is None else message_log.last
         self.first = self.next if message_log is None else self.next - message_log.messages
         self._last_time: float | None = None
-        self._away: list[tuple[PageBlock, PageStore]] = []
+        self._paged_out: list[tuple[PageBlock, PageStore]] = []
         self._tail: deque[MessageRun] = deque((MessageRun(self.next),))
         self._tail_bytes = 0
         self._read: deque[MessageRun] = deque(maxlen=RUNS_READ)
@@ -107,17 +107,17 @@ class StreamLog:
         self.first = first
         while len(self._tail) > 1 and self._tail[0].end <= first:
             self._tail_bytes -= self._tail.popleft().bytes_in_memory
-        while self._away and self._away[0][0].last < first:
-            block, spill = self._away.pop(0)
-            spill.drop(block)
+        while self._paged_out and self._paged_out[0][0].last < first:
+            block, page_store = self._paged_out.pop(0)
+            page_store.drop(block)
         if self._message_log is not None:
             self._message_log.trimmed(first, self.next - first, body_bytes)
 
     def discard(self) -> None:
         """Nobody wants any of it any more."""
-        for block, spill in self._away:
-            spill.drop(block)
-        self._away.clear()
+        for block, page_store in self._paged_out:
+            page_store.drop(block)
+        self._paged_out.clear()
 
     # --- what memory has no room for
 
@@ -129,7 +129,7 @@ class StreamLog:
     def bytes_in_memory(self) -> int:
         return self._tail_bytes + sum(run.bytes_in_memory for run in self._read)
 
-    def park(self, spill: PageStore, most: int) -> int:
+    def page_out(self, page_store: PageStore, most: int) -> int:
         """Let the older messages be on the disk alone; how many bytes of memory, about `most`, that gives back.
 
         `OSError` when the disk does not take them.
@@ -142,7 +142,7 @@ class StreamLog:
             run = self._tail[0]
             times = zip(run.times, run.messages, strict=True)
             rows = [PackedMessage(run.first + place, time, 0, message) for place, (time, message) in enumerate(times)]
-            self._away.append((spill.put(rows), spill))
+            self._paged_out.append((page_store.put(rows), page_store))
             self._tail.popleft()
             self._tail_bytes -= run.bytes_in_memory
         return before - self.bytes_in_memory
@@ -183,10 +183,12 @@ class StreamLog:
 
     def _read_back(self, offset: int, most: int) -> MessageRun:
         if self._message_log is None:
-            block, spill = self._away[bisect_right(self._away, offset, key=lambda each: each[0].first) - 1]
+            block, page_store = self._paged_out[
+                bisect_right(self._paged_out, offset, key=lambda each: each[0].first) - 1
+            ]
             run = MessageRun(block.first)
             try:
-                rows = spill.read(block)
+                rows = page_store.read(block)
             except UNREADABLE:
                 self._fill(run, block.last + 1, 0.0)
                 return run

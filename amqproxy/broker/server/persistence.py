@@ -142,7 +142,7 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[DefinitionRecor
         )
     )
     broker.events.on_failure = report
-    spill = broker.paging.place = PageFiles(directory)
+    page_files = broker.paging.page_store = PageFiles(directory)
     broker.paging.relieved = give_back
     try:
         contents = store.load()
@@ -163,6 +163,6 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[DefinitionRecor
                 store.submit(journal.take_batch())
         with trio.CancelScope(shield=True), contained("store not closed", then=lambda _: store.close()):
             await trio.to_thread.run_sync(store.close)
-        broker.paging.place = None
+        broker.paging.page_store = None
         with contained("page file not closed"):
-            spill.close()
+            page_files.close()

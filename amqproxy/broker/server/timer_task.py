@@ -39,8 +39,8 @@ class TimerTask:
         self._base = machine_resources.memory_in_use()
         broker.sooner = self._wake_by
         broker.work.wake = self._wake
-        if broker.paging.place is None:
-            broker.paging.place = PageFiles(Path(tempfile.gettempdir()))
+        if broker.paging.page_store is None:
+            broker.paging.page_store = PageFiles(Path(tempfile.gettempdir()))
             broker.paging.relieved = give_back
 
     async def run(self) -> None:

@@ -40,7 +40,7 @@ class PageFile:
 
 
 class PageBlock(NamedTuple):
-    """Messages that were put away together: where they are, the first and last position, how many, and how long."""
+    """Messages that were paged out together: where they are, the first and last position, how many, and how long."""
 
     file: PageFile
     at: int
@@ -70,7 +70,7 @@ class PageFiles:
         return sum(file.size for file in self._files)
 
     def put(self, rows: Sequence[PackedMessage]) -> PageBlock:
-        """Put messages away, at least one; all of them or, with an `OSError`, none."""
+        """Write messages, at least one: all of them or, with an `OSError`, none."""
         try:
             block = self._put(rows)
         except OSError as error:

@@ -40,8 +40,8 @@ def bodies(found: DelayedMessages) -> list[tuple[float, str]]:
     return [(when, each.body.decode()) for when, _, each in found]
 
 
-def parked(found: DelayedMessages) -> int:
-    return sum(freed for _, freed in found.parking())
+def paged(found: DelayedMessages) -> int:
+    return sum(freed for _, freed in found.paging_out())
 
 
 def test_the_next_is_first_and_of_one_time_the_older() -> None:
@@ -75,27 +75,27 @@ def test_what_is_on_the_disk_need_not_be_in_memory(disk: Disk) -> None:
     for number in range(1000):
         found.hold(number, lasting, message(str(number)))
     before = found.bytes_in_memory
-    assert parked(found) == 0
+    assert paged(found) == 0
     disk.commit()
-    assert (parked(found), found.bytes_in_memory) == (before - 257, 257)
+    assert (paged(found), found.bytes_in_memory) == (before - 257, 257)
     taken = [found.pop_due()[1].body.decode() for _ in range(1001)]
     assert taken == ["0", "1", "p", *map(str, range(2, 1000))]
     assert len(disk.fetches) == 4
     assert found.bytes_in_memory == 0
 
 
-def test_what_goes_on_while_it_is_parked_counts_once(disk: Disk) -> None:
+def test_what_goes_on_while_it_is_paged_out_counts_once(disk: Disk) -> None:
     found = held(disk)
     y = DirectExchange("y")
     for number in range(200):
         found.hold(number, X if number % 2 else y, message(str(number)))
     disk.commit()
-    parking = found.parking()
-    next(parking)
+    paging_out = found.paging_out()
+    next(paging_out)
     for _ in range(150):
         found.pop_due()
     found.drop(y)
-    assert sum(1 for _ in parking) == 2
+    assert sum(1 for _ in paging_out) == 2
     assert found.bytes_in_memory == 0
     assert [found.pop_due()[1].body for _ in range(len(found))] == [b"%d" % number for number in range(151, 200, 2)]
 

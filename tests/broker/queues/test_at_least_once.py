@@ -189,7 +189,7 @@ def test_memory_may_have_no_room_for_them() -> None:
     house.reject(50)
     queue = house.broker.vhosts["/"].queues["q"]
     before = queue.bytes_in_memory
-    assert queue.park(memory, 1 << 30) == before - queue.bytes_in_memory == 50 * 10_004
+    assert queue.page_out(memory, 1 << 30) == before - queue.bytes_in_memory == 50 * 10_004
     house.client.bind("grave", "dlx")
     house.wait(SEND_AGAIN_AFTER)
     assert (house.letters(), house.kept) == (bodies, 0)

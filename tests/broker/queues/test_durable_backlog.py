@@ -128,7 +128,7 @@ def test_the_disk_is_read_as_it_is_wanted(disk: Disk) -> None:
 
 steps = st.tuples(
     st.sampled_from(
-        ["add", "add transient", "entry", "take", "put back", "done", "clear", "park", "commit", "restart"]
+        ["add", "add transient", "entry", "take", "put back", "done", "clear", "page_out", "commit", "restart"]
     ),
     st.integers(0, 99),
 )
@@ -174,8 +174,8 @@ def test_as_a_list_would_do(program: list[tuple[str, int]]) -> None:
             waiting = []
         elif step == "commit":
             disk.commit()
-        elif step == "park":
-            backlog.park(memory, 1000 * (pick % 3))
+        elif step == "page_out":
+            backlog.page_out(memory, 1000 * (pick % 3))
         elif step == "restart":
             back = [(number, kept) for number, kept in waiting if kept] + [
                 (number, True) for number, (_, kept) in out.items() if kept
@@ -233,16 +233,16 @@ def test_a_disk_that_cannot_be_read_costs_whoever_asks_and_nobody_else() -> None
     queue = yard.queue(storage=QueueStorage(disk.journal, disk.fetch))
     backlog = queue._backlogs[0][1]
     assert backlog.take(queue) is not None
-    parked = backlog._parked
-    assert parked is not None
-    parked._fetch = fails
+    paged = backlog._paged
+    assert paged is not None
+    paged._fetch = fails
     taker = yard.consumer(queue)
     yard.publish(queue, "c", delivery_mode=2)
     assert taker.bodies == []
     assert {event for event, _ in yard.failures} == {"handing out failed", "reading failed"}
     with pytest.raises(OSError, match="Input"):
         queue.get(yard.now)
-    parked._fetch = disk.fetch
+    paged._fetch = disk.fetch
     queue.pump(yard.now)
     assert taker.bodies == ["a", "b", "c"]
 
@@ -254,5 +254,5 @@ def test_what_the_store_has_refused_stays_in_memory(disk: Disk) -> None:
     disk.commit()
     disk.message_log.refused.add(1500)
     del disk.rows[sorted(disk.rows)[1499]]
-    backlog.park(Memory(), 1 << 30)
+    backlog.page_out(Memory(), 1 << 30)
     assert taken(backlog) == [b"%04d" % number for number in range(3000)]

@@ -22,7 +22,7 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.queues.backlog import NEVER
 from amqproxy.broker.queues.consumer import QueueEntry
-from amqproxy.broker.queues.paged_bodies import BLOCK_BYTES, LEAST_BODY, PagedBodies, bring_back, put_away, whole
+from amqproxy.broker.queues.paged_bodies import BLOCK_BYTES, LEAST_BODY, PagedBodies, page_in, page_out_bodies, whole
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.storage.journal import Journal
 from tests.broker.client import Client, connected, noted
@@ -47,13 +47,13 @@ def entries(count: int, size: int = SIZE) -> list[QueueEntry]:
 def test_what_is_put_away_is_what_is_brought_back() -> None:
     memory, made = Memory(), entries(100)
     headers = [each.message.header for each in made]
-    freed = put_away(made, memory, 50 * SIZE)
+    freed = page_out_bodies(made, memory, 50 * SIZE)
     assert 50 * SIZE <= freed < 50 * SIZE + BLOCK_BYTES
     assert sum(len(each.message.body) for each in made) == 100 * SIZE - freed
     assert [each.message.header for each in made] == headers
     assert [whole(each).body for each in made] == [body(number) for number in range(100)]
     for each in reversed(made):
-        bring_back(each)
+        page_in(each)
     assert [each.message.body for each in made] == [body(number) for number in range(100)]
     PagedBodies.last_read = None
     assert memory.rows == {}
@@ -61,15 +61,15 @@ def test_what_is_put_away_is_what_is_brought_back() -> None:
 
 def test_what_is_short_is_not_worth_it() -> None:
     made = entries(100, LEAST_BODY - 1)
-    assert put_away(made, Memory(), 1 << 30) == 0
-    assert all(each.away is None for each in made)
+    assert page_out_bodies(made, Memory(), 1 << 30) == 0
+    assert all(each.paged_body is None for each in made)
 
 
 def test_a_disk_that_takes_nothing() -> None:
     memory, made = Memory(), entries(100)
     memory.is_full = True
     with pytest.raises(OSError, match="full"):
-        put_away(made, memory, 1 << 30)
+        page_out_bodies(made, memory, 1 << 30)
     assert [each.message.body for each in made] == [body(number) for number in range(100)]
 
 
@@ -82,7 +82,7 @@ class House:
     def __init__(self, count: int = 100, **arguments: Any) -> None:
         self.memory = Memory()
         self.broker = Broker(memory_limit=2 * MIB)
-        self.broker.paging.place = self.memory
+        self.broker.paging.page_store = self.memory
         if "x_queue_type" in arguments:
             journal = Journal()
             self.broker.use_storage(QueueStorage(journal, lambda log_number, position, limit: []))

@@ -32,14 +32,14 @@ class PlayedLog:
         self.limits.append(limit)
         return [each for each in self.rows if each.position >= position][:limit]
 
-    def put(self, parked: PagedMessages, position: int) -> None:
+    def put(self, paged: PagedMessages, position: int) -> None:
         self.rows.append(row(position))
-        parked.put_kept(self.rows[-1])
+        paged.put_kept(self.rows[-1])
 
 
-def taken(parked: PagedMessages) -> list[tuple[int, bool]]:
+def taken(paged: PagedMessages) -> list[tuple[int, bool]]:
     found = []
-    while (one := parked.pop()) is not None:
+    while (one := paged.pop()) is not None:
         found.append((one[0].position, one[1]))
     return found
 
@@ -50,86 +50,86 @@ def cost(messages: int) -> int:
 
 def test_what_a_message_log_has_from_before_is_read_more_and_more_at_once() -> None:
     message_log = PlayedLog(range(3000))
-    parked = PagedMessages(7, message_log.fetch, messages=3000, body_bytes=12_000)
-    assert (len(parked), parked.bytes_paged_out) == (3000, cost(3000))
-    assert taken(parked) == [(position, True) for position in range(3000)]
+    paged = PagedMessages(7, message_log.fetch, messages=3000, body_bytes=12_000)
+    assert (len(paged), paged.bytes_paged_out) == (3000, cost(3000))
+    assert taken(paged) == [(position, True) for position in range(3000)]
     assert message_log.limits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, READ_AHEAD, 953]
-    assert (len(parked), parked.bytes_paged_out) == (0, 0)
+    assert (len(paged), paged.bytes_paged_out) == (0, 0)
 
 
-def test_the_spill_and_the_message_log_in_one_order() -> None:
-    message_log, spill = PlayedLog(), Memory()
-    parked = PagedMessages(7, message_log.fetch)
-    parked.lead(row(1), is_kept=True)
-    parked.lead(row(2), is_kept=False)
-    assert parked.bytes_paged_out == 0  # these are in memory
-    message_log.put(parked, 3)
-    parked.put_spilled(spill, [row(4), row(6)])
-    message_log.put(parked, 5)
-    parked.put_spilled(spill, [row(7)])
-    assert (len(parked), parked.bytes_paged_out) == (7, cost(5))
-    assert [each.body for each in parked] == [b"%04d" % position for position in range(1, 8)]
-    assert (len(parked), parked.bytes_paged_out) == (7, cost(5))  # looking takes nothing away
-    assert parked.first.position == 1
+def test_page_files_and_message_log_in_one_order() -> None:
+    message_log, page_store = PlayedLog(), Memory()
+    paged = PagedMessages(7, message_log.fetch)
+    paged.lead(row(1), is_kept=True)
+    paged.lead(row(2), is_kept=False)
+    assert paged.bytes_paged_out == 0  # these are in memory
+    message_log.put(paged, 3)
+    paged.put_paged_out(page_store, [row(4), row(6)])
+    message_log.put(paged, 5)
+    paged.put_paged_out(page_store, [row(7)])
+    assert (len(paged), paged.bytes_paged_out) == (7, cost(5))
+    assert [each.body for each in paged] == [b"%04d" % position for position in range(1, 8)]
+    assert (len(paged), paged.bytes_paged_out) == (7, cost(5))  # looking takes nothing away
+    assert paged.first.position == 1
     kept = {1, 3, 5}
-    assert taken(parked) == [(position, position in kept) for position in range(1, 8)]
-    assert (spill.rows, parked.bytes_paged_out) == ({}, 0)
+    assert taken(paged) == [(position, position in kept) for position in range(1, 8)]
+    assert (page_store.rows, paged.bytes_paged_out) == ({}, 0)
 
 
 def test_a_block_is_dropped_once_it_is_read() -> None:
-    spill = Memory()
-    parked = PagedMessages()
-    parked.put_spilled(spill, [row(1), row(2)])
-    parked.put_spilled(spill, [row(3)])
-    assert parked.bytes_paged_out == cost(3)
-    assert parked.first.position == 1
-    assert (len(spill.rows), parked.bytes_paged_out, len(parked)) == (1, cost(1), 3)
+    page_store = Memory()
+    paged = PagedMessages()
+    paged.put_paged_out(page_store, [row(1), row(2)])
+    paged.put_paged_out(page_store, [row(3)])
+    assert paged.bytes_paged_out == cost(3)
+    assert paged.first.position == 1
+    assert (len(page_store.rows), paged.bytes_paged_out, len(paged)) == (1, cost(1), 3)
 
 
 def test_when_the_time_of_the_first_is_over() -> None:
-    parked = PagedMessages()
-    parked.put_spilled(Memory(), [row(1, 12.5), row(2, 5.0)])
-    assert parked.expires_at == 12.5
-    parked.pop()
-    assert parked.expires_at == 5.0
+    paged = PagedMessages()
+    paged.put_paged_out(Memory(), [row(1, 12.5), row(2, 5.0)])
+    assert paged.expires_at == 12.5
+    paged.pop()
+    assert paged.expires_at == 5.0
 
 
-def test_a_spill_that_is_full_takes_nothing() -> None:
-    spill = Memory()
-    spill.is_full = True
-    parked = PagedMessages()
+def test_a_full_page_store_takes_nothing() -> None:
+    page_store = Memory()
+    page_store.is_full = True
+    paged = PagedMessages()
     with pytest.raises(OSError, match="full"):
-        parked.put_spilled(spill, [row(1)])
-    assert (len(parked), parked.bytes_paged_out, [*parked]) == (0, 0, [])
+        paged.put_paged_out(page_store, [row(1)])
+    assert (len(paged), paged.bytes_paged_out, [*paged]) == (0, 0, [])
 
 
 def test_what_cannot_be_read_any_more_is_passed_over_and_counted() -> None:
-    """In the message log by its position, and in the spill a block at a time."""
+    """In the message log by its position, and in the page files a block at a time."""
     lost: list[tuple[int, int, int | None]] = []
-    message_log, spill = PlayedLog(), Memory()
-    parked = PagedMessages(7, message_log.fetch, lost=lambda *found: lost.append(found))
+    message_log, page_store = PlayedLog(), Memory()
+    paged = PagedMessages(7, message_log.fetch, lost=lambda *found: lost.append(found))
     for position in (1, 2, 3):
-        message_log.put(parked, position)
+        message_log.put(paged, position)
     message_log.rows[1] = PackedMessage(2, NEVER, 0, DAMAGED, 0, 4)
-    parked.put_spilled(spill, [row(4), row(5)])
-    parked.put_spilled(spill, [row(6)])
-    spill.unreadable = {4}
-    assert len(parked) == 6
-    assert [each.body for each in parked] == [b"0001", b"0003", b"0006"]
-    assert taken(parked) == [(1, True), (3, True), (6, False)]
+    paged.put_paged_out(page_store, [row(4), row(5)])
+    paged.put_paged_out(page_store, [row(6)])
+    page_store.unreadable = {4}
+    assert len(paged) == 6
+    assert [each.body for each in paged] == [b"0001", b"0003", b"0006"]
+    assert taken(paged) == [(1, True), (3, True), (6, False)]
     assert sorted(lost, key=str) == [(1, 4, 2), (2, 8, None)]
-    assert (len(parked), parked.bytes_paged_out, spill.rows) == (0, 0, {})
+    assert (len(paged), paged.bytes_paged_out, page_store.rows) == (0, 0, {})
 
 
 def test_a_message_log_that_has_fewer_than_it_said() -> None:
     lost: list[tuple[int, int, int | None]] = []
-    message_log, spill = PlayedLog(), Memory()
-    parked = PagedMessages(7, message_log.fetch, 5, 50, lambda *found: lost.append(found))
+    message_log, page_store = PlayedLog(), Memory()
+    paged = PagedMessages(7, message_log.fetch, 5, 50, lambda *found: lost.append(found))
     message_log.rows = [row(2)]
-    parked.put_spilled(spill, [row(9)])
-    assert taken(parked) == [(2, True), (9, False)]
+    paged.put_paged_out(page_store, [row(9)])
+    assert taken(paged) == [(2, True), (9, False)]
     assert lost == [(4, 0, None)]
-    assert (parked.pop(), parked.first, parked.expires_at, len(parked), parked.bytes_paged_out) == (
+    assert (paged.pop(), paged.first, paged.expires_at, len(paged), paged.bytes_paged_out) == (
         None,
         None,
         NEVER,
@@ -139,28 +139,28 @@ def test_a_message_log_that_has_fewer_than_it_said() -> None:
 
 
 def test_cleared() -> None:
-    message_log, spill = PlayedLog(), Memory()
-    parked = PagedMessages(7, message_log.fetch)
-    parked.lead(row(1), is_kept=True)
-    message_log.put(parked, 2)
-    parked.put_spilled(spill, [row(3)])
-    parked.clear()
-    assert (len(parked), parked.bytes_paged_out, [*parked], spill.rows) == (0, 0, [], {})
+    message_log, page_store = PlayedLog(), Memory()
+    paged = PagedMessages(7, message_log.fetch)
+    paged.lead(row(1), is_kept=True)
+    message_log.put(paged, 2)
+    paged.put_paged_out(page_store, [row(3)])
+    paged.clear()
+    assert (len(paged), paged.bytes_paged_out, [*paged], page_store.rows) == (0, 0, [], {})
     message_log.rows.clear()
-    message_log.put(parked, 4)
-    assert taken(parked) == [(4, True)]
+    message_log.put(paged, 4)
+    assert taken(paged) == [(4, True)]
 
 
-@given(st.lists(st.tuples(st.sampled_from(["kept", "spilled", "take"]), st.integers(1, 5)), max_size=40))
+@given(st.lists(st.tuples(st.sampled_from(["kept", "paged_out", "take"]), st.integers(1, 5)), max_size=40))
 def test_first_in_first_out_wherever_it_is(steps: list[tuple[str, int]]) -> None:
-    message_log, spill = PlayedLog(), Memory()
-    parked = PagedMessages(7, message_log.fetch)
+    message_log, page_store = PlayedLog(), Memory()
+    paged = PagedMessages(7, message_log.fetch)
     expected: list[tuple[int, bool]] = []
     position = 0
     for what, count in steps:
         if what == "take":
             for _ in range(min(count, len(expected))):
-                stored, is_kept = parked.pop()
+                stored, is_kept = paged.pop()
                 assert (stored.position, is_kept) == expected.pop(0)
             continue
         positions = range(position + 1, position + 1 + count)
@@ -168,10 +168,10 @@ def test_first_in_first_out_wherever_it_is(steps: list[tuple[str, int]]) -> None
         expected += [(each, what == "kept") for each in positions]
         if what == "kept":
             for each in positions:
-                message_log.put(parked, each)
+                message_log.put(paged, each)
         else:
-            parked.put_spilled(spill, [row(each) for each in positions])
-        assert len(parked) == len(expected)
-        assert [int(each.body) for each in parked] == [each for each, _ in expected]
-    assert taken(parked) == expected
-    assert (parked.bytes_paged_out, spill.rows) == (0, {})
+            paged.put_paged_out(page_store, [row(each) for each in positions])
+        assert len(paged) == len(expected)
+        assert [int(each.body) for each in paged] == [each for each, _ in expected]
+    assert taken(paged) == expected
+    assert (paged.bytes_paged_out, page_store.rows) == (0, {})

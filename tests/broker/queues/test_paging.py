@@ -27,7 +27,7 @@ class House:
     def __init__(self) -> None:
         self.broker = Broker(memory_limit=200 * MIB)
         self.memory = Memory()
-        self.broker.paging.place = self.memory
+        self.broker.paging.page_store = self.memory
         self.broker.paging.relieved = lambda: self.relieved.append(True)
         self.relieved: list[bool] = []
 
@@ -162,11 +162,11 @@ def test_a_full_disk_is_an_alarm_and_loses_nothing(house: House) -> None:
 
 
 def test_without_a_limit_or_a_place_nothing_is_paged(house: House) -> None:
-    house.broker.paging.place = None
+    house.broker.paging.page_store = None
     house.queue("q", 5)
     assert house.page(1000) == 0
     unlimited = Broker()
-    unlimited.paging.place = house.memory
+    unlimited.paging.page_store = house.memory
     unlimited.measure(NOW, memory=1 << 50)
     assert not unlimited.paging.is_due
 
@@ -197,10 +197,10 @@ def test_what_its_message_log_has_is_just_let_go(house: House) -> None:
     assert held.bytes_in_memory == 0
 
 
-def test_the_spill_is_a_place(house: House, tmp_path: Path) -> None:
-    house.broker.paging.place = spill = PageFiles(tmp_path)
+def test_page_files_are_a_page_store(house: House, tmp_path: Path) -> None:
+    house.broker.paging.page_store = page_store = PageFiles(tmp_path)
     queue = house.queue("q", 5)
     house.page(1000)
-    assert spill.size > 4 * MIB
+    assert page_store.size > 4 * MIB
     assert [int(body[:6]) for body in drained(queue)] == list(range(4096))
-    assert spill.size == 0
+    assert page_store.size == 0

@@ -280,7 +280,7 @@ def test_what_memory_has_no_room_for_keeps_its_order() -> None:
     yard.publish(queue, *map(str, range(3000)))
     queue.requeue(yard.get(queue, 2), yard.now)
     again.disk.commit()
-    assert queue.park(memory, 1 << 30) > 2900 * 256
+    assert queue.page_out(memory, 1 << 30) > 2900 * 256
     queue.requeue(yard.get(queue, 1), yard.now)
     expected = [*map(str, range(3, 3000)), "0", "1", "2"]
     assert [each.body.decode() for each in queue] == expected

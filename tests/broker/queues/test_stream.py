@@ -298,7 +298,7 @@ def test_what_memory_has_no_room_for(yard: Yard) -> None:
     before = queue.bytes_in_memory
     taker = reader(yard, queue, "first", prefetch=5000)
     taker.cancel()
-    assert queue.park(memory, 1 << 30) > 0.7 * before
+    assert queue.page_out(memory, 1 << 30) > 0.7 * before
     assert queue.bytes_in_memory < 0.3 * before
     other = reader(yard, queue, "first", prefetch=5000)
     assert other.bodies == taker.bodies
@@ -351,7 +351,7 @@ def test_a_disk_that_cannot_be_read_costs_no_publisher(yard: Yard) -> None:
 
 def test_a_page_file_that_cannot_be_read_costs_what_is_in_it(yard: Yard) -> None:
     queue, memory = stream(yard, 5000), Memory()
-    queue.park(memory, 1 << 30)
+    queue.page_out(memory, 1 << 30)
     memory.unreadable = {next(iter(memory.rows)).first}
     last = next(iter(memory.rows)).last
     assert reader(yard, queue, "first", prefetch=5000).entries[0].position == last + 1

@@ -72,9 +72,9 @@ def test_only_the_end_of_what_the_disk_has_is_in_memory() -> None:
 def test_what_is_not_on_the_disk_yet_stays() -> None:
     disk = Disk()
     log = filled(StreamLog(disk.message_log, disk.fetch), 100)
-    assert log.park(Memory(), 1 << 30) == 0
+    assert log.page_out(Memory(), 1 << 30) == 0
     disk.commit()
-    assert log.park(Memory(), 1 << 30) > 95 * 256
+    assert log.page_out(Memory(), 1 << 30) > 95 * 256
     assert numbers(log) == list(range(100))
 
 
@@ -99,13 +99,13 @@ def test_a_disk_that_takes_nothing() -> None:
     log, memory = filled(StreamLog(), 5000), Memory()
     memory.is_full = True
     with pytest.raises(OSError, match="full"):
-        log.park(memory, 1000)
+        log.page_out(memory, 1000)
     assert numbers(log) == list(range(5000))
     log.discard()
 
 
 steps = st.tuples(
-    st.sampled_from(["append", "append", "trim", "park", "commit", "read", "restart"]), st.integers(0, 99)
+    st.sampled_from(["append", "append", "trim", "page_out", "commit", "read", "restart"]), st.integers(0, 99)
 )
 
 
@@ -124,8 +124,8 @@ def test_as_a_list_would_do(program: list[tuple[str, int]], is_kept: bool) -> No
         elif step == "trim":
             first = min(first + pick % 10, len(bodies))
             log.trim(first, sum(map(len, bodies[first:])))
-        elif step == "park":
-            log.park(memory, pick * 100)
+        elif step == "page_out":
+            log.page_out(memory, pick * 100)
         elif step == "commit":
             disk.commit()
         elif step == "read" and first < len(bodies):

@@ -114,13 +114,13 @@ async def test_what_memory_has_no_room_for_goes_to_a_temporary_file(
     async with kept_in_time(broker):
         await trio.sleep(2)
     assert queue.bytes_in_memory < 200_000
-    assert isinstance(broker.paging.place, PageFiles)
-    assert broker.paging.place.size > 900_000
+    assert isinstance(broker.paging.page_store, PageFiles)
+    assert broker.paging.page_store.size > 900_000
     assert [entry.message.size for entry in iter(lambda: queue.get(0.0), None)] == [1000] * 1000
 
 
 async def test_a_place_that_is_there_is_used(autojump_clock: trio.testing.MockClock, tmp_path: Path) -> None:
     broker = Broker()
-    place = broker.paging.place = PageFiles(tmp_path)
+    place = broker.paging.page_store = PageFiles(tmp_path)
     async with kept_in_time(broker):
-        assert broker.paging.place is place
+        assert broker.paging.page_store is place

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from amqproxy.broker.message import Message
-from amqproxy.broker.storage import page_file as spill_module
+from amqproxy.broker.storage import page_file
 from amqproxy.broker.storage.packing import PackedMessage
 from amqproxy.broker.storage.page_file import PageFiles
 
@@ -29,50 +29,50 @@ def shown(found: list[PackedMessage]) -> list[tuple[int, float, int, bytes]]:
 
 
 def test_what_is_put_can_be_read_until_it_is_dropped(tmp_path: Path) -> None:
-    spill = PageFiles(tmp_path)
-    first = spill.put(rows(b"a", b"bb"))
-    second = spill.put(rows(bytes(100_000), first=7))
+    page_store = PageFiles(tmp_path)
+    first = page_store.put(rows(b"a", b"bb"))
+    second = page_store.put(rows(bytes(100_000), first=7))
     assert (first.first, first.last, first.messages, first.body_bytes) == (1, 2, 2, 3)
-    assert shown(spill.read(second)) == [(7, 5.5, 0, bytes(100_000))]
+    assert shown(page_store.read(second)) == [(7, 5.5, 0, bytes(100_000))]
     for _ in range(2):
-        assert shown(spill.read(first)) == [(1, 5.5, 0, b"a"), (2, NEVER, 1, b"bb")]
-    spill.drop(first)
-    assert shown(spill.read(second)) == [(7, 5.5, 0, bytes(100_000))]
-    spill.close()
+        assert shown(page_store.read(first)) == [(1, 5.5, 0, b"a"), (2, NEVER, 1, b"bb")]
+    page_store.drop(first)
+    assert shown(page_store.read(second)) == [(7, 5.5, 0, bytes(100_000))]
+    page_store.close()
 
 
 def test_its_files_have_no_names(tmp_path: Path) -> None:
-    spill = PageFiles(tmp_path)
-    assert spill.size == 0
-    spill.put(rows(b"a"))
+    page_store = PageFiles(tmp_path)
+    assert page_store.size == 0
+    page_store.put(rows(b"a"))
     assert list(tmp_path.iterdir()) == []
-    assert spill.size > 0
-    spill.close()
-    assert spill.size == 0
+    assert page_store.size > 0
+    page_store.close()
+    assert page_store.size == 0
 
 
 def test_a_file_goes_with_its_last_block(tmp_path: Path) -> None:
-    spill = PageFiles(tmp_path, file_size=1000)
+    page_store = PageFiles(tmp_path, file_size=1000)
     before = open_files()
-    blocks = [spill.put(rows(bytes(600))) for _ in range(10)]
+    blocks = [page_store.put(rows(bytes(600))) for _ in range(10)]
     assert open_files() == before + 5
     for block in blocks[2:]:
-        spill.drop(block)
+        page_store.drop(block)
     assert open_files() == before + 1
-    assert len(spill.read(blocks[0])) == 1
+    assert len(page_store.read(blocks[0])) == 1
     for block in blocks[:2]:
-        spill.drop(block)
-    assert (spill.size, open_files()) == (0, before)
-    again = spill.put(rows(b"a"))
-    spill.close()
-    spill.drop(again)
+        page_store.drop(block)
+    assert (page_store.size, open_files()) == (0, before)
+    again = page_store.put(rows(b"a"))
+    page_store.close()
+    page_store.drop(again)
     assert open_files() == before
 
 
 def test_a_full_disk_takes_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spill = PageFiles(tmp_path)
-    block = spill.put(rows(b"a"))
-    taken = spill.size
+    page_store = PageFiles(tmp_path)
+    block = page_store.put(rows(b"a"))
+    taken = page_store.size
     room = [10]
 
     def pwrite(descriptor: int, data: memoryview, at: int) -> int:
@@ -81,20 +81,20 @@ def test_a_full_disk_takes_all_or_nothing(tmp_path: Path, monkeypatch: pytest.Mo
         return real(descriptor, data[: room.pop()], at)
 
     real = os.pwrite
-    monkeypatch.setattr(spill_module.os, "pwrite", pwrite)
+    monkeypatch.setattr(page_file.os, "pwrite", pwrite)
     with pytest.raises(OSError, match="No space"):
-        spill.put(rows(b"b" * 100))
+        page_store.put(rows(b"b" * 100))
     monkeypatch.undo()
-    assert spill.size == taken
-    second = spill.put(rows(b"c"))
-    assert (shown(spill.read(block))[0][3], shown(spill.read(second))[0][3]) == (b"a", b"c")
-    spill.close()
+    assert page_store.size == taken
+    second = page_store.put(rows(b"c"))
+    assert (shown(page_store.read(block))[0][3], shown(page_store.read(second))[0][3]) == (b"a", b"c")
+    page_store.close()
 
 
 def test_a_file_that_somebody_cut_short(tmp_path: Path) -> None:
-    spill = PageFiles(tmp_path)
-    block = spill.put(rows(b"a"))
+    page_store = PageFiles(tmp_path)
+    block = page_store.put(rows(b"a"))
     os.truncate(block.file.descriptor, 3)
     with pytest.raises(OSError, match="cut short"):
-        spill.read(block)
-    spill.close()
+        page_store.read(block)
+    page_store.close()
