@@ -272,7 +272,7 @@ class Broker:
         if self.storage is not None:
             yield self.storage.journal.pending
         for vhost in list(self.vhosts.values()):
-            yield vhost.held.bytes_in_memory
+            yield vhost.delayed.bytes_in_memory
             for queue in list(vhost.queues.values()):
                 yield QUEUE_COST + queue.bytes_in_memory
             for exchange in list(vhost.exchanges.values()):

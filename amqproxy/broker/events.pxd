@@ -2,7 +2,7 @@
 
 cdef class EventDispatcher:
     cdef public list observers
-    cdef public list keepers
+    cdef public list recorders
     cdef public object on_failure
     cdef public object on_log
     cdef public long long failures

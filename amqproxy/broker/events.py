@@ -24,30 +24,30 @@ Observer = Callable[[BrokerEvent], None]
 class EventDispatcher:
     """Who listens. Where nobody does, an event costs one look at `observers`: ask that before calling `report`.
 
-    `keepers` are notified of definitions only: for these, ask `is_kept`. `on_failure` is called with each failure that
-    the model contains, as `supervision.report` is: what happened, the exception, and the fields of one log line.
+    `recorders` are notified of definitions only: for these, ask `is_recorded`. `on_failure` is called with each failure
+    that the model contains, as `supervision.report` is: what happened, the exception, and the fields of one log line.
     `failures` counts them. `on_log` is given each line that the model has for the log: its level, what happened, the
     address of the client that it is about, and the other fields.
     """
 
-    __slots__ = ("failures", "keepers", "observers", "on_failure", "on_log")
+    __slots__ = ("failures", "observers", "on_failure", "on_log", "recorders")
 
     def __init__(self) -> None:
         self.observers: list[Observer] = []
-        self.keepers: list[Observer] = []
+        self.recorders: list[Observer] = []
         self.on_failure: Callable[..., None] = lambda event, failure, **fields: None
         self.on_log: Callable[..., None] = lambda level, event, address, **fields: None
         self.failures = 0
 
     @property
-    def is_kept(self) -> bool:
+    def is_recorded(self) -> bool:
         """Is there an observer of definitions?"""
-        return bool(self.observers or self.keepers)
+        return bool(self.observers or self.recorders)
 
     def report(self, name: str, vhost: str, subject: Any, **details: Any) -> None:
         """Notify all observers; an observer that raises is its own trouble."""
         event = BrokerEvent(name, vhost, subject, details)
-        for observer in (*self.observers, *self.keepers):
+        for observer in (*self.observers, *self.recorders):
             try:
                 observer(event)
             except Exception as error:  # noqa: BLE001

@@ -107,7 +107,7 @@ class VirtualHost:
         self.timed_queues: Schedule[Queue] = Schedule(sooner)
         self._dead: deque[tuple[Queue, Message, str, DeadLetter | None]] = deque()
         self._is_burying = False
-        self.held = DelayedMessages(name, sooner)
+        self.delayed = DelayedMessages(name, sooner)
         self._storage: QueueStorage | None = None
 
     @property
@@ -117,7 +117,7 @@ class VirtualHost:
 
     @storage.setter
     def storage(self, storage: QueueStorage | None) -> None:
-        self._storage = self.held.storage = storage
+        self._storage = self.delayed.storage = storage
 
     def describe(self, description: str, tags: Iterable[str] = ()) -> None:
         """Set the description of the virtual host."""
@@ -137,7 +137,7 @@ class VirtualHost:
 
     def recovered(self, now: float) -> None:
         """All is there that was there before a restart: let it begin."""
-        self.held.recover(self.exchanges.values())
+        self.delayed.recover(self.exchanges.values())
         for queue in list(self.queues.values()):
             queue.recovered(now)
 
@@ -203,7 +203,7 @@ class VirtualHost:
         exchange.policy, *names = self._effect("exchanges", name)
         exchange.policy_names = (names[0], names[1])
         self._forget_routes()
-        if self.events.is_kept:
+        if self.events.is_recorded:
             self.events.report("exchange.created", self.name, exchange)
         return exchange
 
@@ -230,8 +230,8 @@ class VirtualHost:
     def _dissolving(self, exchange: Exchange) -> Job:
         """Remove what led from an exchange that is gone, and then what led there."""
         yield from self._unbinding((exchange, binding) for binding in list(exchange.bindings.values()))
-        self.work.free(self.held.drop(exchange))
-        if self.events.is_kept:
+        self.work.free(self.delayed.drop(exchange))
+        if self.events.is_recorded:
             self.events.report("exchange.deleted", self.name, exchange)
         yield from self._unbinding_from(exchange)
 
@@ -297,7 +297,7 @@ class VirtualHost:
         )
         self.queues[name] = queue
         self._forget_routes()
-        if self.events.is_kept:
+        if self.events.is_recorded:
             self.events.report("queue.created", self.name, queue)
         return queue
 
@@ -327,7 +327,7 @@ class VirtualHost:
         self.timed_queues.drop(queue)
         queue.discard()
         self.deleted(queue)
-        if self.events.is_kept:
+        if self.events.is_recorded:
             self.events.report("queue.deleted", self.name, queue)
         return count
 
@@ -358,7 +358,7 @@ class VirtualHost:
     @property
     def next_deadline(self) -> float:
         """When `tick` will next have something to do."""
-        return min(self.timed_queues.next, self.held.next)
+        return min(self.timed_queues.next, self.delayed.next)
 
     def tick(self, now: float) -> None:
         """Do what is due: let messages and queues expire, and messages go on that were held."""
@@ -378,7 +378,7 @@ class VirtualHost:
         if source.bind(binding):
             self._bound.setdefault(destination, {})[source, binding] = None
             self._forget_routes()
-            if self.events.is_kept:
+            if self.events.is_recorded:
                 self.events.report("binding.created", self.name, binding, source=source)
 
     def unbind(
@@ -410,7 +410,7 @@ class VirtualHost:
         if not bound:
             del self._bound[binding.destination]
         self._forget_routes()
-        if self.events.is_kept:
+        if self.events.is_recorded:
             self.events.report("binding.deleted", self.name, binding, source=source)
         return True
 
@@ -489,7 +489,7 @@ class VirtualHost:
             exchange = waiting.pop()
             may_remember = may_remember and exchange.routes_by_key_only
             if delay := exchange.delay(message):
-                self.held.hold(now + delay / 1000, exchange, message)
+                self.delayed.hold(now + delay / 1000, exchange, message)
                 continue
             places = (place for key in keys for place in exchange.route(key, message))
             destinations = [place for place in places if not place.is_deleted]
@@ -513,10 +513,10 @@ class VirtualHost:
     def release(self, now: float) -> None:
         """Let the messages go on that have been held for long enough."""
         quantum = self.work.quantum
-        while self.held.next <= now and not quantum.is_over():
+        while self.delayed.next <= now and not quantum.is_over():
             quantum.left -= RELEASING
             with self.events.contained("delayed message lost", vhost=self.name):
-                exchange, message = self.held.pop_due(now)
+                exchange, message = self.delayed.pop_due(now)
                 if message is not DAMAGED:
                     self.publish(exchange, released(message), now)
 
@@ -526,14 +526,14 @@ class VirtualHost:
         """Lay a policy over all it matches, in place of one of the same name."""
         (self.operator_policies if is_operator else self.policies)[policy.name] = policy
         self._apply_policies(now)
-        if self.events.is_kept:
+        if self.events.is_recorded:
             self.events.report("policy.set", self.name, policy, is_operator=is_operator)
 
     def clear_policy(self, name: str, now: float, *, is_operator: bool = False) -> bool:
         """Take a policy off again; False when there is none of that name."""
         found = (self.operator_policies if is_operator else self.policies).pop(name, None)
         self._apply_policies(now)
-        if found is not None and self.events.is_kept:
+        if found is not None and self.events.is_recorded:
             self.events.report("policy.cleared", self.name, found, is_operator=is_operator)
         return found is not None
 
@@ -600,10 +600,10 @@ class VirtualHost:
         if exchange is None:
             return False
         letter, passed = dead_lettered(queue, message, reason, now)
-        held = self.held.so_far
+        held = self.delayed.so_far
         found = self.route(exchange, letter, now)
         self.work.quantum.left -= len(found)
-        has_arrived = bool(found) or self.held.so_far != held
+        has_arrived = bool(found) or self.delayed.so_far != held
         for target in found:
             if target.name in passed or target.name in arrived:
                 continue

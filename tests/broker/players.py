@@ -151,9 +151,9 @@ class KeptPlayer(OwnPlayer):
         self.journal.recover(contents.message_logs, contents.shared)
         self.broker.use_storage(QueueStorage(self.journal, self.store.fetch))
         assert restore(self.broker, contents.durables, 1000.0) == []
-        self.remembrance = DefinitionRecorder(self.broker, self.journal)
-        self.remembrance.begin(contents.durables)
-        self.remembrance.compare()
+        self.recorder = DefinitionRecorder(self.broker, self.journal)
+        self.recorder.begin(contents.durables)
+        self.recorder.compare()
 
     def rest(self) -> None:
         super().rest()

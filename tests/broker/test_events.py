@@ -158,7 +158,7 @@ def test_an_observer_that_fails_is_its_own_trouble() -> None:
         raise RuntimeError(event.name)
 
     broker.events.observers += [fails, lambda event: heard.append(event.name)]
-    broker.events.keepers += [fails, lambda event: heard.append(event.name)]
+    broker.events.recorders += [fails, lambda event: heard.append(event.name)]
     client = connected(broker)
     heard.clear()
     failures.clear()

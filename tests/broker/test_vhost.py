@@ -26,7 +26,7 @@ class Estate:
     def __init__(self) -> None:
         self.events: list[str] = []
         events = EventDispatcher()
-        events.keepers.append(lambda event: self.events.append(event.name))
+        events.recorders.append(lambda event: self.events.append(event.name))
         self.vhost = VirtualHost("v", events)
 
     def queue(self, name: str = "q", *, auto_delete: bool = False, **arguments: Any) -> Queue:

@@ -524,7 +524,7 @@ def apply_a_policy(crowd: Crowd) -> int:
 
 def drop_what_is_held(crowd: Crowd) -> int:
     hold_messages(crowd)
-    holds = crowd.vhost.held._exchanges[crowd.vhost.exchange("late")].heap
+    holds = crowd.vhost.delayed._exchanges[crowd.vhost.exchange("late")].heap
     crowd.limit()
     crowd.say(ExchangeDelete(exchange="late"))
     return COUNT - len(holds)

@@ -195,10 +195,10 @@ class Publisher:
         queues = route.queues
         is_mandatory = route.is_mandatory
         if queues is None or message.more_keys:
-            held = vhost.held.so_far
+            held = vhost.delayed.so_far
             noted = self._journal.rows if self._journal is not None else 0
             queues = vhost.route(route.exchange, message, now)
-            if vhost.held.so_far != held:
+            if vhost.delayed.so_far != held:
                 if self._journal is not None and self._journal.rows != noted:
                     self._ticket.left += 1  # until it is on the disk
                     self._waits_for_disk = not queues

@@ -53,7 +53,7 @@ class DefinitionRecorder:
     def begin(self, durables: Iterable[DefinitionRecord]) -> None:
         """Know what the disk has, and listen from now on."""
         self._known = {each.key: each for each in durables if not isinstance(each, TOPOLOGY)}
-        self._broker.events.keepers.append(self)
+        self._broker.events.recorders.append(self)
         self.journal.gather = self._gather
 
     def __call__(self, event: BrokerEvent) -> None:

@@ -49,7 +49,7 @@ class PagedVhost(Protocol):
     """A virtual host, as far as paging goes."""
 
     @property
-    def held(self) -> PageableInPassing: ...
+    def delayed(self) -> PageableInPassing: ...
 
     @property
     def queues(self) -> Mapping[str, Pageable]: ...
@@ -105,7 +105,7 @@ class Paging:
         quantum = self._later.quantum
         try:
             for vhost in list(self._vhosts()):
-                for count, freed in vhost.held.paging_out():
+                for count, freed in vhost.delayed.paging_out():
                     surplus -= freed
                     if quantum.spend(count):
                         yield

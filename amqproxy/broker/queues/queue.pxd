@@ -31,7 +31,7 @@ cdef class Queue:
     cdef public object _owner
     cdef public Quantum _quantum
     cdef public object _ttl
-    cdef public RoundRobin _turns
+    cdef public RoundRobin _round_robin
     cdef public double _used_at
     cdef public object arguments
     cdef public bint auto_delete

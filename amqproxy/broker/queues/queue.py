@@ -111,9 +111,9 @@ class Queue:
         "_max_priority",
         "_owner",
         "_quantum",
+        "_round_robin",
         "_storage",
         "_ttl",
-        "_turns",
         "_used_at",
         "arguments",
         "auto_delete",
@@ -164,7 +164,7 @@ class Queue:
         self._backlogs: list[tuple[int, Backlog]] = [(each, self._new_backlog(each)) for each in priorities]
         self._count = sum(len(backlog) for _, backlog in self._backlogs)
         is_single = arguments.get("x-single-active-consumer", False)
-        self._turns = SingleActiveConsumer() if is_single else RoundRobin()
+        self._round_robin = SingleActiveConsumer() if is_single else RoundRobin()
         self._exclusive: Consumer | None = None
         self._is_pumping = self._is_listed = self._is_late = False
         self._holds = 0
@@ -235,7 +235,7 @@ class Queue:
             expires_at = self._expiry(message, flags, now)
         backlog: Backlog = self._backlog_for(message, flags) if self._max_priority else self._backlogs[0][1]
         if not self._count and not self._holds:
-            consumer = self._turns.next()
+            consumer = self._round_robin.next()
             if consumer is not None:
                 self._hand_out(backlog.entry(self, message, expires_at), consumer, now)
                 return True
@@ -429,7 +429,7 @@ class Queue:
     def _settle_down(self, now: float) -> None:
         """After messages came back: drop what is too much and what is over, and hand out the rest."""
         if not self._holds:  # whoever holds it does this at the end
-            self._turns.wait_no_more()
+            self._round_robin.wait_no_more()
             self._settle_further(now)
 
     def _settle_further(self, now: float) -> None:
@@ -471,28 +471,28 @@ class Queue:
             consumer.unacked -= 1
             consumer.deliveries.held -= 1
             if consumer.is_blocked and consumer.is_ready() and consumer.deliveries.global_prefetch == _UNLIMITED:
-                self._turns.add(consumer)  # with a global prefetch, its channel says whose turn it is
+                self._round_robin.add(consumer)  # with a global prefetch, its channel says whose turn it is
 
     # --- who takes from it
 
     def check_consumer(self, *, exclusive: bool, no_ack: bool, prefetch: int, is_limited: bool) -> None:
         """`ProtocolError` for a consumer that cannot be; `is_limited` is whether its channel has a global prefetch."""
         is_taken = self._exclusive is not None or (exclusive and self.consumers)
-        if is_taken or (exclusive and isinstance(self._turns, SingleActiveConsumer)):
+        if is_taken or (exclusive and isinstance(self._round_robin, SingleActiveConsumer)):
             raise AccessRefused(f"{self} in exclusive use")
 
     @property
     def active_consumer(self) -> Consumer | None:
         """Who gets everything, where only one does."""
-        return self._turns.active if isinstance(self._turns, SingleActiveConsumer) else None
+        return self._round_robin.active if isinstance(self._round_robin, SingleActiveConsumer) else None
 
     def subscribe(self, consumer: Consumer, now: float) -> None:
         """Add a consumer. It is handed nothing before the next `pump`."""
         self.consumers[consumer] = None
         if consumer.exclusive:
             self._exclusive = consumer
-        self._turns.add(consumer)
-        self._turns.wait_no_more()
+        self._round_robin.add(consumer)
+        self._round_robin.wait_no_more()
         self._used_at = now
 
     def unsubscribe(self, consumer: Consumer, now: float) -> None:
@@ -501,9 +501,9 @@ class Queue:
             return
         if consumer is self._exclusive:
             self._exclusive = None
-        self._turns.remove(consumer)
+        self._round_robin.remove(consumer)
         if not self._count or not self._successor_waits:
-            self._turns.wait_no_more()
+            self._round_robin.wait_no_more()
         self._used_at = now
         if not self.consumers and self.auto_delete:
             self._owner.became_unused(self)
@@ -515,7 +515,7 @@ class Queue:
         """A consumer that was blocked may be able to take again. If so, the next `pump` counts it in."""
         if not consumer.is_ready():
             return False
-        self._turns.add(consumer)
+        self._round_robin.add(consumer)
         return True
 
     def pump(self, now: float) -> None:
@@ -530,7 +530,7 @@ class Queue:
                     break
                 if not self._count:
                     break
-                consumer = self._turns.next()
+                consumer = self._round_robin.next()
                 if consumer is None:
                     break
                 entry = self._take()

@@ -274,7 +274,7 @@ class QuorumQueue(Queue):
     # --- what is different in a quorum queue
 
     def get(self, now: float) -> QueueEntry | None:
-        if isinstance(self._turns, SingleActiveConsumer):
+        if isinstance(self._round_robin, SingleActiveConsumer):
             raise ResourceLocked(
                 f"cannot obtain access to locked {self}. basic.get operations are not supported by quorum queues "
                 "with single active consumer"

@@ -42,11 +42,11 @@ async def configured(settings: config.BrokerConfig, version: str = "") -> AsyncI
     )
     data = None if settings.data is None else Path(settings.data)
     async with AsyncExitStack() as stack:
-        remembrance = None if data is None else await stack.enter_async_context(kept(broker, data))
+        recorder = None if data is None else await stack.enter_async_context(kept(broker, data))
         if settings.definitions is not None:
             _define(broker, Path(settings.definitions))
-        if remembrance is not None:
-            remembrance.compare()
+        if recorder is not None:
+            recorder.compare()
         if settings.log_exchange:
             stack.enter_context(log_published(broker))
         server = BrokerServer(

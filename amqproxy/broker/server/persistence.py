@@ -150,10 +150,10 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[DefinitionRecor
         broker.use_storage(QueueStorage(journal, store.fetch, store.times))
         for fault in restore(broker, contents.durables, current_time()):
             logger().warning("cannot make again", what=fault)
-        remembrance = DefinitionRecorder(broker, journal)
-        remembrance.begin(contents.durables)
-        remembrance.compare()
-        yield remembrance
+        recorder = DefinitionRecorder(broker, journal)
+        recorder.begin(contents.durables)
+        recorder.compare()
+        yield recorder
     finally:
         is_over = True
         with contained("what was not written yet is lost"):

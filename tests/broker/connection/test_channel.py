@@ -515,8 +515,8 @@ class OnDisk:
         self.journal = Journal()
         broker = Broker()
         broker.use_storage(QueueStorage(self.journal, lambda log_number, position, limit: []))
-        self.remembrance = DefinitionRecorder(broker, self.journal)
-        self.remembrance.begin([])
+        self.recorder = DefinitionRecorder(broker, self.journal)
+        self.recorder.begin([])
         self.client = connected(broker)
 
     def write(self) -> str:

@@ -36,9 +36,9 @@ class Remembered:
     def __init__(self) -> None:
         self.broker = Broker()
         self.journal = Journal()
-        self.remembrance = DefinitionRecorder(self.broker, self.journal)
-        self.remembrance.begin([])
-        self.remembrance.compare()
+        self.recorder = DefinitionRecorder(self.broker, self.journal)
+        self.recorder.begin([])
+        self.recorder.compare()
         self._disk: dict[str, bytes] = {}
 
     @property
@@ -175,9 +175,9 @@ def test_a_restored_broker_writes_nothing_again(remembered: Remembered) -> None:
     disk = remembered.disk
     broker, journal = Broker(), Journal()
     restore(broker, disk, NOW)
-    remembrance = DefinitionRecorder(broker, journal)
-    remembrance.begin(disk)
-    remembrance.compare()
+    recorder = DefinitionRecorder(broker, journal)
+    recorder.begin(disk)
+    recorder.compare()
     assert journal.take_batch().is_empty
 
 
@@ -256,7 +256,7 @@ def test_whatever_an_operator_changes_reaches_the_disk_by_itself(
 def test_a_thousand_changes_are_compared_once(remembered: Remembered) -> None:
     remembered.disk  # noqa: B018
     compared = []
-    remembered.remembrance.compare = lambda: compared.append(1)  # type: ignore[method-assign]
+    remembered.recorder.compare = lambda: compared.append(1)  # type: ignore[method-assign]
     for number in range(1000):
         remembered.broker.set_global_parameter(str(number), number)
     remembered.disk  # noqa: B018

@@ -56,9 +56,9 @@ def test_each_goes_when_it_is_due(client: Client) -> None:
 
 def test_what_is_held_goes_with_its_exchange(client: Client) -> None:
     client.publish("x", "a.b", headers={"x-delay": 1000})
-    assert [when for when, _, _ in client.broker.vhosts["/"].held] == [client.now + 1]
+    assert [when for when, _, _ in client.broker.vhosts["/"].delayed] == [client.now + 1]
     client.ask(ExchangeDelete(exchange="x"))
-    assert len(client.broker.vhosts["/"].held) == 0
+    assert len(client.broker.vhosts["/"].delayed) == 0
 
 
 def test_what_is_held_is_not_returned(client: Client) -> None:

@@ -190,7 +190,7 @@ def test_what_its_message_log_has_is_just_let_go(house: House) -> None:
         internal=False,
         arguments=Table({"x-delayed-type": "fanout"}),
     )
-    held = house.broker.vhosts["/"].held
+    held = house.broker.vhosts["/"].delayed
     held.hold(NOW + 1, delayed, message(bytes(1000)))
     journal.committed(journal.take_batch())
     house.page(1000)

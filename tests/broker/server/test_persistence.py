@@ -233,7 +233,7 @@ async def test_what_is_held_is_let_go_when_it_is_due(tmp_path: Path) -> None:
     assert await with_broker(tmp_path, get_two) == [b"100", b"200", None]
     broker = Broker()
     async with kept(broker, tmp_path):
-        assert [message.body for _, _, message in broker.vhosts["/"].held] == [b"1000000"]
+        assert [message.body for _, _, message in broker.vhosts["/"].delayed] == [b"1000000"]
 
 
 # --- the disk
@@ -252,9 +252,9 @@ async def test_a_disk_that_takes_nothing_is_an_alarm_until_it_does(
     heard: dict[str, trio.Event] = {"alarm.set": trio.Event(), "alarm.cleared": trio.Event()}
     broker = Broker()
     broker.events.observers.append(lambda event: heard[event.name].set() if event.name in heard else None)
-    async with kept(broker, tmp_path) as remembrance:
+    async with kept(broker, tmp_path) as recorder:
         broker.add_vhost("v").description = "x" * 100_000
-        remembrance.compare()
+        recorder.compare()
         with trio.fail_after(20):
             await heard["alarm.set"].wait()
             assert broker.alarms == {"disk"}
@@ -265,11 +265,11 @@ async def test_a_disk_that_takes_nothing_is_an_alarm_until_it_does(
 
 async def test_another_alarm_for_the_disk_stays(tmp_path: Path) -> None:
     broker = Broker(disk_free_limit=1000)
-    async with kept(broker, tmp_path) as remembrance:
+    async with kept(broker, tmp_path) as recorder:
         broker.measure(0.0, disk_free=10)
         broker.add_vhost("v")
         is_written = trio.Event()
-        remembrance.journal.when_committed(is_written.set)
+        recorder.journal.when_committed(is_written.set)
         with trio.fail_after(60):
             await is_written.wait()
         assert broker.alarms == {"disk"}
