@@ -284,17 +284,11 @@ class Publisher:
             if len(queues) > _MANY:
                 self._quantum.hasten()
         is_taken = True
-        journal = self._journal
-        if journal is not None and (self.is_confirming or self.is_transactional):
-            journal.ticket = self._ticket
+        ticket = self._ticket if self.is_confirming or self.is_transactional else None
         queue: Queue
-        try:
-            for queue in queues:
-                if not queue.publish(message, now):
-                    is_taken = False
-        finally:
-            if journal is not None:
-                journal.ticket = None
+        for queue in queues:
+            if not queue.publish(message, now, ticket):
+                is_taken = False
         message.forget_properties()
         if self.is_confirming:
             self._to_confirm(is_taken)
@@ -304,20 +298,15 @@ class Publisher:
 
     def _enqueueing(self, message: Message, queues: Queues, now: float) -> Generator[None, float, float]:
         """The same in steps, for very many queues."""
-        journal, quantum = self._journal, self._quantum
+        quantum = self._quantum
         quantum.hasten()
         is_taken = True
         size = min(_AT_ONCE, quantum.step)
         for start in range(0, len(queues), size):
-            if journal is not None and (self.is_confirming or self.is_transactional):
-                journal.ticket = self._ticket
-            try:
-                for queue in queues[start : start + size]:
-                    if not queue.is_deleted and not queue.publish(message, now):
-                        is_taken = False
-            finally:
-                if journal is not None:
-                    journal.ticket = None
+            ticket = self._ticket if self.is_confirming or self.is_transactional else None
+            for queue in queues[start : start + size]:
+                if not queue.is_deleted and not queue.publish(message, now, ticket):
+                    is_taken = False
             if quantum.spend(size):
                 now = yield
         message.forget_properties()

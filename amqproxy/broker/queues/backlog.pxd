@@ -14,7 +14,7 @@ cdef class Backlog:
     cdef public long long _position
     cdef public list _returned
 
-    cpdef add(self, Message message, double expires_at)
-    cpdef QueueEntry entry(self, object queue, Message message, double expires_at)
+    cpdef add(self, Message message, double expires_at, object ticket=*)
+    cpdef QueueEntry entry(self, object queue, Message message, double expires_at, object ticket=*)
     cpdef QueueEntry take(self, object queue)
     cpdef put_back(self, QueueEntry entry)

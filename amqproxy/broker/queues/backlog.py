@@ -12,6 +12,7 @@ from amqproxy.broker.message import Message
 from amqproxy.broker.queues.consumer import ConsumedQueue, QueueEntry, taken
 from amqproxy.broker.queues.paged_bodies import page_in, page_out_bodies, whole
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST, UNREADABLE, PagedMessages, PageStore
+from amqproxy.broker.storage.batch import DurabilityTicket
 from amqproxy.broker.storage.packing import PackedMessage
 from amqproxy.broker.work import Container
 
@@ -59,8 +60,8 @@ class Backlog:
             yield from self._paged
         yield from self._fresh
 
-    def add(self, message: Message, expires_at: float) -> None:
-        """Let a message wait behind all others."""
+    def add(self, message: Message, expires_at: float, ticket: DurabilityTicket | None = None) -> None:
+        """Let a message wait behind all others. `ticket` counts it, if it is to be stored."""
         self._fresh.append(message)
         if self._expiries is not None:
             self._expiries.append(expires_at)
@@ -68,7 +69,9 @@ class Backlog:
             self._expiries = deque((NEVER,)) * (len(self._fresh) - 1)
             self._expiries.append(expires_at)
 
-    def entry(self, queue: ConsumedQueue, message: Message, expires_at: float) -> QueueEntry:
+    def entry(
+        self, queue: ConsumedQueue, message: Message, expires_at: float, ticket: DurabilityTicket | None = None
+    ) -> QueueEntry:
         """What `add` and `take` would come to, when nothing waits."""
         self._position += 1
         return taken(queue, message, self._position, expires_at)

@@ -11,6 +11,7 @@ from amqproxy.broker.message import Message
 from amqproxy.broker.queues.backlog import Backlog
 from amqproxy.broker.queues.consumer import ConsumedQueue, QueueEntry
 from amqproxy.broker.queues.paged_messages import Fetch, PagedMessages, PageStore
+from amqproxy.broker.storage.batch import DurabilityTicket
 from amqproxy.broker.storage.message_log import MessageLog
 from amqproxy.broker.storage.packing import PackedMessage
 from amqproxy.broker.work import Container
@@ -46,18 +47,20 @@ class DurableBacklog(Backlog):
                 message_log.number, fetch, message_log.messages, message_log.body_bytes, self._lost
             )
 
-    def add(self, message: Message, expires_at: float) -> None:
+    def add(self, message: Message, expires_at: float, ticket: DurabilityTicket | None = None) -> None:
         super().add(message, expires_at)
         position = self._position + len(self._fresh)
         if self.keeps_all or message.is_persistent:
-            self._message_log.enqueued(position, message, expires_at)
+            self._message_log.enqueued(position, message, expires_at, ticket)
         else:
             self._transient.add(position)
 
-    def entry(self, queue: ConsumedQueue, message: Message, expires_at: float) -> QueueEntry:
+    def entry(
+        self, queue: ConsumedQueue, message: Message, expires_at: float, ticket: DurabilityTicket | None = None
+    ) -> QueueEntry:
         entry = super().entry(queue, message, expires_at)
         if self.keeps_all or message.is_persistent:
-            self._message_log.enqueued(entry.position, message, expires_at)
+            self._message_log.enqueued(entry.position, message, expires_at, ticket)
             self._went_out(entry)
         return entry
 

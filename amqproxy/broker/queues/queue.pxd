@@ -44,7 +44,7 @@ cdef class Queue:
     cdef public object settings
     cdef public long long unacked
 
-    cpdef bint publish(self, Message message, double now) except -1
+    cpdef bint publish(self, Message message, double now, object ticket=*) except -1
     cpdef QueueEntry _take(self)
     cpdef ack(self, list[QueueEntry] entries, double now)
     cpdef _acked(self, list[QueueEntry] entries)

@@ -23,6 +23,7 @@ from amqproxy.broker.queues.policies import NO_EFFECT, EffectivePolicy, effectiv
 from amqproxy.broker.queues.queue_arguments import QueueSettings
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.queues.round_robin import RoundRobin, SingleActiveConsumer
+from amqproxy.broker.storage.batch import DurabilityTicket
 from amqproxy.broker.work import WorkQueue
 
 if TYPE_CHECKING:
@@ -225,8 +226,8 @@ class Queue:
         for _, backlog in self._backlogs:
             yield from backlog
 
-    def publish(self, message: Message, now: float) -> bool:
-        """Take a message; False when the queue is full and rejects what is published."""
+    def publish(self, message: Message, now: float, ticket: DurabilityTicket | None = None) -> bool:
+        """Take a message; False when the queue is full and rejects it. `ticket` counts it, if it is stored."""
         if self._is_refusing and self._refuses(message, now):
             return False
         flags: cython.int = message.header[_FLAGS]
@@ -237,9 +238,9 @@ class Queue:
         if not self._count and not self._holds:
             consumer = self._round_robin.next()
             if consumer is not None:
-                self._hand_out(backlog.entry(self, message, expires_at), consumer, now)
+                self._hand_out(backlog.entry(self, message, expires_at, ticket), consumer, now)
                 return True
-        backlog.add(message, expires_at)
+        backlog.add(message, expires_at, ticket)
         self._count += 1
         self.body_bytes += len(message.body)
         if self._is_dropping and not self._holds:

@@ -17,6 +17,7 @@ from amqproxy.broker.queues.queue import Queue, QueueObserver
 from amqproxy.broker.queues.queue_arguments import QueueSettings, interval
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.queues.stream_log import MessageRun, StreamLog
+from amqproxy.broker.storage.batch import DurabilityTicket
 from amqproxy.broker.storage.definition_records import DurableSegment
 from amqproxy.broker.storage.packing import DAMAGED
 
@@ -84,14 +85,14 @@ class StreamQueue(Queue):
         super().apply(settings, now)
         self._retain(now)
 
-    def publish(self, message: Message, now: float) -> bool:
+    def publish(self, message: Message, now: float, ticket: DurabilityTicket | None = None) -> bool:
         segment = self._segments[-1]
         if segment.body_bytes >= self.settings.segment_size:
             segment = self._new_segment()
             self._retain(now)
         segment.body_bytes += len(message.body)
         self.body_bytes += len(message.body)
-        self._log.append(message, now)
+        self._log.append(message, now, ticket)
         for consumer in [each for each in self._places if not each.is_blocked]:
             self._feed(consumer, now)
         return True

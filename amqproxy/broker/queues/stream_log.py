@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST, READ_AHEAD, UNREADABLE, Fetch, PageStore
+from amqproxy.broker.storage.batch import DurabilityTicket
 from amqproxy.broker.storage.message_log import MessageLog
 from amqproxy.broker.storage.packing import DAMAGED, PackedMessage
 from amqproxy.broker.storage.page_file import PageBlock
@@ -84,7 +85,7 @@ class StreamLog:
 
     # --- writing
 
-    def append(self, message: Message, now: float) -> None:
+    def append(self, message: Message, now: float, ticket: DurabilityTicket | None = None) -> None:
         """Add a message at the end."""
         if self.first < self.next:
             now = max(now, self.last_time)
@@ -99,7 +100,7 @@ class StreamLog:
         self._tail_bytes += len(message.body) + MESSAGE_COST
         self.next += 1
         if self._message_log is not None:
-            self._message_log.enqueued(self.next, message, now)
+            self._message_log.enqueued(self.next, message, now, ticket)
             run.batch = self._message_log.journal.number
 
     def trim(self, first: int, body_bytes: int) -> None:

@@ -52,7 +52,7 @@ class Journal:
 
     `events` hears of failures of those that wait.
     `epoch` is what the model's clock has to be given to become the wall's. `rows` counts the messages that ever came,
-    `spared` those that were done with before a batch had them. Messages that come now are a part of `ticket`.
+    `spared` those that were done with before a batch had them.
     `waiting_bytes` wait to be taken; `is_full` is true when these and those on their way to the disk are MAX_PENDING or
     more.
     """
@@ -73,7 +73,6 @@ class Journal:
         self.waiting_bytes = 0
         self.rows = 0
         self.spared = 0
-        self.ticket: DurabilityTicket | None = None
         self.is_urgent = False
         self.number = 1
         self.last_committed = 0

@@ -42,7 +42,6 @@ class MessageLogJournal(Protocol):
     number: int
     last_committed: int
     is_dirty: bool
-    ticket: DurabilityTicket | None
 
     def note(self, message_log: MessageLog, /) -> None: ...
 
@@ -102,10 +101,11 @@ class MessageLog:
         self.shared: dict[int, int] = {}
         """The rows that have a body which others may have, and its number."""
 
-    def enqueued(self, position: int, message: Message, expires_at: float = NEVER) -> None:
-        """A message waits at a position above all others; `expires_at` is in the model's seconds."""
+    def enqueued(
+        self, position: int, message: Message, expires_at: float = NEVER, ticket: DurabilityTicket | None = None
+    ) -> None:
+        """A message waits, at a position above all others. `expires_at` is in model seconds; `ticket` counts it."""
         journal = self.journal
-        ticket = journal.ticket
         if ticket is not None:
             ticket.left += 1
         id_ = self._first + position

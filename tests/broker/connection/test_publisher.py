@@ -256,3 +256,14 @@ def test_acks_that_wait_for_the_disk_stay_in_their_order() -> None:
     confirming.commit()
     assert confirming.told() == "ack 3"
     assert confirming.publish("full") == "nack 6…"
+
+
+def test_a_confirm_does_not_wait_for_what_its_publish_pushed_out() -> None:
+    confirming = Confirming(is_kept=True)
+    pushed_out = {"x-max-length": 0, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q"}
+    confirming.client.declare("transient", arguments=pushed_out)
+    assert confirming.publish("transient") == "ack 1"
+    assert confirming.client.depth("q") == 1
+    assert confirming.publish("q", "transient") == ""
+    confirming.commit()
+    assert confirming.told() == "ack 3…"

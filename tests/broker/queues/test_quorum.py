@@ -291,9 +291,8 @@ def test_what_memory_has_no_room_for_keeps_its_order() -> None:
 
 def test_what_is_put_behind_is_not_safe_before_it_is_there() -> None:
     again = Again()
-    ticket = again.disk.journal.ticket = DurabilityTicket()
-    again.yard.publish(again.queue, "1")
-    again.disk.journal.ticket = None
+    ticket = DurabilityTicket()
+    again.queue.publish(message("1"), again.yard.now, ticket)
     again.queue.requeue(again.yard.get(again.queue), again.yard.now)
     assert ticket.left == 1
     again.queue.ack(again.yard.get(again.queue), again.yard.now)

@@ -321,14 +321,11 @@ def test_what_waits_is_bounded() -> None:
 # --- who waits for messages to be safe
 
 
-def take_ticket(
-    journal: Journal, message_log: MessageLog, positions: Iterable[int], content: Message | None = None
-) -> DurabilityTicket:
+def take_ticket(message_log: MessageLog, positions: Iterable[int], content: Message | None = None) -> DurabilityTicket:
     """Messages that belong together."""
-    journal.ticket = ticket = DurabilityTicket()
+    ticket = DurabilityTicket()
     for position in positions:
-        message_log.enqueued(position, content or message())
-    journal.ticket = None
+        message_log.enqueued(position, content or message(), ticket=ticket)
     return ticket
 
 
@@ -341,7 +338,7 @@ def when_safe(journal: Journal, ticket: DurabilityTicket) -> list[str]:
 
 def test_messages_are_safe_on_the_disk() -> None:
     journal, [message_log] = started(HERE)
-    told = when_safe(journal, take_ticket(journal, message_log, [1, 2]))
+    told = when_safe(journal, take_ticket(message_log, [1, 2]))
     batch = journal.take_batch()
     assert told == []
     journal.committed(batch)
@@ -350,7 +347,7 @@ def test_messages_are_safe_on_the_disk() -> None:
 
 def test_messages_are_safe_when_they_have_been_used_before_the_disk_had_them() -> None:
     journal, [message_log] = started(HERE)
-    told = when_safe(journal, take_ticket(journal, message_log, [1, 2]))
+    told = when_safe(journal, take_ticket(message_log, [1, 2]))
     message_log.settled(1, 4)
     assert told == []
     message_log.settled(2, 4)
@@ -362,14 +359,14 @@ def test_messages_are_safe_when_they_have_been_used_before_the_disk_had_them() -
 
 def test_what_has_been_used_already_is_safe_at_once() -> None:
     journal, [message_log] = started(HERE)
-    ticket = take_ticket(journal, message_log, [1])
+    ticket = take_ticket(message_log, [1])
     message_log.settled(1, 4)
     assert when_safe(journal, ticket) == ["safe"]
 
 
 def test_some_may_be_used_and_the_others_on_the_disk() -> None:
     journal, [message_log] = started(HERE)
-    told = when_safe(journal, take_ticket(journal, message_log, [1, 2]))
+    told = when_safe(journal, take_ticket(message_log, [1, 2]))
     message_log.settled(1, 4)
     batch = journal.take_batch()
     message_log.settled(2, 4)  # too late to spare the disk anything
@@ -380,7 +377,7 @@ def test_some_may_be_used_and_the_others_on_the_disk() -> None:
 
 def test_what_becomes_of_a_message_that_was_not_used_is_to_be_on_the_disk_first() -> None:
     journal, [message_log, other] = started(HERE, THERE)
-    told = when_safe(journal, take_ticket(journal, message_log, [1]))
+    told = when_safe(journal, take_ticket(message_log, [1]))
     message_log.settled(1, 4, is_used=False)
     other.enqueued(1, message())
     assert told == []
@@ -390,7 +387,7 @@ def test_what_becomes_of_a_message_that_was_not_used_is_to_be_on_the_disk_first(
 
 def test_messages_that_are_nobodys_are_no_part_of_a_ticket() -> None:
     journal, [message_log] = started(HERE)
-    ticket = take_ticket(journal, message_log, [1])
+    ticket = take_ticket(message_log, [1])
     message_log.enqueued(2, message())
     message_log.settled(1, 4)
     assert when_safe(journal, ticket) == ["safe"]
@@ -399,9 +396,9 @@ def test_messages_that_are_nobodys_are_no_part_of_a_ticket() -> None:
 def test_a_long_body_in_two_message_logs_is_safe_when_both_have_used_it() -> None:
     journal, [message_log, other] = started(HERE, THERE)
     long = message(LONG)
-    journal.ticket = ticket = DurabilityTicket()
-    message_log.enqueued(1, long)
-    other.enqueued(1, long)
+    ticket = DurabilityTicket()
+    message_log.enqueued(1, long, ticket=ticket)
+    other.enqueued(1, long, ticket=ticket)
     told = when_safe(journal, ticket)
     message_log.settled(1, len(LONG))
     other.settled(1, len(LONG))
@@ -413,7 +410,7 @@ def test_waiting_for_the_disk_alone_is_urgent_and_waiting_for_safety_is_not() ->
     woken: list[str] = []
     journal = Journal(wake=partial(woken.append, "woken"))
     message_log = journal.message_log(HERE)
-    when_safe(journal, take_ticket(journal, message_log, [1]))
+    when_safe(journal, take_ticket(message_log, [1]))
     assert not journal.is_urgent
     journal.when_committed(partial(woken.append, "committed"))
     assert journal.is_urgent

@@ -469,8 +469,7 @@ def test_whoever_waits_for_what_is_refused_hears_of_it(kept: Kept) -> None:
     heard: list[tuple[str, bool]] = []
     tickets = {"good": DurabilityTicket(), "bad": DurabilityTicket()}
     for position, (name, key) in enumerate((("good", "k"), ("bad", "k"), ("bad", UNWRITABLE)), 1):
-        kept.journal.ticket = tickets[name]
-        message_log.enqueued(position, Message("x", key, b"", b""))
+        message_log.enqueued(position, Message("x", key, b"", b""), ticket=tickets[name])
 
     def hear(name: str) -> None:
         heard.append((name, tickets[name].is_refused))
