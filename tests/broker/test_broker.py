@@ -116,7 +116,7 @@ def test_a_virtual_host_whose_tick_fails_keeps_no_other_from_its_own(monkeypatch
     client.publish("", "a")
     other = broker.add_vhost("other")
     broker.vhosts = {"other": other, "/": broker.vhosts["/"]}
-    monkeypatch.setattr(other, "held", None)
+    monkeypatch.setattr(other, "delayed", None)
     failures = noted(broker)
     broker.tick(client.now + 1)
     assert client.depth("a") == 0

@@ -103,12 +103,12 @@ class House:
 
 async def hush(client: trio.abc.ReceiveStream) -> bytes:
     """All that comes until no more does."""
-    data = b""
+    received = b""
     with trio.move_on_after(0.05) as patience:
         while data := await client.receive_some():
-            data += data
+            received += data
             patience.deadline = trio.current_time() + 0.05
-    return data
+    return received
 
 
 @asynccontextmanager
