@@ -21,7 +21,7 @@ from amqproxy import __version__
 from amqproxy.broker import broker as integrated
 from amqproxy.broker.definitions import definitions_json
 from amqproxy.broker.server.from_config import configured
-from amqproxy.broker.server.persistence import kept
+from amqproxy.broker.server.persistence import persisted
 from amqproxy.broker.server.server import BrokerServer as BrokerServer
 from amqproxy.broker.storage.data_directory import StoreError
 from amqproxy.broker.storage.store import NAME
@@ -232,7 +232,7 @@ async def export(data: Path) -> dict[str, Any]:
         raise AddressUnavailable(f"{data} holds no broker's data: there is no {NAME} in it")
     broker = integrated.Broker(__version__)
     try:
-        async with kept(broker, data):
+        async with persisted(broker, data):
             return definitions_json.export(broker)
     except StoreError as error:
         raise AddressUnavailable(str(error)) from None

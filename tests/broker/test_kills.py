@@ -20,7 +20,7 @@ import pytest
 import trio
 
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.server.persistence import kept
+from amqproxy.broker.server.persistence import persisted
 from amqproxy.broker.server.server import serve
 
 pytestmark = pytest.mark.slow
@@ -35,7 +35,7 @@ IN_FLIGHT = 1000
 
 async def serve_kept(directory: Path) -> None:
     broker = Broker()
-    async with kept(broker, directory), serve(broker) as port:
+    async with persisted(broker, directory), serve(broker) as port:
         os.write(sys.stdout.fileno(), b"%d\n" % port)
         await trio.sleep_forever()
 
@@ -194,7 +194,7 @@ LOADS = {"q": Load, "quorum": QuorumLoad, "stream": StreamLoad, "delayed": Delay
 
 async def with_broker(directory: Path, do: Callable[[int], Any]) -> Any:
     broker = Broker()
-    async with kept(broker, directory), serve(broker) as port:
+    async with persisted(broker, directory), serve(broker) as port:
         return await trio.to_thread.run_sync(do, port)
 
 

@@ -15,7 +15,7 @@ from amqproxy.broker.definitions import definitions_json
 from amqproxy.broker.server.clock import current_time
 from amqproxy.broker.server.log_exchange import log_published
 from amqproxy.broker.server.machine_resources import usual_memory_limit
-from amqproxy.broker.server.persistence import kept
+from amqproxy.broker.server.persistence import persisted
 from amqproxy.broker.server.server import BrokerServer
 from amqproxy.log import logger
 from amqproxy.sockets.certificate import NAMINGS
@@ -42,7 +42,7 @@ async def configured(settings: config.BrokerConfig, version: str = "") -> AsyncI
     )
     data = None if settings.data is None else Path(settings.data)
     async with AsyncExitStack() as stack:
-        recorder = None if data is None else await stack.enter_async_context(kept(broker, data))
+        recorder = None if data is None else await stack.enter_async_context(persisted(broker, data))
         if settings.definitions is not None:
             _define(broker, Path(settings.definitions))
         if recorder is not None:

@@ -22,14 +22,7 @@ from amqproxy.broker.storage.store import Store
 from amqproxy.log import logger
 from amqproxy.supervision import contained, guarded, report, supervised
 
-
-def damaged(broker: Broker, id_: int, error: Exception) -> None:
-    """A message in the store cannot be read any more, and is passed over."""
-    log_number, position = id_ >> POSITION_BITS, id_ & MAX_POSITION
-    broker.events.fail("stored message damaged", error, message_log=log_number, position=position)
-
-
-AGAIN = 0.1
+RETRY_DELAY = 0.1
 """Seconds after which writing is tried again when it failed before it came to the disk."""
 
 LULL = 0.002
@@ -37,110 +30,14 @@ LULL = 0.002
 
 
 @asynccontextmanager
-async def kept(broker: Broker, directory: Path) -> AsyncIterator[DefinitionRecorder]:
-    """Keep a new broker's durable things in `directory`, for the while. `StoreError` when that cannot be.
+async def persisted(broker: Broker, directory: Path) -> AsyncIterator[DefinitionRecorder]:
+    """Keep the durable state of a new broker in `directory` while this is open. `StoreError` when that cannot be.
 
-    What a disk fails to take is tried again, and until then publishers are held up by the alarm for the disk.
+    What a disk fails to take is tried again; until then the alarm for the disk blocks publishers.
     """
-    token = trio.lowlevel.current_trio_token()
-    is_writing = is_waiting = is_over = False
-    has_failed = False
-    began: float | None = None
-    batch: JournalBatch | None = None  # taken, and not handed over
-    gathering = GroupCommit()
-
-    def write(is_due: bool = False) -> None:
-        """Write what has gathered; what fails for another reason than the disk is tried again in a while."""
-        with contained("cannot hand over what is to be written", then=lambda _: start_later(AGAIN)):
-            write_gathered(is_due)
-
-    def write_gathered(is_due: bool) -> None:
-        """Write what has gathered, one batch at a time: what comes meanwhile is the next one."""
-        nonlocal is_writing, began, batch
-        if not (journal.is_dirty or batch is not None) or is_over:
-            return
-        now = trio.current_time()
-        if began is None:
-            began = now
-        if is_writing:
-            return
-        left = (
-            0.0
-            if journal.is_urgent or is_due
-            else began + gathering.patience(journal.rows, journal.waiting_bytes) - now
-        )
-        if left > 0:
-            start_later(left)
-            return
-        if batch is None:
-            gathering.taken(journal.rows, journal.spared)
-            batch = journal.take_batch()
-        store.submit(batch)
-        is_writing, began, batch = True, None, None
-
-    def start_later(seconds: float) -> None:
-        nonlocal is_waiting
-        if not is_waiting:
-            is_waiting = True
-            trio.lowlevel.spawn_system_task(
-                partial(supervised, "cannot wait for more to write", write_later, seconds, then=stop_waiting)
-            )
-
-    def stop_waiting(_: Exception | None = None) -> None:
-        nonlocal is_waiting
-        is_waiting = False
-        write(is_due=True)
-
-    async def write_later(seconds: float) -> None:
-        """Wait, but not when all wait for us: then nothing comes, and nothing is done with."""
-        with contained("cannot wait for more to write"):
-            end = trio.current_time() + seconds
-            before = -1
-            while (
-                not journal.is_urgent
-                and before != (so_far := journal.rows + journal.spared)
-                and trio.current_time() < end
-            ):
-                before = so_far
-                await trio.sleep(LULL)
-        stop_waiting()
-
-    def note_written(batch: JournalBatch) -> None:
-        """Called by the store's thread. What cannot be told at once is told again: nothing else refers to the batch."""
-        token.run_sync_soon(
-            partial(guarded, "cannot tell what is written", written, batch, then=lambda _: note_written(batch))
-        )
-
-    def written(batch: JournalBatch) -> None:
-        nonlocal is_writing, has_failed
-        is_writing = False
-        with contained("cannot tell what is written"):
-            journal.committed(batch)
-        if has_failed:
-            has_failed = False
-            with contained("cannot end the alarm of the disk"):
-                broker.set_alarm("disk", False, current_time(), cause="store")
-        write()
-
-    def failed(error: Exception) -> None:
-        nonlocal has_failed
-        has_failed = True
-        with contained("cannot raise the alarm of the disk"):
-            logger().error("cannot write", path=str(store.path), reason=str(error))
-            broker.set_alarm("disk", True, current_time(), cause="store")
-
-    # Not at once: a batch is to have all that this turn of the loop brings.
-    wake = partial(guarded, "cannot hand over what is to be written", write, then=lambda _: start_later(AGAIN))
-    journal = Journal(wake=partial(token.run_sync_soon, wake, idempotent=True), events=broker.events, work=broker.work)
-    store = await trio.to_thread.run_sync(
-        partial(
-            Store,
-            directory,
-            committed=note_written,
-            failed=lambda error: token.run_sync_soon(guarded, "cannot tell that the disk fails", failed, error),
-            damaged=partial(damaged, broker),
-        )
-    )
+    writer = StoreWriter(broker)
+    journal = writer.journal
+    store = await writer.open(directory)
     broker.events.on_failure = report
     page_files = broker.paging.page_store = PageFiles(directory)
     broker.paging.relieved = give_back
@@ -155,14 +52,150 @@ async def kept(broker: Broker, directory: Path) -> AsyncIterator[DefinitionRecor
         recorder.compare()
         yield recorder
     finally:
-        is_over = True
-        with contained("what was not written yet is lost"):
-            if batch is not None:
-                store.submit(batch)
-            if journal.is_dirty:
-                store.submit(journal.take_batch())
-        with trio.CancelScope(shield=True), contained("store not closed", then=lambda _: store.close()):
-            await trio.to_thread.run_sync(store.close)
+        await writer.close()
         broker.paging.page_store = None
         with contained("page file not closed"):
             page_files.close()
+
+
+class StoreWriter:
+    """Gives the journal's batches to the store, whose thread writes them: one at a time, each with all that has come.
+
+    `open` comes first and `close` last. While the disk fails, its alarm is on; what else fails is tried again.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._token = trio.lowlevel.current_trio_token()
+        # Not at once: a batch is to have all that this turn of the loop brings.
+        wake = partial(guarded, "cannot hand over what is to be written", self._write, then=self._retry)
+        wake_soon = partial(self._token.run_sync_soon, wake, idempotent=True)
+        self.journal = Journal(wake=wake_soon, events=broker.events, work=broker.work)
+        self._group_commit = GroupCommit()
+        self._gathering_since: float | None = None
+        self._batch: JournalBatch | None = None
+        """What was taken from the journal and could not be handed over yet."""
+        self._is_writing = False
+        self._is_waiting = False
+        self._is_closed = False
+        self._has_disk_failed = False
+
+    async def open(self, directory: Path) -> Store:
+        """Open the store in `directory`."""
+        open_store = partial(
+            Store,
+            directory,
+            committed=self._note_written,
+            failed=self._note_disk_failure,
+            damaged=partial(note_damage, self._broker),
+        )
+        self._store = await trio.to_thread.run_sync(open_store)
+        return self._store
+
+    async def close(self) -> None:
+        """Write what is left, and close the store."""
+        self._is_closed = True
+        with contained("what was not written yet is lost"):
+            if self._batch is not None:
+                self._store.submit(self._batch)
+            if self.journal.is_dirty:
+                self._store.submit(self.journal.take_batch())
+        with trio.CancelScope(shield=True), contained("store not closed", then=lambda _: self._store.close()):
+            await trio.to_thread.run_sync(self._store.close)
+
+    # --- writing
+
+    def _write(self, *, is_due: bool = False) -> None:
+        """Write what has gathered; what fails for another reason than the disk is tried again in a while."""
+        with contained("cannot hand over what is to be written", then=self._retry):
+            self._write_gathered(is_due=is_due)
+
+    def _write_gathered(self, *, is_due: bool) -> None:
+        """Write what has gathered, one batch at a time: what comes meanwhile is the next one."""
+        journal = self.journal
+        if not (journal.is_dirty or self._batch is not None) or self._is_closed:
+            return
+        now = trio.current_time()
+        if self._gathering_since is None:
+            self._gathering_since = now
+        if self._is_writing:
+            return
+        patience = 0.0
+        if not journal.is_urgent and not is_due:
+            gathered_for = now - self._gathering_since
+            patience = self._group_commit.patience(journal.rows, journal.waiting_bytes) - gathered_for
+        if patience > 0:
+            self._start_later(patience)
+            return
+        if self._batch is None:
+            self._group_commit.taken(journal.rows, journal.spared)
+            self._batch = journal.take_batch()
+        self._store.submit(self._batch)
+        self._is_writing = True
+        self._gathering_since = self._batch = None
+
+    def _retry(self, _: Exception) -> None:
+        self._start_later(RETRY_DELAY)
+
+    def _start_later(self, seconds: float) -> None:
+        if not self._is_waiting:
+            self._is_waiting = True
+            trio.lowlevel.spawn_system_task(
+                partial(
+                    supervised, "cannot wait for more to write", self._write_later, seconds, then=self._stop_waiting
+                )
+            )
+
+    def _stop_waiting(self, _: Exception | None = None) -> None:
+        self._is_waiting = False
+        self._write(is_due=True)
+
+    async def _write_later(self, seconds: float) -> None:
+        """Wait, but not when all wait for us: then nothing comes, and nothing is done with."""
+        journal = self.journal
+        with contained("cannot wait for more to write"):
+            end = trio.current_time() + seconds
+            before = -1
+            while (
+                not journal.is_urgent
+                and before != (so_far := journal.rows + journal.spared)
+                and trio.current_time() < end
+            ):
+                before = so_far
+                await trio.sleep(LULL)
+        self._stop_waiting()
+
+    # --- what the store's thread reports
+
+    def _note_written(self, batch: JournalBatch) -> None:
+        """Called by the store's thread. A notice that fails is repeated: nothing else refers to the batch."""
+        written = partial(
+            guarded, "cannot tell what is written", self._written, batch, then=lambda _: self._note_written(batch)
+        )
+        self._token.run_sync_soon(written)
+
+    def _written(self, batch: JournalBatch) -> None:
+        self._is_writing = False
+        with contained("cannot tell what is written"):
+            self.journal.committed(batch)
+        if self._has_disk_failed:
+            self._has_disk_failed = False
+            with contained("cannot end the alarm of the disk"):
+                self._broker.set_alarm("disk", False, current_time(), cause="store")
+        self._write()
+
+    def _note_disk_failure(self, error: Exception) -> None:
+        """Called by the store's thread."""
+        self._token.run_sync_soon(guarded, "cannot tell that the disk fails", self._disk_failed, error)
+
+    def _disk_failed(self, error: Exception) -> None:
+        self._has_disk_failed = True
+        with contained("cannot raise the alarm of the disk"):
+            logger().error("cannot write", path=str(self._store.path), reason=str(error))
+            self._broker.set_alarm("disk", True, current_time(), cause="store")
+
+
+def note_damage(broker: Broker, id_: int, error: Exception) -> None:
+    """A message in the store cannot be read any more, and is passed over."""
+    log_number, position = id_ >> POSITION_BITS, id_ & MAX_POSITION
+    broker.events.fail("stored message damaged", error, message_log=log_number, position=position)

@@ -21,7 +21,7 @@ from amqproxy.broker.broker import Broker
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.policies import make_policy
 from amqproxy.broker.server import persistence
-from amqproxy.broker.server.persistence import kept
+from amqproxy.broker.server.persistence import persisted
 from amqproxy.broker.server.server import serve
 from amqproxy.broker.storage import batch_writer
 from amqproxy.broker.storage.store import NAME, Store
@@ -38,7 +38,7 @@ def connected(port: int) -> Any:
 async def with_broker(directory: Path, do: Any) -> Any:
     """Let a client do something with a broker that keeps what it has in `directory`."""
     broker = Broker()
-    async with kept(broker, directory), serve(broker) as port:
+    async with persisted(broker, directory), serve(broker) as port:
         return await trio.to_thread.run_sync(do, port)
 
 
@@ -164,7 +164,7 @@ async def test_what_rabbitmq_keeps_after_a_kill(tmp_path: Path) -> None:
     for kill in (True, False):
         broker = Broker()
         disk = tmp_path / str(kill)
-        async with kept(broker, disk), serve(broker) as port:
+        async with persisted(broker, disk), serve(broker) as port:
             broker.vhosts["/"].set_policy(make_policy("p", "^five$", {"max-length": 5}, apply_to="queues"), 0.0)
             connection = await trio.to_thread.run_sync(declare_with_consumers, port)
             if kill:
@@ -232,7 +232,7 @@ async def test_what_is_held_is_let_go_when_it_is_due(tmp_path: Path) -> None:
     await with_broker(tmp_path, hold)
     assert await with_broker(tmp_path, get_two) == [b"100", b"200", None]
     broker = Broker()
-    async with kept(broker, tmp_path):
+    async with persisted(broker, tmp_path):
         assert [message.body for _, _, message in broker.vhosts["/"].delayed] == [b"1000000"]
 
 
@@ -252,7 +252,7 @@ async def test_a_disk_that_takes_nothing_is_an_alarm_until_it_does(
     heard: dict[str, trio.Event] = {"alarm.set": trio.Event(), "alarm.cleared": trio.Event()}
     broker = Broker()
     broker.events.observers.append(lambda event: heard[event.name].set() if event.name in heard else None)
-    async with kept(broker, tmp_path) as recorder:
+    async with persisted(broker, tmp_path) as recorder:
         broker.add_vhost("v").description = "x" * 100_000
         recorder.compare()
         with trio.fail_after(20):
@@ -265,7 +265,7 @@ async def test_a_disk_that_takes_nothing_is_an_alarm_until_it_does(
 
 async def test_another_alarm_for_the_disk_stays(tmp_path: Path) -> None:
     broker = Broker(disk_free_limit=1000)
-    async with kept(broker, tmp_path) as recorder:
+    async with persisted(broker, tmp_path) as recorder:
         broker.measure(0.0, disk_free=10)
         broker.add_vhost("v")
         is_written = trio.Event()
