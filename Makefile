@@ -1,6 +1,6 @@
 # Needs make and, on Debian, nothing else: Python packages are fetched into .venv, the rest comes from Debian.
 
-# The tests run compiled on the newest Python that there is, and plain on the system's own: both ends of what we support.
+# The tests run compiled on the newest Python that there is, and plain on that of the system: both ends of what we support.
 PYTHON ?= $(shell tests/find_python.sh newest)
 SYSTEM_PYTHON ?= $(shell tests/find_python.sh system)
 VENV := .venv
@@ -12,6 +12,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # More for pytest: `make test PYTEST='-x -k wire'`, or for the run on the plain sources alone, `PLAIN='-m "not soak and not real"'`.
 PYTEST ?=
 PLAIN ?=
+
+# Sections of the bench, all if empty: `make bench ONLY='relay rules'`.
+ONLY ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -34,7 +37,7 @@ test: system $(NODE_MODULES) ## fetch what the tests need; lint; run them compil
 test-compiled: compile
 	AMQPROXY_PURE=0 $(BIN)/python -m pytest $(PYTEST)
 
-# What RabbitMQ does by itself was seen in the first run: it is no other here.
+# The first run has tested RabbitMQ by itself: here it is the same.
 test-plain: $(SYSTEM_VENV)/.test
 	AMQPROXY_PURE=1 BEHAVIOURS_OF=amqproxy $(SYSTEM_VENV)/bin/python -m pytest -k 'not straight_to_rabbitmq' $(PYTEST) $(PLAIN)
 
@@ -47,9 +50,9 @@ lint: $(VENV)/.test ## ruff, mypy --strict, and the floors of the design
 compile: $(VENV)/.test ## bring the compiled modules up to date
 	@AMQPROXY_COMPILE=1 $(BIN)/python hatch_build.py
 
-bench: $(VENV)/.bench compile ## measure, side by side with the peers, and print ratios
+bench: $(VENV)/.bench compile ## measure, side by side with the peers, and print ratios; ONLY=… for some sections
 	-@tests/install_system.sh haproxy tshark rabbitmq-server
-	@$(BIN)/python -m bench
+	@$(BIN)/python -m bench $(addprefix --only ,$(ONLY))
 
 fuzz: $(VENV)/.fuzz compile ## let atheris look for bytes that break the decoder, for a bounded time
 	@$(BIN)/python tests/fuzz/run.py

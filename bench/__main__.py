@@ -1,4 +1,4 @@
-"""`python -m bench`: measure, and print ratios."""
+"""Measure amqproxy side by side with other programs, and print ratios."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ SECTIONS = {
 
 
 def main() -> None:
-    """Measure what the options name."""
-    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    """Measure the sections that the options name; all without any."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer rounds and bytes: about a minute")
-    parser.add_argument("--only", action="append", choices=SECTIONS, help="measure this alone; may be repeated")
-    parser.add_argument("--rounds", type=int, help="how often everything has its turn [7, quick 3]")
-    parser.add_argument("--json", action="store_true", help="print every figure as JSON instead of the table")
+    parser.add_argument("--only", action="append", choices=SECTIONS, help="measure this section only; may be repeated")
+    parser.add_argument("--rounds", type=int, help="rounds of each measurement [7, with --quick 3]")
+    parser.add_argument("--json", action="store_true", help="print all figures as JSON instead of a table")
     options = parser.parse_args()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # for the connections that memory opens
@@ -52,7 +52,7 @@ def main() -> None:
     print(table(rows))
     form = "compiled" if _pure.is_compiled() else "plain: no compiled modules!"
     print(f"\namqproxy is {form}. Medians of up to {rounds} rounds in turns, in {time.monotonic() - began:.0f} s.")
-    print("A ratio is of amqproxy's median to its best peer's; the spread is the least and most that a round had.")
+    print("A ratio is amqproxy's median to that of its best peer; the spread is its range over the rounds.")
 
 
 if __name__ == "__main__":

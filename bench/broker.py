@@ -79,7 +79,7 @@ FLOWS = (
         window=500,
         connections=4,
     ),
-    Flow("persistent, nobody consumes, 1 KiB", KIB, 60_000, is_durable=True, window=2000, consumes=False),
+    Flow("persistent, no consumer, 1 KiB", KIB, 60_000, is_durable=True, window=2000, consumes=False),
     Flow(
         "fanout to 10 queues, 1 KiB",
         KIB,
@@ -144,7 +144,7 @@ def _row(brokers: list[Proxy], flow: Flow, rounds: int) -> Row:
 
 
 def _seconds(broker: Proxy) -> float:
-    """What the processors have worked for a broker."""
+    """The CPU seconds that a broker has used."""
     times = psutil.Process(broker.pid).cpu_times()
     return times.user + times.system
 
@@ -168,7 +168,7 @@ def _waiting(others: list[Proxy], count: int) -> Row:
 
 
 def _opening(count: int) -> Row:
-    """Seconds until a broker that is started again says how much is in its queue."""
+    """Seconds until a broker that is started again answers how many messages its queue has."""
     progress(f"broker: {count:,} messages stored, and found again")
     with tempfile.TemporaryDirectory() as directory:
         data = Path(directory, "data")

@@ -21,7 +21,7 @@ from bench.report import SUBJECT, Goal, Missing, Row, in_turns, progress
 
 MESSAGES = 200_000
 CHUNK = 65_536
-"""What is fed at a time, as a capture or a socket would."""
+"""Bytes that are fed at a time, as by a capture or a socket."""
 
 PAMQP_GOAL, TSHARK_GOAL = Goal(30.0), Goal(20.0)
 
@@ -53,7 +53,7 @@ def _against_pamqp(streams: list[bytes], count: int, rounds: int) -> Iterator[Ro
 
 
 def _read(streams: list[bytes]) -> int:
-    """Decode every frame; how many there are."""
+    """Decode every frame; return how many there are."""
     count = 0
     for data in streams:
         reader = FrameReader(frame_max=0)
@@ -65,14 +65,14 @@ def _read(streams: list[bytes]) -> int:
 
 
 def _decode(frames: list[Frame]) -> int:
-    """Have every frame give what it holds: a method, a header with its properties, or bytes of a body."""
+    """Decode what a frame contains: a method, a header with its properties, or bytes of a body."""
     for frame in frames:
         _ = frame.value
     return len(frames)
 
 
 def _unmarshal(unmarshal: Callable[[bytes], object], streams: list[bytes]) -> int:
-    """The same with pamqp, which wants to be handed each frame: found here at the least cost that Python knows."""
+    """The same with pamqp, which takes single frames: they are found here at the least cost possible in Python."""
     count = 0
     for data in streams:
         position, end = 0, len(data)
@@ -134,7 +134,7 @@ FULL = ("-T", "ek", "-j", "amqp")
 
 
 def _dissect(tshark: str, path: Path, how: tuple[str, ...]) -> float:
-    """The seconds of a processor that tshark takes."""
+    """The CPU seconds that tshark uses."""
     command = [tshark, "-n", "-r", str(path), "-d", f"tcp.port=={recording.PORT},amqp", *how]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

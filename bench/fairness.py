@@ -1,6 +1,6 @@
-"""What a second client feels while somebody else gives a broker very much to do at once, beside RabbitMQ.
+"""What a second client notices while another client gives a broker very much work at once, beside RabbitMQ.
 
-It sends itself a message through a queue of its own, again and again. What is counted are the round trips from the
+It sends itself a message through a separate queue, again and again. What is counted are the round trips from the
 moment the work is asked for until it is done, and those that would have begun while one of them took longer than it
 should: a broker that does nothing else for a second is late for all that comes in that second.
 """
@@ -95,7 +95,7 @@ class Stage:
     def ask(self, *methods: Method) -> list[bytes]:
         return talk.ask(self.sock, methods)
 
-    def say(self, *methods: Method) -> None:
+    def send(self, *methods: Method) -> None:
         self.sock.sendall(b"".join(encode_method(1, method) for method in methods))
 
     def hang_up(self) -> None:
@@ -108,13 +108,13 @@ class Stage:
             talk.read_payload(self.sock)
 
     def fill(self, count: int, properties: Properties = talk.PROPERTIES, *, exchange: str = "", key: str = Q) -> None:
-        """Publish so many messages, and know that they are there."""
+        """Publish so many messages, and wait until they are in the queue."""
         one = talk.publish(BODY, exchange=exchange, routing_key=key, properties=properties)
         for start in range(0, count, 1000):
             self.sock.sendall(one * min(1000, count - start))
 
     def depth(self, queue: str) -> int:
-        """How many messages are ready, as the observer is told."""
+        """How many messages are ready, as the broker answers to the observer."""
         (payload,) = talk.ask(self.observer, [QueueDeclare(queue=queue, passive=True)])
         (count,) = _COUNT.unpack_from(payload, 5 + payload[4])
         return int(count)
@@ -128,7 +128,7 @@ class Stage:
             time.sleep(0.02)
 
     def take_all(self, count: int) -> None:
-        """Be handed all that waits, and acknowledge nothing."""
+        """Receive all messages that are ready, and acknowledge none."""
         one = len(talk.delivery(BODY, routing_key=Q))
         self.ask(BasicConsume(queue=Q, consumer_tag=talk.CONSUMER))
         left = count * one
@@ -175,7 +175,7 @@ def _prepare_expiry(stage: Stage, count: int) -> None:
 
 def _expire(stage: Stage, count: int) -> None:
     for _ in range(2):
-        stage.say(BasicGet(queue=Q, no_ack=True))
+        stage.send(BasicGet(queue=Q, no_ack=True))
     stage.until(DEAD, count)
 
 
@@ -205,17 +205,17 @@ def _held_dying(stage: Stage, count: int) -> None:
 
 
 def _requeue(stage: Stage, count: int) -> None:
-    stage.say(BasicNack(0, True, True))
+    stage.send(BasicNack(0, True, True))
     stage.until(Q, count)
 
 
 def _reject(stage: Stage, count: int) -> None:
-    stage.say(BasicNack(0, True, False))
+    stage.send(BasicNack(0, True, False))
     stage.until(DEAD, count)
 
 
 def _acknowledge(stage: Stage, count: int) -> None:
-    stage.say(BasicAck(0, True))
+    stage.send(BasicAck(0, True))
     stage.ask(QueueDeclare(queue=Q, passive=True))
 
 
@@ -288,7 +288,7 @@ def _nothing(stage: Stage, count: int) -> None:
 
 
 def _declare(stage: Stage, count: int) -> None:
-    stage.say(*(QueueDeclare(queue=name) for name in _names(count)))
+    stage.send(*(QueueDeclare(queue=name) for name in _names(count)))
     stage.answers(count)
 
 
@@ -297,12 +297,12 @@ def _prepare_bindings(stage: Stage, count: int) -> None:
 
 
 def _bind(stage: Stage, count: int) -> None:
-    stage.say(*(QueueBind(queue=Q, exchange=EXCHANGE, routing_key=f"{name}.*") for name in _names(count)))
+    stage.send(*(QueueBind(queue=Q, exchange=EXCHANGE, routing_key=f"{name}.*") for name in _names(count)))
     stage.answers(count)
 
 
 def _unbind(stage: Stage, count: int) -> None:
-    stage.say(*(QueueUnbind(queue=Q, exchange=EXCHANGE, routing_key=f"{name}.*") for name in _names(count)))
+    stage.send(*(QueueUnbind(queue=Q, exchange=EXCHANGE, routing_key=f"{name}.*") for name in _names(count)))
     stage.answers(count)
 
 
@@ -341,7 +341,7 @@ def _ask_in_vain(stage: Stage, count: int) -> None:
     for _ in range(count):
         with suppress(ValueError):
             stage.ask(QueueDeclare(queue=BACKTRACKING))
-        stage.say(ChannelCloseOk())
+        stage.send(ChannelCloseOk())
         stage.ask(ChannelOpen())
 
 
@@ -399,7 +399,7 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
 
 
 def _measure_refusals(directory: Path, count: int) -> Iterator[Row]:
-    """Brokers of their own, whose one user has such a pattern."""
+    """Separate brokers, whose one user has such a pattern."""
     progress(f"fairness: {REFUSAL.name}, {count:,}")
     found = definitions_json.export(Broker())
     for permission in found["permissions"]:
@@ -460,7 +460,7 @@ def _feel(broker: Proxy, event: Event, count: int) -> Felt:
 
 
 def felt_during(stage: Stage, act: Callable[[Stage], None], when: float = 0.0) -> Felt:
-    """What the second client feels while something is done, which begins at a time."""
+    """What the second client notices while something is done, which begins at a time."""
     with _pinging(stage.port) as stop:
         time.sleep(max(0.3, when - time.monotonic()))
         began = time.monotonic()
@@ -482,7 +482,7 @@ def during(pings: list[tuple[float, float]], began: float, ended: float) -> Iter
 
 @contextmanager
 def _pinging(port: int) -> Iterator[Callable[[], list[tuple[float, float]]]]:
-    """A client in a process of its own; what is given stops it, and gives when each round trip began, and its time."""
+    """A client in a separate process; the function yielded stops it, and returns start and time of each round trip."""
     ours, theirs = _fork.Pipe(duplex=False)
     is_ready, is_over = _fork.Event(), _fork.Event()
     process = _fork.Process(target=_ping, args=(port, is_ready, is_over, theirs), daemon=True)

@@ -1,7 +1,7 @@
-"""What a second client feels while somebody else gives a proxy's rules very much to do at once.
+"""What a second client notices while another client gives the rules of a proxy very much work at once.
 
 As in `fairness`, but through proxies: one that only relays, and one that has the rules or prints. Each stands before a
-broker of its own: RabbitMQ where it is installed.
+separate broker: RabbitMQ where it is installed.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _delete(stage: Stage) -> None:
 
 
 def _publish_in_many_frames(stage: Stage, count: int) -> None:
-    """Messages whose every byte comes in a frame of its own."""
+    """Messages with one byte in each body frame."""
     messages = count // FRAMES_A_MESSAGE
     message = encode_method(1, BasicPublish(routing_key=Q))
     message += encode_frame(HEADER, 1, ContentHeader(FRAMES_A_MESSAGE, talk.PROPERTIES).encode())

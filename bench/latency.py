@@ -52,7 +52,7 @@ def _rows(trips: dict[str, list[list[float]]], where: str) -> Iterator[Row]:
 
 
 def added(figures: dict[str, list[float]]) -> dict[str, list[float]]:
-    """What each proxy has more than no proxy (its median)."""
+    """What each proxy adds to the median without a proxy."""
     direct = median(figures["no proxy"])
     return {
         name: [max(0.01, figure - direct) for figure in values]
@@ -62,7 +62,7 @@ def added(figures: dict[str, list[float]]) -> dict[str, list[float]]:
 
 
 def round_trips(listening: socket.socket, proxy: Proxy, times: int, cores: set[int]) -> list[float]:
-    """The seconds of each."""
+    """The seconds of each round trip."""
     acknowledgement = talk.ack()
 
     def broker() -> list[float]:

@@ -1,6 +1,6 @@
-"""Raw sockets that write pre-built bytes and count what arrives, each end a process of its own.
+"""Raw sockets that write pre-built bytes and count what arrives, each end in a separate process.
 
-They live in the kernel's send and receive, so that they are not what is measured.
+They spend their time in the kernel's send and receive, so that they are not what is measured.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _fork = get_context("fork")
 T = TypeVar("T")
 
 Job = Callable[[], list[float]]
-"""What a process does, and the figures it comes back with."""
+"""What a process does, and the figures that it returns."""
 
 
 class Failed(Exception):
-    """A process of the bench's own failed."""
+    """A process of the bench failed."""
 
 
 def side_by_side(*jobs: Job) -> list[list[float]]:
-    """The figures of jobs that run at the same time, each in a process of its own."""
+    """The figures of jobs that run at the same time, each in a separate process."""
     running = []
     for job in jobs:
         ours, theirs = _fork.Pipe(duplex=False)
@@ -66,7 +66,7 @@ def side_by_side(*jobs: Job) -> list[list[float]]:
 def _run(job: Job, pipe: Connection) -> None:
     try:
         pipe.send(job())
-    except Exception:  # noqa: BLE001 - it is told where it can be shown
+    except Exception:  # noqa: BLE001 - the parent raises it
         pipe.send(traceback.format_exc())
 
 
@@ -76,7 +76,7 @@ def fill(message: bytes) -> bytes:
 
 
 def flood(socks: Iterable[socket.socket], data: bytes, times: int) -> list[float]:
-    """Write `data` `times` over on each connection, then a close: when it began."""
+    """Write `data` so many times on each connection, then a close; return when it began."""
     socks = list(socks)
     began = time.monotonic()
     each(lambda sock: _flood(sock, data, times), socks)
@@ -93,7 +93,7 @@ def _flood(sock: socket.socket, data: bytes, times: int) -> None:
 
 
 def sink(socks: Iterable[socket.socket], size: int) -> list[float]:
-    """Count `size` and the close that follows them on each connection: when the last had come."""
+    """Read `size` bytes and the close behind them on each connection; return when the last arrived."""
     return [max(each(lambda sock: _sink(sock, size), list(socks)))]
 
 
@@ -117,7 +117,7 @@ def _sink(sock: socket.socket, size: int) -> float:
 
 
 def each(work: Callable[[socket.socket], T], socks: list[socket.socket]) -> list[T]:
-    """What `work` says of each socket, all at the same time."""
+    """The results of `work` for each socket, all at the same time."""
     if len(socks) == 1:
         return [work(socks[0])]
     with ThreadPoolExecutor(len(socks)) as threads:
@@ -125,7 +125,7 @@ def each(work: Callable[[socket.socket], T], socks: list[socket.socket]) -> list
 
 
 def ping(sock: socket.socket, data: bytes, answer: int, times: int) -> list[float]:
-    """Say `data` and wait for `answer` bytes, `times` over: the seconds of each round trip."""
+    """Send `data` and wait for `answer` bytes, so many times: the seconds of each round trip."""
     clock, send, receive = time.perf_counter, sock.send, sock.recv
     trips = []
     with closing(sock):
@@ -142,7 +142,7 @@ def ping(sock: socket.socket, data: bytes, answer: int, times: int) -> list[floa
 
 
 def pong(sock: socket.socket, size: int, answer: bytes, times: int) -> list[float]:
-    """Say `answer` to every `size`, `times` over."""
+    """Send `answer` for every `size` bytes, so many times."""
     send, receive = sock.send, sock.recv
     with closing(sock):
         for _ in repeat(None, times):
@@ -162,7 +162,7 @@ def _hung_up() -> int:
 
 @contextmanager
 def fork_open(listening: socket.socket, count: int) -> Iterator[None]:
-    """A broker in a process of its own that takes `count` connections, and keeps them until the block ends."""
+    """A broker in a separate process that takes `count` connections, and keeps them until the block ends."""
 
     def hold() -> None:
         held = []

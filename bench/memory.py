@@ -1,4 +1,4 @@
-"""Memory of connections that are open and say nothing."""
+"""Memory of connections that are open and idle."""
 
 from __future__ import annotations
 

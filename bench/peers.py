@@ -1,4 +1,4 @@
-"""The other programs: started on free loopback ports, and gone when their block ends."""
+"""The other programs: started on free loopback ports, and stopped when their block ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _START_DEADLINE = 120.0
 
 
 class Proxy(NamedTuple):
-    """A contender, proxy or broker: what it is called, where clients connect, and its process (None: no proxy)."""
+    """A contender, proxy or broker: its name, where clients connect, and its process (None: no proxy)."""
 
     name: str
     port: int
@@ -79,7 +79,7 @@ def haproxy(upstream: int, *, threads: int | None = None) -> Iterator[Proxy]:
 
 @contextmanager
 def amqproxy(upstream: int, config: Path | None = None, *options: str) -> Iterator[Proxy]:
-    """This checkout's own, with metrics, the rules of `config` if one is given, and further options."""
+    """The proxy of this checkout, with metrics, the rules of `config` if one is given, and further options."""
     arguments = [*options, "--upstream", f"127.0.0.1:{upstream}", "--metrics", "127.0.0.1:0"]
     if config is not None:
         arguments += ["--config", str(config)]
@@ -89,7 +89,7 @@ def amqproxy(upstream: int, config: Path | None = None, *options: str) -> Iterat
 
 @contextmanager
 def broker(data: Path | None = None, definitions: Path | None = None) -> Iterator[Proxy]:
-    """This checkout's own broker; what is durable goes to `data`, and `definitions` are what it begins with."""
+    """The broker of this checkout; what is durable is kept in `data`, and it starts with `definitions`."""
     arguments = [] if data is None else ["--data", str(data)]
     if definitions is not None:
         arguments += ["--definitions", str(definitions)]
@@ -119,7 +119,7 @@ def _ours(*arguments: str) -> Iterator[Proxy]:
 
 @contextmanager
 def rabbitmq(definitions: Path | None = None) -> Iterator[Proxy]:
-    """A RabbitMQ node of our own, its data thrown away after; `definitions` are what it begins with."""
+    """A private RabbitMQ node, whose data is deleted in the end; it starts with `definitions`."""
     unwrapped = _RABBITMQ_SCRIPTS / "rabbitmq-server"
     server = str(unwrapped) if unwrapped.exists() else program("rabbitmq-server", "rabbitmq-server")
     epmd = program("epmd", "erlang-base")

@@ -1,4 +1,4 @@
-"""In front of a real RabbitMQ: one publisher, one consumer that needs not acknowledge, with and without a proxy."""
+"""In front of a real RabbitMQ: one publisher, one consumer that does not acknowledge, with and without a proxy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A capture for the decoders: what clients and a broker say, as TCP segments in a pcap file."""
+"""A capture for the decoders: what clients and a broker send, as TCP segments in a pcap file."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ SEGMENTS = (1448, 65_483, 1448, 65_483)
 them. The messages of the first two connections have properties alike, those of the others each its own."""
 
 BATCH = 50
-"""Messages that a side says before the other answers."""
+"""Messages that a side sends before the other answers."""
 
 
-def say(count: int, properties: Callable[[int], Properties]) -> Iterator[tuple[int, bytes]]:
+def turns_of(count: int, properties: Callable[[int], Properties]) -> Iterator[tuple[int, bytes]]:
     """Turns of a conversation, as (0 for the client or 1 for the broker, bytes): `count` messages, half of them
     published and half delivered, all confirmed or acknowledged.
     """
@@ -58,12 +58,12 @@ def _deliver(number: int, properties: Properties) -> bytes:
 
 
 def alike(_: int) -> Properties:
-    """What a publisher of events says of every message."""
+    """Properties that a publisher of events gives to every message."""
     return Properties(content_type="application/json", delivery_mode=2)
 
 
 def unlike(number: int) -> Properties:
-    """What a caller says of each request, every fourth time with headers."""
+    """Properties that an RPC client gives to each request, every fourth with headers."""
     headers = Table({"attempt": number % 3, "tenant": "acme"}) if number % 4 == 0 else None
     return Properties(content_type="application/json", headers=headers, delivery_mode=2, correlation_id=f"{number:08x}")
 
@@ -81,7 +81,7 @@ def write(path: Path, messages: int) -> tuple[int, list[bytes]]:
         file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1))
         now = 0
         for number, size in enumerate(SEGMENTS):
-            turns = list(say(messages // len(SEGMENTS), alike if number < len(SEGMENTS) // 2 else unlike))
+            turns = list(turns_of(messages // len(SEGMENTS), alike if number < len(SEGMENTS) // 2 else unlike))
             count += len(turns) // 3 * 2 * BATCH
             streams += [b"".join([data for side, data in turns if side == each]) for each in (0, 1)]
             sequence = [1000, 2000]
@@ -106,8 +106,8 @@ def _greet() -> list[tuple[int, bytes]]:
         (BasicConsume(queue="orders", consumer_tag="ctag1.0"), BasicConsumeOk("ctag1.0")),
     )
     steps = [*talk.ANSWERS, talk.CONFIRMING]
-    steps += [(encode_method(2, said), encode_method(2, answered)) for said, answered in consuming]
-    return [turn for said, answered in steps for turn in ((0, said), (1, answered))]
+    steps += [(encode_method(2, sent), encode_method(2, answered)) for sent, answered in consuming]
+    return [turn for sent, answered in steps for turn in ((0, sent), (1, answered))]
 
 
 def _packet(now: int, client: int, side: int, sequence: list[int], flags: int, data: bytes) -> bytes:

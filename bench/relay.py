@@ -16,7 +16,7 @@ GOAL = Goal(0.5)
 
 
 class Load(NamedTuple):
-    """What flows, and which way."""
+    """Messages of one kind, and their direction."""
 
     name: str
     message: bytes

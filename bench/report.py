@@ -13,7 +13,7 @@ SUBJECT = "amqproxy"
 
 
 class Missing(Exception):
-    """A peer that is not installed; the text says how to get it."""
+    """A peer that is not installed; the text explains how to get it."""
 
 
 class Goal(msgspec.Struct, frozen=True):
@@ -31,10 +31,10 @@ class Goal(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One comparison: `figures` has each contender's, one a round, in `unit`.
+    """One comparison: `figures` has those of each contender, one per round, in `unit`.
 
     The ratio is of the subject's median to that of the best of `peers`; `ratios` has it round by round. Where there are
-    no `peers`, it is the figure itself that is held against the goal.
+    no `peers`, the figure itself is compared with the goal.
     """
 
     section: str
@@ -55,7 +55,7 @@ class Row(msgspec.Struct, frozen=True):
 
     @property
     def ratio(self) -> float | None:
-        """What is held against the goal."""
+        """What is compared with the goal."""
         ours = median(self.figures[SUBJECT])
         if self.peer is None:
             return None if self.peers else ours
@@ -70,7 +70,7 @@ class Row(msgspec.Struct, frozen=True):
         return [our / their for our, their in zip(ours, self.figures[self.peer], strict=True) if their]
 
     def summary(self) -> dict[str, Any]:
-        """All of it as JSON can hold it."""
+        """The row as JSON."""
         ratio, ratios = self.ratio, self.ratios
         return {
             "section": self.section,
@@ -88,7 +88,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def in_turns(contenders: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
-    """A figure of each contender a round: A B C, then C B A, so that no place in the turn is always the same one's."""
+    """One figure per contender and round: A B C, then C B A, so that none always has the same place."""
     figures: dict[str, list[float]] = {name: [] for name in contenders}
     for turn in range(rounds):
         names = list(contenders) if turn % 2 == 0 else list(contenders)[::-1]
@@ -98,7 +98,7 @@ def in_turns(contenders: Mapping[str, Callable[[], float]], rounds: int) -> dict
 
 
 def progress(text: str) -> None:
-    """Tell whoever waits what is being measured."""
+    """Print what is being measured."""
     print(f"  … {text}", file=sys.stderr, flush=True)
 
 

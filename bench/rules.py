@@ -1,4 +1,4 @@
-"""What rules cost: the same flood of publishes without any, with 20, and with 200 that are about other things."""
+"""What rules cost: the same flood of publishes without any, with 20, and with 200 that match other things."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ when = "client.properties.product == 'amqproxy' || routing_key.contains('..')"
 
 
 def other(number: int) -> str:
-    """A rule about what never comes: another method, exchange or user."""
+    """A rule that never matches: for another method, exchange or user."""
     matches = (
         'method = "queue.declare", queue = "tmp-{}"',
         'method = "basic.publish", exchange = "internal-{}"',

@@ -1,4 +1,4 @@
-"""Very many connections and queues at our broker: how long they take, what they cost, and that it answers promptly."""
+"""Very many connections and queues at the integrated broker: how long they take, and what they cost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TRIP = Goal(1000.0, is_most=True)
 
 
 def measure(rounds: int, scale: float) -> Iterator[Row | str]:
-    """Durable queues on the disk, then a client for each of the first of them, and the same broker started again."""
+    """Durable queues on disk, then a client for each of the first of them, and the same broker started again."""
     queues, connections = int(QUEUES * min(1.0, scale * 2)), int(CONNECTIONS * min(1.0, scale * 2))
     names = [f"scale-{number:06}" for number in range(queues)]
     with tempfile.TemporaryDirectory() as directory:

@@ -1,4 +1,4 @@
-"""What the bench's own client and broker say: a handshake, and messages made in advance."""
+"""What the bench's client and broker send: a handshake, and messages made in advance."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ T = TypeVar("T")
 FRAME_MAX = 131_072
 FRAME_END = 0xCE
 DEADLINE = 60.0
-"""Seconds of silence after which a measurement is given up."""
+"""Seconds without data after which a measurement is given up."""
 
 AT_ONCE = 500
 """Methods that are sent before the first answer is read."""
@@ -53,7 +53,7 @@ PERSISTENT = Properties(content_type="application/octet-stream", delivery_mode=2
 
 CLOSE = encode_method(0, ConnectionClose(200, "done"))
 CLOSE_OK = encode_method(0, ConnectionCloseOk())
-"""What ends every flood: whoever counted the bytes answers the close that came last."""
+"""What ends every flood: the side that counts the bytes answers the close behind them."""
 
 
 def publish(
@@ -88,7 +88,7 @@ def ack(tag: int = 1, *, multiple: bool = False, channel: int = 1) -> bytes:
     return encode_method(channel, BasicAck(delivery_tag=tag, multiple=multiple))
 
 
-# What the client says in the handshake, and what a broker answers to each.
+# What the client sends in the handshake, and what a broker answers to each.
 _CAPABILITIES = Table({"capabilities": Table({"consumer_cancel_notify": True, "publisher_confirms": True})})
 _START_OK = encode_method(0, ConnectionStartOk(_CAPABILITIES, "PLAIN", b"\0guest\0guest", "en_US"))
 _TUNED = encode_method(0, ConnectionTuneOk(2047, FRAME_MAX, 0))
@@ -112,8 +112,8 @@ def connect(port: int) -> socket.socket:
     """A client's connection with channel 1 open."""
     sock = socket.create_connection(("127.0.0.1", port), DEADLINE)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    for said, _ in ANSWERS:
-        sock.sendall(said)
+    for sent, _ in ANSWERS:
+        sock.sendall(sent)
         read_method(sock)
     return sock
 
@@ -142,8 +142,8 @@ def select_confirms(sock: socket.socket) -> None:
 
 def consume(sock: socket.socket, *, declare: bool = False) -> None:
     """Consume from the queue "bench" on channel 1, without acknowledgements; `declare` it first."""
-    for said in (_DECLARE, _CONSUME) if declare else (_CONSUME,):
-        sock.sendall(said)
+    for method in (_DECLARE, _CONSUME) if declare else (_CONSUME,):
+        sock.sendall(method)
         read_method(sock)
 
 
@@ -152,10 +152,10 @@ def answer(sock: socket.socket, *, confirms: bool = False, consumes: bool = Fals
     sock.settimeout(DEADLINE)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     steps = ANSWERS + (CONFIRMING,) * confirms + (_CONSUMING,) * consumes
-    for said, answered in steps:
-        heard = read_exactly(sock, len(said))
-        if heard != said:
-            raise ValueError(f"the client's {said!r} arrived as {heard!r}")
+    for expected, answered in steps:
+        received = read_exactly(sock, len(expected))
+        if received != expected:
+            raise ValueError(f"the client's {expected!r} arrived as {received!r}")
         sock.sendall(answered)
 
 

@@ -1,6 +1,6 @@
 """Messages through a broker: publishers that write pre-built bytes, and consumers that count what arrives.
 
-Every copy of a flow is as long as any other, so that bytes tell how many there are, and nothing needs decoding.
+All copies of a flow have the same size, so that the number of bytes gives that of messages, and nothing is decoded.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 import pika
 
 
-def say(text: str = "") -> None:
+def print_line(text: str = "") -> None:
     print(text, flush=True)
 
 
@@ -49,7 +49,7 @@ def show_log(lines: Iterator[str]) -> None:
     for line in lines:
         event = json.loads(line)
         what = " ".join(f"{key}={value}" for key, value in event.items() if key not in ("event", "level", "timestamp"))
-        say(f"   log: {event['event']}  {what}")
+        print_line(f"   log: {event['event']}  {what}")
 
 
 def send_traffic(address: str) -> None:
@@ -63,7 +63,7 @@ def send_traffic(address: str) -> None:
     for number in range(2):
         channel.basic_publish("", queue, json.dumps({"order": number}).encode(), properties)
     with suppress(pika.exceptions.UnroutableError):
-        channel.basic_publish("amq.topic", "nobody.listens", b"lost?", mandatory=True)
+        channel.basic_publish("amq.topic", "no.consumer", b"lost?", mandatory=True)
     for method, _, _ in channel.consume(queue, inactivity_timeout=1):
         if method is None:
             break
@@ -85,11 +85,11 @@ def main() -> None:
     with proxy(upstream) as addresses:
         address = addresses["listening"]
         name = "the integrated broker" if upstream == "broker" else upstream
-        say(f"The proxy listens on {address}, in front of {name}. A client's day through it:\n")
+        print_line(f"The proxy listens on {address}, in front of {name}. A client's day through it:\n")
         send_traffic(address)
         stop.wait(0.5)  # for the last lines
-        say(f"""
-That was one client: → is what it said, ← what the broker did; secrets are masked.
+        print_line(f"""
+That was one client: → is what it sent, ← what the broker sent; secrets are masked.
 
   Send your own client through it   amqp://guest:guest@{address}/
   See the counters                  curl http://{addresses["metrics"]}/metrics
@@ -99,7 +99,7 @@ That was one client: → is what it said, ← what the broker did; secrets are m
 
 Ctrl-C ends the demo.""")
         stop.wait()
-        say("\nStopping …")
+        print_line("\nStopping …")
 
 
 if __name__ == "__main__":
