@@ -9,13 +9,21 @@ from typing import BinaryIO
 
 from amqproxy.amqp091.tally import Tally
 from amqproxy.capture.conversation import Conversation
-from amqproxy.capture.decoded import Decoded, records_of
+from amqproxy.capture.decoded import Decoded, StreamEnded, records_of
 from amqproxy.capture.files import name_of, read_packets
 from amqproxy.capture.packets import Dissector
 from amqproxy.capture.reassembly import Reassembler
-from amqproxy.capture.stream_events import Closed, Data, Event, Gap
+from amqproxy.capture.stream_events import Closed, Data, Event, Gap, StreamEnd
 from amqproxy.capture.warnings import CaptureWarning, OnWarning, WarningKind, ignore_warning
 from amqproxy.taps.record import Record
+
+_REASONS = {
+    StreamEnd.FIN: "the peers closed the TCP connection",
+    StreamEnd.RST: "the TCP connection was reset",
+    StreamEnd.REUSED: "another connection has the same ports",
+    StreamEnd.FORGOTTEN: "there were too many streams at once, and it was forgotten",
+    StreamEnd.END: "the capture ends",
+}
 
 
 class Decoder:
@@ -60,6 +68,8 @@ class Decoder:
         if talk.is_over:
             del self._talks[event.stream]
             self.ignored += not talk.is_reported
+            if talk.is_reported:
+                passed.append(StreamEnded(event.ts_ns, event.stream, talk.connection, _REASONS[event.ending]))
 
 
 def read_decoded(source: str | os.PathLike[str] | BinaryIO, notify: OnWarning = ignore_warning) -> Iterator[Decoded]:

@@ -57,7 +57,16 @@ class SkippedBytes(msgspec.Struct, frozen=True, gc=False):
     channel: int | None = None
 
 
-Decoded: TypeAlias = DecodedFrames | DecodedProtocolHeader | SkippedBytes
+class StreamEnded(msgspec.Struct, frozen=True, gc=False):
+    """Both directions of a stream are over, for the `reason` given; there is no record of it."""
+
+    ts_ns: int
+    stream: int
+    connection: str
+    reason: str
+
+
+Decoded: TypeAlias = DecodedFrames | DecodedProtocolHeader | SkippedBytes | StreamEnded
 
 
 def records_of(passed: Decoded, *, body: int = 0) -> Iterator[Record]:
@@ -75,6 +84,8 @@ def records_of(passed: Decoded, *, body: int = 0) -> Iterator[Record]:
                 sender=passed.sender,
                 body=body,
             )
+        return
+    if isinstance(passed, StreamEnded):
         return
     record = Record(
         ts_ns=passed.ts_ns,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from amqproxy.cli.failure import MISUSED, Failure
 
 if TYPE_CHECKING:
     from amqproxy.rules.matching.filters import Filter
+    from amqproxy.taps.message_record import MessageRecord
     from amqproxy.taps.record import Record
 
 
@@ -37,6 +40,15 @@ def renderer(json: bool) -> Callable[[Record], str]:
     from amqproxy.taps import text
 
     return text.line
+
+
+def message_renderer(json: bool) -> Callable[[MessageRecord], str]:
+    if json:
+        return lambda record: record.to_json().decode()
+    from amqproxy.log import is_coloured
+    from amqproxy.taps.message_text import message_line
+
+    return partial(message_line, is_coloured=is_coloured(sys.stdout))
 
 
 def wanted(expression: str | None) -> Filter | None:

@@ -124,13 +124,17 @@ def record_frame(
     return record
 
 
-def excerpt(payload: bytes, most: int) -> Any:
-    """The first bytes of a payload: text where they are UTF-8 that can be printed, else `{"base64": "…"}`."""
+def excerpt(payload: bytes, most: int, size: int | None = None) -> Any:
+    """The first bytes of a payload: text where they are UTF-8 that can be printed, else `{"base64": "…"}`.
+
+    `size` is the payload's, where the rest of it is not given.
+    """
     start = payload[:most]
     try:
         text = start.decode()
     except UnicodeDecodeError as error:
-        if len(start) == len(payload) or error.reason != "unexpected end of data" or not error.start:
+        is_whole = len(start) == (len(payload) if size is None else size)
+        if is_whole or error.reason != "unexpected end of data" or not error.start:
             return _base64(start)
         text = start[: error.start].decode()  # the last character is not all within what is shown
     if text.isprintable() or all(each.isprintable() or each in "\t\n\r" for each in text):

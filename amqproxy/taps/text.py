@@ -9,7 +9,7 @@ from typing import Any
 
 from amqproxy.taps.record import Record
 
-_ARROWS = {"client": "→", "server": "←"}
+ARROWS = {"client": "→", "server": "←"}
 
 
 def line(record: Record) -> str:
@@ -18,7 +18,7 @@ def line(record: Record) -> str:
     → is from the client, ← from the server.
     """
     channel = "" if record.channel is None else f"ch {record.channel}"
-    text = f"{clock(record.ts_ns)} #{record.stream:<3} {_ARROWS[record.sender]} {channel:<7} {_what(record)}".rstrip()
+    text = f"{clock(record.ts_ns)} #{record.stream:<3} {ARROWS[record.sender]} {channel:<7} {_what(record)}".rstrip()
     return f"{text}  {_note(record)}" if record.leg or record.rules or record.tags else text
 
 
@@ -57,11 +57,11 @@ def _what(record: Record) -> str:
     if record.type == "error":
         place = "" if record.offset is None else f" at byte {record.offset}"
         lost = f", {record.lost} bytes lost" if record.lost else ""
-        return f"ERROR {record.code or ''} {_printable(record.reason or '')}{place}{lost}"
+        return f"ERROR {record.code or ''} {printable(record.reason or '')}{place}{lost}"
     return record.type
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     return text if text.isprintable() else _in_ascii(text)[1:-1]
 
 

@@ -1,0 +1,44 @@
+"""Which messages and requests of one connection a filter lets by."""
+
+from __future__ import annotations
+
+from amqproxy.amqp091.commands import MAX_BODY, Command
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frame import BODY, HEADER, Frame, encode_frame, encode_method
+from amqproxy.amqp091.methods import Method
+from amqproxy.amqp091.properties import ContentHeader, Properties
+from amqproxy.amqp091.transitions import Peer
+from amqproxy.rules.context import BodyTooLarge, Client, CommandContext
+from amqproxy.rules.matching.filters import Filter, FilterFailed
+from amqproxy.rules.verdict import Stage
+
+
+class CommandFilter:
+    """Filters commands of both peers of a connection that are complete. `client` is what is known of the client."""
+
+    def __init__(self, chosen: Filter, client: Client) -> None:
+        self._filter = chosen
+        self._stage = chosen.condition.stage
+        self.client = client
+
+    @staticmethod
+    def kept_body(chosen: Filter) -> int:
+        """How many bytes of a body a filter may look at."""
+        return MAX_BODY if chosen.condition.stage is Stage.BODY else 0
+
+    def __call__(
+        self, sender: Peer, channel: int, method: Method, properties: Properties, size: int, body: bytes, ts_ns: int
+    ) -> bool:
+        """Does the filter hold? What it fails on is let by: that should be seen."""
+        time = ts_ns / 1e9
+        frames = [Frame(encode_method(channel, method))]
+        if method.carries_content and self._stage > Stage.METHOD:
+            frames.append(Frame(encode_frame(HEADER, channel, ContentHeader(size, properties).encode())))
+            if self._stage is Stage.BODY:
+                frames.append(Frame(encode_frame(BODY, channel, body)))
+        command = Command.received(frames)
+        context = CommandContext(sender=sender, command=command, client=self.client, now=time, time=time)
+        try:
+            return self._filter.condition.holds(context)
+        except (FilterFailed, ProtocolError, BodyTooLarge):
+            return True

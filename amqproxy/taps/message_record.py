@@ -1,0 +1,70 @@
+"""What happened to one message, or one request, as others see it: the JSON contract of `--messages`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from amqproxy.taps.record import encoded
+
+
+class MessageRecord(msgspec.Struct, rename={"sender": "from"}, omit_defaults=True, kw_only=True):
+    """A message, a request, or an event of a connection or a channel, with what became of it.
+
+    `ts_ns` is when it began, in nanoseconds since 1970; `seconds` is how long it took until its `outcome`. `stream`
+    numbers the connection within the file or the run; `connection` names both ends, the client's first; `sender` is
+    "client" or "server". `type` is one of:
+
+    - "publish": `number` counts the channel's publishes from 1, `confirm_tag` is the tag of its confirm. The outcome is
+      "confirmed", "nacked", "committed", "rolled back", or "sent" where nothing becomes of it; `code` and `reason` are
+      of basic.return, when it was returned.
+    - "deliver", "get": `delivery_tag`, `consumer_tag`, `queue` if it is known. The outcome is "acked", "nacked",
+      "rejected", "recovered", or "auto-acked"; `requeue` is whether the queue gets it back.
+    - "return": a basic.return; `number` is the publish, if only one can be meant.
+    - "request": `method`, `arguments`, and of the reply `reply` and `reply_arguments`. The outcome is "answered",
+      "unanswered" when the channel ended first, or "sent" where it gets no reply.
+    - "connection", "channel": "opened", "closed", "blocked", "unblocked", "stopped", "resumed". With a close come
+      `code`, `reason`, and in `method` and `arguments` what it was closed for, if that is certain.
+    - "settle": a confirm or an acknowledgement of a tag that is not open: the outcome is "unknown tag".
+    - "error": what could not be read; `reason` says why.
+
+    Of what was still open at the end of its channel the outcome is "open"; where that could not be observed, "unknown";
+    "pending" of what was reported before anything became of it. What does not apply is absent from JSON.
+    """
+
+    ts_ns: int
+    stream: int
+    connection: str
+    sender: str | None = None
+    channel: int | None = None
+    type: str
+    outcome: str
+    seconds: float | None = None
+    number: int | None = None
+    confirm_tag: int | None = None
+    delivery_tag: int | None = None
+    multiple: bool = False
+    consumer_tag: str | None = None
+    queue: Any = None
+    exchange: Any = None
+    routing_key: Any = None
+    mandatory: bool = False
+    redelivered: bool = False
+    requeue: bool | None = None
+    size: int | None = None
+    properties: dict[str, Any] | None = None
+    body: Any = None
+    method: str | None = None
+    arguments: dict[str, Any] | None = None
+    reply: str | None = None
+    reply_arguments: dict[str, Any] | None = None
+    code: int | None = None
+    reason: str | None = None
+    rules: tuple[str, ...] | None = None
+    tags: tuple[str, ...] | None = None
+    verdict: str | None = None
+
+    def to_json(self) -> bytes:
+        """One line of JSON, without the line's end."""
+        return encoded(self)

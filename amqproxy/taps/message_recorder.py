@@ -1,0 +1,353 @@
+"""From the events of a trace to one record a message, made when it is known what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from amqproxy.amqp091.methods import BasicDeliver, BasicGetOk, Method
+from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.taps.message_record import MessageRecord
+from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.record import arguments, excerpt, plain, plain_mapping
+from amqproxy.taps.trace.events import (
+    BlockingEnded,
+    BlockingStarted,
+    ChannelClosed,
+    ChannelOpened,
+    ConnectionClosed,
+    ConnectionOpened,
+    DeliveriesSettled,
+    FlowChanged,
+    HistoryLost,
+    MessageDelivered,
+    MessagePublished,
+    MessageReturned,
+    PublishesSettled,
+    RequestAnswered,
+    RequestSent,
+    RequestUnanswered,
+    Settlement,
+    TraceEvent,
+)
+from amqproxy.taps.trace.open_tags import Span
+
+MAX_PENDING_MESSAGES = 4096
+"""Messages of one connection of which it is not known yet what becomes of them; the oldest is reported as pending."""
+
+PATIENCE_NS = 5_000_000_000
+"""Messages that are open for longer are reported as pending, where they are to be seen while they happen."""
+
+NORMAL_CODES = (0, 200)
+"""Reply codes of a close that is no error: 200, and 0 as py-amqp and Kombu send it."""
+
+_OPENING = {True: "resumed", False: "stopped"}
+
+
+class SelectsCommand(Protocol):
+    """Chooses the messages and requests that are reported."""
+
+    def __call__(
+        self, sender: Peer, channel: int, method: Method, properties: Properties, size: int, body: bytes, ts_ns: int
+    ) -> bool: ...
+
+
+class MessageRecorder:
+    """Makes the records of one connection, numbered `stream` and named `connection`.
+
+    They contain the first `body` bytes of each body, as far as the events do. With `selects`, only what it chooses is
+    reported, and what went wrong.
+    """
+
+    def __init__(self, stream: int, connection: str, *, body: int = 0, selects: SelectsCommand | None = None) -> None:
+        self._stream = stream
+        self._connection = connection
+        self._body = body
+        self._selects = selects
+        self._records: list[MessageRecord] = []
+        self._note = NOTHING
+        self._published: dict[int, dict[int, MessageRecord]] = {}
+        self._delivered: dict[int, dict[int, MessageRecord]] = {}
+        self._pending = 0
+
+    def record(self, events: Iterable[TraceEvent], note: Note = NOTHING) -> list[MessageRecord]:
+        """The records that events complete; `note` is what rules did to the commands that these events are about."""
+        self._note = note
+        for event in events:
+            _HANDLERS[type(event)](self, event)
+        return self._taken()
+
+    def overdue(self, now_ns: int) -> list[MessageRecord]:
+        """The messages that have been open for too long, as pending; nothing more is reported of them."""
+        for by_channel in (self._published, self._delivered):
+            for open_messages in by_channel.values():
+                late = []
+                for number, record in open_messages.items():
+                    if now_ns - record.ts_ns < PATIENCE_NS:
+                        break  # they are in the order of their times
+                    late.append(number)
+                for number in late:
+                    self._report_pending(open_messages, number)
+        return self._taken()
+
+    def _taken(self) -> list[MessageRecord]:
+        records, self._records = self._records, []
+        return records
+
+    def _new(
+        self, event: TraceEvent, sender: Peer | None, type: str, outcome: str = "", **fields: Any
+    ) -> MessageRecord:
+        return MessageRecord(
+            ts_ns=event.ts_ns,
+            stream=self._stream,
+            connection=self._connection,
+            sender=None if sender is None else str(sender),
+            channel=event.channel or None,
+            type=type,
+            outcome=outcome,
+            **fields,
+        )
+
+    def _is_selected(
+        self,
+        event: TraceEvent,
+        sender: Peer,
+        method: Method,
+        properties: Properties = NO_PROPERTIES,
+        size: int = 0,
+        body: bytes = b"",
+    ) -> bool:
+        return self._selects is None or self._selects(
+            sender, event.channel, method, properties, size, body, event.ts_ns
+        )
+
+    def _with_content(
+        self, record: MessageRecord, event: MessagePublished | MessageDelivered | MessageReturned
+    ) -> MessageRecord:
+        method = event.method
+        record.exchange, record.routing_key = plain(method.exchange), plain(method.routing_key)
+        record.size = event.size
+        present = event.properties.present()
+        if present:
+            record.properties = plain_mapping(present)
+        if self._body:
+            record.body = excerpt(event.body, self._body, event.size)
+        note = self._note
+        if note is not NOTHING:
+            record.rules, record.tags, record.verdict = note.rules or None, note.tags or None, note.verdict or None
+        return record
+
+    # --- messages that wait for what becomes of them
+
+    def _wait(self, by_channel: dict[int, dict[int, MessageRecord]], number: int, record: MessageRecord) -> None:
+        channel = record.channel or 0
+        if self._pending >= MAX_PENDING_MESSAGES:
+            open_messages = next(each for each in (by_channel.get(channel), *self._open_messages()) if each)
+            self._report_pending(open_messages, next(iter(open_messages)))
+        by_channel.setdefault(channel, {})[number] = record
+        self._pending += 1
+
+    def _open_messages(self) -> Iterable[dict[int, MessageRecord]]:
+        yield from self._published.values()
+        yield from self._delivered.values()
+
+    def _report_pending(self, open_messages: dict[int, MessageRecord], number: int) -> None:
+        record = open_messages.pop(number)
+        self._pending -= 1
+        record.outcome = "pending"
+        self._records.append(record)
+
+    def _settle(
+        self,
+        by_channel: dict[int, dict[int, MessageRecord]],
+        event: PublishesSettled | DeliveriesSettled,
+        **fields: Any,
+    ) -> None:
+        """Report the messages of the event's spans."""
+        open_messages = by_channel.get(event.channel)
+        if not open_messages:
+            return
+        for span in event.spans:
+            for number in _numbers(span, open_messages):
+                record = open_messages.pop(number, None)
+                if record is None:
+                    continue
+                self._pending -= 1
+                record.outcome = event.outcome
+                if event.outcome not in (Settlement.OPEN, Settlement.UNKNOWN):
+                    record.seconds = (event.ts_ns - record.ts_ns) / 1e9
+                for name, value in fields.items():
+                    setattr(record, name, value)
+                self._records.append(record)
+        if not open_messages:
+            del by_channel[event.channel]
+
+    # --- publishes
+
+    def _on_published(self, event: MessagePublished) -> None:
+        method = event.method
+        if not self._is_selected(event, CLIENT, method, event.properties, event.size, event.body):
+            return
+        record = self._new(event, CLIENT, "publish", number=event.number, confirm_tag=event.confirm_tag)
+        record.mandatory = method.mandatory
+        self._with_content(record, event)
+        if event.awaits:
+            self._wait(self._published, event.number, record)
+        else:
+            record.outcome = "unknown" if event.awaits is None else "sent"
+            self._records.append(record)
+
+    def _on_returned(self, event: MessageReturned) -> None:
+        method = event.method
+        waiting = self._published.get(event.channel, {}).get(event.number or 0)
+        if waiting is not None:
+            waiting.code, waiting.reason = method.reply_code, method.reply_text
+        elif self._is_selected(event, SERVER, method, event.properties, event.size, event.body):
+            record = self._new(event, SERVER, "return", "returned", number=event.number)
+            record.code, record.reason = method.reply_code, method.reply_text
+            self._records.append(self._with_content(record, event))
+
+    def _on_publishes_settled(self, event: PublishesSettled) -> None:
+        if event.is_unknown_tag:
+            self._records.append(self._new(event, SERVER, "settle", "unknown tag"))
+        self._settle(self._published, event)
+
+    # --- deliveries
+
+    def _on_delivered(self, event: MessageDelivered) -> None:
+        method = event.method
+        if not self._is_selected(event, SERVER, method, event.properties, event.size, event.body):
+            return
+        is_get = isinstance(method, BasicGetOk)
+        record = self._new(event, SERVER, "get" if is_get else "deliver", delivery_tag=method.delivery_tag)
+        if isinstance(method, BasicDeliver):
+            record.consumer_tag = method.consumer_tag
+        record.queue = plain(event.queue)
+        record.redelivered = method.redelivered
+        self._with_content(record, event)
+        if event.awaits is False:
+            record.outcome = "auto-acked"
+            self._records.append(record)
+        else:
+            self._wait(self._delivered, method.delivery_tag, record)
+
+    def _on_deliveries_settled(self, event: DeliveriesSettled) -> None:
+        if event.is_unknown_tag:
+            record = self._new(event, CLIENT, "settle", "unknown tag", delivery_tag=event.tag, multiple=event.multiple)
+            record.method = _SETTLED_BY[event.outcome]
+            self._records.append(record)
+        refused = event.outcome in (Settlement.NACKED, Settlement.REJECTED, Settlement.RECOVERED)
+        self._settle(self._delivered, event, requeue=event.requeue if refused else None)
+
+    # --- requests
+
+    def _on_answered(self, event: RequestAnswered) -> None:
+        if isinstance(event.reply, BasicGetOk):
+            return  # the message has a record of its own
+        if not self._is_selected(event, event.sender, event.request or event.reply):
+            return
+        record = self._new(event, event.sender, "request", "answered")
+        if event.request is not None:
+            record.method, record.arguments = event.request.name, arguments(event.request)
+        record.reply, record.reply_arguments = event.reply.name, arguments(event.reply)
+        if event.latency_ns is not None:
+            record.ts_ns -= event.latency_ns
+            record.seconds = event.latency_ns / 1e9
+        self._records.append(record)
+
+    def _on_request(self, event: RequestSent | RequestUnanswered) -> None:
+        if not self._is_selected(event, event.sender, event.request):
+            return
+        record = self._new(event, event.sender, "request", "sent")
+        record.method, record.arguments = event.request.name, arguments(event.request)
+        if isinstance(event, RequestUnanswered):
+            record.outcome = "unanswered"
+            record.ts_ns -= event.latency_ns
+        self._records.append(record)
+
+    # --- connections and channels
+
+    def _add_event(self, event: TraceEvent, sender: Peer | None, type: str, outcome: str, **fields: Any) -> None:
+        if self._selects is None:
+            self._records.append(self._new(event, sender, type, outcome, **fields))
+
+    def _on_opened(self, event: ConnectionOpened) -> None:
+        found = {
+            "virtual_host": plain(event.virtual_host),
+            "mechanism": event.mechanism,
+            "channel_max": event.channel_max,
+            "frame_max": event.frame_max,
+            "heartbeat": event.heartbeat,
+            "client_properties": event.client_properties,
+            "server_properties": event.server_properties,
+        }
+        self._add_event(
+            event,
+            SERVER,
+            "connection",
+            "opened",
+            arguments={name: value for name, value in found.items() if value is not None},
+            seconds=_seconds(event.latency_ns),
+        )
+
+    def _on_channel_opened(self, event: ChannelOpened) -> None:
+        self._add_event(event, SERVER, "channel", "opened", seconds=_seconds(event.latency_ns))
+
+    def _on_closed(self, event: ConnectionClosed | ChannelClosed) -> None:
+        if self._selects is not None and event.code in NORMAL_CODES:
+            return
+        record = self._new(event, event.by, "channel" if event.channel else "connection", "closed")
+        record.code, record.reason, record.method = event.code or None, event.text, event.method
+        if event.cause is not None:
+            record.arguments = arguments(event.cause)
+        self._records.append(record)
+
+    def _on_blocked(self, event: BlockingStarted) -> None:
+        self._add_event(event, SERVER, "connection", "blocked", reason=event.reason)
+
+    def _on_unblocked(self, event: BlockingEnded) -> None:
+        self._add_event(event, SERVER, "connection", "unblocked", seconds=_seconds(event.latency_ns))
+
+    def _on_flow(self, event: FlowChanged) -> None:
+        self._add_event(event, event.sender, "channel", _OPENING[event.is_active])
+
+    def _on_lost(self, event: HistoryLost) -> None:
+        self._records.append(self._new(event, event.sender, "error", "unknown", reason=event.reason))
+
+
+def _seconds(latency_ns: int | None) -> float | None:
+    return None if latency_ns is None else latency_ns / 1e9
+
+
+def _numbers(span: Span, open_messages: dict[int, MessageRecord]) -> Iterable[int]:
+    """The numbers of a span that may be among `open_messages`, of which there may be far fewer."""
+    if span.count <= len(open_messages):
+        return range(span.first, span.last + 1)
+    return [number for number in open_messages if span.first <= number <= span.last]
+
+
+_SETTLED_BY = {
+    Settlement.ACKED: "basic.ack",
+    Settlement.NACKED: "basic.nack",
+    Settlement.REJECTED: "basic.reject",
+}
+
+_HANDLERS: dict[type[Any], Callable[[MessageRecorder, Any], None]] = {
+    BlockingEnded: MessageRecorder._on_unblocked,
+    BlockingStarted: MessageRecorder._on_blocked,
+    ChannelClosed: MessageRecorder._on_closed,
+    ChannelOpened: MessageRecorder._on_channel_opened,
+    ConnectionClosed: MessageRecorder._on_closed,
+    ConnectionOpened: MessageRecorder._on_opened,
+    DeliveriesSettled: MessageRecorder._on_deliveries_settled,
+    FlowChanged: MessageRecorder._on_flow,
+    HistoryLost: MessageRecorder._on_lost,
+    MessageDelivered: MessageRecorder._on_delivered,
+    MessagePublished: MessageRecorder._on_published,
+    MessageReturned: MessageRecorder._on_returned,
+    PublishesSettled: MessageRecorder._on_publishes_settled,
+    RequestAnswered: MessageRecorder._on_answered,
+    RequestSent: MessageRecorder._on_request,
+    RequestUnanswered: MessageRecorder._on_request,
+}

@@ -1,0 +1,142 @@
+"""What happened to messages, as lines for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from amqproxy.taps.message_record import MessageRecord
+from amqproxy.taps.message_recorder import NORMAL_CODES
+from amqproxy.taps.text import ARROWS, clock, pairs, printable, value_text
+
+RED, YELLOW, RESET = "\x1b[31m", "\x1b[33m", "\x1b[0m"
+
+_BAD = frozenset({"nacked", "rejected", "returned", "open", "rolled back", "unanswered", "blocked", "stopped"})
+"""Outcomes that are worth a look, where they are no error."""
+
+
+def message_line(record: MessageRecord, *, is_coloured: bool = False) -> str:
+    """One line: the time (UTC), the connection's number, the sender, the channel, what it was and what became of it.
+
+    → is from the client, ← from the server.
+    """
+    channel = "" if record.channel is None else f"ch {record.channel}"
+    arrow = ARROWS.get(record.sender or "", "·")
+    text = f"{clock(record.ts_ns)} #{record.stream:<3} {arrow} {channel:<7} {_what(record)}".rstrip()
+    text += _rules(record)
+    if not is_coloured:
+        return text
+    colour = RED if _is_error(record) else YELLOW if record.outcome in _BAD or record.code else ""
+    return f"{colour}{text}{RESET}" if colour else text
+
+
+def _is_error(record: MessageRecord) -> bool:
+    if record.type == "error" or record.outcome == "unknown tag":
+        return True
+    return record.outcome == "closed" and (record.code or 0) not in NORMAL_CODES
+
+
+def _what(record: MessageRecord) -> str:
+    match record.type:
+        case "publish" | "deliver" | "get" | "return":
+            return _message(record)
+        case "request":
+            return _request(record)
+        case "settle":
+            tag = "" if record.delivery_tag is None else f" {record.delivery_tag}"
+            up_to = " and all before" if record.multiple else ""
+            return f"UNKNOWN TAG: {record.method or 'a confirm'}{tag}{up_to} names no open delivery"
+        case "error":
+            return f"ERROR {printable(record.reason or '')}"
+        case _:
+            return _event(record)
+
+
+def _message(record: MessageRecord) -> str:
+    named = {
+        "tag": record.delivery_tag or record.confirm_tag,
+        "exchange": record.exchange,
+        "routing_key": record.routing_key,
+        "queue": record.queue,
+        "consumer_tag": record.consumer_tag,
+    }
+    flags = [flag for flag in ("mandatory", "redelivered") if getattr(record, flag)]
+    parts = [f"{record.type:<8}", pairs({name: value for name, value in named.items() if value is not None})]
+    parts += [*flags, f"{record.size} bytes"]
+    if record.properties:
+        parts.append(pairs(record.properties))
+    if record.body is not None:
+        parts.append(f"body={value_text(record.body)}")
+    return f"{' '.join(part for part in parts if part)}  {_outcome(record)}"
+
+
+def _outcome(record: MessageRecord) -> str:
+    """What became of it, and how long that took: ⇒ confirmed, 0.31 ms"""
+    parts = []
+    if record.code:
+        parts.append(f"returned {record.code} {printable(record.reason or '')}".rstrip())
+    if record.outcome != "returned":
+        requeued = "" if record.requeue is None else " (requeued)" if record.requeue else " (not requeued)"
+        parts.append(f"{record.outcome}{requeued}")
+    if record.seconds is not None:
+        parts.append(duration(record.seconds))
+    return f"⇒ {', '.join(parts)}"
+
+
+def _request(record: MessageRecord) -> str:
+    if record.method is None:
+        what = "a request that was not seen"
+    else:
+        what = f"{record.method}  {pairs(record.arguments or {})}".rstrip()
+    if record.reply is None:
+        return f"{what}  ⇒ {record.outcome}"
+    answer = f"{record.reply} {pairs(record.reply_arguments or {})}".rstrip()
+    took = "" if record.seconds is None else f", {duration(record.seconds)}"
+    return f"{what}  ⇒ {answer}{took}"
+
+
+def _event(record: MessageRecord) -> str:
+    took = "" if record.seconds is None else f", {duration(record.seconds)}"
+    head = f"{record.type} {record.outcome}"
+    if record.outcome == "opened":
+        return f"{head}{took}  {_folded(record.arguments or {})}".rstrip()
+    if record.outcome == "closed":
+        by = f" by {record.sender}" if record.sender else ""
+        code = f"{record.code} " if record.code else ""
+        cause = ""
+        if record.method:
+            arguments = "" if record.arguments is None else f" {pairs(record.arguments)}"
+            cause = f"  because of {record.method}{arguments}".rstrip()
+        return f"{head}{by}: {code}{printable(record.reason or '')}{cause}".rstrip(": ")
+    reason = f": {printable(record.reason)}" if record.reason else ""
+    return f"{head}{took}{reason}"
+
+
+def _folded(arguments: Mapping[str, Any]) -> str:
+    """What was agreed, and of the peers' properties only who they are."""
+    values = {name: value for name, value in arguments.items() if not name.endswith("_properties")}
+    for peer in ("client", "server"):
+        properties = arguments.get(f"{peer}_properties") or {}
+        version = [properties[name] for name in ("product", "version") if isinstance(properties.get(name), str)]
+        if version:
+            values[peer] = " ".join(version)
+        if isinstance(properties.get("connection_name"), str):
+            values["connection_name"] = properties["connection_name"]
+    return pairs(values)
+
+
+def _rules(record: MessageRecord) -> str:
+    parts = []
+    if record.rules:
+        parts.append(f"{record.verdict} by {', '.join(value_text(rule) for rule in record.rules)}")
+    if record.tags:
+        parts.append(f"tags: {', '.join(record.tags)}")
+    return f"  [{'; '.join(parts)}]" if parts else ""
+
+
+def duration(seconds: float) -> str:
+    """Some seconds as a person reads them: 12 µs, 0.31 ms, 2.5 s."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size or unit == "µs":
+            return f"{seconds / size:.3g} {unit}"
+    raise AssertionError
