@@ -25,26 +25,22 @@ from amqproxy.broker.server.persistence import persisted
 from amqproxy.broker.server.server import BrokerServer as BrokerServer
 from amqproxy.broker.storage.data_directory import StoreError
 from amqproxy.broker.storage.store import NAME
-from amqproxy.config import BrokerConfig, Config, Limits, ListenerConfig, UpstreamConfig, join_address, split_address
+from amqproxy.config import BrokerConfig, Config, ListenerConfig, UpstreamConfig, join_address, split_address
 from amqproxy.control.request_handler import NotReloaded, RequestHandler
 from amqproxy.control.service import ControlService, SocketUnavailable, opened
 from amqproxy.log import dropped, logger
-from amqproxy.printing import Printing
-from amqproxy.proxy.filtered_tap import FilteredTap
+from amqproxy.printing import Printing, PrintSettings
 from amqproxy.proxy.listener import ProxyServer, listen
 from amqproxy.proxy.mirror_drops import DropReason
 from amqproxy.proxy.mirrors import Mirrors
 from amqproxy.proxy.upstream import Dialer
 from amqproxy.reload import Reloader, mirror_upstreams, renew_certificates
 from amqproxy.rules.engine.evaluator import RuleSet
-from amqproxy.rules.matching.filters import Filter
 from amqproxy.sockets.tls import server_context
 from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.supervision import contained, report, supervised
 from amqproxy.taps import endpoint
 from amqproxy.taps.metrics import Metrics, RuleCounts
-from amqproxy.taps.record import Record
-from amqproxy.taps.tap import Tap
 
 BROKER_ADDRESS = "127.0.0.1:5672"
 """Where the broker listens by default."""
@@ -74,31 +70,26 @@ class AddressUnavailable(Exception):
 
 async def run(
     config: Config,
-    render: Callable[[Record], str] | None = None,
     reread: Callable[[], Config] | None = None,
-    wanted: Filter | None = None,
-    *,
-    body: int = 0,
-    ends_with_reader: bool = False,
+    printed: PrintSettings | None = None,
 ) -> None:
     """Run the proxy until SIGTERM or SIGINT, then drain it. On SIGHUP, take over what `reread` finds: see `reload`.
 
-    With `render`, every record, or only those that are `wanted`, is rendered and printed on standard output, with the
-    first `body` bytes of each body frame. When the reader of standard output goes away, printing ends; with
+    With `printed`, what passes is printed on standard output. When the reader of that goes away, printing ends; with
     `ends_with_reader`, that drains the proxy too, and is raised as `BrokenPipeError`. A second signal ends it at once,
     with `KeyboardInterrupt`, and one that comes before it listens ends the process. `ConfigError` when a file of the
     config is not right, `AddressUnavailable` when an address cannot be had.
     """
     metrics = Metrics()
     metrics.count_log(dropped)
-    printing = Printing(render, config.limits, metrics, body=body) if render else None
+    printing = Printing(printed, config.limits, metrics) if printed else None
     log = logger()
     drain = trio.Event()
     is_done = False
 
     def end_printing() -> None:
         log.warning("printing ended", reason="the reader of standard output is gone")
-        if ends_with_reader:
+        if printed and printed.ends_with_reader:
             drain.set()
 
     async with AsyncExitStack() as stack:
@@ -119,7 +110,7 @@ async def run(
             dial,
             config.limits,
             metrics,
-            _tap(printing, wanted, config.limits),
+            printing.tap if printing else None,
             rules=RuleSet(config.rules),
             upstream=upstream,
             mirrors=mirrors,
@@ -165,7 +156,7 @@ async def run(
     log.info("stopped")
     if not is_done:
         raise KeyboardInterrupt
-    if printing and printing.is_unheard and ends_with_reader:
+    if printed and printed.ends_with_reader and printing and printing.is_unheard:
         raise BrokenPipeError
 
 
@@ -367,11 +358,3 @@ def _metrics_endpoint(config: Config, metrics: Metrics) -> Iterator[None]:
             raise AddressUnavailable(f"cannot serve metrics on {config.metrics.address}: {reason or error}") from None
         logger().info("metrics", address=join_address(host, served), path="/metrics")
         yield
-
-
-def _tap(printing: Printing | None, wanted: Filter | None, limits: Limits) -> Tap | None:
-    if printing is None:
-        return None
-    if wanted is None:
-        return printing.printer
-    return FilteredTap(printing.printer, wanted, limits.print_memory, limits.rule_body)

@@ -6,15 +6,23 @@ import os
 import select
 import sys
 from collections.abc import Callable, Iterable
+from typing import Any
 
+import msgspec
 import trio
 
 from amqproxy.config import Limits
 from amqproxy.log import logger
+from amqproxy.proxy.filtered_tap import FilteredTap
+from amqproxy.rules.context import Client
+from amqproxy.rules.engine.command_filter import CommandFilter
+from amqproxy.rules.matching.filters import Filter
 from amqproxy.supervision import contained, report
+from amqproxy.taps.frame_tap import FrameTap
+from amqproxy.taps.message_tap import MessageTap
 from amqproxy.taps.metrics import Metrics
-from amqproxy.taps.printer import Printer
-from amqproxy.taps.record import Record
+from amqproxy.taps.record_queue import PrintedRecord, RecordQueue
+from amqproxy.taps.tap import Tap
 
 PATIENCE = 1.0
 """Seconds that the last records may take to be printed."""
@@ -22,20 +30,40 @@ PATIENCE = 1.0
 REPORT_INTERVAL = 10.0
 """Seconds between two lines of the log about records that could not be printed."""
 
-Render = Callable[[Record], str]
+OVERDUE_INTERVAL = 1.0
+"""Seconds between two looks for messages that have been open for long."""
+
+
+class PrintSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What is printed, and how: each frame, or with `by_message` each message, as the line that `render` makes of it.
+
+    With `wanted`, only the commands for which it holds. Records contain the first `body` bytes of each body frame or
+    body. With `ends_with_reader`, the proxy ends when the reader of standard output goes away.
+    """
+
+    render: Callable[[Any], str]
+    by_message: bool = False
+    wanted: Filter | None = None
+    body: int = 0
+    ends_with_reader: bool = False
 
 
 class Printing:
-    """Carries a `Printer`'s records to standard output, each as the line that `render` makes of it.
+    """Carries the records of what its `tap` sees to standard output.
 
-    Records contain the first `body` bytes of each body frame. `is_unheard` once the reader of standard output is gone:
-    after that nothing is printed any more.
+    `is_unheard` once the reader of standard output is gone: after that nothing is printed any more.
     """
 
-    def __init__(self, render: Render, limits: Limits, metrics: Metrics, *, body: int = 0) -> None:
-        self.printer = Printer(limits.print_backlog, limits.print_memory, metrics, self._wake, body=body)
+    def __init__(self, settings: PrintSettings, limits: Limits, metrics: Metrics) -> None:
+        self._queue = RecordQueue(limits.print_backlog, limits.print_memory, metrics, self._wake)
+        self._source: FrameTap | MessageTap = FrameTap(self._queue, body=settings.body)
+        self.tap: Tap = self._source
+        if settings.by_message:
+            self.tap = self._source = _message_tap(self._queue, settings, limits)
+        elif settings.wanted is not None:
+            self.tap = FilteredTap(self._source, settings.wanted, limits.print_memory, limits.rule_body)
         self.is_unheard = False
-        self._render = render
+        self._render = settings.render
         self._something = trio.Event()
         self._lock = trio.Lock()
         self._unwritten = 0
@@ -47,10 +75,13 @@ class Printing:
     async def run(self, ended: Callable[[], None]) -> None:
         """Print until cancelled, or until the reader is gone; then call `ended`."""
         while not self.is_unheard:
-            await self._something.wait()
-            self._something = trio.Event()
+            with trio.move_on_after(OVERDUE_INTERVAL):
+                await self._something.wait()
             with contained("records not printed"):
-                await self._flush()
+                self._source.report_overdue()
+                if self._something.is_set():
+                    self._something = trio.Event()
+                    await self._flush()
         ended()
 
     async def report_losses(self) -> None:
@@ -61,7 +92,7 @@ class Printing:
                 self._report_losses()
 
     def _report_losses(self) -> None:
-        count, reason = self.printer.take_dropped() + self._unwritten, self._reason or "their reader is too slow"
+        count, reason = self._queue.take_dropped() + self._unwritten, self._reason or "their reader is too slow"
         self._unwritten, self._reason = 0, ""
         if count:
             logger().warning("records not printed", count=count, reason=reason)
@@ -75,7 +106,7 @@ class Printing:
 
     async def _flush(self) -> None:
         async with self._lock:
-            records = self.printer.take_records()
+            records = self._queue.take_records()
             if self.is_unheard:
                 return
             try:
@@ -83,7 +114,7 @@ class Printing:
                 failures = await trio.to_thread.run_sync(_print, self._render, records, abandon_on_cancel=True)
             except BrokenPipeError:
                 self.is_unheard = True
-                self.printer.close()
+                self._queue.close()
             except OSError as error:  # such as a full disk: these records are lost, and no client is affected
                 self._unwritten += len(records)
                 self._reason = error.strerror or str(error)
@@ -92,7 +123,21 @@ class Printing:
                     report("records not printed", failures[0], count=len(failures))
 
 
-def _print(render: Render, records: Iterable[Record]) -> list[Exception]:
+def _message_tap(queue: RecordQueue, settings: PrintSettings, limits: Limits) -> MessageTap:
+    wanted = settings.wanted
+    if wanted is None:
+        return MessageTap(queue, memory=limits.print_memory, body=settings.body)
+
+    def selector_of(number: int, name: str) -> CommandFilter:
+        return CommandFilter(wanted, Client.named(number, name))
+
+    kept_body = min(CommandFilter.kept_body(wanted), limits.rule_body)
+    return MessageTap(
+        queue, memory=limits.print_memory, body=settings.body, kept_body=kept_body, selector_of=selector_of
+    )
+
+
+def _print(render: Callable[[Any], str], records: Iterable[PrintedRecord]) -> list[Exception]:
     """Write the records' lines, but for those that cannot be made: what went wrong with each of these.
 
     It writes to the descriptor itself: a thread stuck in `sys.stdout` would hold its lock at our exit.

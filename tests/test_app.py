@@ -33,7 +33,7 @@ from amqproxy.config import (
 )
 from amqproxy.control.control_client import ControlClient
 from amqproxy.control.request import RequestError
-from amqproxy.printing import REPORT_INTERVAL, Printing
+from amqproxy.printing import REPORT_INTERVAL, Printing, PrintSettings
 from amqproxy.rules.access.refuse import Refuse
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.match import Match
@@ -100,7 +100,7 @@ async def running(
         proxy = Running(broker, log)
 
         async def run() -> None:
-            await app.run(config, render, reread)
+            await app.run(config, reread, PrintSettings(render=render) if render else None)
             proxy.is_over.set()
 
         with trio.fail_after(20):
@@ -230,18 +230,18 @@ async def test_what_could_not_be_printed_is_told_now_and_then(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(trio.to_thread, "run_sync", full)
-    printing = Printing(str, Limits(print_backlog=2), Prometheus())
+    printing = Printing(PrintSettings(render=str), Limits(print_backlog=2), Prometheus())
     session = SimpleNamespace(number=1, name="a-b")
     with capture_logs() as log:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(printing.run, lambda: None)
             nursery.start_soon(printing.report_losses)
             for _ in range(100):
-                printing.printer.saw_protocol_header(session, b"AMQP")
+                printing.tap.saw_protocol_header(session, b"AMQP")
                 await trio.sleep(0.1)
             await trio.sleep(5)
             for _ in range(5):
-                printing.printer.saw_protocol_header(session, b"AMQP")
+                printing.tap.saw_protocol_header(session, b"AMQP")
             await trio.sleep(10)
             nursery.cancel_scope.cancel()
     assert [event["count"] for event in log] == [100, 5]
@@ -257,14 +257,14 @@ async def test_what_nobody_reads_is_told_of(
         await trio.sleep_forever()
 
     monkeypatch.setattr(trio.to_thread, "run_sync", stuck)
-    printing = Printing(str, Limits(print_backlog=2), Prometheus())
+    printing = Printing(PrintSettings(render=str), Limits(print_backlog=2), Prometheus())
     session = SimpleNamespace(number=1, name="a-b")
     with capture_logs() as log:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(printing.run, lambda: None)
             nursery.start_soon(printing.report_losses)
             for _ in range(10):
-                printing.printer.saw_protocol_header(session, b"AMQP")
+                printing.tap.saw_protocol_header(session, b"AMQP")
                 await trio.testing.wait_all_tasks_blocked()
             await trio.sleep(2.5 * REPORT_INTERVAL)
             nursery.cancel_scope.cancel()

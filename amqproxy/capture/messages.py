@@ -9,20 +9,20 @@ from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.taps.message_record import MessageRecord
-from amqproxy.taps.message_recorder import MessageRecorder, SelectsCommand
+from amqproxy.taps.message_recorder import CommandSelector, MessageRecorder
 from amqproxy.taps.trace.connection_trace import Trace
 from amqproxy.taps.trace.events import TraceEvent
 
-Selects = Callable[[int, str], SelectsCommand | None]
-"""Given the stream and the name of a connection, what is selected there."""
+SelectorOf = Callable[[int, str], CommandSelector | None]
+"""Given the stream and the name of a connection, what selects its messages."""
 
 
 def messages_of(
-    decoded: Iterable[Decoded], *, body: int = 0, kept_body: int = 0, selects: Selects | None = None
+    decoded: Iterable[Decoded], *, body: int = 0, kept_body: int = 0, selector_of: SelectorOf | None = None
 ) -> Iterator[MessageRecord]:
     """The records of all connections of AMQP 0-9-1, in the order in which it is known what became of each.
 
-    They contain the first `body` bytes of each body; `selects` is given the first `kept_body` bytes.
+    They contain the first `body` bytes of each body; the selector is given the first `kept_body` bytes.
     """
     observed: dict[int, _ObservedStream] = {}
     for each in decoded:
@@ -30,12 +30,14 @@ def messages_of(
         if stream is None:
             if isinstance(each, StreamEnded) or (isinstance(each, DecodedProtocolHeader) and each.protocol != NAME):
                 continue
-            chosen = selects(each.stream, each.connection) if selects else None
+            chosen = selector_of(each.stream, each.connection) if selector_of else None
             trace = Trace(body=max(body, kept_body))
-            recorder = MessageRecorder(each.stream, each.connection, body=body, selects=chosen)
+            recorder = MessageRecorder(each.stream, each.connection, body=body, selector=chosen)
             stream = observed[each.stream] = _ObservedStream(trace, recorder)
         if isinstance(each, StreamEnded):
             del observed[each.stream]
+        elif isinstance(each, DecodedFrames):
+            stream.recorder.learn(Peer(each.sender), each.frames)
         yield from stream.recorder.record(_events(stream.trace, each))
 
 

@@ -101,12 +101,14 @@ def _lines_of_messages(selected: Filter | None, body: int, *, json: bool) -> _Li
 
     render = message_renderer(json)
 
-    def selects(stream: int, connection: str) -> CommandFilter:
+    def selector_of(stream: int, connection: str) -> CommandFilter:
         assert selected is not None
         return CommandFilter(selected, Client.named(stream, connection))
 
     def lines(decoded: Iterable[Decoded]) -> Iterator[str]:
         kept = 0 if selected is None else CommandFilter.kept_body(selected)
-        return map(render, messages_of(decoded, body=body, kept_body=kept, selects=selects if selected else None))
+        return map(
+            render, messages_of(decoded, body=body, kept_body=kept, selector_of=selector_of if selected else None)
+        )
 
     return lines

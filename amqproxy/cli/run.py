@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from amqproxy.cli.failure import MISUSED, Failure
-from amqproxy.cli.printing import checked_body, renderer, wanted
+from amqproxy.cli.printing import checked_body, message_renderer, renderer, wanted
 
 
 def run(
@@ -18,6 +17,7 @@ def run(
     upstream: str | None = None,
     metrics: str | None = None,
     print_: Annotated[bool, Parameter(name="--print", negative="")] = False,
+    messages: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
     filter: str | None = None,
     body: int = 0,
@@ -41,14 +41,16 @@ def run(
         HOST:PORT for Prometheus, at /metrics. Off unless given.
     print_
         Print each frame that passes on standard output, as it passes.
+    messages
+        Print each message and request, with what became of it and how long it took. See docs/messages.md.
     json
-        As --print, but one JSON object a line for each frame, as `decode --json` does.
+        Print one JSON object a line, for each frame, or with --messages for each message, as `decode --json` does.
     filter
-        With --print or --json: a CEL expression, as rules have them: only the commands for which it holds.
+        What is printed: a CEL expression, as rules have them: only the commands for which it holds.
     body
-        With --print or --json: so many bytes of each body frame, too; 1024 where --body stands alone.
+        Print so many bytes of each body frame or body, too; 1024 where --body stands alone.
     exit_on_closed_output
-        With --print: drain and exit, with 141, when the reader of standard output goes away. Else only printing ends.
+        When printing: drain and exit, with 141, when the reader of standard output goes away. Else only printing ends.
     log_format
         How the log on standard error is written [text].
     log_level
@@ -63,12 +65,14 @@ def run(
     from amqproxy.cli.flags import errors_with_line, merged
     from amqproxy.config import Config
     from amqproxy.config_file import load
+    from amqproxy.printing import PrintSettings
 
-    if filter is not None and not (print_ or json):
-        raise Failure("run: --filter selects what is printed: it needs --print or --json", MISUSED)
+    is_printing = print_ or json or messages
+    if filter is not None and not is_printing:
+        raise Failure("run: --filter selects what is printed: it needs --print, --messages or --json", MISUSED)
     for option, is_given in (("--body", body != 0), ("--exit-on-closed-output", exit_on_closed_output)):
-        if is_given and not (print_ or json):
-            raise Failure(f"run: {option} needs --print or --json", MISUSED)
+        if is_given and not is_printing:
+            raise Failure(f"run: {option} needs --print, --messages or --json", MISUSED)
 
     def read() -> Config:
         return merged(load(config) if config else Config(), listen, upstream, metrics, log_format, log_level)
@@ -76,19 +80,17 @@ def run(
     settings = read()
     with errors_with_line(config):
         preflight.check_proxy(settings)
-    render = renderer(json) if print_ or json else None
+    printed = None
+    if is_printing:
+        printed = PrintSettings(
+            render=message_renderer(json) if messages else renderer(json),
+            by_message=messages,
+            wanted=wanted(filter),
+            body=checked_body(body),
+            ends_with_reader=exit_on_closed_output,
+        )
     with log.started(settings.log):
         try:
-            trio.run(
-                partial(
-                    root.run,
-                    settings,
-                    render,
-                    read if config else None,
-                    wanted(filter),
-                    body=checked_body(body),
-                    ends_with_reader=exit_on_closed_output,
-                )
-            )
+            trio.run(root.run, settings, read if config else None, printed)
         except root.AddressUnavailable as error:
             raise Failure(str(error)) from None

@@ -48,3 +48,6 @@ class FilteredTap:
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
         self._tap.saw_violation(session, sender, error)
+
+    def saw_end(self, session: TappedSession, reason: str) -> None:
+        self._tap.saw_end(session, reason)

@@ -75,6 +75,9 @@ class SessionReport:
         log = self._log.warning if end.is_abnormal else self._log.info
         if self.end is not None and self.end.is_probe:
             log = self._log.debug
+        if self.tap is not None:
+            with self._shown_to_tap():
+                self.tap.saw_end(self, end.reason)
         log("connection closed", by=end.by, code=end.code or None, reason=end.reason)
 
     def log(self, level: str, text: str) -> None:

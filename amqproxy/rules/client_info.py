@@ -7,7 +7,9 @@ from typing import Any
 import msgspec
 
 from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import ConnectionOpen, ConnectionStartOk, Method
+from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.amqp091.wire import Array, Table
 from amqproxy.rules.context import Client
 
@@ -23,6 +25,16 @@ def updated_client(client: Client, method: Method) -> Client:
             return msgspec.structs.replace(client, vhost=method.virtual_host)
         case _:
             return client
+
+
+def learned_client(client: Client, sender: Peer, frame: Frame) -> Client:
+    """What is known of a client after `frame`, which either peer has sent."""
+    if sender is not CLIENT or frame.channel or frame.kind != METHOD:
+        return client
+    try:
+        return updated_client(client, frame.method)
+    except ProtocolError:  # what is malformed is reported elsewhere
+        return client
 
 
 def user_of(start: ConnectionStartOk, tls_subject: str = "") -> str:

@@ -29,8 +29,9 @@ class MessageRecord(msgspec.Struct, rename={"sender": "from"}, omit_defaults=Tru
     - "settle": a confirm or an acknowledgement of a tag that is not open: the outcome is "unknown tag".
     - "error": what could not be read; `reason` says why.
 
-    Of what was still open at the end of its channel the outcome is "open"; where that could not be observed, "unknown";
-    "pending" of what was reported before anything became of it. What does not apply is absent from JSON.
+    Of what was still open at the end of its channel the outcome is "open"; where that could not be observed, "unknown".
+    A message that is open for long is reported as "pending", and again when something becomes of it. What does not
+    apply is absent from JSON.
     """
 
     ts_ns: int

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+import msgspec
+
+from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import BasicDeliver, BasicGetOk, Method
 from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.note import NOTHING, Note
-from amqproxy.taps.record import arguments, excerpt, plain, plain_mapping
+from amqproxy.taps.record import arguments, excerpt, json_mapping, json_value
 from amqproxy.taps.trace.events import (
     BlockingEnded,
     BlockingStarted,
@@ -42,34 +45,75 @@ PATIENCE_NS = 5_000_000_000
 NORMAL_CODES = (0, 200)
 """Reply codes of a close that is no error: 200, and 0 as py-amqp and Kombu send it."""
 
+RECORD_COST = 1024
+"""Bytes that a record takes, about, besides its texts and tables."""
+
 _OPENING = {True: "resumed", False: "stopped"}
 
 
-class SelectsCommand(Protocol):
-    """Chooses the messages and requests that are reported."""
+class PendingBudget:
+    """The bytes that messages may take whose fate is not known yet, for all recorders that share it."""
 
-    def __call__(
-        self, sender: Peer, channel: int, method: Method, properties: Properties, size: int, body: bytes, ts_ns: int
-    ) -> bool: ...
+    __slots__ = ("left",)
+
+    def __init__(self, most: int = 1 << 28) -> None:
+        self.left = most
+
+
+class CommandSelector(Protocol):
+    """Chooses the messages and requests of one connection that are reported."""
+
+    def learn(self, sender: Peer, frame: Frame) -> None:
+        """Take a method of channel 0, which shows who the client is."""
+
+    def selects(
+        self,
+        sender: Peer,
+        channel: int,
+        method: Method,
+        properties: Properties,
+        size: int,
+        body: bytes,
+        *,
+        ts_ns: int,
+        tags: tuple[str, ...],
+    ) -> bool:
+        """Is this command to be reported? Of its body, which has `size` bytes, only the beginning is given."""
 
 
 class MessageRecorder:
     """Makes the records of one connection, numbered `stream` and named `connection`.
 
-    They contain the first `body` bytes of each body, as far as the events do. With `selects`, only what it chooses is
+    They contain the first `body` bytes of each body, as far as the events do. With `selector`, only what it selects is
     reported, and what went wrong.
     """
 
-    def __init__(self, stream: int, connection: str, *, body: int = 0, selects: SelectsCommand | None = None) -> None:
+    def __init__(
+        self,
+        stream: int,
+        connection: str,
+        *,
+        body: int = 0,
+        selector: CommandSelector | None = None,
+        budget: PendingBudget | None = None,
+    ) -> None:
         self._stream = stream
         self._connection = connection
         self._body = body
-        self._selects = selects
+        self._selector = selector
+        self._budget = budget or PendingBudget()
         self._records: list[MessageRecord] = []
         self._note = NOTHING
         self._published: dict[int, dict[int, MessageRecord]] = {}
         self._delivered: dict[int, dict[int, MessageRecord]] = {}
         self._pending = 0
+
+    def learn(self, sender: Peer, frames: Iterable[Frame]) -> None:
+        """Show the selector, before they are fed to the trace, what frames say about the client."""
+        if self._selector is not None:
+            for frame in frames:
+                if frame.channel == 0 and frame.kind == METHOD:
+                    self._selector.learn(sender, frame)
 
     def record(self, events: Iterable[TraceEvent], note: Note = NOTHING) -> list[MessageRecord]:
         """The records that events complete; `note` is what rules did to the commands that these events are about."""
@@ -79,17 +123,16 @@ class MessageRecorder:
         return self._taken()
 
     def overdue(self, now_ns: int) -> list[MessageRecord]:
-        """The messages that have been open for too long, as pending; nothing more is reported of them."""
-        for by_channel in (self._published, self._delivered):
-            for open_messages in by_channel.values():
-                late = []
-                for number, record in open_messages.items():
-                    if now_ns - record.ts_ns < PATIENCE_NS:
-                        break  # they are in the order of their times
-                    late.append(number)
-                for number in late:
-                    self._report_pending(open_messages, number)
-        return self._taken()
+        """The messages that have been open for long, as pending; each once, and again when something becomes of it."""
+        overdue = []
+        for open_messages in self._open_messages():
+            for record in open_messages.values():
+                if now_ns - record.ts_ns < PATIENCE_NS:
+                    break  # they are in the order of their times
+                if not record.outcome:
+                    record.outcome = "pending"
+                    overdue.append(msgspec.structs.replace(record))
+        return overdue
 
     def _taken(self) -> list[MessageRecord]:
         records, self._records = self._records, []
@@ -118,19 +161,19 @@ class MessageRecorder:
         size: int = 0,
         body: bytes = b"",
     ) -> bool:
-        return self._selects is None or self._selects(
-            sender, event.channel, method, properties, size, body, event.ts_ns
+        return self._selector is None or self._selector.selects(
+            sender, event.channel, method, properties, size, body, ts_ns=event.ts_ns, tags=self._note.tags
         )
 
     def _with_content(
         self, record: MessageRecord, event: MessagePublished | MessageDelivered | MessageReturned
     ) -> MessageRecord:
         method = event.method
-        record.exchange, record.routing_key = plain(method.exchange), plain(method.routing_key)
+        record.exchange, record.routing_key = json_value(method.exchange), json_value(method.routing_key)
         record.size = event.size
         present = event.properties.present()
         if present:
-            record.properties = plain_mapping(present)
+            record.properties = json_mapping(present)
         if self._body:
             record.body = excerpt(event.body, self._body, event.size)
         note = self._note
@@ -142,11 +185,13 @@ class MessageRecorder:
 
     def _wait(self, by_channel: dict[int, dict[int, MessageRecord]], number: int, record: MessageRecord) -> None:
         channel = record.channel or 0
-        if self._pending >= MAX_PENDING_MESSAGES:
+        budget, cost = self._budget, cost_of(record)
+        while self._pending and (self._pending >= MAX_PENDING_MESSAGES or budget.left < cost):
             open_messages = next(each for each in (by_channel.get(channel), *self._open_messages()) if each)
             self._report_pending(open_messages, next(iter(open_messages)))
         by_channel.setdefault(channel, {})[number] = record
         self._pending += 1
+        budget.left -= cost
 
     def _open_messages(self) -> Iterable[dict[int, MessageRecord]]:
         yield from self._published.values()
@@ -154,9 +199,15 @@ class MessageRecorder:
 
     def _report_pending(self, open_messages: dict[int, MessageRecord], number: int) -> None:
         record = open_messages.pop(number)
+        self._forget(record)
+        if not record.outcome:
+            record.outcome = "pending"
+            self._records.append(record)
+
+    def _forget(self, record: MessageRecord) -> None:
+        """A record does not wait any more; it must still be as it was when it began to."""
         self._pending -= 1
-        record.outcome = "pending"
-        self._records.append(record)
+        self._budget.left += cost_of(record)
 
     def _settle(
         self,
@@ -173,7 +224,7 @@ class MessageRecorder:
                 record = open_messages.pop(number, None)
                 if record is None:
                     continue
-                self._pending -= 1
+                self._forget(record)
                 record.outcome = event.outcome
                 if event.outcome not in (Settlement.OPEN, Settlement.UNKNOWN):
                     record.seconds = (event.ts_ns - record.ts_ns) / 1e9
@@ -223,7 +274,7 @@ class MessageRecorder:
         record = self._new(event, SERVER, "get" if is_get else "deliver", delivery_tag=method.delivery_tag)
         if isinstance(method, BasicDeliver):
             record.consumer_tag = method.consumer_tag
-        record.queue = plain(event.queue)
+        record.queue = json_value(event.queue)
         record.redelivered = method.redelivered
         self._with_content(record, event)
         if event.awaits is False:
@@ -269,12 +320,12 @@ class MessageRecorder:
     # --- connections and channels
 
     def _add_event(self, event: TraceEvent, sender: Peer | None, type: str, outcome: str, **fields: Any) -> None:
-        if self._selects is None:
+        if self._selector is None:
             self._records.append(self._new(event, sender, type, outcome, **fields))
 
     def _on_opened(self, event: ConnectionOpened) -> None:
         found = {
-            "virtual_host": plain(event.virtual_host),
+            "virtual_host": json_value(event.virtual_host),
             "mechanism": event.mechanism,
             "channel_max": event.channel_max,
             "frame_max": event.frame_max,
@@ -295,7 +346,7 @@ class MessageRecorder:
         self._add_event(event, SERVER, "channel", "opened", seconds=_seconds(event.latency_ns))
 
     def _on_closed(self, event: ConnectionClosed | ChannelClosed) -> None:
-        if self._selects is not None and event.code in NORMAL_CODES:
+        if self._selector is not None and event.code in NORMAL_CODES:
             return
         record = self._new(event, event.by, "channel" if event.channel else "connection", "closed")
         record.code, record.reason, record.method = event.code or None, event.text, event.method
@@ -314,6 +365,23 @@ class MessageRecorder:
 
     def _on_lost(self, event: HistoryLost) -> None:
         self._records.append(self._new(event, event.sender, "error", "unknown", reason=event.reason))
+
+
+def cost_of(record: MessageRecord) -> int:
+    """The bytes that a record takes, about."""
+    return RECORD_COST + sum(
+        _size(each) for each in (record.properties, record.arguments, record.reply_arguments, record.body)
+    )
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, str):
+        return 64 + len(value)
+    if isinstance(value, dict):
+        return 256 + sum(64 + len(name) + _size(each) for name, each in value.items())
+    if isinstance(value, list):
+        return 64 + sum(map(_size, value))
+    return 32
 
 
 def _seconds(latency_ns: int | None) -> float | None:

@@ -26,7 +26,8 @@ def message_line(record: MessageRecord, *, is_coloured: bool = False) -> str:
     text += _rules(record)
     if not is_coloured:
         return text
-    colour = RED if _is_error(record) else YELLOW if record.outcome in _BAD or record.code else ""
+    is_returned = record.type == "publish" and record.code is not None
+    colour = RED if _is_error(record) else YELLOW if record.outcome in _BAD or is_returned else ""
     return f"{colour}{text}{RESET}" if colour else text
 
 
@@ -43,9 +44,11 @@ def _what(record: MessageRecord) -> str:
         case "request":
             return _request(record)
         case "settle":
+            if record.method is None:
+                return "UNKNOWN TAG: a confirm names no open publish"
             tag = "" if record.delivery_tag is None else f" {record.delivery_tag}"
             up_to = " and all before" if record.multiple else ""
-            return f"UNKNOWN TAG: {record.method or 'a confirm'}{tag}{up_to} names no open delivery"
+            return f"UNKNOWN TAG: {record.method}{tag}{up_to} names no open delivery"
         case "error":
             return f"ERROR {printable(record.reason or '')}"
         case _:
@@ -87,10 +90,10 @@ def _request(record: MessageRecord) -> str:
     if record.method is None:
         what = "a request that was not seen"
     else:
-        what = f"{record.method}  {pairs(record.arguments or {})}".rstrip()
+        what = f"{record.method}  {_given(record.arguments)}".rstrip()
     if record.reply is None:
         return f"{what}  ⇒ {record.outcome}"
-    answer = f"{record.reply} {pairs(record.reply_arguments or {})}".rstrip()
+    answer = f"{record.reply} {_given(record.reply_arguments)}".rstrip()
     took = "" if record.seconds is None else f", {duration(record.seconds)}"
     return f"{what}  ⇒ {answer}{took}"
 
@@ -105,11 +108,17 @@ def _event(record: MessageRecord) -> str:
         code = f"{record.code} " if record.code else ""
         cause = ""
         if record.method:
-            arguments = "" if record.arguments is None else f" {pairs(record.arguments)}"
+            arguments = "" if record.arguments is None else f" {_given(record.arguments)}"
             cause = f"  because of {record.method}{arguments}".rstrip()
-        return f"{head}{by}: {code}{printable(record.reason or '')}{cause}".rstrip(": ")
+        text = f"{code}{printable(record.reason or '')}".strip()
+        return f"{head}{by}{': ' if text else ''}{text}{cause}"
     reason = f": {printable(record.reason)}" if record.reason else ""
     return f"{head}{took}{reason}"
+
+
+def _given(arguments: Mapping[str, Any] | None) -> str:
+    """NAME=VALUE for each that is not empty."""
+    return pairs({name: value for name, value in (arguments or {}).items() if value not in ({}, [])})
 
 
 def _folded(arguments: Mapping[str, Any]) -> str:

@@ -32,3 +32,6 @@ class Tap(Protocol):
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
         """What `sender` did wrong, for which the session ends."""
+
+    def saw_end(self, session: TappedSession, reason: str) -> None:
+        """The session is over; nothing more comes of it."""

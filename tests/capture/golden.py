@@ -1,11 +1,15 @@
-"""The records that each capture of `captures/` must decode to. `python -m tests.capture.golden` writes them anew."""
+"""The records that each capture of `captures/` must decode to, of frames and of messages.
+
+`python -m tests.capture.golden` writes them anew.
+"""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from amqproxy.capture.decode import read_records
+from amqproxy.capture.decode import read_decoded, read_records
+from amqproxy.capture.messages import messages_of
 
 FOLDER = Path(__file__).parents[2] / "captures"
 
@@ -18,13 +22,22 @@ def records_path(capture: Path) -> Path:
     return FOLDER / (capture.name.partition(".pcap")[0] + ".jsonl")
 
 
+def messages_path(capture: Path) -> Path:
+    return FOLDER / (capture.name.partition(".pcap")[0] + ".messages.jsonl")
+
+
+def messages(capture: Path) -> list[str]:
+    return [record.to_json().decode() for record in messages_of(read_decoded(capture), body=64)]
+
+
 def decoded(capture: Path) -> list[str]:
     return [record.to_json().decode() for record in read_records(capture)]
 
 
 if __name__ == "__main__":
     for each in captures():
-        text = "".join(f"{line}\n" for line in decoded(each))
-        if not records_path(each).is_file() or records_path(each).read_text() != text:
-            records_path(each).write_text(text)
-            sys.stdout.write(f"{records_path(each).name}: look at what changed\n")
+        for path, lines in ((records_path(each), decoded(each)), (messages_path(each), messages(each))):
+            text = "".join(f"{line}\n" for line in lines)
+            if not path.is_file() or path.read_text() != text:
+                path.write_text(text)
+                sys.stdout.write(f"{path.name}: look at what changed\n")

@@ -21,8 +21,14 @@ def test_each_capture_decodes_to_its_records(path: Path) -> None:
     assert golden.decoded(path) == golden.records_path(path).read_text().splitlines()
 
 
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name.partition(".pcap")[0])
+def test_each_capture_has_its_messages(path: Path) -> None:
+    assert golden.messages(path) == golden.messages_path(path).read_text().splitlines()
+
+
 def test_nothing_is_without_its_other_half() -> None:
-    assert {golden.records_path(path) for path in CAPTURES} == set(golden.FOLDER.glob("*.jsonl"))
+    paths = {each(path) for path in CAPTURES for each in (golden.records_path, golden.messages_path)}
+    assert paths == set(golden.FOLDER.glob("*.jsonl"))
 
 
 @pytest.mark.parametrize("name", mutate_captures.MUTATIONS)

@@ -28,6 +28,7 @@ sites.install()
 import trio  # noqa: E402
 
 from amqproxy import app, config, config_file, log  # noqa: E402
+from amqproxy.printing import PrintSettings  # noqa: E402
 from amqproxy.taps.text import line  # noqa: E402
 from tests.chaos import tour  # noqa: E402
 
@@ -190,7 +191,7 @@ def play(trap: sites.Trap | None, directory: Path) -> None:
 
 async def _bounded(loaded: config.Config) -> None:
     with trio.fail_after(90):
-        await app.run(loaded, line)
+        await app.run(loaded, printed=PrintSettings(render=line))
 
 
 VICTIM = 3

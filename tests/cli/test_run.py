@@ -146,7 +146,7 @@ def test_flags_of_printing_need_it(flags: list[str], amqproxy: Amqproxy) -> None
     assert (code, out) == (MISUSED, "")
     assert err.count("\n") == 1
     assert flags[0].partition("=")[0] in err
-    assert "needs --print or --json" in err
+    assert "needs --print, --messages or --json" in err
 
 
 def test_a_reader_that_stops_reading_does_not_keep_it_from_ending() -> None:

@@ -21,5 +21,8 @@ class Audience:
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
         self.seen += [f"{sender} {frame.method.name if frame.kind == 1 else frame.kind}" for frame in frames]
 
+    def saw_end(self, session: TappedSession, reason: str) -> None:
+        pass
+
     def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
         self.seen.append(f"{sender} {error.code}")

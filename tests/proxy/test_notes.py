@@ -42,6 +42,9 @@ class Recorder:
             record_frame(frame, ts_ns=0, stream=1, connection="c-p", sender=sender, note=note) for frame in frames
         ]
 
+    def saw_end(self, session: TappedSession, reason: str) -> None:
+        pass
+
     def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
         raise AssertionError
 

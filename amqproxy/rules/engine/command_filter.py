@@ -8,7 +8,8 @@ from amqproxy.amqp091.frame import BODY, HEADER, Frame, encode_frame, encode_met
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.rules.context import BodyTooLarge, Client, CommandContext
+from amqproxy.rules.client_info import learned_client
+from amqproxy.rules.context import BodyTooLarge, ChannelInfo, Client, CommandContext
 from amqproxy.rules.matching.filters import Filter, FilterFailed
 from amqproxy.rules.verdict import Stage
 
@@ -19,15 +20,28 @@ class CommandFilter:
     def __init__(self, chosen: Filter, client: Client) -> None:
         self._filter = chosen
         self._stage = chosen.condition.stage
-        self.client = client
+        self._client = client
 
     @staticmethod
     def kept_body(chosen: Filter) -> int:
         """How many bytes of a body a filter may look at."""
         return MAX_BODY if chosen.condition.stage is Stage.BODY else 0
 
-    def __call__(
-        self, sender: Peer, channel: int, method: Method, properties: Properties, size: int, body: bytes, ts_ns: int
+    def learn(self, sender: Peer, frame: Frame) -> None:
+        """Know the client by what it sends on channel 0."""
+        self._client = learned_client(self._client, sender, frame)
+
+    def selects(
+        self,
+        sender: Peer,
+        channel: int,
+        method: Method,
+        properties: Properties,
+        size: int,
+        body: bytes,
+        *,
+        ts_ns: int,
+        tags: tuple[str, ...] = (),
     ) -> bool:
         """Does the filter hold? What it fails on is let by: that should be seen."""
         time = ts_ns / 1e9
@@ -36,8 +50,15 @@ class CommandFilter:
             frames.append(Frame(encode_frame(HEADER, channel, ContentHeader(size, properties).encode())))
             if self._stage is Stage.BODY:
                 frames.append(Frame(encode_frame(BODY, channel, body)))
-        command = Command.received(frames)
-        context = CommandContext(sender=sender, command=command, client=self.client, now=time, time=time)
+        context = CommandContext(
+            sender=sender,
+            command=Command.received(frames),
+            client=self._client,
+            channel=ChannelInfo(number=channel),
+            now=time,
+            time=time,
+            tags=tags,
+        )
         try:
             return self._filter.condition.holds(context)
         except (FilterFailed, ProtocolError, BodyTooLarge):

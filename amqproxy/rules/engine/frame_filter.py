@@ -8,9 +8,9 @@ from amqproxy.amqp091.commands import MAX_BODY, MAX_FRAMES, Command
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import HEADER, HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.methods import BY_INDEX
-from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.rules.client_info import updated_client
-from amqproxy.rules.context import BodyTooLarge, Client, CommandContext
+from amqproxy.amqp091.transitions import Peer
+from amqproxy.rules.client_info import learned_client
+from amqproxy.rules.context import BodyTooLarge, ChannelInfo, Client, CommandContext
 from amqproxy.rules.matching.filters import Filter, FilterFailed
 from amqproxy.rules.verdict import Stage
 
@@ -122,11 +122,7 @@ class FrameFilter:
         return held
 
     def _learn(self, sender: Peer, frame: Frame) -> None:
-        if sender is CLIENT and frame.channel == 0:
-            try:
-                self._client = updated_client(self._client, frame.method)
-            except ProtocolError:
-                return  # its record has the error
+        self._client = learned_client(self._client, sender, frame)
 
     def _holds(self, sender: Peer, frames: list[Frame], time: float) -> bool:
         """Does the filter hold? What it fails on, or what is malformed, is let by: that should be seen."""
@@ -135,6 +131,7 @@ class FrameFilter:
             sender=sender,
             command=command,
             client=self._client,
+            channel=ChannelInfo(number=command.channel),
             now=time,
             time=time,
             tags=self._tags,

@@ -1,4 +1,4 @@
-"""The line of records that wait to be printed: its order, and its bound."""
+"""Records of frames, and the bound of those that wait to be printed."""
 
 from dataclasses import dataclass
 
@@ -9,8 +9,9 @@ from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.amqp091.wire import Table
+from amqproxy.taps.frame_tap import FrameTap
 from amqproxy.taps.metrics import Metrics
-from amqproxy.taps.printer import Printer
+from amqproxy.taps.record_queue import RecordQueue
 from tests.transcripts.words import method
 
 
@@ -36,11 +37,12 @@ def dropped(metrics: Metrics) -> float:
 
 def test_records_in_order() -> None:
     bell = Bell()
-    printer = Printer(100, 1 << 20, Metrics(), bell)
-    printer.saw_protocol_header(Session(), HEADER)
-    printer.saw_frames(Session(), SERVER, FRAMES)
-    printer.saw_violation(Session(), CLIENT, FrameError("too large", offset=9))
-    records, lost = printer.take_records(), printer.take_dropped()
+    queue = RecordQueue(100, 1 << 20, Metrics(), bell)
+    tap = FrameTap(queue)
+    tap.saw_protocol_header(Session(), HEADER)
+    tap.saw_frames(Session(), SERVER, FRAMES)
+    tap.saw_violation(Session(), CLIENT, FrameError("too large", offset=9))
+    records, lost = queue.take_records(), queue.take_dropped()
     assert [record.method or record.type for record in records] == [
         "protocol-header",
         "tx.select",
@@ -52,46 +54,49 @@ def test_records_in_order() -> None:
     assert {(record.stream, record.connection) for record in records} == {(7, "c:1-p:2")}
     assert lost == 0
     assert bell.rings == 3
-    assert (printer.take_records(), printer.take_dropped()) == (type(records)(), 0)
+    assert (queue.take_records(), queue.take_dropped()) == (type(records)(), 0)
 
 
 def test_what_there_is_no_room_for_is_counted() -> None:
     metrics = Metrics()
-    printer = Printer(4, 1 << 20, metrics, Bell())
+    queue = RecordQueue(4, 1 << 20, metrics, Bell())
+    tap = FrameTap(queue)
     for _ in range(3):
-        printer.saw_frames(Session(), CLIENT, FRAMES)
-    printer.saw_protocol_header(Session(), HEADER)
-    printer.saw_violation(Session(), CLIENT, FrameError("too large"))
-    records, lost = printer.take_records(), printer.take_dropped()
+        tap.saw_frames(Session(), CLIENT, FRAMES)
+    tap.saw_protocol_header(Session(), HEADER)
+    tap.saw_violation(Session(), CLIENT, FrameError("too large"))
+    records, lost = queue.take_records(), queue.take_dropped()
     assert [record.method for record in records] == ["tx.select", "tx.commit", "tx.rollback", "tx.select"]
     assert lost == dropped(metrics) == 7
-    printer.saw_frames(Session(), CLIENT, FRAMES)
-    records, lost = printer.take_records(), printer.take_dropped()
+    tap.saw_frames(Session(), CLIENT, FRAMES)
+    records, lost = queue.take_records(), queue.take_dropped()
     assert (len(records), lost) == (3, 0)
     assert dropped(metrics) == 7
 
 
 def test_bytes_that_wait_are_bounded_too() -> None:
     metrics = Metrics()
-    printer = Printer(1000, 100_000, metrics, Bell())
+    queue = RecordQueue(1000, 100_000, metrics, Bell())
+    tap = FrameTap(queue)
     large = Frame(
         encode_frame(HEADER_FRAME, 1, ContentHeader(0, Properties(headers=Table({"x": "y" * 5000}))).encode())
     )
-    printer.saw_frames(Session(), CLIENT, [large] * 20)
-    count = len(printer.take_records())
+    tap.saw_frames(Session(), CLIENT, [large] * 20)
+    count = len(queue.take_records())
     assert 3 < count < 10
     assert dropped(metrics) == 20 - count
-    printer.saw_frames(Session(), CLIENT, [large] * 20)  # while those are being written
-    assert len(printer.take_records()) == 0
-    printer.saw_frames(Session(), CLIENT, [large] * 20)  # they are written by now
-    assert len(printer.take_records()) == count
+    tap.saw_frames(Session(), CLIENT, [large] * 20)  # while those are being written
+    assert len(queue.take_records()) == 0
+    tap.saw_frames(Session(), CLIENT, [large] * 20)  # they are written by now
+    assert len(queue.take_records()) == count
 
 
 def test_bodies_count_where_they_are_shown() -> None:
     frames = [Frame(encode_frame(BODY, 1, b"x" * 10_000))] * 10
     for body, kept in ((0, 10), (100, 10), (10_000, 2)):
-        printer = Printer(100, 100_000, Metrics(), Bell(), body=body)
-        printer.saw_frames(Session(), CLIENT, frames)
-        records = printer.take_records()
+        queue = RecordQueue(100, 100_000, Metrics(), Bell())
+        tap = FrameTap(queue, body=body)
+        tap.saw_frames(Session(), CLIENT, frames)
+        records = queue.take_records()
         assert len(records) == kept
         assert {len(record.body or "") for record in records} == {body}

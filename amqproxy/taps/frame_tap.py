@@ -1,0 +1,70 @@
+"""A tap that makes a record of each frame that sessions relay."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TypedDict
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frame import BODY, Frame
+from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.record import record_error, record_frame, record_protocol_header
+from amqproxy.taps.record_queue import RecordQueue
+from amqproxy.taps.tap import TappedSession
+
+RECORD_COST = 1024
+"""Bytes that a record takes, about, besides its fields."""
+
+DECODED_FACTOR = 4
+"""How many times the bytes of a method or header its decoded form takes, about."""
+
+
+class FrameTap:
+    """Puts the records of frames into `queue`; they contain the first `body` bytes of each body frame."""
+
+    def __init__(self, queue: RecordQueue, *, body: int = 0) -> None:
+        self._queue = queue
+        self._body = body
+
+    def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
+        if self._queue.has_room(RECORD_COST):
+            self._queue.add(record_protocol_header(data, sender=CLIENT, **_where(session)), RECORD_COST)
+        self._queue.wake()
+
+    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
+        queue, where = self._queue, _where(session)
+        for made, frame in enumerate(frames):
+            cost = _cost(frame, self._body)
+            if not queue.has_room(cost, len(frames) - made):
+                break  # the rest is not even made
+            queue.add(record_frame(frame, sender=sender, note=note, body=self._body, **where), cost)
+        queue.wake()
+
+    def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
+        if self._queue.has_room(RECORD_COST):
+            self._queue.add(record_error(error, sender=sender, **_where(session)), RECORD_COST)
+        self._queue.wake()
+
+    def saw_end(self, session: TappedSession, reason: str) -> None:
+        """There is no record of it."""
+
+    def report_overdue(self) -> None:
+        """Frames have their records at once."""
+
+
+def _cost(frame: Frame, body: int) -> int:
+    """The bytes that the record of a frame takes, about."""
+    shown = min(frame.size, body) if frame.kind == BODY else frame.size
+    return RECORD_COST + DECODED_FACTOR * shown
+
+
+class _Where(TypedDict):
+    ts_ns: int
+    stream: int
+    connection: str
+
+
+def _where(session: TappedSession) -> _Where:
+    return {"ts_ns": time.time_ns(), "stream": session.number, "connection": session.name}

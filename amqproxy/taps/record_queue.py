@@ -1,0 +1,65 @@
+"""Records that wait to be printed: in order, and bounded; those for which there is no room are dropped and counted."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TypeAlias
+
+from amqproxy.taps.message_record import MessageRecord
+from amqproxy.taps.metrics import Metrics
+from amqproxy.taps.record import Record
+
+PrintedRecord: TypeAlias = Record | MessageRecord
+
+
+class RecordQueue:
+    """Takes records without ever holding up who makes them, and hands them out in batches.
+
+    `backlog` bounds the records that wait, `memory` the bytes that they and those that were taken last may take. `wake`
+    is called when there is something to take.
+    """
+
+    def __init__(self, backlog: int, memory: int, metrics: Metrics, wake: Callable[[], None]) -> None:
+        self.wake = wake
+        self._backlog = backlog
+        self._memory = memory
+        self._metrics = metrics
+        self._waiting: deque[PrintedRecord] = deque()
+        self._waiting_size = 0
+        self._taken_size = 0
+        self._dropped = 0
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Take no more records: nothing reads them."""
+        self._is_closed = True
+        self._waiting.clear()
+        self._waiting_size = self._taken_size = 0
+
+    def take_records(self) -> deque[PrintedRecord]:
+        """The records that wait. Those that were taken before are assumed to be printed by now."""
+        records, self._waiting = self._waiting, deque()
+        self._taken_size, self._waiting_size = self._waiting_size, 0
+        return records
+
+    def take_dropped(self) -> int:
+        """How many records there was no room for since the last call."""
+        dropped, self._dropped = self._dropped, 0
+        return dropped
+
+    def has_room(self, cost: int, count: int = 1) -> bool:
+        """Is there room for one more record, of `cost` bytes? Else `count` are dropped."""
+        if self._is_closed:
+            return False
+        used = self._waiting_size + self._taken_size
+        if len(self._waiting) < self._backlog and used + cost <= self._memory:
+            return True
+        self._dropped += count
+        self._metrics.records_dropped.labels("print").inc(count)
+        return False
+
+    def add(self, record: PrintedRecord, cost: int) -> None:
+        """Take a record for which there is room."""
+        self._waiting.append(record)
+        self._waiting_size += cost

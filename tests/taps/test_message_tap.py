@@ -1,0 +1,122 @@
+"""Records of messages, from what sessions relay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from amqproxy.amqp091.errors import FrameError
+from amqproxy.amqp091.frame import Frame
+from amqproxy.amqp091.methods import BasicPublish, ChannelOpen, ChannelOpenOk, ConfirmSelect, Method, QueueDeclare
+from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.protocol_header import HEADER
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.taps.message_record import MessageRecord
+from amqproxy.taps.message_tap import MessageTap
+from amqproxy.taps.metrics import Metrics
+from amqproxy.taps.note import Note
+from amqproxy.taps.record_queue import RecordQueue
+from tests.taps.trace.traced import frames_of
+
+
+@dataclass
+class Session:
+    number: int = 7
+    name: str = "c:1-p:2"
+
+
+class Tapped:
+    """A session under a tap, with channel 1 open."""
+
+    def __init__(self, session: Session | None = None, backlog: int = 100, **options: Any) -> None:
+        self.woken = 0
+        self.queue = RecordQueue(backlog, 1 << 20, Metrics(), self._wake)
+        self.tap = MessageTap(self.queue, memory=1 << 20, **options)
+        self.session = session or Session()
+        self.tap.saw_protocol_header(self.session, HEADER)
+        self.saw(CLIENT, ChannelOpen())
+        self.saw(SERVER, ChannelOpenOk())
+        self.queue.take_records()
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+    def saw(self, sender: Peer, *methods: Method, leg: str = "", **content: Any) -> None:
+        frames = [frame for method in methods for frame in frames_of(1, method, **content)]
+        self.tap.saw_frames(self.session, sender, frames, Note(leg=leg, rules=("r",) if leg else ()))
+
+    def outcomes(self) -> list[tuple[str, str]]:
+        records = self.queue.take_records()
+        assert all(isinstance(each, MessageRecord) and each.stream == 7 for each in records)
+        return [(each.type, each.outcome) for each in records if isinstance(each, MessageRecord)]
+
+
+class PublishSelector:
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int, bytes]] = []
+
+    def learn(self, sender: Peer, frame: Frame) -> None:
+        pass
+
+    def selects(
+        self, sender: Peer, channel: int, method: Method, properties: Properties, size: int, body: bytes, **more: Any
+    ) -> bool:
+        self.asked.append((method.name, size, body))
+        return method.name == "basic.publish"
+
+
+def test_a_message_and_the_end_of_its_session() -> None:
+    tapped = Tapped(body=2)
+    tapped.saw(CLIENT, BasicPublish(exchange="e"), body=b"hello")
+    assert tapped.woken == 2
+    (record,) = tapped.queue.take_records()
+    assert isinstance(record, MessageRecord)
+    assert (record.connection, record.body, record.outcome) == ("c:1-p:2", "he", "sent")
+    tapped.saw(CLIENT, ConfirmSelect(), BasicPublish())
+    tapped.tap.saw_end(tapped.session, "drained")
+    assert tapped.outcomes() == [("request", "unanswered"), ("publish", "open"), ("connection", "closed")]
+    tapped.saw(CLIENT, BasicPublish())
+    assert tapped.outcomes() == []
+
+
+def test_what_rules_changed_is_as_the_client_sent_it() -> None:
+    tapped = Tapped()
+    tapped.saw(CLIENT, BasicPublish(exchange="before"), leg="client")
+    tapped.saw(CLIENT, BasicPublish(exchange="after"), leg="upstream")
+    (record,) = tapped.queue.take_records()
+    assert isinstance(record, MessageRecord)
+    assert (record.exchange, record.rules) == ("before", ("r",))
+
+
+def test_a_violation() -> None:
+    tapped = Tapped()
+    tapped.tap.saw_violation(tapped.session, CLIENT, FrameError("too large"))
+    assert tapped.outcomes() == [("error", "unknown")]
+
+
+def test_records_for_which_there_is_no_room_are_counted() -> None:
+    tapped = Tapped(backlog=2)
+    tapped.saw(CLIENT, *[BasicPublish()] * 5)
+    assert (len(tapped.queue.take_records()), tapped.queue.take_dropped()) == (2, 3)
+
+
+def test_what_is_open_for_long_is_reported(monkeypatch: Any) -> None:
+    tapped = Tapped()
+    monkeypatch.setattr("time.time_ns", lambda: 0)
+    tapped.saw(CLIENT, ConfirmSelect(), BasicPublish())
+    tapped.tap.report_overdue()
+    assert tapped.outcomes() == []
+    monkeypatch.setattr("time.time_ns", lambda: 10_000_000_000)
+    tapped.tap.report_overdue()
+    assert tapped.outcomes() == [("publish", "pending")]
+
+
+def test_a_selection_sees_as_much_of_a_body_as_it_asks_for() -> None:
+    selector = PublishSelector()
+
+    tapped = Tapped(kept_body=3, selector_of=lambda number, name: selector)
+    tapped.saw(CLIENT, BasicPublish(), QueueDeclare(no_wait=True), body=b"hello")
+    (record,) = tapped.queue.take_records()
+    assert isinstance(record, MessageRecord)
+    assert record.body is None
+    assert selector.asked == [("basic.publish", 5, b"hel"), ("queue.declare", 0, b"")]
