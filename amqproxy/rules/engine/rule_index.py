@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from amqproxy.amqp091 import frame
+from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BY_INDEX, QueueDeclare, QueueDeclareOk
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.rules.context import CommandContext
 from amqproxy.rules.engine.compiled_rule import CompiledRule
 from amqproxy.rules.engine.last_queue import MAY_LEAVE_QUEUE_OUT
 from amqproxy.rules.matching.match import HEARTBEAT
@@ -84,6 +87,15 @@ class RuleIndex:
     def row(self, sender: Peer, index: int) -> MethodRules | None:
         """`index` is the method's, or -1 for a heartbeat."""
         return self.heartbeats[sender] if index < 0 else self._rows[sender][index]
+
+    def row_of(self, context: CommandContext) -> MethodRules | None:
+        """The rules for a command's method, or for the heartbeat."""
+        command = context.command
+        return self.row(context.sender, -1 if is_heartbeat(command) else command.index)
+
+
+def is_heartbeat(command: Command) -> bool:
+    return bool(command.frames) and command.frames[0].kind == frame.HEARTBEAT
 
 
 def _row(
