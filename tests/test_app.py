@@ -172,7 +172,7 @@ def scraped(url: str) -> str:
 async def test_rules_are_read_again_and_counted() -> None:
     found: list[Config | Exception] = [
         ConfigError("rules[0]: no"),
-        RecursionError("a file that nobody thought of"),
+        RecursionError("an unforeseen file"),
         Config(rules=(Refuse(name="no", match=Match(method="channel.open"), scope=Scope.CONNECTION, code=530),)),
     ]
 
@@ -223,7 +223,7 @@ async def test_what_passes_is_printed(capfd: pytest.CaptureFixture[str]) -> None
     ]
 
 
-async def test_what_could_not_be_printed_is_told_now_and_then(
+async def test_what_could_not_be_printed_is_logged_now_and_then(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
     async def full(*arguments: object, **options: object) -> None:
@@ -248,10 +248,10 @@ async def test_what_could_not_be_printed_is_told_now_and_then(
     assert log[0]["reason"] == "No space left on device"
 
 
-async def test_what_nobody_reads_is_told_of(
+async def test_what_is_not_read_is_logged(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """A reader who never reads keeps the thread that writes for ever; what there is no room for is said."""
+    """A reader that never reads blocks the writing thread for ever; records without room are counted in the log."""
 
     async def stuck(*arguments: object, **options: object) -> None:
         await trio.sleep_forever()
@@ -352,10 +352,10 @@ async def test_looking_for_garbage_takes_next_to_no_time(autojump_clock: trio.te
 @pytest.fixture
 def interpreter(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     """What is set of the interpreter, which stays as it is."""
-    told: list[tuple[object, ...]] = []
+    calls: list[tuple[object, ...]] = []
     for module, name in ((app.gc, "freeze"), (app.gc, "set_threshold"), (app.sys, "setswitchinterval")):
-        monkeypatch.setattr(module, name, lambda *values, name=name: told.append((name, *values)))
-    return told
+        monkeypatch.setattr(module, name, lambda *values, name=name: calls.append((name, *values)))
+    return calls
 
 
 def collecting() -> int:

@@ -1,4 +1,4 @@
-"""The build hook: compiled where there is a compiler, plain and saying why where there is none."""
+"""The build hook: compiled where there is a compiler; otherwise plain, with the reason."""
 
 import os
 import shutil

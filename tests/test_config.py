@@ -35,7 +35,7 @@ def test_the_schema_takes_every_port(port: int) -> None:
     jsonschema.validate({"listen": [{"address": f"a:{port}"}]}, schema())
 
 
-def test_the_schema_says_what_every_key_is_for() -> None:
+def test_the_schema_describes_every_key() -> None:
     definitions = schema()["$defs"]
     ours = [
         definitions[name] for name in ("Config", "ListenerConfig", "ServerTLS", "UpstreamConfig", "ClientTLS", "Limits")

@@ -1,4 +1,4 @@
-"""Config files: what is read, and how what is wrong is said, with its place and the remedy."""
+"""Config files: what is read, and errors with their place and a remedy."""
 
 import math
 import tomllib
@@ -112,7 +112,7 @@ def test_an_empty_file_is_the_defaults(name: str) -> None:
         ("broker: {certificate_login: dn}", "broker.certificate_login", "'dn'"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(text: str, place: str, what: str) -> None:
+def test_an_error_has_its_place(text: str, place: str, what: str) -> None:
     with pytest.raises(ConfigError) as raised:
         parse(text, Path("a.yaml"))
     assert str(raised.value).startswith((f"a.yaml: {place}: ", f"a.yaml:1: {place}: ") if place else "a.yaml: ")
@@ -124,7 +124,7 @@ def test_toml_that_is_none() -> None:
         parse("[listen]\nx y", Path("a.toml"))
 
 
-def test_names_that_do_not_say_which_kind() -> None:
+def test_names_of_unknown_kind() -> None:
     with pytest.raises(ConfigError, match=r"^a\.json: the name must end in \.toml, \.yaml or \.yml"):
         parse("{}", Path("a.json"))
 
@@ -211,7 +211,7 @@ def test_what_rules_name_is_read_with_the_config_and_not_shown(tmp_path: Path) -
         ("def ack(command, context):\n    return None\n", r"rules\[1\].match: this action can do nothing"),
     ],
 )
-def test_what_is_wrong_with_what_rules_name_is_said(script: str | None, what: str, tmp_path: Path) -> None:
+def test_errors_about_what_rules_refer_to(script: str | None, what: str, tmp_path: Path) -> None:
     (tmp_path / "upstream-password").write_text("s3cret\n")
     if script is not None:
         (tmp_path / "own.py").write_text(script)

@@ -12,7 +12,7 @@ from amqproxy.config_file import explained
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "expected"),
     [
         ({"limts": {}}, "unknown key `limts`: did you mean `limits`?"),
         ({"limits": {"conections": 5}}, "limits: unknown key `conections`: did you mean `connections`?"),
@@ -46,7 +46,7 @@ from amqproxy.config_file import explained
         ([], "Expected `object`, got `array`"),
     ],
 )
-def test_hints(data: Any, said: str) -> None:
+def test_hints(data: Any, expected: str) -> None:
     with pytest.raises(msgspec.ValidationError) as raised:
         msgspec.convert(data, Config)
-    assert said in explained(raised.value, Config, data)
+    assert expected in explained(raised.value, Config, data)

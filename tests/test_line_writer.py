@@ -1,4 +1,4 @@
-"""Lines to a file that may take none: in order, bounded, counted, and never in anybody's way."""
+"""Lines to a file that may take none: in order, bounded, counted, and never waited for."""
 
 import errno
 import io
@@ -84,7 +84,7 @@ def test_lines_without_a_reader_are_bounded_by_bytes() -> None:
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), BrokenPipeError(), ValueError("closed")])
-def test_what_cannot_be_written_is_counted_and_told_later(error: Exception) -> None:
+def test_what_cannot_be_written_is_counted_and_reported_later(error: Exception) -> None:
     stream = Stream()
     stream.error = error
     writer = LineWriter(stream, notice)
@@ -105,11 +105,11 @@ def test_a_line_that_is_written_in_part_is_ended_before_the_next(monkeypatch: py
     written = b""
     room = 9
 
-    def write(descriptor: int, octets: bytes) -> int:
+    def write(descriptor: int, data: bytes) -> int:
         nonlocal written, room
         if not room:
             raise OSError(errno.ENOSPC, "full")
-        taken = octets[:room]
+        taken = data[:room]
         room -= len(taken)
         written += taken
         return len(taken)

@@ -49,7 +49,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_within_a_program_it_is_the_standard_librarys(
     capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Which shows warnings alone, unless it is told otherwise."""
+    """Which shows warnings alone, unless it is configured otherwise."""
     structlog.reset_defaults()
     log.logger().debug("client connected")
     log.logger().warning("connection refused", limit=5, reason=None)
@@ -74,13 +74,13 @@ def test_where_structlog_is_set_up_it_is_that(capsys: pytest.CaptureFixture[str]
 def test_the_least_important_events(level: str, events: int, capsys: pytest.CaptureFixture[str]) -> None:
     log.start(LogConfig(level=level))  # type: ignore[arg-type]
     logger = structlog.get_logger()
-    for say in (logger.debug, logger.info, logger.warning, logger.error):
-        say("said")
-    assert written(capsys).count("said") == events
+    for write in (logger.debug, logger.info, logger.warning, logger.error):
+        write("logged")
+    assert written(capsys).count("logged") == events
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_what_peers_say_stays_on_its_line(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_of_peers_stays_on_its_line(form: str, capsys: pytest.CaptureFixture[str]) -> None:
     log.start(LogConfig(format=form))  # type: ignore[arg-type]
     structlog.get_logger().warning("closed", reason="a\n2030-01-01 [info] forged\x1b[2J\x9b2J\udcff", by="é")
     err = written(capsys)
@@ -151,19 +151,19 @@ class Full(StringIO):
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_lines_that_are_missing_are_told_in_the_logs_form(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_lines_are_counted_in_the_format_of_the_log(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = Full()
     monkeypatch.setattr("sys.stderr", stream)
     log.start(LogConfig(format=form))  # type: ignore[arg-type]
     for _ in range(3):
-        structlog.get_logger().warning("said")
+        structlog.get_logger().warning("logged")
     assert log.flush(10.0)
     assert log.dropped() == 3
     stream.is_full = False
-    structlog.get_logger().warning("said again")
+    structlog.get_logger().warning("logged again")
     assert log.flush(10.0)
     first, second = stream.getvalue().splitlines()
-    assert "said again" in second
+    assert "logged again" in second
     if form == "json":
         line = json.loads(first)
         assert (line["level"], line["event"], line["count"]) == ("warning", "log lines dropped", 3)
@@ -198,7 +198,7 @@ def test_colours(
     assert not log.is_coloured(None)
     monkeypatch.setattr("sys.stderr", stream)
     log.start(LogConfig())
-    structlog.get_logger().warning("said")
+    structlog.get_logger().warning("logged")
     assert log.flush(10.0)
     assert ("\x1b[" in stream.getvalue()) == is_coloured
 

@@ -1,6 +1,6 @@
 """Rules with odd values: what `config check` accepts survives a start, clients who come and publish, and a reload.
 
-The values are drawn from the JSON Schema of the config, and some from a box of oddities. A second client, whom no rule
+The values are drawn from the JSON Schema of the config, and some from a box of oddities. A second client, which no rule
 is about, must notice nothing.
 """
 
@@ -63,7 +63,7 @@ def command(command, context):
     return None
 """
 
-# --- what a config says
+# --- what a config contains
 
 SCHEMA = schema()
 DEFINITIONS = SCHEMA["$defs"]
@@ -84,7 +84,7 @@ NAMES = ["a", "x", "priority", "reply_to", "mandatory", "durable", "prefetch_cou
 ODDITIES = [None, True, False, [], {}, [[]], [""], {"": ""}, {"a": {"b": []}}, {"x" * 256: 1}, *TEXTS, *NUMBERS]
 
 BASES: list[dict[str, Any]] = [
-    {"action": "acl", "lines": 'deny user "nobody" to publish'},
+    {"action": "acl", "lines": 'deny user "unknown" to publish'},
     {"action": "allow"},
     {"action": "refuse"},
     {"action": "refuse", "match": {"method": "basic.*"}},
@@ -219,20 +219,20 @@ class Client:
         self.stream = stream
         self.connection = Connection(initial_frame_max=131072)
         self.readers: dict[int, CommandReader] = defaultdict(CommandReader)
-        self.heard: list[Command] = []
+        self.received: list[Command] = []
 
-    async def say(self, *methods: Method | bytes, channel: int = 0) -> None:
+    async def send(self, *methods: Method | bytes, channel: int = 0) -> None:
         for each in methods:
             octets = each if isinstance(each, bytes) else encode_method(channel, each)
             await self.stream.send_all(octets)
 
-    async def hear(self, wanted: type[Method], patience: float) -> Any:
+    async def read(self, wanted: type[Method], patience: float) -> Any:
         """The next method of that kind; None where none comes. What the proxy sends must be sound."""
         with trio.move_on_after(patience):
             while True:
-                for place, command in enumerate(self.heard):
+                for place, command in enumerate(self.received):
                     if isinstance(command.method, wanted):
-                        del self.heard[: place + 1]
+                        del self.received[: place + 1]
                         return command
                 data = await self.stream.receive_some()
                 if not data:
@@ -240,7 +240,7 @@ class Client:
                 for frame in self.connection.readers[SERVER].feed(data):
                     command = self.readers[frame.channel].add(frame) if frame.kind != HEARTBEAT else None
                     if command is not None:
-                        self.heard.append(command)
+                        self.received.append(command)
         return None
 
 
@@ -261,16 +261,16 @@ def start_ok(name: str) -> ConnectionStartOk:
 async def opened(stream: trio.SocketStream, name: str, patience: float) -> Client:
     """A client with an open connection, and channel 1; or as far as it has come."""
     client = Client(stream)
-    await client.say(HEADER)
-    await client.hear(Method, patience)
-    await client.say(start_ok(name))
-    tune = await client.hear(Method, patience)
+    await client.send(HEADER)
+    await client.read(Method, patience)
+    await client.send(start_ok(name))
+    tune = await client.read(Method, patience)
     frame_max = getattr(tune.method, "frame_max", 131072) if tune is not None else 131072
-    await client.say(ConnectionTuneOk(2047, frame_max, 0))
-    await client.say(ConnectionOpen("/"))
-    await client.hear(Method, patience)
-    await client.say(ChannelOpen(), channel=1)
-    await client.hear(Method, patience)
+    await client.send(ConnectionTuneOk(2047, frame_max, 0))
+    await client.send(ConnectionOpen("/"))
+    await client.read(Method, patience)
+    await client.send(ChannelOpen(), channel=1)
+    await client.read(Method, patience)
     return client
 
 
@@ -284,25 +284,27 @@ async def be_odd(port: int) -> None:
     async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
         with suppress(trio.BrokenResourceError):
             client = await opened(stream, "odd", PATIENCE)
-            await client.say(QueueDeclare(queue="q"), ExchangeDeclare(exchange="orders", type="topic"), channel=1)
-            await client.say(QueueBind(queue="q", exchange="orders", routing_key="#"), BasicQos(0, 5, False), channel=1)
-            await client.say(ConfirmSelect(), BasicConsume(queue="q", consumer_tag="t"), channel=1)
+            await client.send(QueueDeclare(queue="q"), ExchangeDeclare(exchange="orders", type="topic"), channel=1)
+            await client.send(
+                QueueBind(queue="q", exchange="orders", routing_key="#"), BasicQos(0, 5, False), channel=1
+            )
+            await client.send(ConfirmSelect(), BasicConsume(queue="q", consumer_tag="t"), channel=1)
             for exchange, body in (("", b"{}"), ("orders", b'{"a": 1}'), ("orders", b""), ("orders", b"x" * 5000)):
                 method = BasicPublish(exchange=exchange, routing_key="q")
-                await client.say(Command(1, method, MESSAGE, body).encode(131072))
-            delivery = await client.hear(BasicDeliver, PATIENCE)
+                await client.send(Command(1, method, MESSAGE, body).encode(131072))
+            delivery = await client.read(BasicDeliver, PATIENCE)
             if delivery is not None:
-                await client.say(BasicAck(delivery.method.delivery_tag), channel=1)
-            await client.say(BasicGet(queue="q"), channel=1)
-            got = await client.hear(BasicGetOk, PATIENCE / 2)
+                await client.send(BasicAck(delivery.method.delivery_tag), channel=1)
+            await client.send(BasicGet(queue="q"), channel=1)
+            got = await client.read(BasicGetOk, PATIENCE / 2)
             if got is not None:
-                await client.say(BasicReject(got.method.delivery_tag), channel=1)
-            await client.say(ConnectionClose(200, "bye", 0, 0))
-            await client.hear(ConnectionClose, PATIENCE / 5)
+                await client.send(BasicReject(got.method.delivery_tag), channel=1)
+            await client.send(ConnectionClose(200, "bye", 0, 0))
+            await client.read(ConnectionClose, PATIENCE / 5)
 
 
 class Good:
-    """A client whom no rule is about, and who checks all that it gets."""
+    """A client that no rule is about, and that checks all that it receives."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -312,12 +314,12 @@ class Good:
         """Publish, have it confirmed, and get it back."""
         self.count += 1
         body = b"good %d" % self.count
-        await self.client.say(Command(1, BasicPublish(routing_key="good"), MESSAGE_OF_GOOD, body).encode(131072))
-        ack = await self.client.hear(BasicAck, 20)
+        await self.client.send(Command(1, BasicPublish(routing_key="good"), MESSAGE_OF_GOOD, body).encode(131072))
+        ack = await self.client.read(BasicAck, 20)
         assert ack is not None
         assert ack.method.delivery_tag == self.count
-        await self.client.say(BasicGet(queue="good", no_ack=True), channel=1)
-        got = await self.client.hear(BasicGetOk, 20)
+        await self.client.send(BasicGet(queue="good", no_ack=True), channel=1)
+        got = await self.client.read(BasicGetOk, 20)
         assert got is not None
         assert (got.body, got.properties) == (body, MESSAGE_OF_GOOD)
 
@@ -329,16 +331,16 @@ MESSAGE_OF_GOOD = Properties(headers=Table({"a": 1}))
 async def good_client(port: int) -> AsyncIterator[Good]:
     async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
         client = await opened(stream, "good", 20)
-        await client.say(QueueDeclare(queue="good", exclusive=True), ConfirmSelect(), channel=1)
+        await client.send(QueueDeclare(queue="good", exclusive=True), ConfirmSelect(), channel=1)
         for _ in range(2):
-            assert await client.hear(Method, 20) is not None
+            assert await client.read(Method, 20) is not None
         yield Good(client)
 
 
 # --- the proxy
 
 EXPECTED = frozenset({"rule failed", "copies dropped"})
-"""What may be logged as an error, with a reason: a rule that fails says so. Rules that log have no reasons."""
+"""What may be logged as an error, with a reason: a rule that fails. Rules that log have no reasons."""
 
 
 async def survive(configs: list[Config], render: Callable[[Record], str] | None = None) -> None:
@@ -354,7 +356,7 @@ async def survive(configs: list[Config], render: Callable[[Record], str] | None 
     with capture_logs() as log:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(app.run, standing, render, lambda: found.pop(0))
-            await said(log, "listening", 1)
+            await logged(log, "listening", 1)
             port = int(next(each["address"] for each in log if each["event"] == "listening").rpartition(":")[2])
             async with good_client(port) as good:
                 await good.check()
@@ -363,14 +365,14 @@ async def survive(configs: list[Config], render: Callable[[Record], str] | None 
                     await good.check()
                     if number < len(configs) - 1:
                         signal.raise_signal(signal.SIGHUP)
-                        await said(log, "rules reloaded", number + 1)
+                        await logged(log, "rules reloaded", number + 1)
                         await good.check()
             signal.raise_signal(signal.SIGTERM)
     failures = [line for line in log if line["log_level"] == "error" and "reason" in line]
     assert [line for line in failures if line["event"] not in EXPECTED] == []
 
 
-async def said(log: list[EventDict], event: str, times: int) -> None:
+async def logged(log: list[EventDict], event: str, times: int) -> None:
     with trio.fail_after(20):
         while [each["event"] for each in log].count(event) < times:  # noqa: ASYNC110
             await trio.sleep(0.005)

@@ -71,7 +71,7 @@ def test_what_is_shown_is_read_again() -> None:
         ({"rules": [{"name": "r", "action": "limit", "of": "messages", "rate": "0/s"}]}, "rules[0].rate: `0/s` lets"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_key(keys: dict[str, Any], what: str) -> None:
+def test_an_error_names_its_key(keys: dict[str, Any], what: str) -> None:
     if not what:
         assert parse(yaml.safe_dump({"limits": {"frame_max": "4096.5B"}}), Path("a.yaml")).limits.frame_max == 4096
         return
@@ -80,7 +80,7 @@ def test_what_is_wrong_is_told_with_its_key(keys: dict[str, Any], what: str) -> 
     assert what in str(raised.value)
 
 
-def test_what_is_wrong_with_a_rule_is_told_with_its_line_and_name(tmp_path: Path) -> None:
+def test_an_error_about_a_rule_has_its_line_and_name(tmp_path: Path) -> None:
     file = tmp_path / "proxy.toml"
     file.write_text("""
 [[rules]]
@@ -120,7 +120,7 @@ timeout = "5 parsecs"
         ("fields.set = {{ mandatory = 300 }}", "file:6: rule 'r', rules[0].fields: `mandatory` is true or false"),
     ],
 )
-def test_what_is_wrong_with_a_rewrite_is_told_with_its_key(keys: str, what: str, tmp_path: Path) -> None:
+def test_an_error_about_a_rewrite_names_its_key(keys: str, what: str, tmp_path: Path) -> None:
     file = tmp_path / "proxy.toml"
     rule = keys.format("x" * 300)
     file.write_text(f'[[rules]]\nname = "r"\naction = "rewrite"\nmatch.method = "basic.publish"\n\n{rule}\n')
@@ -129,7 +129,7 @@ def test_what_is_wrong_with_a_rewrite_is_told_with_its_key(keys: str, what: str,
     assert str(raised.value).replace(str(file), "file").startswith(what.format())
 
 
-def test_what_is_wrong_with_an_upstream_is_told_with_its_line_and_name(tmp_path: Path) -> None:
+def test_an_error_about_an_upstream_has_its_line_and_name(tmp_path: Path) -> None:
     file = tmp_path / "proxy.toml"
     one = '[upstreams.one]\naddress = "a:1"\npassword_env = "ONE"\n\n'
     file.write_text(one + '[upstreams.other]\naddress = "b:2"\nusername = "guest"\n')

@@ -24,13 +24,13 @@ def test_what_lies_beside_the_config_is_found(tmp_path: Path, monkeypatch: pytes
 def test_what_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resources, "MAX_BYTES", 10)
     monkeypatch.delenv("UPSTREAM_PASSWORD", raising=False)
-    (tmp_path / "octets").write_bytes(b"\xff\xfe")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
     (tmp_path / "large").write_text("x" * 11)
     found = ConfigResources(tmp_path)
     for call, argument, reason in (
         (found.text, "missing", "missing cannot be read: No such file"),
         (found.text, ".", "cannot be read: Is a directory"),
-        (found.text, "octets", "octets is no text"),
+        (found.text, "binary", "binary is no text"),
         (found.text, "large", "large is larger than 10 bytes"),
         (found.variable, "UPSTREAM_PASSWORD", "no variable UPSTREAM_PASSWORD"),
         (found.function, "no_such_module:function", "cannot be imported"),

@@ -1,4 +1,4 @@
-"""The examples in the documentation of rules: every one of them loads, and says what the page says."""
+"""The examples in the documentation of rules: every one of them loads, and is as the page shows it."""
 
 from __future__ import annotations
 

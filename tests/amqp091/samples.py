@@ -29,12 +29,12 @@ def header(size: int, channel: int = 1) -> bytes:
     return encode_frame(HEADER, channel, ContentHeader(size).encode())
 
 
-def raw_header(octets: str, zeros: int) -> bytes:
-    return encode_frame(HEADER, 1, bytes.fromhex(octets) + bytes(zeros))
+def raw_header(data: str, zeros: int) -> bytes:
+    return encode_frame(HEADER, 1, bytes.fromhex(data) + bytes(zeros))
 
 
-def body(octets: bytes, channel: int = 1) -> bytes:
-    return encode_frame(BODY, channel, octets)
+def body(data: bytes, channel: int = 1) -> bytes:
+    return encode_frame(BODY, channel, data)
 
 
 MESSAGE = PUBLISH + header(5) + body(b"hello")

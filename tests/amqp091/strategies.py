@@ -1,4 +1,4 @@
-"""Hypothesis strategies: whatever AMQP 0-9-1 can say."""
+"""Hypothesis strategies: all that AMQP 0-9-1 can express."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.wire import Array, Field, Item, Table
 
 
-def _text(octets: bytes) -> str:
-    return octets.decode("utf-8", "surrogateescape")
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
 
 
 def _integers(bits: int, *, is_signed: bool) -> st.SearchStrategy[int]:
@@ -120,9 +120,9 @@ def streams(draw: st.DrawFn) -> bytes:
 
 
 @st.composite
-def mutated(draw: st.DrawFn, octets: st.SearchStrategy[bytes]) -> bytes:
+def mutated(draw: st.DrawFn, data: st.SearchStrategy[bytes]) -> bytes:
     """Bytes with a few of them changed, left out or put in."""
-    whole = bytearray(draw(octets))
+    whole = bytearray(draw(data))
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, len(whole)))
         match draw(st.sampled_from(("change", "cut", "insert"))):
@@ -135,12 +135,12 @@ def mutated(draw: st.DrawFn, octets: st.SearchStrategy[bytes]) -> bytes:
     return bytes(whole)
 
 
-def pieces(octets: bytes, sizes: list[int]) -> list[bytes]:
-    """`octets` cut into pieces of these sizes, over and over; one byte each when there are none."""
+def pieces(data: bytes, sizes: list[int]) -> list[bytes]:
+    """`data` cut into pieces of these sizes, over and over; one byte each when there are none."""
     cut, at, turn = [], 0, 0
-    while at < len(octets):
+    while at < len(data):
         size = sizes[turn % len(sizes)] if sizes else 1
-        cut.append(octets[at : at + size])
+        cut.append(data[at : at + size])
         at, turn = at + size, turn + 1
     return cut
 

@@ -63,7 +63,7 @@ TRANSCRIPTS = {
         << 1 basic.cancel-ok
         !! 505 connection 60.60 +0
         """,
-    "a close in the middle of a content of its own": """
+    "a close in the middle of a content of the same peer": """
         >> 1 basic.publish
         >> 1 header 5
         >> 1 channel.close
@@ -99,7 +99,7 @@ TRANSCRIPTS = {
         >> 1 access.request realm=/data
         << 1 access.request-ok
         """,
-    "a reply that nobody asked for": """
+    "a reply without a request": """
         << 1 queue.declare-ok queue=q
         !! 503 connection 50.11 +0
         """,
@@ -122,7 +122,7 @@ TRANSCRIPTS = {
         << 1 queue.declare-ok queue=q
         << 1 basic.consume-ok consumer_tag=a
         """,
-    "what only a server may say": """
+    "a method that only a server may send": """
         >> 1 basic.deliver consumer_tag=c delivery_tag=1
         !! 503 connection 60.60 +0
         """,
@@ -130,7 +130,7 @@ TRANSCRIPTS = {
         >> 1 basic.qos-ok
         !! 503 connection 60.11 +0
         """,
-    "what only a client may say": """
+    "a method that only a client may send": """
         << 1 basic.publish
         !! 503 connection 60.40 +0
         """,
@@ -227,7 +227,7 @@ TRANSCRIPTS = {
         >> (1 basic.ack delivery_tag=1)
         << 1 channel.close-ok
         """,
-    "the server closes, in the middle of what the client says": """
+    "the server closes, in the middle of what the client sends": """
         >> 1 basic.publish
         >> 1 header 5
         << 1 channel.close
@@ -288,7 +288,7 @@ TRANSCRIPTS = {
         << (2 channel.open-ok)
         << 2 channel.close-ok
         """,
-    "used before it is said to be open": """
+    "used before open-ok": """
         >> 2 channel.open
         >> 2 queue.declare queue=q
         >> 2 basic.publish
@@ -308,7 +308,7 @@ class TestTranscripts:
     def test_in_bursts(self, transcript: str) -> None:
         play_in_bursts(OPEN + transcript)
 
-    def test_octet_by_byte(self, transcript: str) -> None:
+    def test_byte_by_byte(self, transcript: str) -> None:
         play_in_bursts(OPEN + transcript, by_byte)
 
     def test_without_deliveries_being_tracked(self, transcript: str) -> None:
@@ -437,7 +437,7 @@ def test_direct_replies_repeat_the_next_tag_as_rabbitmq_sends_them() -> None:
     assert len(channel.unacked) == 0
 
 
-def test_a_server_may_name_a_consumer_and_not_tell() -> None:
+def test_a_server_may_name_a_consumer_without_consume_ok() -> None:
     channel = on_open_channel("""
         >> 1 basic.consume queue=q no_ack=True no_wait=True
         << 1 basic.deliver consumer_tag=amq.ctag-x delivery_tag=1

@@ -20,13 +20,13 @@ def header(size: int, properties: Properties = NO_PROPERTIES) -> Frame:
     return Frame(encode_frame(HEADER, 1, ContentHeader(size, properties).encode()), 77)
 
 
-def body(octets: bytes) -> Frame:
-    return Frame(encode_frame(BODY, 1, octets), 99)
+def body(data: bytes) -> Frame:
+    return Frame(encode_frame(BODY, 1, data), 99)
 
 
-def read(octets: bytes, reader: CommandReader | None = None) -> list[Command]:
+def read(data: bytes, reader: CommandReader | None = None) -> list[Command]:
     reader = reader or CommandReader()
-    found = (reader.add(frame) for frame in FrameReader(frame_max=0).feed(octets))
+    found = (reader.add(frame) for frame in FrameReader(frame_max=0).feed(data))
     return [command for command in found if command is not None]
 
 
@@ -111,7 +111,7 @@ def test_a_content_in_endless_frames_is_refused(monkeypatch: pytest.MonkeyPatch)
     assert reader.add(body(b"")) is None
 
 
-def test_a_malformed_header_is_told_when_its_content_is_whole() -> None:
+def test_a_malformed_header_is_an_error_once_its_content_is_complete() -> None:
     reader = CommandReader()
     reader.add(PUBLISH)
     with pytest.raises(FrameError):
@@ -123,11 +123,11 @@ def test_a_malformed_header_is_told_when_its_content_is_whole() -> None:
 )
 def test_bodies_are_cut_to_fit(size: int, frame_max: int, frames: int) -> None:
     command = Command(7, BasicPublish(), body=bytes(size))
-    octets = command.encode(frame_max)
-    found = FrameReader(frame_max=0).feed(octets)
+    data = command.encode(frame_max)
+    found = FrameReader(frame_max=0).feed(data)
     assert len(found) == frames
     assert max(frame.size + OVERHEAD for frame in found) <= (frame_max or 20_000)
-    assert [again.body for again in read(octets)] == [bytes(size)]
+    assert [again.body for again in read(data)] == [bytes(size)]
 
 
 def test_it_can_be_looked_at() -> None:
@@ -135,10 +135,10 @@ def test_it_can_be_looked_at() -> None:
 
 
 @given(strategies.methods, strategies.properties, st.binary(max_size=300), st.sampled_from([0, 16, 50]))
-def test_round_trip(method: Method, properties: Properties, octets: bytes, frame_max: int) -> None:
+def test_round_trip(method: Method, properties: Properties, data: bytes, frame_max: int) -> None:
     if not method.carries_content:
-        properties, octets = NO_PROPERTIES, b""
-    wire = Command(5, method, properties, octets).encode(frame_max)
+        properties, data = NO_PROPERTIES, b""
+    wire = Command(5, method, properties, data).encode(frame_max)
     (command,) = read(wire)
-    assert (command.channel, command.method, command.properties, command.body) == (5, method, properties, octets)
+    assert (command.channel, command.method, command.properties, command.body) == (5, method, properties, data)
     assert b"".join(frame.raw for frame in command.frames) == wire

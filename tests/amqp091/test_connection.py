@@ -49,7 +49,7 @@ TRANSCRIPTS = {
         >> connection.secure-ok response=2
         << connection.tune
         """,
-    "all that a client can say without waiting": START
+    "all that a client can send without waiting": START
     + """
         >> connection.tune-ok channel_max=3 frame_max=8192 heartbeat=10
         >> connection.open
@@ -83,7 +83,7 @@ TRANSCRIPTS = {
         >> 1 channel.open
         !! 505 connection 20.10 +0
         """,
-    "a challenge that nobody expects": START
+    "an unexpected challenge": START
     + """
         << connection.secure
         !! 503 connection 10.20 +0
@@ -219,7 +219,7 @@ TRANSCRIPTS = {
         >> (2 basic.ack delivery_tag=1)
         >> connection.close-ok
         """,
-    "the client closes, in the middle of its own content": OPEN
+    "the client closes, in the middle of a content that it sends": OPEN
     + """
         >> 1 channel.open
         >> 1 basic.publish
@@ -251,7 +251,7 @@ class TestTranscripts:
     def test_in_bursts(self, transcript: str) -> None:
         play_in_bursts(transcript)
 
-    def test_octet_by_byte(self, transcript: str) -> None:
+    def test_byte_by_byte(self, transcript: str) -> None:
         play_in_bursts(transcript, by_byte)
 
 
@@ -284,7 +284,7 @@ def test_blocked_is_known() -> None:
     assert not play("<< connection.unblocked", connection).is_blocked
 
 
-def test_nothing_may_be_said_to_a_new_connection_but_the_protocol_header() -> None:
+def test_a_new_connection_takes_only_the_protocol_header() -> None:
     connection = Connection()
     assert connection.may_send(CLIENT) == {"protocol-header"}
     assert connection.may_send(SERVER) == connection.may_send(CLIENT, 1) == frozenset()
@@ -353,7 +353,7 @@ def large_content(size: int) -> bytes:
 
 
 @pytest.mark.parametrize(("size", "is_taken"), [(8192, True), (8193, False)])
-def test_a_limit_holds_from_the_next_octet_on(size: int, is_taken: bool) -> None:
+def test_a_limit_holds_from_the_next_byte_on(size: int, is_taken: bool) -> None:
     connection = play(START)
     methods: list[tuple[int, Method]] = [
         (0, ConnectionTuneOk(3, 8192, 0)),
@@ -369,7 +369,7 @@ def test_a_limit_holds_from_the_next_octet_on(size: int, is_taken: bool) -> None
         assert connection.channels[1].content_states[CLIENT].expects == BODY, "what came before has been taken"
 
 
-def test_frames_before_an_agreement_have_their_own_limit() -> None:
+def test_frames_before_tune_ok_have_another_limit() -> None:
     connection = Connection(initial_frame_max=100)
     connection.receive_header(CLIENT, b"AMQP\x00\x00\x09\x01")
     with pytest.raises(ProtocolError, match="101 bytes, where 100 is the most"):
@@ -392,15 +392,15 @@ def test_two_connections_can_be_shown_the_same_frames() -> None:
     """As a proxy does, which reads once for both of its legs."""
     near, far = play(OPEN), play(OPEN)
     burst = encode_method(1, ChannelOpen()) + large_content(5)
-    octets = burst + large_content(3)[:50]
-    for piece in (octets, large_content(3)[50:], encode_method(1, BasicQos())):
+    frame_bytes = burst + large_content(3)[:50]
+    for piece in (frame_bytes, large_content(3)[50:], encode_method(1, BasicQos())):
         for frame in near.feed(CLIENT, piece):
             far.receive(CLIENT, frame)
     assert far.channels[1].may_send(SERVER) == near.channels[1].may_send(SERVER)
     assert "basic.qos-ok" in far.may_send(SERVER, 1)
 
 
-def test_a_malformed_method_is_told_as_such_where_it_may_not_come() -> None:
+def test_a_malformed_method_is_malformed_even_where_it_may_not_come() -> None:
     connection = play(OPEN)
     with pytest.raises(ProtocolError) as caught:
         connection.receive(CLIENT, Frame(encode_method(9, BasicQos())[:7] + b"\0\x3c\0\x0a\xce"))
@@ -459,15 +459,15 @@ def test_whatever_may_be_sent_is_taken_and_whatever_may_not_is_refused(data: st.
         may = connection.may_send(sender, channel)
         name = data.draw(st.sampled_from(sorted(may))) if may and data.draw(st.integers(0, 9)) else "basic.qos"
         if name == "body":
-            octets = encode_frame(BODY, channel, b"x")
+            frame_bytes = encode_frame(BODY, channel, b"x")
         elif name == "header":
-            octets = encode_frame(HEADER, channel, ContentHeader(data.draw(st.integers(0, 2))).encode())
+            frame_bytes = encode_frame(HEADER, channel, ContentHeader(data.draw(st.integers(0, 2))).encode())
         elif name == "protocol-header":
             return
         else:
-            octets = encode_method(channel, INDEXES[name]())
+            frame_bytes = encode_method(channel, INDEXES[name]())
         try:
-            was_taken = connection.receive(sender, Frame(octets))
+            was_taken = connection.receive(sender, Frame(frame_bytes))
         except ProtocolError as error:
             if error.code in (503, 504, 505):
                 is_about_tags = "delivery tag" in error.text
@@ -477,15 +477,15 @@ def test_whatever_may_be_sent_is_taken_and_whatever_may_not_is_refused(data: st.
 
 
 @given(strategies.mutated(strategies.streams()), strategies.splits, st.sampled_from(list(Peer)), st.booleans())
-def test_any_octets_end_alike_however_they_are_cut(
-    octets: bytes, sizes: list[int], sender: Peer, opens_in_burst: bool
+def test_any_bytes_end_alike_however_they_are_cut(
+    frame_bytes: bytes, sizes: list[int], sender: Peer, opens_in_burst: bool
 ) -> None:
     def outcome(sizes: list[int]) -> tuple[object, ...]:
         connection = play(OPEN)
         opening = encode_method(1, ChannelOpen()) + encode_method(2, ChannelOpen())
-        fed = octets
+        fed = frame_bytes
         if opens_in_burst and sender is CLIENT:
-            fed = opening + octets
+            fed = opening + frame_bytes
         else:
             connection.feed(CLIENT, opening)
         error = None
@@ -493,9 +493,9 @@ def test_any_octets_end_alike_however_they_are_cut(
             error = strategies.attempt(connection.feed, sender, piece)
             if isinstance(error, ProtocolError):
                 break
-        told = ()
+        fault = ()
         if isinstance(error, ProtocolError):
-            told = (error.code, error.scope, error.channel, error.offset, error.text, error.class_id, error.method_id)
-        return told, connection.state, {n: c.state for n, c in connection.channels.items()}
+            fault = (error.code, error.scope, error.channel, error.offset, error.text, error.class_id, error.method_id)
+        return fault, connection.state, {n: c.state for n, c in connection.channels.items()}
 
-    assert outcome(sizes) == outcome([len(octets) + 100])
+    assert outcome(sizes) == outcome([len(frame_bytes) + 100])

@@ -10,7 +10,7 @@ def test_every_code_is_found_by_its_number() -> None:
     assert BY_CODE[404] is NotFound
 
 
-def test_an_error_says_how_it_is_to_be_answered() -> None:
+def test_an_error_determines_its_answer() -> None:
     error = FrameError("it ends in 0x00", channel=3, class_id=60, method_id=40, offset=17)
     assert (error.code, error.name, error.scope) == (501, "FRAME_ERROR", Scope.CONNECTION)
     assert (error.channel, error.class_id, error.method_id, error.offset) == (3, 60, 40, 17)
@@ -18,7 +18,7 @@ def test_an_error_says_how_it_is_to_be_answered() -> None:
     assert str(error) == "501 FRAME_ERROR: it ends in 0x00 at byte 17"
 
 
-def test_what_is_not_about_octets_has_no_place() -> None:
+def test_an_error_that_is_not_about_bytes_has_no_offset() -> None:
     assert str(CommandInvalid("no")) == "503 COMMAND_INVALID: no"
     assert CommandInvalid("no").offset is None
 
@@ -30,9 +30,9 @@ def test_a_scope_can_be_widened() -> None:
 
 @pytest.mark.parametrize("text", ["x" * 1000, "ü" * 500, "€" * 300])
 def test_a_reply_text_fits_a_short_string(text: str) -> None:
-    octets = NotFound(text).reply_text.encode()
-    assert 250 < len(octets) <= 255
-    assert octets.decode().startswith("NOT_FOUND - ")
+    data = NotFound(text).reply_text.encode()
+    assert 250 < len(data) <= 255
+    assert data.decode().startswith("NOT_FOUND - ")
 
 
 @pytest.mark.parametrize(

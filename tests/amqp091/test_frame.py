@@ -31,7 +31,7 @@ from tests.amqp091.samples import (
 
 
 @pytest.mark.parametrize(
-    ("octets", "kind", "channel", "size", "index", "text"),
+    ("data", "kind", "channel", "size", "index", "text"),
     [
         (QOS, METHOD, 1, 11, BY_NAME["basic.qos"].index, "<Frame basic.qos channel=1 size=11 offset=7>"),
         (header(5, 258), HEADER, 258, 14, -1, "<Frame kind=2 channel=258 size=14 offset=7>"),
@@ -39,22 +39,22 @@ from tests.amqp091.samples import (
         (HEARTBEAT_FRAME, HEARTBEAT, 0, 0, -1, "<Frame kind=8 channel=0 size=0 offset=7>"),
     ],
 )
-def test_a_frame_by_itself(octets: bytes, kind: int, channel: int, size: int, index: int, text: str) -> None:
-    (read,) = FrameReader(offset=7).feed(octets)
-    for frame in (read, Frame(octets, 7)):
+def test_a_frame_by_itself(data: bytes, kind: int, channel: int, size: int, index: int, text: str) -> None:
+    (read,) = FrameReader(offset=7).feed(data)
+    for frame in (read, Frame(data, 7)):
         assert (frame.kind, frame.channel, frame.size, frame.index) == (kind, channel, size, index)
-        assert (frame.raw, frame.payload, frame.offset) == (octets, octets[7:-1], 7)
+        assert (frame.raw, frame.payload, frame.offset) == (data, data[7:-1], 7)
         assert repr(frame) == text
 
 
 def test_what_a_frame_holds_is_decoded_when_asked_for_and_once() -> None:
-    method, head, octets, beat = FrameReader().feed(MESSAGE + HEARTBEAT_FRAME)
+    method, head, data, beat = FrameReader().feed(MESSAGE + HEARTBEAT_FRAME)
     assert method.method == method.value == BasicPublish(routing_key="q")
     assert method.method is method.value
     assert head.header == head.value == ContentHeader(5)
     assert head.header is head.value
     assert head.body_size == 5
-    assert (octets.value, beat.value) == (b"hello", b"")
+    assert (data.value, beat.value) == (b"hello", b"")
 
 
 def test_what_is_alike_is_decoded_once_and_what_is_not_never_confused() -> None:
@@ -73,10 +73,10 @@ def test_a_frame_without_a_method_has_none():
 # --- frames that were read before
 
 
-def test_every_frame_of_octets_that_were_read():
-    octets = b"".join(publishes("a", "b"))
-    frames = every_frame(octets, 100)
-    assert b"".join(frame.raw for frame in frames) == octets
+def test_every_frame_of_bytes_that_were_read():
+    data = b"".join(publishes("a", "b"))
+    frames = every_frame(data, 100)
+    assert b"".join(frame.raw for frame in frames) == data
     assert [frame.offset for frame in frames][:2] == [100, 100 + len(frames[0].raw)]
 
 
@@ -98,16 +98,16 @@ class Lanes(Mapping[int, ContentState]):
         raise AssertionError("there may be very many")
 
 
-def test_every_frame_has_its_ordinal_and_of_many_lanes_only_its_own_is_looked_at():
+def test_every_frame_has_its_ordinal_and_only_the_content_state_of_its_channel_is_looked_at():
     reader = FrameReader()
     for number in range(1, 1001):
         reader.open_content_state(number)
-    octets = b"".join(
+    data = b"".join(
         encode_method(number, BasicPublish(routing_key="a")) + header(1, number) + body(b"x", number)
         for number in (7, 9, 7)
     )
-    fed = reader.feed(octets)
+    fed = reader.feed(data)
     content_states = Lanes(reader.content_states)
-    frames = every_frame(octets, 0, content_states)
+    frames = every_frame(data, 0, content_states)
     assert [frame.ordinal for frame in frames] == [frame.ordinal for frame in fed]
     assert sorted(content_states.asked) == [7, 9]

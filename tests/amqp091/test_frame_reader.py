@@ -35,7 +35,7 @@ from tests.amqp091 import strategies
 from tests.amqp091.samples import MESSAGE, NOTHING, PUBLISH, QOS, body, header, raw_header, raws, reader_with_lanes
 
 
-def test_a_reader_hands_over_the_received_octets_themselves() -> None:
+def test_a_reader_hands_over_the_received_bytes_themselves() -> None:
     reader = FrameReader()
     reader.feed(MESSAGE)
     assert reader.taken is MESSAGE
@@ -53,7 +53,7 @@ def test_taken_is_the_whole_frames_and_held_the_rest() -> None:
     assert reader.feed(b"") == []
 
 
-def test_octets_read_elsewhere_are_counted() -> None:
+def test_bytes_read_elsewhere_are_counted() -> None:
     reader = FrameReader()
     reader.skip(8)
     (frame,) = reader.feed(QOS)
@@ -87,20 +87,20 @@ FAULTS = {
     "a header of eleven bytes": (PUBLISH + raw_header("003c 0000", 7), 501, len(PUBLISH) + 7, "60.40"),
     "a header of another class": (PUBLISH + raw_header("0032 0000", 10), 505, len(PUBLISH) + 7, "60.40"),
     "a header with a weight": (PUBLISH + raw_header("003c 0001", 10), 505, len(PUBLISH) + 7, "60.40"),
-    "a body longer than its header said": (
+    "a body longer than its header announced": (
         PUBLISH + header(5) + body(b"hell") + body(b"o!"), 501, len(PUBLISH + header(5) + body(b"hell")) + 7, "60.40",
     ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("octets", "code", "offset", "method"), FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize(("data", "code", "offset", "method"), FAULTS.values(), ids=FAULTS)
 @pytest.mark.parametrize("size", [1, 5, 1000])
-def test_faults_name_their_place(octets: bytes, code: int, offset: int, method: str, size: int) -> None:
+def test_faults_name_their_place(data: bytes, code: int, offset: int, method: str, size: int) -> None:
     reader = reader_with_lanes(1, 2)
     before = encode_method(2, BasicAck()) * 2
     found: list[Frame] = []
     taken = fed = b""
-    for piece in strategies.pieces(before + octets, [size]):
+    for piece in strategies.pieces(before + data, [size]):
         fed += piece
         found += reader.feed(piece)
         taken += bytes(reader.taken)
@@ -121,11 +121,11 @@ def test_faults_name_their_place(octets: bytes, code: int, offset: int, method: 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=20))
 def test_what_is_lent_is_as_what_is_given(sizes: list[int]) -> None:
-    """Frames that share what was fed are the same frames, however that is cut, and tell what they hold without it."""
-    octets = (MESSAGE + encode_method(1, BasicAck(7, True))) * 3
+    """Frames that share what was fed are the same frames, however that is cut, and can be decoded without a copy."""
+    data = (MESSAGE + encode_method(1, BasicAck(7, True))) * 3
     giving, lending = reader_with_lanes(1), reader_with_lanes(1)
     lending.zero_copy = True
-    for piece in strategies.pieces(octets, sizes):
+    for piece in strategies.pieces(data, sizes):
         for given_, lent in zip(giving.feed(piece), lending.feed(piece), strict=True):
             assert lent.length() == len(given_.raw) == given_.size + 8
             assert lent.is_as(given_.raw)
@@ -177,7 +177,7 @@ def test_tune_ok_sets_the_limit_for_what_follows_it() -> None:
     assert isinstance(reader.error, FrameError)
 
 
-def test_a_frame_that_comes_octet_by_octet_takes_time_in_proportion() -> None:
+def test_a_frame_that_comes_byte_by_byte_takes_time_in_proportion() -> None:
     """Half a megabyte in single bytes: seconds, where each byte would copy all before it."""
     reader = reader_with_lanes(1, frame_max=0)
     reader.feed(PUBLISH + header(500_000))
@@ -191,17 +191,17 @@ def test_a_frame_that_comes_octet_by_octet_takes_time_in_proportion() -> None:
 
 def test_contents_of_two_channels_may_mix() -> None:
     other = encode_method(2, BasicPublish()) + header(1, 2)
-    octets = PUBLISH + other + HEARTBEAT_FRAME + header(5) + body(b"x", 2) + body(b"") + body(b"hello") + QOS
+    data = PUBLISH + other + HEARTBEAT_FRAME + header(5) + body(b"x", 2) + body(b"") + body(b"hello") + QOS
     reader = reader_with_lanes(1, 2)
-    assert len(reader.feed(octets)) == 9
+    assert len(reader.feed(data)) == 9
     assert reader.error is None
     assert not reader.is_mid_content
 
 
-@pytest.mark.parametrize(("octets", "is_mid_content"), [(PUBLISH, True), (PUBLISH + header(1), True), (MESSAGE, False)])
-def test_the_middle_of_a_content(octets: bytes, is_mid_content: bool) -> None:
+@pytest.mark.parametrize(("data", "is_mid_content"), [(PUBLISH, True), (PUBLISH + header(1), True), (MESSAGE, False)])
+def test_the_middle_of_a_content(data: bytes, is_mid_content: bool) -> None:
     reader = reader_with_lanes(1)
-    reader.feed(octets)
+    reader.feed(data)
     assert reader.is_mid_content is is_mid_content
 
 
@@ -227,7 +227,7 @@ def test_all_lanes_end_with_the_connection() -> None:
     assert not reader.content_states
 
 
-def test_a_channel_without_a_lane_is_left_to_whoever_reads_it() -> None:
+def test_frames_of_a_channel_without_a_content_state_are_handed_over_unchecked() -> None:
     reader = reader_with_lanes(1)
     reader.want(NOTHING, content=False)
     frames = reader.feed(body(b"x", 3) + MESSAGE + encode_method(3, BasicAck()))
@@ -265,47 +265,47 @@ def test_only_what_is_wanted_is_handed_over(names: list[str], content: bool, exp
         wanted[BY_NAME[name].index] = 1
     reader = reader_with_lanes(1)
     reader.want(bytes(wanted), content=content)
-    octets = MESSAGE + QOS + HEARTBEAT_FRAME
-    assert raws(reader.feed(octets)) == expected
-    assert reader.taken is octets
+    data = MESSAGE + QOS + HEARTBEAT_FRAME
+    assert raws(reader.feed(data)) == expected
+    assert reader.taken is data
 
 
 # --- properties
 
 
 def read_all(
-    octets: bytes, sizes: list[int], *, content_states: bool
+    data: bytes, sizes: list[int], *, content_states: bool
 ) -> tuple[list[tuple[bytes, int]], tuple[object, ...], bytes]:
     """The frames, the error, and the bytes taken, when they come in pieces of these sizes."""
     reader = reader_with_lanes(*((1, 2) if content_states else ()))
     frames: list[Frame] = []
     taken = b""
-    for piece in strategies.pieces(octets, sizes):
+    for piece in strategies.pieces(data, sizes):
         frames += reader.feed(piece)
         taken += bytes(reader.taken)
         if reader.error is not None:
             break
     error = reader.error
     if error is None:
-        assert taken + reader.held == octets
-    assert octets.startswith(taken)
+        assert taken + reader.held == data
+    assert data.startswith(taken)
     assert reader.offset == len(taken)
-    told = (error.code, error.offset, error.class_id, error.method_id, error.text) if error else ()
-    return [(frame.raw, frame.offset) for frame in frames], told, taken
+    fault = (error.code, error.offset, error.class_id, error.method_id, error.text) if error else ()
+    return [(frame.raw, frame.offset) for frame in frames], fault, taken
 
 
 @given(strategies.streams(), strategies.splits)
-def test_a_sound_stream_gives_its_frames_however_it_is_cut(octets: bytes, sizes: list[int]) -> None:
-    frames, error, taken = read_all(octets, [len(octets)] if octets else [], content_states=True)
+def test_a_sound_stream_gives_its_frames_however_it_is_cut(data: bytes, sizes: list[int]) -> None:
+    frames, error, taken = read_all(data, [len(data)] if data else [], content_states=True)
     assert not error
-    assert b"".join(raw for raw, _ in frames) == taken == octets
-    assert read_all(octets, sizes, content_states=True) == (frames, error, taken)
+    assert b"".join(raw for raw, _ in frames) == taken == data
+    assert read_all(data, sizes, content_states=True) == (frames, error, taken)
 
 
 @given(st.one_of(st.binary(max_size=200), strategies.mutated(strategies.streams())), strategies.splits, st.booleans())
-def test_any_octets_end_alike_however_they_are_cut(octets: bytes, sizes: list[int], content_states: bool) -> None:
-    whole = read_all(octets, [len(octets)] if octets else [], content_states=content_states)
-    assert read_all(octets, sizes, content_states=content_states) == whole
+def test_any_bytes_end_alike_however_they_are_cut(data: bytes, sizes: list[int], content_states: bool) -> None:
+    whole = read_all(data, [len(data)] if data else [], content_states=content_states)
+    assert read_all(data, sizes, content_states=content_states) == whole
     for raw, offset in whole[0]:
         value = strategies.attempt(getattr, Frame(raw, offset), "value")
         if isinstance(value, ProtocolError):
@@ -319,15 +319,13 @@ def test_any_octets_end_alike_however_they_are_cut(octets: bytes, sizes: list[in
     st.lists(st.tuples(st.sampled_from([METHOD, HEADER, BODY, HEARTBEAT]), st.integers(0, 3), st.binary(max_size=30)))
 )
 def test_any_payloads(frames: list[tuple[int, int, bytes]]) -> None:
-    octets = b"".join(encode_frame(*frame) for frame in frames)
-    assert read_all(octets, [], content_states=True) == read_all(
-        octets, [len(octets)] if octets else [], content_states=True
-    )
+    data = b"".join(encode_frame(*frame) for frame in frames)
+    assert read_all(data, [], content_states=True) == read_all(data, [len(data)] if data else [], content_states=True)
 
 
 def test_every_method_is_wanted_at_first() -> None:
-    octets = b"".join(encode_method(1, cls()) for cls in BY_INDEX)
-    assert [frame.index for frame in FrameReader().feed(octets)] == list(range(len(EVERY_METHOD)))
+    data = b"".join(encode_method(1, cls()) for cls in BY_INDEX)
+    assert [frame.index for frame in FrameReader().feed(data)] == list(range(len(EVERY_METHOD)))
 
 
 # --- a quantum
@@ -342,16 +340,16 @@ def messages(count: int) -> bytes:
 def test_a_quantum_ends_with_a_command():
     reader = reader_with_lanes(1)
     reader.quantum = 4
-    octets = messages(5)
-    size = len(octets) // 5
-    frames = reader.feed(octets)
+    data = messages(5)
+    size = len(data) // 5
+    frames = reader.feed(data)
     assert [frame.kind for frame in frames] == [METHOD, HEADER, BODY] * 2
-    assert (reader.is_paused, bytes(reader.taken), reader.offset) == (True, octets[: 2 * size], 2 * size)
+    assert (reader.is_paused, bytes(reader.taken), reader.offset) == (True, data[: 2 * size], 2 * size)
     assert reader.content_states[1].contents == 2
     assert len(reader.resume()) == 6
-    assert bytes(reader.taken) == octets[2 * size : 4 * size]
+    assert bytes(reader.taken) == data[2 * size : 4 * size]
     assert len(reader.resume()) == 3
-    assert (reader.is_paused, reader.offset) == (False, len(octets))
+    assert (reader.is_paused, reader.offset) == (False, len(data))
     assert reader.resume() == []
 
 
@@ -373,11 +371,11 @@ def test_what_is_not_handed_over_does_not_count():
 def test_what_is_fed_to_a_reader_that_is_paused_comes_behind():
     reader = reader_with_lanes(1)
     reader.quantum = 1
-    octets = messages(3)
-    frames = reader.feed(octets[:-10])
+    data = messages(3)
+    frames = reader.feed(data[:-10])
     reader.quantum = 0
-    frames += reader.feed(octets[-10:])
-    assert b"".join(raws(frames)) == octets
+    frames += reader.feed(data[-10:])
+    assert b"".join(raws(frames)) == data
 
 
 def test_an_error_comes_after_the_quanta_before_it():
@@ -396,14 +394,14 @@ def test_an_error_comes_after_the_quanta_before_it():
     wanted=st.sets(st.sampled_from([BasicPublish.index, BasicQos.index])),
 )
 def test_quanta_make_no_difference_to_what_is_read(sizes: list[int], quantum: int, wanted: set[int]):
-    octets = (messages(3) + QOS + encode_method(2, BasicQos()) + HEARTBEAT_FRAME) * 3
+    data = (messages(3) + QOS + encode_method(2, BasicQos()) + HEARTBEAT_FRAME) * 3
     found = []
     for number in (0, quantum):
         reader = reader_with_lanes(1, 2)
         reader.quantum = number
         reader.want(bytes(index in wanted for index in range(METHOD_COUNT)), content=False)
-        frames, taken, rest = [], b"", octets
-        for size in [*sizes, len(octets)]:
+        frames, taken, rest = [], b"", data
+        for size in [*sizes, len(data)]:
             frames += reader.feed(rest[:size])
             taken += bytes(reader.taken)
             rest = rest[size:]
@@ -411,6 +409,6 @@ def test_quanta_make_no_difference_to_what_is_read(sizes: list[int], quantum: in
                 assert reader.taken_from + len(reader.taken) == reader.offset
                 frames += reader.resume()
                 taken += bytes(reader.taken)
-        assert taken == octets
+        assert taken == data
         found.append([(frame.offset, frame.raw, frame.ordinal) for frame in frames])
     assert found[0] == found[1]

@@ -47,10 +47,10 @@ def decode(payload: bytes) -> Method:
     return method
 
 
-@pytest.mark.parametrize(("method", "octets"), CASES.values(), ids=CASES)
-def test_octets(method: Method, octets: str) -> None:
-    assert method.encode() == bytes.fromhex(octets)
-    assert decode(bytes.fromhex(octets)) == method
+@pytest.mark.parametrize(("method", "data"), CASES.values(), ids=CASES)
+def test_bytes(method: Method, data: str) -> None:
+    assert method.encode() == bytes.fromhex(data)
+    assert decode(bytes.fromhex(data)) == method
 
 
 def test_the_tables_agree() -> None:
@@ -64,7 +64,7 @@ def test_every_method_can_be_made_from_nothing(cls: type[Method]) -> None:
     assert decode(cls().encode()) == cls()
 
 
-def test_what_it_says_is_told_under_the_names_of_the_specification() -> None:
+def test_a_method_as_a_dictionary_has_the_names_of_the_specification() -> None:
     assert ConnectionClose(200, "", 1, 2).to_dict() == {
         "reply_code": 200,
         "reply_text": "",
@@ -91,9 +91,9 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize(("octets", "code", "offset"), FAULTS.values(), ids=FAULTS)
-def test_malformed_arguments_name_their_place(octets: str, code: int, offset: int) -> None:
-    frame = Frame(encode_frame(METHOD, 9, bytes.fromhex(octets)), 1000)
+@pytest.mark.parametrize(("data", "code", "offset"), FAULTS.values(), ids=FAULTS)
+def test_malformed_arguments_name_their_place(data: str, code: int, offset: int) -> None:
+    frame = Frame(encode_frame(METHOD, 9, bytes.fromhex(data)), 1000)
     with pytest.raises(ProtocolError) as caught:
         frame.method  # noqa: B018
     error = caught.value

@@ -84,21 +84,21 @@ def test_no_header_with_further_names_passes_behind_a_method_that_passes_if_it_i
     spoiled: tuple[int, int] | None,
     is_elsewhere: bool,
 ):
-    """However it is cut, whatever is changed in it, and whatever other channels say in between."""
+    """However it is cut, whatever is changed in it, and whatever other channels send in between."""
     if headers is not None:
         properties = replace(properties, headers=Table(headers))
     content_header = bytearray(ContentHeader(0, properties).encode())
     if spoiled is not None:
         content_header[spoiled[0] % len(content_header)] = spoiled[1]
-    octets = encode_frame(METHOD, 1, PLAIN) + encode_method(2, BasicQos()) * is_elsewhere
-    octets += encode_frame(HEADER, 1, bytes(content_header)) * 1
+    data = encode_frame(METHOD, 1, PLAIN) + encode_method(2, BasicQos()) * is_elsewhere
+    data += encode_frame(HEADER, 1, bytes(content_header)) * 1
     passes = CachedPass(PLAIN, if_plain=True)
     reader = _sparing(passes)
     reader.open_content_state(2)
     frames = []
-    for cut in [*cuts, len(octets)]:
-        frames += reader.feed(octets[:cut])
-        octets = octets[cut:]
+    for cut in [*cuts, len(data)]:
+        frames += reader.feed(data[:cut])
+        data = data[cut:]
         if reader.error is not None:
             return
     if passes.count:
@@ -106,7 +106,7 @@ def test_no_header_with_further_names_passes_behind_a_method_that_passes_if_it_i
         try:
             passed = Frame(encode_frame(HEADER, 1, bytes(content_header))).header.properties
         except ProtocolError:
-            return  # nobody could take it to mean anything
+            return  # no reader could decode it
         assert not _has_names(passed)
     else:
         assert [frame.kind for frame in frames] == [METHOD, HEADER]
@@ -126,8 +126,8 @@ def test_no_header_with_further_names_passes_behind_a_method_that_passes_if_it_i
 )
 def test_a_method_that_passes_if_it_is_plain(properties: Properties, passes_by: bool):
     passes = CachedPass(PLAIN, if_plain=True)
-    octets = encode_frame(METHOD, 1, PLAIN) + encode_frame(HEADER, 1, ContentHeader(0, properties).encode())
-    frames = _sparing(passes).feed(octets * 3)
+    data = encode_frame(METHOD, 1, PLAIN) + encode_frame(HEADER, 1, ContentHeader(0, properties).encode())
+    frames = _sparing(passes).feed(data * 3)
     assert passes.count == 3 * passes_by
     assert len(frames) == 6 * (not passes_by)
 
@@ -161,33 +161,33 @@ def _as(key: str, other: str) -> CachedPass:
 
 def test_methods_may_go_on_as_others():
     reader = _sparing(_as("a", "longer"), _as("long", "b"))
-    said = b"".join(publishes("a", "c", "long", "a"))
-    frames = reader.feed(said)
+    sent = b"".join(publishes("a", "c", "long", "a"))
+    frames = reader.feed(sent)
     assert [frame.kind for frame in frames] == [METHOD, HEADER, BODY]
     a, c, _, _ = (len(each) for each in publishes("a", "c", "long", "a"))
-    went_on = reader.between(0, a), reader.between(a, a + c), reader.between(a + c, len(said))
+    went_on = reader.between(0, a), reader.between(a, a + c), reader.between(a + c, len(sent))
     assert [bytes(each) for each in went_on] == [
         b"".join(publishes("longer")),
         b"".join(publishes("c")),
         b"".join(publishes("b", "longer")),
     ]
-    assert bytes(reader.taken) == said
+    assert bytes(reader.taken) == sent
     assert reader.feed(publishes("c")[0])
-    assert reader.between(len(said), reader.offset) is reader.taken
+    assert reader.between(len(sent), reader.offset) is reader.taken
 
 
 @given(
     st.lists(st.sampled_from(["a", "b", "c", "d" * 20]), max_size=12),
     st.lists(st.integers(1, 90), min_size=1, max_size=40),
 )
-def test_however_octets_are_chunked_the_same_methods_go_on_as_others(keys, sizes):
+def test_however_bytes_are_chunked_the_same_methods_are_replaced(keys, sizes):
     others = {"a": "longer", "d" * 20: "x", "b": "b"}
     reader = _sparing(*[_as(key, other) for key, other in others.items()])
-    said = b"".join(publishes(*keys))
+    sent = b"".join(publishes(*keys))
     went_on = b""
-    for size in [*sizes, len(said)]:
-        frames = reader.feed(said[:size])
-        said = said[size:]
+    for size in [*sizes, len(sent)]:
+        frames = reader.feed(sent[:size])
+        sent = sent[size:]
         assert all(frame.kind != METHOD or frame.method.routing_key == "c" for frame in frames)
         bounds = sorted({reader.taken_from, *[frame.offset for frame in frames], reader.offset})
         for start, end in pairwise(bounds):
@@ -221,7 +221,7 @@ def test_what_is_to_be_passed_is_found_by_all_of_its_payload(known, others):
     keys = {bytes(key).hex() for key in known}
     passes = {key: CachedPass(BasicPublish(routing_key=key).encode()) for key in keys}
     reader = _sparing(*passes.values())
-    said = [*keys, *[bytes(key).hex() for key in others], *keys]
-    for key in said:
+    sent = [*keys, *[bytes(key).hex() for key in others], *keys]
+    for key in sent:
         assert bool(reader.feed(publishes(key)[0])) == (key not in keys)
-    assert {key: each.count for key, each in passes.items()} == {key: said.count(key) for key in keys}
+    assert {key: each.count for key, each in passes.items()} == {key: sent.count(key) for key in keys}

@@ -26,16 +26,16 @@ CASES = {
 }
 
 
-def decode(octets: str, offset: int = 0) -> ContentHeader:
-    header: ContentHeader = Frame(encode_frame(HEADER, 4, bytes.fromhex(octets)), offset).header
+def decode(data: str, offset: int = 0) -> ContentHeader:
+    header: ContentHeader = Frame(encode_frame(HEADER, 4, bytes.fromhex(data)), offset).header
     return header
 
 
-@pytest.mark.parametrize(("properties", "octets"), CASES.values(), ids=CASES)
-def test_octets(properties: Properties, octets: str) -> None:
+@pytest.mark.parametrize(("properties", "data"), CASES.values(), ids=CASES)
+def test_bytes(properties: Properties, data: str) -> None:
     header = ContentHeader(5, properties)
-    assert header.encode() == bytes.fromhex(HEAD + octets)
-    assert decode(HEAD + octets) == header
+    assert header.encode() == bytes.fromhex(HEAD + data)
+    assert decode(HEAD + data) == header
 
 
 def test_the_largest_body() -> None:
@@ -63,14 +63,14 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize(("octets", "offset"), FAULTS.values(), ids=FAULTS)
-def test_malformed_properties_name_their_place(octets: str, offset: int) -> None:
+@pytest.mark.parametrize(("data", "offset"), FAULTS.values(), ids=FAULTS)
+def test_malformed_properties_name_their_place(data: str, offset: int) -> None:
     with pytest.raises(ProtocolError) as caught:
-        decode(HEAD + octets, offset=500)
+        decode(HEAD + data, offset=500)
     assert (caught.value.code, caught.value.offset, caught.value.channel) == (501, 500 + offset, 4)
 
 
-def test_the_same_fault_twice_is_told_in_its_own_place() -> None:
+def test_the_same_fault_twice_has_two_offsets() -> None:
     for offset in (0, 70):
         with pytest.raises(ProtocolError) as caught:
             decode(HEAD + "1000", offset)

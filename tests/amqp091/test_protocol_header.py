@@ -27,22 +27,22 @@ KNOWN = {
 }
 
 
-@pytest.mark.parametrize(("octets", "name"), KNOWN.items(), ids=KNOWN.values())
-def test_known(octets: bytes, name: str) -> None:
-    assert recognise(octets) == name
+@pytest.mark.parametrize(("data", "name"), KNOWN.items(), ids=KNOWN.values())
+def test_known(data: bytes, name: str) -> None:
+    assert recognise(data) == name
 
 
 def test_ours() -> None:
     assert recognise(HEADER) == NAME
 
 
-@pytest.mark.parametrize("octets", KNOWN)
-def test_no_beginning_of_it_is_taken_for_another(octets: bytes) -> None:
-    for size in range(len(octets)):
-        assert recognise(octets[:size]) in (None, KNOWN[octets])
+@pytest.mark.parametrize("data", KNOWN)
+def test_no_beginning_of_it_is_taken_for_another(data: bytes) -> None:
+    for size in range(len(data)):
+        assert recognise(data[:size]) in (None, KNOWN[data])
 
 
 @given(st.binary(min_size=8, max_size=20))
-def test_eight_octets_suffice(octets: bytes) -> None:
-    assert recognise(octets) is not None
-    assert recognise(octets) == recognise(octets[:8])
+def test_eight_bytes_suffice(data: bytes) -> None:
+    assert recognise(data) is not None
+    assert recognise(data) == recognise(data[:8])

@@ -16,7 +16,7 @@ PUBLISH = raw.publish(1, "nowhere")
 
 
 @pytest.mark.parametrize(
-    ("octets", "expected"),
+    ("data", "expected"),
     [
         (
             raw.frame(1, 1, b"\0\x3c\0\x0a", end=b"\0"),
@@ -52,22 +52,22 @@ PUBLISH = raw.publish(1, "nowhere")
     ],
 )
 @pytest.mark.parametrize("chunk", [1, 1000])
-def test_closes(octets: bytes, expected: str, chunk: int) -> None:
+def test_closes(data: bytes, expected: str, chunk: int) -> None:
     client = connected()
-    octets = encode_frame(8, 0, b"") + octets
-    for start in range(0, len(octets), chunk):
-        client.feed(octets[start : start + chunk])
+    data = encode_frame(8, 0, b"") + data
+    for start in range(0, len(data), chunk):
+        client.feed(data[start : start + chunk])
     assert client.told() == expected
 
 
-def test_an_unknown_type_is_known_by_its_first_octet() -> None:
+def test_an_unknown_type_is_recognised_by_its_first_byte() -> None:
     client = connected()
     client.feed(raw.frame(4, 1, b"1234"))
     assert client.told() == f'{FRAME}type 4, all octets = <<"1234">>: unknown_frame'
 
 
 @pytest.mark.parametrize(
-    ("octets", "expected"),
+    ("data", "expected"),
     [
         (b"", "<<>>"),
         (b"text", '<<"text">>'),
@@ -76,6 +76,6 @@ def test_an_unknown_type_is_known_by_its_first_octet() -> None:
         ("é".encode(), "<<195,169>>"),
     ],
 )
-def test_octets(octets: bytes, expected: str) -> None:
-    assert shown(octets) == expected
-    assert numbers(octets) == f"<<{','.join(map(str, octets))}>>"
+def test_bytes_as_erlang_prints_them(data: bytes, expected: str) -> None:
+    assert shown(data) == expected
+    assert numbers(data) == f"<<{','.join(map(str, data))}>>"

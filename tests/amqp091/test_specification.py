@@ -47,14 +47,14 @@ FREED = {
 }
 """Fields that 0-9-1 reserved, and RabbitMQ uses again."""
 
-# The specification says so in words only: a server that confirms acks and nacks, one that cancels
-# a consumer says so, and a client may answer.
+# The specification has this in its text only: a server that confirms sends acks and nacks, one that cancels
+# a consumer sends basic.cancel, and a client may answer.
 SENT_BY_SERVERS_OF_RABBITMQ = {"basic.ack", "basic.nack", "basic.cancel"}
 SENT_BY_CLIENTS_OF_RABBITMQ = {"basic.cancel-ok"}
 
 
 class Described(NamedTuple):
-    """What an XML says of one method."""
+    """What an XML file specifies for one method."""
 
     name: str
     ids: tuple[int, int]
@@ -215,8 +215,8 @@ def ask() -> Iterator[Ask]:
         codec.stdin.close()
 
 
-def hexadecimal(octets: bytes) -> str:
-    return octets.hex() or "-"
+def hexadecimal(data: bytes) -> str:
+    return data.hex() or "-"
 
 
 def rendered(value: Any) -> str:
@@ -245,7 +245,7 @@ def _has_type(item: Item, letters: str) -> bool:
     return item.type in letters or any(_has_type(Item(each.type, each.value), letters) for each in nested)
 
 
-def _is_told_alike(table: Table) -> bool:
+def _is_decoded_alike(table: Table) -> bool:
     """RabbitMQ reads no U, writes l for L, and floats are printed in other ways."""
     return not _has_type(Item("F", table), "ULfd")
 
@@ -280,21 +280,21 @@ def test_rabbitmq_knows_the_same_methods(ask: Ask) -> None:
 @given(data=st.data())
 def test_rabbitmq_reads_what_we_write_and_writes_what_we_read(ask: Ask, cls: type[Method], data: st.DataObject) -> None:
     texts = strategies.any_text if cls.carries_content else strategies.utf8_text
-    method = data.draw(strategies.methods_of(cls, short_strings=texts).filter(_tables_are_told_alike))
+    method = data.draw(strategies.methods_of(cls, short_strings=texts).filter(_tables_are_decoded_alike))
     arguments = hexadecimal(method.encode()[4:])
     values, again = ask("method", cls.class_id, cls.method_id, arguments)
     assert values == "[" + ",".join(rendered(getattr(method, field)) for field in cls.__struct_fields__) + "]"
     assert again == arguments
 
 
-def _tables_are_told_alike(method: Method) -> bool:
+def _tables_are_decoded_alike(method: Method) -> bool:
     values = (getattr(method, field) for field in method.__struct_fields__)
-    return all(_is_told_alike(value) for value in values if isinstance(value, Table))
+    return all(_is_decoded_alike(value) for value in values if isinstance(value, Table))
 
 
 @pytest.mark.real
 @one_process
-@given(table=strategies.tables.filter(_is_told_alike))
+@given(table=strategies.tables.filter(_is_decoded_alike))
 def test_rabbitmq_reads_our_tables(ask: Ask, table: Table) -> None:
     values, again = ask("table", hexadecimal(table.octets))
     assert values == rendered(table)
@@ -302,22 +302,22 @@ def test_rabbitmq_reads_our_tables(ask: Ask, table: Table) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(("letter", "value", "told"), [("f", 0.5, "0.5"), ("d", 1.5, "1.5"), ("L", -7, "-7")])
-def test_rabbitmq_reads_our_floats_and_the_other_long(ask: Ask, letter: str, value: float, told: str) -> None:
+@pytest.mark.parametrize(("letter", "value", "as_text"), [("f", 0.5, "0.5"), ("d", 1.5, "1.5"), ("L", -7, "-7")])
+def test_rabbitmq_reads_our_floats_and_the_other_long(ask: Ask, letter: str, value: float, as_text: str) -> None:
     table = Table([Field("k", letter, value)])
     values, again = ask("table", table.octets.hex())
-    assert values == f"[{{<6b>,{ATOMS[letter]},{told}}}]"
+    assert values == f"[{{<6b>,{ATOMS[letter]},{as_text}}}]"
     assert bytes.fromhex(again) == Table([Field("k", letter.replace("L", "l"), value)]).octets
 
 
 @pytest.mark.real
 @one_process
-@given(properties=strategies.properties.filter(lambda each: each.headers is None or _is_told_alike(each.headers)))
+@given(properties=strategies.properties.filter(lambda each: each.headers is None or _is_decoded_alike(each.headers)))
 def test_rabbitmq_reads_our_properties(ask: Ask, properties: Properties) -> None:
-    octets = ContentHeader(0, properties).encode()[12:]
-    values, again = ask("properties", octets.hex())
+    encoded = ContentHeader(0, properties).encode()[12:]
+    values, again = ask("properties", encoded.hex())
     assert values == "[" + ",".join(rendered(getattr(properties, f)) for f in Properties.__struct_fields__) + "]"
-    assert again == octets.hex()
+    assert again == encoded.hex()
 
 
 def test_every_type_that_rabbitmq_has_is_ours_too() -> None:

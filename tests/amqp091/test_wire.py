@@ -46,10 +46,10 @@ VALUES = {
     "F": (Table({"k": True}), "00000004 016b7401"),
     "A": (Array([Item("t", False), Item("V", None)]), "00000003 740056"),
 }
-"""Of each type: a value, and its octets as RabbitMQ reads them."""
+"""Of each type: a value, and its bytes as RabbitMQ reads them."""
 
 
-def octets(text: str) -> bytes:
+def from_hex(text: str) -> bytes:
     return bytes.fromhex(text)
 
 
@@ -59,7 +59,7 @@ def octets(text: str) -> bytes:
 @pytest.mark.parametrize("letter", VALUES)
 def test_types(letter: str) -> None:
     value, wire = VALUES[letter]
-    entry = b"\x01k" + letter.encode() + octets(wire)
+    entry = b"\x01k" + letter.encode() + from_hex(wire)
     assert Table([Field("k", letter, value)]).octets == entry
     decoded = Table.from_octets(entry)
     assert decoded.fields == (Field("k", letter, value),)
@@ -99,8 +99,8 @@ def test_decimals_that_do_not_fit(value: str) -> None:
 
 def test_a_decimal_does_not_hang_on_the_precision_of_its_surroundings() -> None:
     with localcontext(Context(prec=2)):
-        assert Table.from_octets(octets("016b44 ff ffffffff"))["k"] == Decimal("4294967295E-255")
-    assert Table({"k": Decimal("1E+3")}).octets == octets("016b44 00 000003e8")
+        assert Table.from_octets(from_hex("016b44 ff ffffffff"))["k"] == Decimal("4294967295E-255")
+    assert Table({"k": Decimal("1E+3")}).octets == from_hex("016b44 00 000003e8")
 
 
 def test_a_table_is_a_mapping() -> None:
@@ -134,7 +134,7 @@ ODD = {
     "a name twice": "016b7401 016b7400",
     "an empty name": "007401",
     "a name that is not UTF-8": "02fffe7401",
-    "a name of 255 octets": "ff" + "61" * 255 + "56",
+    "a name of 255 bytes": "ff" + "61" * 255 + "56",
     "text that is not UTF-8": "016b53 00000002 fffe",
     "a signalling NaN": "016b66 7fa00000",
     "a decimal of many digits": "016b44 ff ffffffff",
@@ -142,10 +142,10 @@ ODD = {
 
 
 @pytest.mark.parametrize("wire", ODD.values(), ids=ODD)
-def test_odd_octets_are_taken_and_given_back(wire: str) -> None:
-    table = Table.from_octets(octets(wire))
+def test_odd_bytes_are_accepted_and_written_again(wire: str) -> None:
+    table = Table.from_octets(from_hex(wire))
     assert table.fields
-    assert encode_table(table)[4:] == octets(wire)
+    assert encode_table(table)[4:] == from_hex(wire)
 
 
 FAULTS = {
@@ -166,7 +166,7 @@ FAULTS = {
 @pytest.mark.parametrize(("wire", "error", "offset"), FAULTS.values(), ids=FAULTS)
 def test_malformed_tables_name_their_place(wire: str, error: type[ProtocolError], offset: int) -> None:
     with pytest.raises(error) as caught:
-        Table.from_octets(octets(wire), offset=100)
+        Table.from_octets(from_hex(wire), offset=100)
     assert caught.value.offset == 100 + offset
 
 
@@ -214,8 +214,8 @@ def test_only_the_part_that_is_named_is_checked() -> None:
     ],
 )
 def test_fields(layout: bytes, values: list[Any], wire: str) -> None:
-    assert encode_fields(layout, values) == octets(wire)
-    padded = b"??" + octets(wire) + b"??"
+    assert encode_fields(layout, values) == from_hex(wire)
+    padded = b"??" + from_hex(wire) + b"??"
     assert decode_fields(layout, padded, 2, len(padded) - 2) == values
 
 
@@ -227,9 +227,9 @@ def test_a_field_does_not_read_past_its_end(layout: str) -> None:
         assert caught.value.offset == 1003
 
 
-def test_properties_are_told_up_to_the_last() -> None:
+def test_encoded_properties_end_with_the_last_present() -> None:
     wire = encode_flagged(b"uohu", [None, 5, None, None])
-    assert wire == octets("4000 05")
+    assert wire == from_hex("4000 05")
     assert decode_flagged(b"uohu", wire, 0, len(wire)) == [None, 5]
 
 
@@ -249,7 +249,7 @@ def test_a_table_is_read_as_it_was_written(table: Table) -> None:
 
 
 @given(st.one_of(st.binary(max_size=80), strategies.mutated(strategies.tables.map(lambda table: table.octets))))
-def test_any_octets_are_a_table_that_gives_them_back_or_a_protocol_error(wire: bytes) -> None:
+def test_any_bytes_are_a_table_that_gives_them_back_or_a_protocol_error(wire: bytes) -> None:
     table = strategies.attempt(Table.from_octets, wire, 7)
     if isinstance(table, ProtocolError):
         assert table.code in (501, 502)
@@ -263,7 +263,7 @@ def test_any_octets_are_a_table_that_gives_them_back_or_a_protocol_error(wire: b
 
 
 @given(st.sampled_from([b"ohlqsuSFbb", b"bsbF", b"F", b"uuu"]), st.binary(max_size=60))
-def test_any_octets_are_fields_or_a_protocol_error(layout: bytes, wire: bytes) -> None:
+def test_any_bytes_are_fields_or_a_protocol_error(layout: bytes, wire: bytes) -> None:
     for decode in (decode_fields, decode_flagged):
         values = strategies.attempt(decode, layout, wire, 0, len(wire))
         if isinstance(values, ProtocolError):

@@ -126,8 +126,8 @@ def fragmented() -> list[building.Timed]:
     return packets
 
 
-def octets() -> list[building.Timed]:
-    """Each byte in a segment of its own."""
+def single_bytes() -> list[building.Timed]:
+    """Each byte in a separate segment."""
     return over_ethernet(cut(segments_of("login-refused"), 1))
 
 
@@ -208,7 +208,7 @@ MUTATIONS: dict[str, Callable[[], list[building.Timed]]] = {
     "consume-large.snapped": snapped,
     "consume-large.joined-midway": joined_midway,
     "confirms.ports-reused": ports_reused,
-    "login-refused.octets": octets,
+    "login-refused.octets": single_bytes,
     "publish-get-ack.wrapped": wrapped,
     "every-type.ipv6-in-vlans": ipv6_in_vlans,
     "kombu-table.broken": broken,

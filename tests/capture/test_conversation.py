@@ -48,41 +48,41 @@ class Stream:
 
     def __init__(self, ports: tuple[int, int] = (HIGH, LOW), has_handshake: bool = True) -> None:
         ends = (Endpoint(address("10.0.0.1"), ports[0]), Endpoint(address("10.0.0.2"), ports[1]))
-        self.talk = Conversation(Opened(7, 0, ends, has_handshake), Tally())
+        self.conversation = Conversation(Opened(7, 0, ends, has_handshake), Tally())
         self.passed: list[Decoded] = []
 
     def run(self, *steps: Step) -> "Stream":
         for ts_ns, (side, step) in enumerate(steps):
             direction = "><".index(side)
             if isinstance(step, bytes):
-                self.talk.data(direction, ts_ns, step, self.passed)
+                self.conversation.data(direction, ts_ns, step, self.passed)
             elif isinstance(step, int):
-                self.talk.gap(direction, ts_ns, step)
+                self.conversation.gap(direction, ts_ns, step)
             else:
-                self.talk.end(direction, ts_ns, step, self.passed)
+                self.conversation.end(direction, ts_ns, step, self.passed)
         return self
 
     @property
-    def told(self) -> list[tuple[object, ...]]:
+    def decoded(self) -> list[tuple[object, ...]]:
         """What passed: (sender, bytes), (sender, protocol, "header") or (sender, protocol, reason, offset, lost)."""
-        told: list[tuple[object, ...]] = []
+        decoded: list[tuple[object, ...]] = []
         for each in self.passed:
             assert each.stream == 7
             if isinstance(each, DecodedFrames):
-                told.append((each.sender, b"".join(frame.raw for frame in each.frames)))
+                decoded.append((each.sender, b"".join(frame.raw for frame in each.frames)))
             elif isinstance(each, DecodedProtocolHeader):
-                told.append((each.sender, each.protocol, "header"))
+                decoded.append((each.sender, each.protocol, "header"))
             else:
-                told.append((each.sender, each.protocol, each.code or each.reason, each.offset, each.lost))
-        return told
+                decoded.append((each.sender, each.protocol, each.code or each.reason, each.offset, each.lost))
+        return decoded
 
     @property
     def connection(self) -> set[str]:
         return {each.connection for each in self.passed}
 
 
-def told(*steps: Step, ports: tuple[int, int] = (HIGH, LOW), has_handshake: bool = True) -> list[tuple[object, ...]]:
-    return Stream(ports, has_handshake).run(*steps).told
+def decoded(*steps: Step, ports: tuple[int, int] = (HIGH, LOW), has_handshake: bool = True) -> list[tuple[object, ...]]:
+    return Stream(ports, has_handshake).run(*steps).decoded
 
 
 ENDS: list[Step] = [(">", StreamEnd.FIN), ("<", StreamEnd.FIN)]
@@ -95,17 +95,17 @@ GREETED = ("client", "0-9-1", "header")
 @pytest.mark.parametrize("ports", [(40000, 5672), (40000, 35673), (5672, 40000)])
 def test_any_port_will_do(ports: tuple[int, int]) -> None:
     stream = Stream(ports).run((">", HEADER), ("<", TUNE), (">", TUNE_OK + OPEN), *ENDS)
-    assert stream.told == [GREETED, ("server", TUNE), ("client", TUNE_OK + OPEN)]
+    assert stream.decoded == [GREETED, ("server", TUNE), ("client", TUNE_OK + OPEN)]
     assert stream.connection == {f"10.0.0.1:{ports[0]}-10.0.0.2:{ports[1]}"}
 
 
 def test_a_header_in_pieces_and_with_frames_behind_it() -> None:
-    assert told((">", HEADER[:3]), (">", HEADER[3:] + OPEN[:5]), (">", OPEN[5:])) == [GREETED, ("client", OPEN)]
+    assert decoded((">", HEADER[:3]), (">", HEADER[3:] + OPEN[:5]), (">", OPEN[5:])) == [GREETED, ("client", OPEN)]
 
 
 def test_the_limit_that_was_agreed_holds() -> None:
     large = encode_frame(BODY, 1, b"y" * 5000)
-    found = told((">", HEADER), ("<", TUNE), (">", TUNE_OK), (">", large + ACK), ("<", large + CLOSE))
+    found = decoded((">", HEADER), ("<", TUNE), (">", TUNE_OK), (">", large + ACK), ("<", large + CLOSE))
     lost = len(large)
     assert found[3:] == [
         ("client", "0-9-1", 501, 8 + len(TUNE_OK) + 3, lost),
@@ -115,7 +115,7 @@ def test_the_limit_that_was_agreed_holds() -> None:
     ]
 
 
-def test_what_ends_within_a_frame_is_told() -> None:
+def test_an_end_within_a_frame_is_reported() -> None:
     cut = OPEN[:-2]
     for ending, reason in (
         (StreamEnd.FIN, "the stream ends within a frame"),
@@ -123,14 +123,14 @@ def test_what_ends_within_a_frame_is_told() -> None:
         (StreamEnd.END, "the capture ends within a frame"),
         (StreamEnd.REUSED, "the capture ends within a frame"),
     ):
-        assert told((">", HEADER + cut), (">", ending)) == [GREETED, ("client", "0-9-1", reason, 8, len(cut))]
-    assert told((">", HEADER), ("<", TUNE[:3]), ("<", StreamEnd.END))[1:] == [
+        assert decoded((">", HEADER + cut), (">", ending)) == [GREETED, ("client", "0-9-1", reason, 8, len(cut))]
+    assert decoded((">", HEADER), ("<", TUNE[:3]), ("<", StreamEnd.END))[1:] == [
         ("server", "0-9-1", "the capture ends within a frame", 0, 3)
     ]
 
 
 def test_a_server_that_answers_no_frames_broke_the_protocol() -> None:
-    found = told((">", HEADER), ("<", b"HTTP/1.1 400 Bad Request\r\n\r\n"), *ENDS)
+    found = decoded((">", HEADER), ("<", b"HTTP/1.1 400 Bad Request\r\n\r\n"), *ENDS)
     assert found == [GREETED, ("server", "0-9-1", 501, 3, 28)]
 
 
@@ -140,7 +140,7 @@ def test_a_server_that_answers_no_frames_broke_the_protocol() -> None:
 @pytest.mark.parametrize(("header", "protocol"), [(ANCIENT, "0-8"), (ONE, "1.0"), (SASL, "1.0 (SASL)"), (TEN, "0-10")])
 def test_other_versions_are_named_and_never_read_as_frames(header: bytes, protocol: str) -> None:
     """0-8 has frames of the same shape, and other methods in them."""
-    found = told((">", header), ("<", TUNE + OPEN), (">", OPEN), ("<", ACK), *ENDS)
+    found = decoded((">", header), ("<", TUNE + OPEN), (">", OPEN), ("<", ACK), *ENDS)
     reason = f"{protocol} is not decoded"
     assert found == [
         ("client", protocol, "header"),
@@ -152,7 +152,7 @@ def test_other_versions_are_named_and_never_read_as_frames(header: bytes, protoc
 @pytest.mark.parametrize("cut", range(len(OLD + OPEN)))
 def test_what_follows_a_header_of_0_9_is_read(cut: int) -> None:
     said = OLD + OPEN
-    found = told((">", said[:cut]), (">", said[cut:]), ("<", TUNE), (">", ACK), *ENDS)
+    found = decoded((">", said[:cut]), (">", said[cut:]), ("<", TUNE), (">", ACK), *ENDS)
     assert ("client", "0-9", "header") in found
     assert [each for each in found if each[0] == "client"] == [
         ("client", "0-9", "header"),
@@ -163,7 +163,7 @@ def test_what_follows_a_header_of_0_9_is_read(cut: int) -> None:
 
 
 def test_a_client_of_0_9_that_is_asked_for_another_header_is_read_too() -> None:
-    assert told((">", OLD), ("<", HEADER), (">", HEADER + OPEN), *ENDS) == [
+    assert decoded((">", OLD), ("<", HEADER), (">", HEADER + OPEN), *ENDS) == [
         ("client", "0-9", "header"),
         ("server", "0-9-1", "header"),
         ("client", "0-9-1", "header"),
@@ -171,17 +171,17 @@ def test_a_client_of_0_9_that_is_asked_for_another_header_is_read_too() -> None:
     ]
 
 
-def test_a_server_may_answer_in_its_own_version() -> None:
-    assert told((">", ONE), ("<", SASL + b"\0\0\0\4more"), *ENDS) == [
+def test_a_server_may_answer_with_another_version() -> None:
+    assert decoded((">", ONE), ("<", SASL + b"\0\0\0\4more"), *ENDS) == [
         ("client", "1.0", "header"),
         ("server", "1.0 (SASL)", "header"),
         ("server", "1.0 (SASL)", "1.0 (SASL) is not decoded", 8, 8),
     ]
-    assert told((">", HEADER), ("<", TEN), *ENDS) == [GREETED, ("server", "0-10", "header")]
+    assert decoded((">", HEADER), ("<", TEN), *ENDS) == [GREETED, ("server", "0-10", "header")]
 
 
 def test_a_client_that_follows_the_answer_is_read() -> None:
-    found = told((">", TEN), (">", b"early"), ("<", HEADER), (">", HEADER + OPEN), ("<", TUNE), *ENDS)
+    found = decoded((">", TEN), (">", b"early"), ("<", HEADER), (">", HEADER + OPEN), ("<", TUNE), *ENDS)
     assert found == [
         ("client", "0-10", "header"),
         ("server", "0-9-1", "header"),
@@ -192,15 +192,15 @@ def test_a_client_that_follows_the_answer_is_read() -> None:
     ]
 
 
-def test_a_stranger_is_told_of_when_the_answer_is_amqp() -> None:
+def test_another_protocol_is_reported_when_the_answer_is_amqp() -> None:
     found = Stream((40000, 35673)).run((">", b"HELO there\r\n"), ("<", HEADER), *ENDS)
-    assert found.told == [
+    assert found.decoded == [
         ("client", "unknown", "header"),
         ("server", "0-9-1", "header"),
         ("client", "unknown", "unknown is not decoded", 8, 4),
     ]
     assert [each.ts_ns for each in found.passed] == [0, 1, 0]
-    assert told((">", b"hi"), ("<", TEN), *ENDS)[:1] == [("server", "0-10", "header")]
+    assert decoded((">", b"hi"), ("<", TEN), *ENDS)[:1] == [("server", "0-10", "header")]
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_a_stranger_is_told_of_when_the_answer_is_amqp() -> None:
     ],
 )
 def test_known_protocols_are_named_on_the_ports_of_amqp(data: bytes, protocol: str) -> None:
-    found = told((">", data), ("<", b"whatever it answers"), *ENDS, ports=(40000, 5671))
+    found = decoded((">", data), ("<", b"whatever it answers"), *ENDS, ports=(40000, 5671))
     reason = f"{protocol} is not decoded"
     assert found == [
         ("client", protocol, "header"),
@@ -220,23 +220,23 @@ def test_known_protocols_are_named_on_the_ports_of_amqp(data: bytes, protocol: s
         ("server", protocol, reason, 0, 19),
     ]
     elsewhere = Stream((40000, 443)).run((">", data), ("<", b"whatever it answers"), *ENDS)
-    assert elsewhere.told == []
-    assert elsewhere.talk.is_hopeless
-    assert elsewhere.talk.is_over
+    assert elsewhere.decoded == []
+    assert elsewhere.conversation.is_hopeless
+    assert elsewhere.conversation.is_over
 
 
 def test_tls_joined_midway_is_named_too() -> None:
-    found = told(("<", b"\x17\x03\x03\x00\x40" + bytes(64)), *ENDS, ports=(40000, 5671), has_handshake=False)
+    found = decoded(("<", b"\x17\x03\x03\x00\x40" + bytes(64)), *ENDS, ports=(40000, 5671), has_handshake=False)
     assert found == [("server", "TLS", "TLS is not decoded", 0, 69)]
 
 
 def test_other_streams_are_hopeless_as_soon_as_both_sides_are() -> None:
     stream = Stream((40000, 80)).run((">", b"GET / HTTP/1.1\r\n"))
-    assert not stream.talk.is_hopeless
-    assert stream.run(("<", b"HTTP/1.1 200 OK\r\n")).talk.is_hopeless
+    assert not stream.conversation.is_hopeless
+    assert stream.run(("<", b"HTTP/1.1 200 OK\r\n")).conversation.is_hopeless
     silent = Stream((40000, 80)).run(*ENDS)
-    assert silent.talk.is_over
-    assert silent.told == []
+    assert silent.conversation.is_over
+    assert silent.decoded == []
 
 
 # -------------------------------------------------------------------------------------------------- joined midway
@@ -254,24 +254,24 @@ def test_other_streams_are_hopeless_as_soon_as_both_sides_are() -> None:
         ((">", ACK + OPEN), 0),
     ],
 )
-def test_the_client_is_who_says_what_only_a_client_says(step: Step, client: int) -> None:
+def test_the_client_is_the_peer_that_sends_what_only_clients_send(step: Step, client: int) -> None:
     stream = Stream((33333, 44444), has_handshake=False).run(step)
     names = ["10.0.0.1:33333", "10.0.0.2:44444"]
     assert stream.connection == {f"{names[client]}-{names[1 - client]}"}
-    assert stream.told[0][0] == ("client" if "><".index(step[0]) == client else "server")
+    assert stream.decoded[0][0] == ("client" if "><".index(step[0]) == client else "server")
 
 
 @pytest.mark.parametrize(
     ("ports", "client"), [((5672, 40000), 1), ((40000, 5671), 0), ((5672, 100), 1), ((40000, 30000), 0), ((7, 7), 0)]
 )
-def test_where_frames_do_not_tell_ports_do(ports: tuple[int, int], client: int) -> None:
+def test_ports_decide_where_frames_do_not(ports: tuple[int, int], client: int) -> None:
     for step in (ACK, HEARTBEAT_FRAME, CLOSE):
         stream = Stream(ports, has_handshake=False).run((">", step))
-        assert stream.told == [("client" if client == 0 else "server", step)]
+        assert stream.decoded == [("client" if client == 0 else "server", step)]
 
 
 def test_frames_are_found_in_the_middle_of_a_stream() -> None:
-    found = told(("<", BODY_FRAME[20:]), (">", ACK), ("<", DELIVER), ports=(40000, 33333), has_handshake=False)
+    found = decoded(("<", BODY_FRAME[20:]), (">", ACK), ("<", DELIVER), ports=(40000, 33333), has_handshake=False)
     assert found == [
         ("client", ACK),
         ("server", "0-9-1", "the capture begins within a frame", 0, len(BODY_FRAME) - 20),
@@ -279,12 +279,12 @@ def test_frames_are_found_in_the_middle_of_a_stream() -> None:
     ]
 
 
-def test_nothing_is_told_before_it_is_known_to_be_amqp() -> None:
+def test_nothing_is_reported_before_it_is_known_to_be_amqp() -> None:
     stream = Stream((40000, 33333), has_handshake=False).run(("<", BODY_FRAME[20:]), (">", b"neither"))
-    assert stream.told == []
-    assert not stream.talk.is_hopeless
+    assert stream.decoded == []
+    assert not stream.conversation.is_hopeless
     stream.run(("<", DELIVER), *ENDS)
-    assert stream.told == [
+    assert stream.decoded == [
         ("server", "0-9-1", "the capture begins within a frame", 0, len(BODY_FRAME) - 20),
         ("server", DELIVER),
         ("client", "0-9-1", "the capture begins within a frame", 0, 7),
@@ -292,34 +292,34 @@ def test_nothing_is_told_before_it_is_known_to_be_amqp() -> None:
 
 
 def test_a_lost_header_is_the_middle_of_a_stream() -> None:
-    found = told((">", 8), (">", OPEN), ("<", TUNE), *ENDS, ports=(40000, 33333))
+    found = decoded((">", 8), (">", OPEN), ("<", TUNE), *ENDS, ports=(40000, 33333))
     assert found == [
         ("client", "0-9-1", "bytes are missing from the capture", 0, 8),
         ("client", OPEN),
         ("server", TUNE),
     ]
-    assert told((">", HEADER[:5]), (">", 3), (">", OPEN))[1:] == [("client", OPEN)]
+    assert decoded((">", HEADER[:5]), (">", 3), (">", OPEN))[1:] == [("client", OPEN)]
 
 
 def test_the_search_for_frames_ends_where_there_are_none() -> None:
     stream = Stream((40000, 33333), has_handshake=False)
     for _ in range(MAX_GUESS_BYTES // 1000 + 2):
         stream.run((">", b"q" * 1000), ("<", b"r" * 1000))
-    assert stream.talk.is_hopeless
+    assert stream.conversation.is_hopeless
     late = Stream((40000, 33333), has_handshake=False)
     for _ in range(MAX_GUESS_BYTES // 1000 + 2):
         late.run((">", b"q" * 1000))
     late.run(("<", DELIVER), (">", PUBLISH), *ENDS)
     lost = (MAX_GUESS_BYTES // 1000 + 2) * 1000
-    assert late.told == [
+    assert late.decoded == [
         ("server", DELIVER),
         ("client", "0-9-1", "the capture begins within a frame", 0, lost),
         ("client", PUBLISH),
     ]
 
 
-def test_a_gap_is_told_with_what_it_cut() -> None:
-    found = told((">", HEADER + OPEN), (">", 10), (">", ACK), ("<", TUNE), ("<", BODY_FRAME[:20]), ("<", 30), *ENDS)
+def test_a_gap_is_reported_with_what_it_cut() -> None:
+    found = decoded((">", HEADER + OPEN), (">", 10), (">", ACK), ("<", TUNE), ("<", BODY_FRAME[:20]), ("<", 30), *ENDS)
     assert found[1:] == [
         ("client", OPEN),
         ("client", "0-9-1", "bytes are missing from the capture", 8 + len(OPEN), 10),
@@ -327,7 +327,7 @@ def test_a_gap_is_told_with_what_it_cut() -> None:
         ("server", TUNE),
         ("server", "0-9-1", "bytes are missing from the capture", len(TUNE), 50),
     ]
-    assert told((">", ANCIENT), (">", 10), (">", b"x"), (">", StreamEnd.END))[1:] == [
+    assert decoded((">", ANCIENT), (">", 10), (">", b"x"), (">", StreamEnd.END))[1:] == [
         ("client", "0-8", "0-8 is not decoded", 8, 11)
     ]
 
@@ -342,7 +342,7 @@ def test_how_the_bytes_come_does_not_matter(sizes: list[int], ports: tuple[int, 
     for size in [*sizes, len(data)]:
         pieces.append(data[at : at + size])
         at += size
-    found = told(*[(">", piece) for piece in pieces if piece], *ENDS, ports=ports)
+    found = decoded(*[(">", piece) for piece in pieces if piece], *ENDS, ports=ports)
     assert found[0] == GREETED
     assert b"".join(each[1] for each in found[1:]) == data[8:]  # type: ignore[misc]
 
@@ -359,9 +359,9 @@ steps = st.tuples(
 
 @given(st.lists(steps, max_size=15), st.booleans(), st.sampled_from([5672, 33333]))
 def test_nothing_at_all_is_an_error(found: list[Step], has_handshake: bool, port: int) -> None:
-    """And of a stream that is told, every byte is in a frame, in a header or counted."""
+    """And of a stream that is decoded, every byte is in a frame, in a header or counted."""
     stream = Stream((40000, port), has_handshake).run(*found, *ENDS)
-    if not stream.told:
+    if not stream.decoded:
         return
     for side, sender in enumerate(
         ("client", "server") if "10.0.0.1:40000-" in "".join(stream.connection) else ("server", "client")

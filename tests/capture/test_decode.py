@@ -33,23 +33,23 @@ PUBLISHED = [publish(number) for number in range(40)]
 
 def conversation(client_port: int = 40000, segment: int = 100) -> list[bytes]:
     """The packets of a short connection over Ethernet and IPv4."""
-    client_says = HEADER + TUNE_OK + OPEN + b"".join(PUBLISHED)
+    client_data = HEADER + TUNE_OK + OPEN + b"".join(PUBLISHED)
     packets = []
 
-    def say(is_client: bool, payload: bytes, seq: int, ack: int, flags: int = ACK) -> None:
+    def send(is_client: bool, payload: bytes, seq: int, ack: int, flags: int = ACK) -> None:
         ports = (client_port, 5672) if is_client else (5672, client_port)
         ends = (building.CLIENT, building.SERVER) if is_client else (building.SERVER, building.CLIENT)
         body = building.tcp(payload, source=ports[0], target=ports[1], seq=seq, ack=ack, flags=flags)
         packets.append(building.ethernet(building.ipv4(body, source=ends[0], target=ends[1])))
 
-    say(True, b"", 999, 0, SYN)
-    say(False, b"", 4999, 1000, SYN | ACK)
-    say(True, client_says[:8], 1000, 5000)
-    say(False, TUNE, 5000, 1008)
-    for at in range(8, len(client_says), segment):
-        say(True, client_says[at : at + segment], 1000 + at, 5000 + len(TUNE))
-    say(True, b"", 1000 + len(client_says), 5000 + len(TUNE), FIN | ACK)
-    say(False, b"", 5000 + len(TUNE), 1001 + len(client_says), FIN | ACK)
+    send(True, b"", 999, 0, SYN)
+    send(False, b"", 4999, 1000, SYN | ACK)
+    send(True, client_data[:8], 1000, 5000)
+    send(False, TUNE, 5000, 1008)
+    for at in range(8, len(client_data), segment):
+        send(True, client_data[at : at + segment], 1000 + at, 5000 + len(TUNE))
+    send(True, b"", 1000 + len(client_data), 5000 + len(TUNE), FIN | ACK)
+    send(False, b"", 5000 + len(TUNE), 1001 + len(client_data), FIN | ACK)
     return packets
 
 
@@ -109,7 +109,7 @@ def test_streams_without_amqp_are_counted() -> None:
     assert "5 TCP streams" in str(notices[0])
 
 
-def test_a_file_cut_short_tells_what_it_has() -> None:
+def test_a_file_cut_short_gives_what_it_has() -> None:
     file = building.pcap([(0, packet) for packet in conversation()])
     notices: list[CaptureWarning] = []
     records = list(read_records(io.BytesIO(file[: len(file) // 2]), notices.append))
@@ -157,7 +157,7 @@ def test_what_is_lost_costs_whole_frames_and_is_counted(randomness: random.Rando
             assert str((record.type, record.channel, record.method, record.arguments, record.size)) in known
             size += (record.size or 0) + (0 if record.type == "protocol-header" else 8)
     total = sum((record.size or 0) + (0 if record.type == "protocol-header" else 8) for record in whole)
-    # What is lost at the very end was never there to be missed, unless a FIN or the answer to it tells.
+    # What is lost at the very end was never there to be missed, unless a FIN or the answer to it shows it.
     assert size <= total
     if kept[-1] == packets[-1] or kept[-1] == packets[-2]:
         assert size == total

@@ -14,7 +14,7 @@ WHERE = (5, 3, "10.0.0.1:40000-10.0.0.2:5672", "client")
 SAME = {"ts_ns": 5, "stream": 3, "connection": "10.0.0.1:40000-10.0.0.2:5672", "from": "client"}
 
 
-def told(passed: DecodedFrames | DecodedProtocolHeader | SkippedBytes) -> list[dict[str, object]]:
+def as_records(passed: DecodedFrames | DecodedProtocolHeader | SkippedBytes) -> list[dict[str, object]]:
     found = [json.loads(record.to_json()) for record in records_of(passed)]
     for each in found:
         for name, value in SAME.items():
@@ -28,7 +28,7 @@ def frames(data: bytes) -> list[Frame]:
 
 def test_frames_are_one_record_each() -> None:
     publish = Command(2, BasicPublish(exchange="e", routing_key="k"), Properties(app_id="me"), b"body").encode(0)
-    method, header, body = told(DecodedFrames(*WHERE, frames(publish)))
+    method, header, body = as_records(DecodedFrames(*WHERE, frames(publish)))
     assert method["method"] == "basic.publish"
     assert method["arguments"] == {"exchange": "e", "routing_key": "k", "mandatory": False, "immediate": False}
     assert header["properties"] == {"app_id": "me"}
@@ -37,29 +37,29 @@ def test_frames_are_one_record_each() -> None:
 
 def test_a_malformed_payload_is_an_error_of_its_frame_alone() -> None:
     broken = encode_frame(1, 1, b"\0\x3c\0\x28\0\0\xff")
-    error, after = told(DecodedFrames(*WHERE, frames(broken + broken[:-4] + b"\0\0\0\xce" + b"")[:1] * 2))
+    error, after = as_records(DecodedFrames(*WHERE, frames(broken + broken[:-4] + b"\0\0\0\xce" + b"")[:1] * 2))
     assert error["type"] == after["type"] == "error"
     assert error["lost"] == 7
     assert "code" in error
 
 
-def test_secrets_are_not_told() -> None:
+def test_secrets_are_masked() -> None:
     answer = encode_method(0, ConnectionStartOk(Table(), "PLAIN", b"\0guest\0secret", "en_US"))
-    (record,) = told(DecodedFrames(*WHERE, frames(answer)))
+    (record,) = as_records(DecodedFrames(*WHERE, frames(answer)))
     assert "secret" not in json.dumps(record)
 
 
 def test_a_header_is_named() -> None:
-    assert told(DecodedProtocolHeader(*WHERE, "TLS", b"\x16\x03\x01")) == [
+    assert as_records(DecodedProtocolHeader(*WHERE, "TLS", b"\x16\x03\x01")) == [
         {"protocol": "TLS", "type": "protocol-header", "size": 3}
     ]
 
 
 def test_what_was_skipped_is_an_error() -> None:
-    assert told(SkippedBytes(*WHERE, "0-9-1", "bytes are missing", 80, 13)) == [
+    assert as_records(SkippedBytes(*WHERE, "0-9-1", "bytes are missing", 80, 13)) == [
         {"protocol": "0-9-1", "type": "error", "reason": "bytes are missing", "offset": 80, "lost": 13}
     ]
-    assert told(SkippedBytes(*WHERE, "0-9-1", "FRAME_ERROR - no", 80, 13, 501, 2)) == [
+    assert as_records(SkippedBytes(*WHERE, "0-9-1", "FRAME_ERROR - no", 80, 13, 501, 2)) == [
         {
             "protocol": "0-9-1",
             "type": "error",

@@ -59,7 +59,7 @@ def test_what_would_have_been_changed_or_only_counted():
     assert rehearsal.rules.counts()["see"].shadow_hits > 0
 
 
-def test_a_client_is_known_by_what_it_said():
+def test_a_client_is_known_by_its_login():
     rules = """
     [[rules]]
     name = "not guest"

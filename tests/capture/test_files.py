@@ -1,4 +1,4 @@
-"""Capture files: what they are, where they come from, and what is said about files that are none."""
+"""Capture files: formats, sources, and errors about files that are none."""
 
 import contextlib
 import gzip
@@ -111,14 +111,14 @@ def test_gzip_that_inflates_to_much_is_inflated_bit_by_bit() -> None:
     assert [len(packet.data) for packet in found] == [1_000_000] * 30
 
 
-def test_rubbish_after_gzip_data_is_told() -> None:
+def test_rubbish_after_gzip_data_is_a_warning() -> None:
     found, notices = read(gzip.compress(PCAP) + b"rubbish")
     assert found == EXPECTED
     assert [notice.kind for notice in notices] == [WarningKind.TRAILING]
 
 
 @pytest.mark.parametrize("flavour", [PCAP, PCAPNG], ids=["pcap", "pcapng"])
-def test_gzip_cut_short_gives_what_came_before_and_says_so(flavour: bytes) -> None:
+def test_gzip_cut_short_gives_what_came_before_and_a_warning(flavour: bytes) -> None:
     packed = gzip.compress(flavour)
     for cut in (len(packed) // 2, len(packed) - 9, len(packed) - 1):
         found, notices = read(packed[:cut])

@@ -29,13 +29,13 @@ def run(*steps: Step, frame_max: int = 0, is_aligned: bool = True, reason: str =
         else:
             found += finder.feed(ts_ns, step)
     found += finder.end(99, reason)
-    told: list[object] = []
+    brief: list[object] = []
     for each in found:
         if isinstance(each, UnreadableBytes):
-            told.append((each.offset, each.lost, each.code or each.reason))
+            brief.append((each.offset, each.lost, each.code or each.reason))
         else:
-            told += [frame.raw for frame in each]
-    return told
+            brief += [frame.raw for frame in each]
+    return brief
 
 
 def test_frames_come_out_as_they_went_in() -> None:
@@ -43,7 +43,7 @@ def test_frames_come_out_as_they_went_in() -> None:
     assert run(ACK + NACK[:5], NACK[5:], HEARTBEAT_FRAME) == [ACK, NACK, HEARTBEAT_FRAME]
 
 
-def test_the_end_within_a_frame_is_told() -> None:
+def test_the_end_within_a_frame_is_reported() -> None:
     assert run(ACK + LARGE[:100], LARGE[100:500], reason="cut") == [ACK, (len(ACK), 500, "cut")]
 
 
@@ -92,7 +92,7 @@ def test_a_skip_that_does_not_end_as_a_frame_is_searched() -> None:
     assert run(LARGE[:100], 858, broken) == [(0, 1008, MISSING), ACK, NACK]
 
 
-def test_a_gap_that_is_never_mended_is_told_at_the_end() -> None:
+def test_a_gap_without_frames_behind_it_is_reported_at_the_end() -> None:
     assert run(ACK + LARGE[:50], 100, LARGE[150:200]) == [ACK, (len(ACK), 200, MISSING)]
     assert run(ACK, 100) == [ACK, (len(ACK), 100, MISSING)]
 
@@ -109,7 +109,7 @@ def test_a_gap_that_is_never_mended_is_told_at_the_end() -> None:
         (b"GET / HTTP/1.1\r\n\r\n", 501, 3),
     ],
 )
-def test_what_is_no_frame_is_told_and_passed_over(rubbish: bytes, code: int, at: int) -> None:
+def test_what_is_no_frame_is_reported_and_skipped(rubbish: bytes, code: int, at: int) -> None:
     assert run(ACK + rubbish + NACK + ACK) == [ACK, (len(ACK) + at, len(rubbish), code), NACK, ACK]
     pieces = [rubbish[place : place + 1] for place in range(len(rubbish))]
     assert run(ACK, *pieces, NACK + ACK) == [ACK, (len(ACK) + at, len(rubbish), code), NACK, ACK]

@@ -120,7 +120,7 @@ def test_what_is_not_tcp_over_ip_is_left_out(link_type: int, raw: bytes) -> None
     assert dissect(raw, link_type) is None
 
 
-def test_a_link_type_that_is_not_understood_is_told_once() -> None:
+def test_an_unknown_link_type_is_a_warning_once() -> None:
     notices: list[CaptureWarning] = []
     dissector = Dissector("file.pcap", notices.append)
     for link_type in (105, 105, 9999, 105, 9999):
@@ -203,7 +203,7 @@ def test_cut_options_leave_only_missing_payload() -> None:
     assert dissect(whole[:60], original=len(whole)) == expected(payload=b"", missing=100)
 
 
-def test_cut_headers_are_counted_and_told_at_the_end() -> None:
+def test_cut_headers_are_counted_in_a_warning_at_the_end() -> None:
     notices: list[CaptureWarning] = []
     dissector = Dissector(notify=notices.append)
     whole = ethernet(IPV4)
@@ -247,7 +247,7 @@ def test_fragments_are_put_together_in_any_order(cut, flow: bytes, order: list[i
     assert found[:-1] == [None] * (len(order) - 1)
 
 
-def test_fragments_that_are_missing_are_told_at_the_end() -> None:
+def test_missing_fragments_are_a_warning_at_the_end() -> None:
     notices: list[CaptureWarning] = []
     dissector = Dissector(notify=notices.append)
     for number in range(1, 5):

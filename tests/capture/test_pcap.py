@@ -54,7 +54,7 @@ def test_an_empty_capture_is_not_an_error() -> None:
     assert read(building.pcap([])) == ([], [])
 
 
-def test_a_file_cut_anywhere_gives_what_came_before_and_says_so() -> None:
+def test_a_file_cut_anywhere_gives_what_came_before_and_a_warning() -> None:
     whole = building.pcap(PACKETS)
     everything, _ = read(whole)
     ends = {24, 24 + 16 + 5, 24 + 16 + 5 + 16, len(whole)}

@@ -81,7 +81,7 @@ def test_each_interface_has_its_link_type_and_clock() -> None:
     assert [(packet.link_type, packet.ts_ns) for packet in found] == [(101, NOW), (1, MICROSECONDS * 1000)]
 
 
-def test_a_section_begins_anew_in_its_own_byte_order() -> None:
+def test_each_section_has_a_byte_order() -> None:
     found, _ = read(
         section("<"),
         interface(1),
@@ -120,7 +120,7 @@ def test_a_packet_that_was_cut_keeps_its_length() -> None:
     assert (found[0].data, found[0].original_length) == (b"abc", 1500)
 
 
-def test_a_file_cut_anywhere_gives_what_came_before_and_says_so() -> None:
+def test_a_file_cut_anywhere_gives_what_came_before_and_a_warning() -> None:
     blocks = [section(), interface(), enhanced(1, b"abc"), block(5, b"statistics"), simple(b"abcd")]
     whole = b"".join(blocks)
     ends = {sum(map(len, blocks[:count])) for count in range(1, len(blocks) + 1)}

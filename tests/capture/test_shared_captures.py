@@ -34,7 +34,7 @@ FAULTY = {
 """Methods that tshark has no name for."""
 
 
-def frames_told(records: list[Record]) -> list[tuple[object, ...]]:
+def frames_decoded(records: list[Record]) -> list[tuple[object, ...]]:
     return [
         (record.stream, record.sender, record.type, record.channel, record.size, record.method)
         for record in records
@@ -65,13 +65,13 @@ def frames_expected(path: Path, records: list[Record]) -> list[tuple[object, ...
 @pytest.mark.parametrize("path", shared_captures.files(), ids=lambda path: path.stem)
 def test_frames_are_those_of_tshark(path: Path) -> None:
     records = list(read_records(path))
-    assert frames_told(records) == frames_expected(path, records)
+    assert frames_decoded(records) == frames_expected(path, records)
 
 
 @pytest.mark.parametrize("path", shared_captures.files(), ids=lambda path: path.stem)
 def test_protocol_headers_are_those_of_tshark(path: Path) -> None:
     """tshark shows fewer: not those with a version it does not know."""
-    told = {
+    protocols = {
         (record.stream, record.sender): record.protocol
         for record in read_records(path)
         if record.type == "protocol-header"
@@ -81,7 +81,7 @@ def test_protocol_headers_are_those_of_tshark(path: Path) -> None:
         if row["kind"] != "protocol-header":
             continue
         stream = int(row["stream"])
-        protocol = told[stream, "client" if row["src_port"] == clients[stream] else "server"]
+        protocol = protocols[stream, "client" if row["src_port"] == clients[stream] else "server"]
         if row["method"] == "..1.0":
             assert protocol.startswith("1.0") or protocol == "AMQP 1.1.0.11"
         elif row["method"] in READ_AS_1_0:

@@ -128,7 +128,7 @@ class Round(threading.Thread):
     def run(self) -> None:
         try:
             self._play()
-        except Exception as error:  # noqa: BLE001 - told by the main thread
+        except Exception as error:  # noqa: BLE001 - the main thread reports it
             self.failure = f"{type(error).__name__}: {error}"
         if self.trap is None:
             sites.learn(True, is_draining=True)
@@ -172,7 +172,7 @@ def play(trap: sites.Trap | None, directory: Path) -> None:
     players.start()
     try:
         trio.run(_bounded, loaded)
-    except app.AddressUnavailable:  # somebody else was quicker to take the port
+    except app.AddressUnavailable:  # another process has taken the port
         players.is_over.set()
         players.join(60)
         play(trap, directory)

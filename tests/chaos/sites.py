@@ -25,7 +25,7 @@ PACKAGES = ("amqp091", "broker", "control", "log", "proxy", "rules", "sockets", 
 """What both servers are made of. Not `supervision`, the door at which failures are caught."""
 
 DOORS = ("Session.contained", "Events.contained", "Events.fail")
-"""More of such doors: nobody stands behind them."""
+"""More of these entry points, which serve no client."""
 
 DISK = (
     "batch.py",
@@ -66,7 +66,7 @@ owner: ContextVar[str] = ContextVar("owner", default="")
 
 
 class Site:
-    """One place: `name` says which, for a person."""
+    """One place; `name` is for people."""
 
     def __init__(self, number: int, name: str) -> None:
         self.number = number
@@ -79,9 +79,9 @@ SITES: list[Site] = []
 
 
 class Trap:
-    """One site that raises once: when it has been passed `skip` times, on behalf of the victim, or of anybody.
+    """One site that raises once: when it has been passed `skip` times, on behalf of the victim, or of any client.
 
-    `at_drain` arms it when the proxy is told to end, and not before.
+    `at_drain` arms it when the proxy is asked to end, and not before.
     """
 
     def __init__(
@@ -95,9 +95,9 @@ class Trap:
         self.has_sprung = False
 
     def __str__(self) -> str:
-        whom = "the victim" if self.for_victim else "anybody"
+        client = "the victim" if self.for_victim else "any client"
         when = ", at the drain" if self.at_drain else ""
-        return f"{self.kind()!r} at {self.site.name} for {whom}, passed {self.skip} times before{when}"
+        return f"{self.kind()!r} at {self.site.name} for {client}, passed {self.skip} times before{when}"
 
     def step(self) -> None:
         """The site is passed. Raises, if this is the time."""
@@ -162,7 +162,7 @@ async def waited(number: int, awaitable: Awaitable[Any]) -> Any:
 
 
 OWNED_BY = ("connection", "channel", "_channel", "call")
-"""The attributes by which parts of a connection know what they are a part of, or whom to call."""
+"""The attributes by which parts of a connection refer to what they are a part of, or call."""
 
 _at_work: dict[int, str] = {}
 """Of the sessions that there are, whose each is, by its id."""
@@ -263,7 +263,7 @@ class _Finder(importlib.machinery.PathFinder):
 
 def install() -> None:
     """Give every module of the servers its sites, from here on."""
-    import amqproxy  # noqa: F401 - it puts a finder of its own in front
+    import amqproxy  # noqa: F401 - it puts another finder in front
 
     sys.meta_path.insert(0, _Finder)
 
@@ -290,7 +290,7 @@ def mark_sessions(is_victim: Callable[[Any], bool]) -> None:
 
 @contextmanager
 def _owned(*things: object) -> Iterator[None]:
-    """Let these things be known as those of whom this task serves."""
+    """Assign these objects to the client that this task serves."""
     _at_work.update({id(each): owner.get() for each in things})
     try:
         yield
@@ -300,7 +300,7 @@ def _owned(*things: object) -> Iterator[None]:
 
 
 def trap_at(number: int, chance: random.Random, *, for_victim: bool) -> Trap:
-    """A trap at this site, of which chance says the rest."""
+    """A trap at this site, with the rest chosen at random."""
     site = SITES[number]
     kinds = ON_DISK if site.is_on_disk and not for_victim else KINDS
     times = min(_seen["victim" if for_victim else ""][number], MOST_SKIPPED)

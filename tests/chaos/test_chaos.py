@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(*options: str, timeout: float) -> None:
-    """Rounds in a process of their own, which can change the sources it imports. What fails is told with its seed."""
+    """Rounds in a separate process, which can change the sources it imports. A failure is reported with its seed."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "tests.chaos.run", *options],
         cwd=ROOT,
@@ -25,11 +25,11 @@ def run(*options: str, timeout: float) -> None:
 
 
 @pytest.mark.slow
-def test_nobody_but_the_victim_notices_what_fails() -> None:
+def test_only_the_victim_notices_what_fails() -> None:
     run("--rounds", "15", "--seed", "1", timeout=170)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_nobody_notices_wherever_it_fails() -> None:
+def test_no_other_client_notices_wherever_it_fails() -> None:
     run("--rounds", "0", timeout=7100)

@@ -14,7 +14,7 @@ from pika.exceptions import AMQPError
 from pika.spec import BasicProperties
 
 PATIENCE = 10.0
-"""Seconds after which a witness that has heard nothing has noticed something."""
+"""Seconds after which a witness that has received nothing counts as disturbed."""
 
 VICTIM_TIME = 2.0
 """Seconds after which the victim's socket is closed, however far it is."""
@@ -93,11 +93,11 @@ class Witness(threading.Thread):
         connection.close()
 
     def stop(self) -> None:
-        """Let it check its queue a last time; when it has, `complaint` tells what it noticed, or is empty."""
+        """Let it check its queue a last time; when it has, `complaint` is what it noticed, or empty."""
         self._ends.set()
         self.join(6 * PATIENCE)
         if self.is_alive():
-            self.complaint = self.complaint or "it hears nothing any more"
+            self.complaint = self.complaint or "it receives nothing any more"
 
 
 def victim(port: int) -> pika.BlockingConnection | None:
@@ -133,7 +133,7 @@ def _confirms(channel: Any) -> None:
     for number in range(8):
         channel.basic_publish("", "victim", b"%d" % number, BasicProperties(delivery_mode=2, expiration="60000"))
     with suppress(pika.exceptions.UnroutableError):
-        channel.basic_publish("", "victim.nobody", b"lost", mandatory=True)
+        channel.basic_publish("", "victim.unrouted", b"lost", mandatory=True)
     channel.basic_publish("", "victim", b"copied", BasicProperties(headers={"CC": ["victim.dead"], "n": 1}))
 
 

@@ -1,4 +1,4 @@
-"""The command as a process of its own, and clients of it."""
+"""The command as a separate process, and clients of it."""
 
 import socket
 import subprocess
@@ -21,13 +21,13 @@ def start(*arguments: str, stdout: int = subprocess.PIPE) -> subprocess.Popen[st
     return subprocess.Popen([*COMMAND, *arguments], stdout=stdout, stderr=subprocess.PIPE, text=True)
 
 
-def until(process: subprocess.Popen[str], said: str) -> str:
-    """The line of the log that says it."""
+def until(process: subprocess.Popen[str], text: str) -> str:
+    """The next line of the log that contains the text."""
     assert process.stderr is not None
     for line in process.stderr:
-        if said in line:
+        if text in line:
             return line
-    pytest.fail(f"it ended without saying {said!r}")
+    pytest.fail(f"it ended without {text!r} in its log")
 
 
 def port_in(line: str) -> int:
@@ -39,18 +39,18 @@ def connected(port: int) -> pika.BlockingConnection:
 
 
 def opened(port: int, listener: socket.socket) -> socket.socket:
-    """A client with an open connection; its broker says no more than it has to, and goes with its end."""
+    """A client with an open connection; its broker sends only the handshake, and is closed after the test."""
     client = socket.create_connection(("127.0.0.1", port), timeout=DEADLINE)
     broker: socket.socket | None = None
     for line in HANDSHAKE.strip().splitlines():
-        arrow, _, said = line.strip().partition(" ")
+        arrow, _, frames = line.strip().partition(" ")
         if arrow == ">>":
-            client.sendall(octets(said))
+            client.sendall(octets(frames))
         broker = broker or listener.accept()[0]
-        hears = broker if arrow == ">>" else client
+        receiver = broker if arrow == ">>" else client
         if arrow == "<<":
-            broker.sendall(octets(said))
-        assert hears.recv(len(octets(said)), socket.MSG_WAITALL) == octets(said)
+            broker.sendall(octets(frames))
+        assert receiver.recv(len(octets(frames)), socket.MSG_WAITALL) == octets(frames)
     assert broker is not None
     BROKERS.append(broker)
     return client

@@ -1,4 +1,4 @@
-"""`amqproxy broker`: what it is told, how it ends, and what it keeps."""
+"""`amqproxy broker`: its options, how it ends, and what it keeps."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The command: what its help says, and what it makes of wrong usage."""
+"""The command: its help, and its errors about wrong usage."""
 
 import subprocess
 import sys
@@ -32,7 +32,7 @@ def test_help(arguments: list[str], amqproxy: Amqproxy) -> None:
     assert out.startswith("Usage: amqproxy")
 
 
-def test_help_tells_the_exit_codes(amqproxy: Amqproxy) -> None:
+def test_help_lists_the_exit_codes(amqproxy: Amqproxy) -> None:
     out = amqproxy("--help").out
     for code in (0, FAILED, MISUSED, INTERRUPTED, UNHEARD):
         assert f"{code} " in out
@@ -41,7 +41,7 @@ def test_help_tells_the_exit_codes(amqproxy: Amqproxy) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "error"),
     [
         (["nope"], "nope"),
         (["run", "--nope"], "--nope"),
@@ -67,10 +67,10 @@ def test_help_tells_the_exit_codes(amqproxy: Amqproxy) -> None:
         (["completion", "tcsh"], "tcsh"),
     ],
 )
-def test_wrong_usage(arguments: list[str], said: str, amqproxy: Amqproxy) -> None:
+def test_wrong_usage(arguments: list[str], error: str, amqproxy: Amqproxy) -> None:
     code, out, err = amqproxy(*arguments)
     assert (code, out) == (MISUSED, "")
-    assert said in err
+    assert error in err
     assert "Traceback" not in err
 
 

@@ -1,4 +1,4 @@
-"""`amqproxy control`: what it asks, of a socket that answers what the test says, and what it prints."""
+"""`amqproxy control`: what it asks, of a socket with prepared answers, and what it prints."""
 
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,12 @@ def encoded(answer: dict[str, Any]) -> bytes:
 def test_it_is_asked_through_the_socket_that_the_config_names(amqproxy: Amqproxy, tmp_path: Path) -> None:
     config = tmp_path / "some.yaml"
     config.write_text("control: {path: control}")
-    with answering(tmp_path / "control", encoded({"rules": 1})) as heard:
+    with answering(tmp_path / "control", encoded({"rules": 1})) as requests:
         assert amqproxy("control", "reload", "--config", str(config)) == (0, "", "1 rule\n")
-    assert heard == [b'{"request":"reload"}\n']
+    assert requests == [b'{"request":"reload"}\n']
     with answering(tmp_path / "other", encoded({"rules": 2, "restart": ["limits.connections"]})):
-        told = "2 rules\nlimits.connections has changed: that needs a restart\n"
-        assert amqproxy("control", "reload", "--socket", str(tmp_path / "other")) == (0, "", told)
+        warnings = "2 rules\nlimits.connections has changed: that needs a restart\n"
+        assert amqproxy("control", "reload", "--socket", str(tmp_path / "other")) == (0, "", warnings)
 
 
 @pytest.mark.parametrize(("options", "printed"), [((), "look  hold: 3 hits\n"), (("--json",), None)])
@@ -42,11 +42,11 @@ def test_watching(amqproxy: Amqproxy, tmp_path: Path) -> None:
     path = tmp_path / "control"
     lines = encoded({"held": [{"number": 1}]})
     lines += b'{"event":"held","held":{"number":2}}\n{"event":"lost","count":4}\n'
-    with answering(path, lines) as heard:
+    with answering(path, lines) as requests:
         code, out, err = amqproxy("control", "held", "--watch", "--body", "5", "--json", "--socket", str(path))
     assert (code, out) == (0, '{"number":1}\n{"number":2}\n')
     assert err == "amqproxy: 4 more began to wait, and were not shown\n"
-    assert heard == [b'{"request":"watch","body":5}\n']
+    assert requests == [b'{"request":"watch","body":5}\n']
 
 
 @pytest.mark.parametrize(
@@ -71,21 +71,23 @@ def test_watching(amqproxy: Amqproxy, tmp_path: Path) -> None:
         ),
         (["--set", "routing_key=a=b"], {"verdict": "pass", "edit": {"fields": {"routing_key": "a=b"}}}),
         (["--body", ""], {"verdict": "pass", "edit": {"body": ""}}),
-        (["--body-file", "octets"], {"verdict": "pass", "edit": {"body": {"base64": "AP8="}}}),
+        (["--body-file", "binary"], {"verdict": "pass", "edit": {"body": {"base64": "AP8="}}}),
     ],
 )
 def test_release(
     options: list[str], asked: dict[str, Any], amqproxy: Amqproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("octets").write_bytes(b"\0\xff")
-    with answering(tmp_path / "control", OK) as heard:
+    Path("binary").write_bytes(b"\0\xff")
+    with answering(tmp_path / "control", OK) as requests:
         assert amqproxy("control", "release", "7", "2", *options, "--socket", "control") == (0, "", "")
-    assert [msgspec.json.decode(line) for line in heard] == [{"request": "release", "session": 7, "number": 2, **asked}]
+    assert [msgspec.json.decode(line) for line in requests] == [
+        {"request": "release", "session": 7, "number": 2, **asked}
+    ]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["reload"], "control: name the proxy's --socket, or the --config that names it"),
         (["rules", "--socket", "a", "--config", "some.yaml"], "control: name the proxy's --socket, or the --config"),
@@ -97,22 +99,22 @@ def test_release(
     ],
 )
 def test_misuse(
-    arguments: list[str], said: str, amqproxy: Amqproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], expected: str, amqproxy: Amqproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("some.yaml").write_text("{}")
     code, out, err = amqproxy("control", *arguments)
     assert (code, out) == (MISUSED, "")
-    assert said in err
+    assert expected in err
 
 
-def test_what_the_proxy_has_against_it_and_nobody_who_answers(amqproxy: Amqproxy, tmp_path: Path) -> None:
+def test_an_error_of_the_proxy_and_a_socket_without_a_proxy(amqproxy: Amqproxy, tmp_path: Path) -> None:
     path = tmp_path / "control"
     with answering(path, b'{"ok":false,"error":"not-held","text":"nothing waits as 2"}\n'):
         refused = amqproxy("control", "release", "7", "2", "--socket", str(path))
     assert refused == (FAILED, "", "amqproxy: nothing waits as 2\n")
     missing = amqproxy("control", "release", "7", "2", "--body-file", str(tmp_path / "missing"), "--socket", str(path))
     assert missing == (FAILED, "", f"amqproxy: {tmp_path / 'missing'}: cannot be read: No such file or directory\n")
-    code, out, err = amqproxy("control", "sessions", "--socket", str(tmp_path / "nobody"))
+    code, out, err = amqproxy("control", "sessions", "--socket", str(tmp_path / "missing"))
     assert (code, out) == (FAILED, "")
     assert err.startswith("amqproxy: no amqproxy answers at ")

@@ -24,11 +24,11 @@ def test_a_capture_that_cannot_be_read(amqproxy: Amqproxy, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "octets", [b"\xd4\xc3\xb2\xa1\x02\0\x04\0\0\0\0\0", b"\x0a\x0d\x0d\x0a\x6c\0\0\0\x4d\x3c\x2b\x1a"]
+    "data", [b"\xd4\xc3\xb2\xa1\x02\0\x04\0\0\0\0\0", b"\x0a\x0d\x0d\x0a\x6c\0\0\0\x4d\x3c\x2b\x1a"]
 )
-def test_a_capture_whose_header_is_not_whole(octets: bytes, amqproxy: Amqproxy, tmp_path: Path) -> None:
+def test_a_capture_whose_header_is_not_whole(data: bytes, amqproxy: Amqproxy, tmp_path: Path) -> None:
     file = tmp_path / "cut"
-    file.write_bytes(octets)
+    file.write_bytes(data)
     code, out, err = amqproxy("decode", str(file))
     assert (code, out) == (FAILED, "")
     assert "cut short" in err
@@ -60,7 +60,7 @@ def test_decode_takes_no_unknown_flag_for_a_file(amqproxy: Amqproxy) -> None:
 )
 @pytest.mark.parametrize("command", [["decode"], ["decode", "--json"], ["rules", "test", "RULES", "--capture"]])
 def test_a_terminal_with_another_encoding(command: list[str], environment: dict[str, str], tmp_path: Path) -> None:
-    """What it cannot show is escaped, so that JSON says the same."""
+    """What it cannot show is escaped, so that JSON has the same value."""
     rules = tmp_path / "rules.toml"
     rules.write_text('[[rules]]\nname = "é → \U0001f600"\naction = "refuse"\nmode = "shadow"\n', encoding="utf-8")
     capture = tmp_path / "capture"
@@ -96,9 +96,9 @@ def test_times_that_no_calendar_has(options: list[str], amqproxy: Amqproxy, tmp_
 def capture_of(routing_key: str, *, at: int = 0, body: bytes = b"x") -> bytes:
     """A client that publishes, some microseconds after 1970."""
     methods = (ConnectionTuneOk(2047, 131072, 60), ChannelOpen())
-    said = HEADER + b"".join([encode_method(channel, method) for channel, method in enumerate(methods)])
-    said += Command(1, BasicPublish(routing_key=routing_key), body=body).encode(0)
-    segments = [building.tcp(flags=building.SYN, seq=99), building.tcp(said, seq=100)]
+    sent = HEADER + b"".join([encode_method(channel, method) for channel, method in enumerate(methods)])
+    sent += Command(1, BasicPublish(routing_key=routing_key), body=body).encode(0)
+    segments = [building.tcp(flags=building.SYN, seq=99), building.tcp(sent, seq=100)]
     blocks = [building.section(), building.interface()]
     for number, segment in enumerate(segments):
         blocks.append(building.enhanced(at + number, building.ethernet(building.ipv4(segment))))

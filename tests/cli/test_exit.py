@@ -1,4 +1,4 @@
-"""How the command ends where nobody, or nothing, takes its output."""
+"""How the command ends when its output cannot be written."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from tests.cli.process import COMMAND, DEADLINE, start
 
 
 @pytest.mark.parametrize("command", [["version"], ["config", "show"], ["config", "schema"], ["completion", "bash"]])
-def test_nobody_reads_the_output(command: list[str]) -> None:
+def test_the_output_is_not_read(command: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with start(*command, stdout=writing) as process:
@@ -21,7 +21,7 @@ def test_nobody_reads_the_output(command: list[str]) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["config", "schema"], ["version"]])
-def test_a_full_disk_is_said_plainly(arguments: list[str]) -> None:
+def test_a_full_disk_is_a_plain_error(arguments: list[str]) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([*COMMAND, *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (

@@ -1,4 +1,4 @@
-"""Flags go before what the file says."""
+"""Flags take precedence over the file."""
 
 from pathlib import Path
 

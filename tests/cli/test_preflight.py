@@ -1,4 +1,4 @@
-"""What would end a proxy or broker later: `config check` and the start say the same of it."""
+"""What would end a proxy or broker later: `config check` and the start report the same."""
 
 import os
 from collections.abc import Callable
@@ -87,17 +87,17 @@ def _files(tmp_path: Path) -> None:
 
 
 def asked(amqproxy: Amqproxy, tmp_path: Path, text: str, command: str) -> tuple[str, str]:
-    """What `config check` and the start of `command` say, which both have to exit with 2."""
+    """The errors of `config check` and of the start of `command`, which both have to exit with 2."""
     file = tmp_path / "some.yaml"
     file.write_text(f"# a comment\n{text}\n")
-    said = []
+    errors = []
     for arguments in (["config", "check", str(file)], [command, "--config", str(file)]):
         code, out, err = amqproxy(*arguments)
         assert (code, out) == (MISUSED, ""), err
         assert "Traceback" not in err
         assert err.startswith(f"amqproxy: {file}:2: ")
-        said.append(err)
-    return said[0], said[1]
+        errors.append(err)
+    return errors[0], errors[1]
 
 
 @pytest.mark.parametrize(("text", "expected"), WRONG_FOR_THE_PROXY.items())

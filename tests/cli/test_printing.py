@@ -19,7 +19,7 @@ def test_a_line_for_a_person_and_one_for_a_program() -> None:
     assert msgspec.json.decode(renderer(json=True)(RECORD))["arguments"] == {"delivery_tag": 7, "multiple": False}
 
 
-def test_everything_is_wanted_where_nothing_is_said() -> None:
+def test_everything_is_printed_by_default() -> None:
     assert wanted(None) is None
     assert wanted("method == 'basic.ack'") is not None
 

@@ -103,16 +103,16 @@ def test_a_real_terminal() -> None:
         env=os.environ | {"TERM": "xterm"},
     )
     os.close(theirs)
-    said = b""
+    shown = b""
     while True:
         try:
-            said += os.read(ours, 1000)
+            shown += os.read(ours, 1000)
         except OSError:  # its other end is closed
             break
     os.close(ours)
     assert process.wait(DEADLINE) == 0
-    assert b"100 % of " in said
-    assert said.endswith(progress.ERASE.encode())
+    assert b"100 % of " in shown
+    assert shown.endswith(progress.ERASE.encode())
 
 
 def test_none_when_piped() -> None:

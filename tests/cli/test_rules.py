@@ -73,11 +73,11 @@ def test_a_method_that_is_cut_off_is_not_evaluated(tmp_path: Path, amqproxy: Amq
     path.write_text("rules: [{name: none, action: refuse, mode: shadow, match: {method: 'basic.*'}}]")
     deliver = encode_method(1, BasicDeliver("tag", 7, False, "e", "k"))[7:-1]
     whole = encode_method(1, BasicDeliver("tag", 7, False, "e", "k"))
-    said = b"".join([encode_frame(METHOD, 1, deliver[:size]) for size in range(4, len(deliver))])
+    damaged = b"".join([encode_frame(METHOD, 1, deliver[:size]) for size in range(4, len(deliver))])
     segments = [
         building.tcp(flags=building.SYN, seq=99),
         building.tcp(HEADER, seq=100),
-        building.tcp(encode_method(0, ConnectionTune(0, 0, 0)) + said + whole, source=5672, target=40000, seq=500),
+        building.tcp(encode_method(0, ConnectionTune(0, 0, 0)) + damaged + whole, source=5672, target=40000, seq=500),
     ]
     ends = [(building.CLIENT, building.SERVER)] * 2 + [(building.SERVER, building.CLIENT)]
     packets = [

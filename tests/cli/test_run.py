@@ -129,10 +129,10 @@ def test_bodies_are_printed_on_request() -> None:
         assert process.stdout is not None
         port = port_in(until(process, "listening"))
         with opened(port, broker) as client:
-            for said, frames in ((client, octets("1: channel.open")), (BROKERS[-1], octets("1: channel.open-ok"))):
-                said.sendall(frames)
-                heard = BROKERS[-1] if said is client else client
-                assert heard.recv(len(frames), socket.MSG_WAITALL) == frames
+            for sender, frames in ((client, octets("1: channel.open")), (BROKERS[-1], octets("1: channel.open-ok"))):
+                sender.sendall(frames)
+                receiver = BROKERS[-1] if sender is client else client
+                assert receiver.recv(len(frames), socket.MSG_WAITALL) == frames
             client.sendall(publish.encode(0))
             lines = [process.stdout.readline() for _ in range(12)]
             assert lines[-1].endswith("ch 1      body  5 bytes  hell\n")
@@ -170,7 +170,7 @@ def test_a_reader_that_stops_reading_does_not_keep_it_from_ending() -> None:
 
 
 def test_signals_work_while_the_upstream_cannot_be_reached() -> None:
-    """The client's session waits for an upstream that accepts nobody."""
+    """The client's session waits for an upstream that accepts no connection."""
     with (
         socket.create_server(("127.0.0.1", 0), backlog=0) as broker,
         start(*("run", "--listen", "127.0.0.1:0"), *("--upstream", f"127.0.0.1:{broker.getsockname()[1]}")) as process,

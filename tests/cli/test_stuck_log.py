@@ -42,7 +42,7 @@ def a_pipe_without_reader() -> Iterator[int]:
 
 
 @contextmanager
-def a_pipe_that_nobody_reads() -> Iterator[int]:
+def a_pipe_that_is_not_read() -> Iterator[int]:
     reading, writing = os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
     os.write(writing, b"x" * 4096)
@@ -57,9 +57,9 @@ def nothing() -> Iterator[int | None]:
     yield None
 
 
-@pytest.mark.parametrize("stderr", [a_full_disk, a_pipe_without_reader, a_pipe_that_nobody_reads, nothing])
+@pytest.mark.parametrize("stderr", [a_full_disk, a_pipe_without_reader, a_pipe_that_is_not_read, nothing])
 @pytest.mark.parametrize("command", ["run", "broker"])
-def test_nobody_notices_that_the_log_cannot_be_written(command: str, stderr: Stderr) -> None:
+def test_clients_do_not_notice_that_the_log_cannot_be_written(command: str, stderr: Stderr) -> None:
     port, metrics = free_port(), free_port()
     arguments = [*COMMAND, command, "--listen", f"127.0.0.1:{port}", "--log-level", "debug"]
     if command == "run":
@@ -89,13 +89,13 @@ def test_nobody_notices_that_the_log_cannot_be_written(command: str, stderr: Std
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize("stdout", [a_full_disk, a_pipe_without_reader, a_pipe_that_nobody_reads])
+@pytest.mark.parametrize("stdout", [a_full_disk, a_pipe_without_reader, a_pipe_that_is_not_read])
 def test_neither_does_anybody_notice_that_nothing_can_be_printed(stdout: Stderr) -> None:
     """Where the log stands still, too."""
     port, metrics = free_port(), free_port()
     arguments = [*COMMAND, "run", "--listen", f"127.0.0.1:{port}", "--upstream", "broker", "--print", "--body"]
     arguments += ["--metrics", f"127.0.0.1:{metrics}"]
-    with stdout() as output, a_pipe_that_nobody_reads() as log:
+    with stdout() as output, a_pipe_that_is_not_read() as log:
         process = subprocess.Popen(arguments, stdout=output, stderr=log)
         try:
             beside = _eventually_connected(process, port)
@@ -117,7 +117,7 @@ def test_neither_does_anybody_notice_that_nothing_can_be_printed(stdout: Stderr)
 
 def test_a_second_signal_works_where_the_log_stands_still() -> None:
     port = free_port()
-    with a_pipe_that_nobody_reads() as log:
+    with a_pipe_that_is_not_read() as log:
         arguments = [*COMMAND, "broker", "--listen", f"127.0.0.1:{port}"]
         process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=log)
         try:
@@ -134,7 +134,7 @@ def test_a_second_signal_works_where_the_log_stands_still() -> None:
 
 
 def _until_refused(process: subprocess.Popen[bytes], port: int) -> None:
-    """Wait until it accepts nobody any more."""
+    """Wait until it accepts no connection any more."""
     while process.poll() is None:
         try:
             socket.create_connection(("127.0.0.1", port), timeout=DEADLINE).close()
@@ -145,7 +145,7 @@ def _until_refused(process: subprocess.Popen[bytes], port: int) -> None:
 
 
 def _eventually_connected(process: subprocess.Popen[bytes], port: int) -> pika.BlockingConnection:
-    """A client's connection, once the process, which has no way to say so, is up."""
+    """A client's connection, once the process, which cannot log it, is up."""
     deadline = time.monotonic() + DEADLINE
     while process.poll() is None and time.monotonic() < deadline:
         try:

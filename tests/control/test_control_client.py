@@ -1,4 +1,4 @@
-"""The asker's end, against a socket that answers what the test says."""
+"""The client, against a socket with prepared answers."""
 
 from pathlib import Path
 
@@ -12,12 +12,12 @@ from tests.control.answering import answering
 def test_what_is_asked_and_answered(tmp_path: Path) -> None:
     path = tmp_path / "control"
     answers = b'{"ok":true,"rules":3}\n', b'{"ok":false,"error":"not-held","text":"no"}\n'
-    with answering(path, *answers) as heard, ControlClient(path) as asked:
+    with answering(path, *answers) as requests, ControlClient(path) as asked:
         assert asked.ask("reload") == {"ok": True, "rules": 3}
         with pytest.raises(RequestError, match="no") as wrong:
             asked.ask("release", session=1, code=None)
         assert wrong.value.name == "not-held"
-    assert heard == [b'{"request":"reload"}\n', b'{"request":"release","session":1}\n']
+    assert requests == [b'{"request":"reload"}\n', b'{"request":"release","session":1}\n']
 
 
 def test_events(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_a_proxy_that_goes_away(tmp_path: Path) -> None:
     assert wrong.value.name == "unreachable"
 
 
-def test_nobody_there(tmp_path: Path) -> None:
+def test_no_server(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match=r"no amqproxy answers at .*No such file") as wrong:
         ControlClient(tmp_path / "control")
     assert wrong.value.name == "unreachable"

@@ -43,10 +43,10 @@ def test_sessions() -> None:
     ]
 
 
-@pytest.mark.parametrize(("left", "said"), [(90.2, "90"), (-5.0, "0")])
-def test_held(left: float, said: str) -> None:
+@pytest.mark.parametrize(("left", "shown"), [(90.2, "90"), (-5.0, "0")])
+def test_held(left: float, shown: str) -> None:
     assert list(formatting.held(HELD | {"until": time.time() + left})) == [
-        f'3 12  "every refund", is refused in {said} s',
+        f'3 12  "every refund", is refused in {shown} s',
         "    → ch 1  basic.publish  routing_key=refunds.new",
         "      priority=1",
         '      4 bytes: "b\\u001b["',

@@ -43,17 +43,17 @@ def test_a_message():
 
 
 def test_a_method():
-    said = shown(Command(1, QueueDeclare(queue="q")))
-    assert said["arguments"]["queue"] == "q"
-    assert not {"properties", "size", "body"} & said.keys()
+    entry = shown(Command(1, QueueDeclare(queue="q")))
+    assert entry["arguments"]["queue"] == "q"
+    assert not {"properties", "size", "body"} & entry.keys()
 
 
 def test_what_is_secret_is_not_shown():
     covered = Command(3, BasicPublish(exchange="orders", routing_key="***"), Properties(), b"***")
-    said = shown(PUBLISH, shown=covered)
-    assert (said["arguments"]["routing_key"], said["body"]) == ("***", "***")
-    said = shown(Command(0, ConnectionUpdateSecret(b"token", "expired")))
-    assert said["arguments"] == {"new_secret": "<masked>", "reason": "expired"}
+    entry = shown(PUBLISH, shown=covered)
+    assert (entry["arguments"]["routing_key"], entry["body"]) == ("***", "***")
+    entry = shown(Command(0, ConnectionUpdateSecret(b"token", "expired")))
+    assert entry["arguments"] == {"new_secret": "<masked>", "reason": "expired"}
 
 
 def test_what_the_rules_have_made_of_it_is_shown():

@@ -1,4 +1,4 @@
-"""What can be asked, and what is said to one who asks wrongly."""
+"""Requests, and the errors about malformed ones."""
 
 import re
 from pathlib import Path

@@ -227,7 +227,7 @@ async def test_it_goes_no_further(
             assert await proxy.stage.broker.sees() == broker
 
 
-async def test_a_refusal_says_which_rule_held_it_or_what_it_is_told_to(autojump_clock: MockClock) -> None:
+async def test_a_refusal_names_the_rule_or_has_the_text_of_the_request(autojump_clock: MockClock) -> None:
     async with opened() as proxy:
         proxy.stage.client.perform("1: queue.declare, 2: queue.declare")
         await wait_all_tasks_blocked()
@@ -240,7 +240,7 @@ async def test_a_refusal_says_which_rule_held_it_or_what_it_is_told_to(autojump_
         assert texts[1] == "not {user}"
 
 
-async def test_what_somebody_waits_for_is_neither_refused_nor_dropped(autojump_clock: MockClock) -> None:
+async def test_what_a_peer_waits_for_is_neither_refused_nor_dropped(autojump_clock: MockClock) -> None:
     async with opened() as proxy:
         proxy.stage.client.perform("1: queue.declare")
         with pytest.raises(RequestError, match=r"queue\.declare has no `drop`: there is close") as wrong:

@@ -49,10 +49,10 @@ class Asker:
         self.stream = stream
         self.unread = b""
 
-    async def say(self, line: bytes) -> None:
+    async def send(self, line: bytes) -> None:
         await self.stream.send_all(line)
 
-    async def hears(self) -> Any:
+    async def receive(self) -> Any:
         """The next answer; None at the end."""
         with trio.fail_after(20):
             while b"\n" not in self.unread:
@@ -102,7 +102,7 @@ def test_it_is_its_owners_only_and_gone_in_the_end(tmp_path: Path) -> None:
     assert os.umask(before) == before
 
 
-def test_one_that_nobody_listens_at_is_replaced(tmp_path: Path) -> None:
+def test_a_socket_without_a_listener_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "control"
     with socket.socket(socket.AF_UNIX) as stale:
         stale.bind(str(path))
@@ -110,7 +110,7 @@ def test_one_that_nobody_listens_at_is_replaced(tmp_path: Path) -> None:
         client.connect(str(path))
 
 
-def test_one_that_somebody_listens_at_is_left_alone(tmp_path: Path) -> None:
+def test_a_socket_with_a_listener_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "control"
     with opened(path), pytest.raises(SocketUnavailable, match="another amqproxy listens there"), opened(path):
         pass
@@ -147,7 +147,7 @@ def test_a_place_that_cannot_be_had(name: str, text: str, tmp_path: Path) -> Non
 
 
 def test_a_socket_that_cannot_be_removed_is_no_trouble(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The directory may have become read-only: the end is as always, and the next start says what is wrong."""
+    """The directory may have become read-only: the end is as always, and the next start reports the error."""
 
     def refuse(path: Path, *, missing_ok: bool = False) -> None:
         raise OSError(30, "Read-only file system")
@@ -167,79 +167,79 @@ def test_a_socket_that_cannot_be_removed_is_no_trouble(monkeypatch: pytest.Monke
 async def test_requests_are_answered_in_turn_each_with_its_id(tmp_path: Path) -> None:
     async with served(tmp_path) as place:
         asker = await place.asker()
-        await asker.say(b'{"request": "rules", "id": 1}\n\n{"request": "ru')
-        assert await asker.hears() == {"id": 1, "ok": True, "rules": []}
-        await asker.say(b'les"}\n')
-        assert await asker.hears() == {"ok": True, "rules": []}
-        await asker.say(b'{"request": "no", "id": "b"}\n')
-        answer = await asker.hears()
+        await asker.send(b'{"request": "rules", "id": 1}\n\n{"request": "ru')
+        assert await asker.receive() == {"id": 1, "ok": True, "rules": []}
+        await asker.send(b'les"}\n')
+        assert await asker.receive() == {"ok": True, "rules": []}
+        await asker.send(b'{"request": "no", "id": "b"}\n')
+        answer = await asker.receive()
         assert (answer["id"], answer["ok"], answer["error"]) == ("b", False, "malformed")
         await asker.stream.send_eof()
-        assert await asker.hears() is None
+        assert await asker.receive() is None
 
 
-async def test_many_ask_at_a_time_and_one_too_many_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_ask_at_a_time_and_one_too_many_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "MAX_CONTROL_CLIENTS", 3)
     async with served(tmp_path) as place:
         askers = [await place.asker() for _ in range(3)]
         for _ in range(2):
             for asker in askers:
-                await asker.say(b'{"request": "rules"}\n')
+                await asker.send(b'{"request": "rules"}\n')
             for asker in askers:
-                assert (await asker.hears())["ok"]
+                assert (await asker.receive())["ok"]
         another = await place.asker()
-        assert (await another.hears())["error"] == "busy"
-        assert await another.hears() is None
+        assert (await another.receive())["error"] == "busy"
+        assert await another.receive() is None
         await askers[0].stream.aclose()
         await trio.testing.wait_all_tasks_blocked()
         another = await place.asker()
-        await another.say(b'{"request": "rules"}\n')
-        assert (await another.hears())["ok"]
+        await another.send(b'{"request": "rules"}\n')
+        assert (await another.receive())["ok"]
 
 
 async def test_a_request_that_is_too_long_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "MAX_LINE", 1000)
     async with served(tmp_path) as place:
         asker = await place.asker()
-        await asker.say(b"x" * 1001)
-        assert (await asker.hears())["error"] == "too-long"
-        assert await asker.hears() is None
+        await asker.send(b"x" * 1001)
+        assert (await asker.receive())["error"] == "too-long"
+        assert await asker.receive() is None
 
 
 async def test_a_fault_of_ours_ends_it_and_nothing_else(tmp_path: Path) -> None:
     async with served(tmp_path) as place:
         asker, other = await place.asker(), await place.asker()
         with capture_logs() as log:
-            await asker.say(b'{"request": "reload"}\n')
-            assert await asker.hears() is None
+            await asker.send(b'{"request": "reload"}\n')
+            assert await asker.receive() is None
         (line,) = [each for each in log if each["log_level"] == "error"]
         assert (line["event"], line["reason"][:32]) == ("control request failed", "AssertionError: a fault of ours ")
         assert "exc_info" not in line
-        await other.say(b'{"request": "rules"}\n')
-        assert (await other.hears())["ok"]
+        await other.send(b'{"request": "rules"}\n')
+        assert (await other.receive())["ok"]
 
 
-@pytest.mark.parametrize("said", [b"", b'{"request": '])
-async def test_who_says_nothing_more_is_let_go(
-    said: bytes, tmp_path: Path, autojump_clock: trio.testing.MockClock
+@pytest.mark.parametrize("sent", [b"", b'{"request": '])
+async def test_a_silent_client_is_disconnected(
+    sent: bytes, tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with served(tmp_path) as place:
         asker = await place.asker()
-        if said:
-            await asker.say(said)
+        if sent:
+            await asker.send(sent)
         began = trio.current_time()
         with trio.fail_after(1000):
             assert await asker.stream.receive_some() == b""
-        assert trio.current_time() - began == pytest.approx(service.LINE_TIMEOUT if said else service.IDLE_TIMEOUT)
+        assert trio.current_time() - began == pytest.approx(service.LINE_TIMEOUT if sent else service.IDLE_TIMEOUT)
 
 
 async def test_who_does_not_read_is_let_go(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
     async with served(tmp_path) as place:
         asker = await place.asker()
-        await asker.say(b'{"request": "sessions"}\n')
+        await asker.send(b'{"request": "sessions"}\n')
         await trio.sleep(service.SEND_TIMEOUT + 1)
         with pytest.raises(trio.BrokenResourceError):
-            await asker.say(b"\n")
+            await asker.send(b"\n")
 
 
 async def test_an_answer_holds_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,8 +249,8 @@ async def test_an_answer_holds_no_more_than_it_may(tmp_path: Path, monkeypatch: 
         asker = await place.asker()
         for entries, shown in ([1] * 7, 5), (["x" * 48] * 3, 2), (["x" * 98, "x"], 1), (["x" * 99, "x"], 0):
             place.desk.entries = entries
-            await asker.say(b'{"request": "held"}\n')
-            answer = await asker.hears()
+            await asker.send(b'{"request": "held"}\n')
+            answer = await asker.receive()
             assert (answer["held"], answer["left_out"]) == (entries[:shown], len(entries) - shown)
 
 
@@ -273,8 +273,8 @@ async def test_the_proxy_has_its_turn_while_an_answer_is_made(tmp_path: Path, mo
         asker = await place.asker()
         place.desk.entries = entries()
         nursery.start_soon(others)
-        await asker.say(b'{"request": "held", "id": 3}\n')
-        assert await asker.hears() == {"id": 3, "ok": True, "held": list(range(20))}
+        await asker.send(b'{"request": "held", "id": 3}\n')
+        assert await asker.receive() == {"id": 3, "ok": True, "held": list(range(20))}
         assert seen[-1] - seen[0] >= 10
         nursery.cancel_scope.cancel()
 
@@ -283,8 +283,8 @@ async def test_what_no_text_can_hold_is_escaped(tmp_path: Path) -> None:
     async with served(tmp_path) as place:
         asker = await place.asker()
         place.desk.entries = [{"user": "a\udcff"}]
-        await asker.say(b'{"request": "held"}\n')
-        assert await asker.hears() == {"ok": True, "held": [{"user": "a\\udcff"}]}
+        await asker.send(b'{"request": "held"}\n')
+        assert await asker.receive() == {"ok": True, "held": [{"user": "a\\udcff"}]}
 
 
 async def test_requests_without_an_end_share_what_memory_there_is(
@@ -294,27 +294,27 @@ async def test_requests_without_an_end_share_what_memory_there_is(
     async with served(tmp_path) as place:
         askers = [await place.asker() for _ in range(4)]
         for asker in askers[:3]:
-            await asker.say(b"x" * 1000)
+            await asker.send(b"x" * 1000)
             await trio.testing.wait_all_tasks_blocked()
-        await askers[3].say(b"x" * 1000)
-        assert (await askers[3].hears())["error"] == "busy"
-        assert await askers[3].hears() is None
-        await askers[0].say(b"\n")
-        assert (await askers[0].hears())["error"] == "malformed"
+        await askers[3].send(b"x" * 1000)
+        assert (await askers[3].receive())["error"] == "busy"
+        assert await askers[3].receive() is None
+        await askers[0].send(b"\n")
+        assert (await askers[0].receive())["error"] == "malformed"
         another = await place.asker()
-        await another.say(b'{"request": "rules"}\n')
-        assert (await another.hears())["ok"]
+        await another.send(b'{"request": "rules"}\n')
+        assert (await another.receive())["ok"]
 
 
 async def test_who_goes_in_the_middle_of_an_answer_is_no_trouble(tmp_path: Path) -> None:
     async with served(tmp_path) as place:
         asker, other = await place.asker(), await place.asker()
         with capture_logs() as log:
-            await asker.say(b'{"request": "sessions"}\n' * 3)
+            await asker.send(b'{"request": "sessions"}\n' * 3)
             await asker.stream.receive_some(1)
             await asker.stream.aclose()
-            await other.say(b'{"request": "rules"}\n')
-            assert (await other.hears())["ok"]
+            await other.send(b'{"request": "rules"}\n')
+            assert (await other.receive())["ok"]
         assert log == []
 
 
@@ -329,32 +329,34 @@ async def test_events_that_wait_are_bounded_by_bytes(
     monkeypatch.setattr(Desk, "held", lambda desk, session, number, excerpt: {"number": number, "body": "x" * 400})
     async with served(tmp_path) as place:
         watcher = await place.asker()
-        await watcher.say(b'{"request": "watch"}\n')
-        await watcher.hears()
+        await watcher.send(b'{"request": "watch"}\n')
+        await watcher.receive()
         for number in range(5):
             place.service.note_hold(session, number)
-        assert [(await watcher.hears()).get("held", {}).get("number") for _ in range(1)] == [0]
-        assert await watcher.hears() == {"event": "lost", "count": 3}
-        assert (await watcher.hears())["held"]["number"] == 1
+        assert [(await watcher.receive()).get("held", {}).get("number") for _ in range(1)] == [0]
+        assert await watcher.receive() == {"event": "lost", "count": 3}
+        assert (await watcher.receive())["held"]["number"] == 1
         place.service.note_hold(session, 9)
-        assert (await watcher.hears())["held"]["number"] == 9
+        assert (await watcher.receive())["held"]["number"] == 9
 
 
-async def test_who_watches_is_told_as_much_as_he_wants(tmp_path: Path) -> None:
+async def test_a_watcher_receives_as_much_of_bodies_as_it_asks_for(tmp_path: Path) -> None:
     session: Any = SimpleNamespace()
     async with served(tmp_path) as place:
         watcher, other = await place.asker(), await place.asker()
-        await watcher.say(b'{"request": "watch", "body": 5, "id": 1}\n')
-        assert await watcher.hears() == {"id": 1, "ok": True, "held": []}
+        await watcher.send(b'{"request": "watch", "body": 5, "id": 1}\n')
+        assert await watcher.receive() == {"id": 1, "ok": True, "held": []}
         place.service.note_hold(session, 7)
         place.service.note_hold(session, -1)
-        assert await watcher.hears() == {"event": "held", "held": {"number": 7, "excerpt": 5}}
-        await watcher.say(b'{"request": "rules"}\n')
-        await other.say(b'{"request": "rules"}\n')
-        assert await watcher.hears() == await other.hears() == {"ok": True, "rules": []}
+        assert await watcher.receive() == {"event": "held", "held": {"number": 7, "excerpt": 5}}
+        await watcher.send(b'{"request": "rules"}\n')
+        await other.send(b'{"request": "rules"}\n')
+        assert await watcher.receive() == await other.receive() == {"ok": True, "rules": []}
 
 
-async def test_who_cannot_be_told_is_the_only_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_watcher_that_cannot_be_served_disturbs_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shown: list[int] = []
 
     def held(desk: Desk, session: Any, number: int, excerpt: int) -> Any:
@@ -367,8 +369,8 @@ async def test_who_cannot_be_told_is_the_only_one(tmp_path: Path, monkeypatch: p
     async with served(tmp_path) as place:
         watchers = [await place.asker() for _ in range(2)]
         for watcher in watchers:
-            await watcher.say(b'{"request": "watch"}\n')
-            await watcher.hears()
+            await watcher.send(b'{"request": "watch"}\n')
+            await watcher.receive()
         with capture_logs() as log:
             place.service.note_hold(SimpleNamespace(), 7)  # type: ignore[arg-type]
         assert [each["event"] for each in log if each["log_level"] == "error"] == ["control event failed"]
@@ -388,25 +390,23 @@ async def test_who_cannot_be_accepted_is_the_only_one(tmp_path: Path, monkeypatc
     monkeypatch.setattr(service, "BREATHER", 0.01)
     async with served(tmp_path) as place:
         asker = await place.asker()
-        await asker.say(b'{"request": "rules"}\n')
-        assert (await asker.hears())["ok"]
+        await asker.send(b'{"request": "rules"}\n')
+        assert (await asker.receive())["ok"]
 
 
-async def test_who_watches_too_slowly_is_told_how_much_he_missed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_slow_watcher_learns_how_many_events_were_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "MAX_EVENTS", 2)
     session: Any = SimpleNamespace()
     async with served(tmp_path) as place:
         watcher = await place.asker()
-        await watcher.say(b'{"request": "watch"}\n')
-        await watcher.hears()
+        await watcher.send(b'{"request": "watch"}\n')
+        await watcher.receive()
         await trio.testing.wait_all_tasks_blocked()
         for number in range(6):
             place.service.note_hold(session, number)
-        heard = [await watcher.hears() for _ in range(3)]
-        lost = [each["count"] for each in heard if each["event"] == "lost"]
-        seen = [each["held"]["number"] for each in heard if each["event"] == "held"]
+        received = [await watcher.receive() for _ in range(3)]
+        lost = [each["count"] for each in received if each["event"] == "lost"]
+        seen = [each["held"]["number"] for each in received if each["event"] == "held"]
         assert sum(lost) + len(seen) == 6
         assert seen == [0, 1]
 
@@ -414,8 +414,8 @@ async def test_who_watches_too_slowly_is_told_how_much_he_missed(
 async def test_who_watches_is_not_let_go(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
     async with served(tmp_path) as place:
         watcher = await place.asker()
-        await watcher.say(b'{"request": "watch"}\n')
-        await watcher.hears()
+        await watcher.send(b'{"request": "watch"}\n')
+        await watcher.receive()
         await trio.sleep(10 * service.IDLE_TIMEOUT)
         place.service.note_hold(SimpleNamespace(), 1)  # type: ignore[arg-type]
-        assert (await watcher.hears())["held"]["number"] == 1
+        assert (await watcher.receive())["held"]["number"] == 1

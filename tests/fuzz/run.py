@@ -80,16 +80,16 @@ def _prepare() -> Path:
 def _summarise(log: str, corpus: Path, crashes: list[Path]) -> None:
     runs = re.search(r"stat::number_of_executed_units:\s*(\d+)", log)
     coverage = re.findall(r"cov: (\d+)", log)
-    say = [
+    report = [
         f"{runs[1] if runs else 'an unknown number of'} inputs tried, {coverage[-1] if coverage else 0} places reached"
     ]
-    say += [f"{sum(1 for _ in corpus.iterdir())} inputs kept in {corpus.relative_to(ROOT)}"]
+    report += [f"{sum(1 for _ in corpus.iterdir())} inputs kept in {corpus.relative_to(ROOT)}"]
     if crashes:
-        say += [f"FAILED: {path.relative_to(ROOT)} (try it again with --only)" for path in crashes]
-        say += ["", *log[log.find("=== Uncaught") :].splitlines()[:40]]
+        report += [f"FAILED: {path.relative_to(ROOT)} (try it again with --only)" for path in crashes]
+        report += ["", *log[log.find("=== Uncaught") :].splitlines()[:40]]
     else:
-        say += ["nothing broke"]
-    sys.stdout.write("\n".join(say) + "\n")
+        report += ["nothing broke"]
+    sys.stdout.write("\n".join(report) + "\n")
 
 
 def _keep(corpus: Path) -> None:

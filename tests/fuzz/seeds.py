@@ -1,4 +1,4 @@
-"""Real frames for a run to begin with: what peers say to each other, and values of every type."""
+"""Real frames for a run to begin with: what peers send to each other, and values of every type."""
 
 from __future__ import annotations
 

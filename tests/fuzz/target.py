@@ -53,28 +53,28 @@ Told = tuple[Any, ...]
 
 
 def check(entry: bytes) -> None:
-    """Try one input: a byte of choices, one that says how to cut, and what a peer sends."""
+    """Try one input: a byte of choices, one for how to cut, and what a peer sends."""
     if len(entry) < 2:
         return
-    choices, seed, octets = entry[0], entry[1], entry[2:]
-    recognise(octets[:8])
-    frames = _check_reader(octets, seed)
+    choices, seed, data = entry[0], entry[1], entry[2:]
+    recognise(data[:8])
+    frames = _check_reader(data, seed)
     for frame in frames:
         _check_frame(frame)
-    _check_connection(octets, seed, choices)
+    _check_connection(data, seed, choices)
 
 
-def cut(octets: bytes, seed: int) -> Iterator[bytes]:
+def cut(data: bytes, seed: int) -> Iterator[bytes]:
     """Pieces of many sizes, the same for the same seed; single bytes for 0."""
     at, state = 0, seed
-    while at < len(octets):
+    while at < len(data):
         state = (state * 1103515245 + 12345) % 2**31
         size = 1 + (state >> 16) % (1 + seed)
-        yield octets[at : at + size]
+        yield data[at : at + size]
         at += size
 
 
-def _told(error: ProtocolError | None) -> Told:
+def _decoded(error: ProtocolError | None) -> Told:
     if error is None:
         return ()
     return error.code, error.scope, error.text, error.channel, error.class_id, error.method_id, error.offset
@@ -83,20 +83,20 @@ def _told(error: ProtocolError | None) -> Told:
 # --- frames
 
 
-def _check_reader(octets: bytes, seed: int) -> list[Frame]:
-    frames, error, taken = _read(iter((octets,)), seed)
-    again = _read(cut(octets, seed), seed)
+def _check_reader(data: bytes, seed: int) -> list[Frame]:
+    frames, error, taken = _read(iter((data,)), seed)
+    again = _read(cut(data, seed), seed)
     assert [frame.raw for frame in frames] == [frame.raw for frame in again[0]]
-    assert (_told(error), taken) == (_told(again[1]), again[2])
+    assert (_decoded(error), taken) == (_decoded(again[1]), again[2])
     assert b"".join(frame.raw for frame in frames) == taken
-    assert octets.startswith(taken)
+    assert data.startswith(taken)
     place = 0
     for frame in frames:
         assert frame.offset == place
         place += len(frame.raw)
     if error is not None:
         assert error.offset is not None
-        assert len(taken) <= error.offset < len(octets) + 8
+        assert len(taken) <= error.offset < len(data) + 8
     return frames
 
 
@@ -154,7 +154,7 @@ def _is_canonical(frame: Frame) -> bool:
 # --- connections
 
 
-def _check_connection(octets: bytes, seed: int, choices: int) -> None:
+def _check_connection(data: bytes, seed: int, choices: int) -> None:
     sender = SERVER if choices & 1 else CLIENT
     opening = b""
     if choices & 6:
@@ -166,16 +166,16 @@ def _check_connection(octets: bytes, seed: int, choices: int) -> None:
 
     def outcome(split: Callable[[bytes], Iterator[bytes]]) -> Told:
         if choices & 16:
-            return _feed(Connection(initial_frame_max=FRAME_MAX), sender, split(octets))
+            return _feed(Connection(initial_frame_max=FRAME_MAX), sender, split(data))
         connection = _open()
         if shares_a_read:
-            return _feed(connection, sender, split(opening + octets))
+            return _feed(connection, sender, split(opening + data))
         connection.feed(CLIENT, opening)
         if opening and choices & 32:
             connection.send(SERVER, 1, ChannelOpenOk())
         if opening and choices & 64:
             connection.send(SERVER, 1, ChannelClose())
-        return _feed(connection, sender, split(octets))
+        return _feed(connection, sender, split(data))
 
     assert outcome(lambda fed: iter((fed,))) == outcome(lambda fed: cut(fed, seed))
 
@@ -212,7 +212,7 @@ def _feed(connection: Connection, sender: Peer, pieces: Iterator[bytes]) -> Told
     for peer in Peer:
         for number in (0, 1, 2):
             connection.may_send(peer, number)
-    return _told(error), str(connection.state), channels, commands
+    return _decoded(error), str(connection.state), channels, commands
 
 
 def _gather(reader: CommandReader, frame: Frame) -> list[bytes]:

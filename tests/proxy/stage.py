@@ -1,13 +1,13 @@
-"""A session between a client and a broker whom the test plays from a script.
+"""A session between a client and a broker that the test plays from a script.
 
-    >> connection.open      the client says it, and the broker must see just that
+    >> connection.open      the client sends it, and the broker must receive just that
     << connection.open-ok   the other way round
     client: connection.close 320, EOF
                             what the client must have seen since it was last looked at; a `>>` or `<<`
                             that such lines follow is checked by them alone
 
-Besides the words of `words`, a script knows `EOF` (a half closed, in good order), `RST` (said: the
-connection is torn down; seen: it was) and `nothing`.
+Besides the words of `tests.transcripts.words`, a script knows `EOF` (a half closed, in good order), `RST` (sent: the
+connection is reset; seen: it was) and `nothing`.
 """
 
 import socket
@@ -80,7 +80,7 @@ class Actor:
         assert self.socket.send(data) == len(data)
 
     def perform(self, what: str) -> None:
-        """Do what a line of a script says."""
+        """Send what a line of a script contains."""
         for words_ in (each.strip() for each in what.split(",")):
             if words_ == "EOF":
                 self.socket.shutdown(socket.SHUT_WR)
@@ -129,7 +129,7 @@ class Actor:
 
 
 standing_rules: RuleSet | None = None
-"""What sessions obey that are given no rules of their own."""
+"""The rules of sessions that are given none."""
 
 
 class Stage:
@@ -191,11 +191,11 @@ class Stage:
             seen = await (self.client if actor == "client:" else self.broker).sees()
             assert f"{actor} {seen}" == line
             return
-        speaker, hears = (self.client, "broker") if actor == ">>" else (self.broker, "client")
+        speaker, receiver = (self.client, "broker") if actor == ">>" else (self.broker, "client")
         speaker.perform(what)
         await wait_all_tasks_blocked(speaker.cushion)
         if not is_checked_by.startswith(("client:", "broker:")):
-            await self._play(f"{hears}: {what}", "")
+            await self._play(f"{receiver}: {what}", "")
 
     @property
     def is_closed(self) -> bool:

@@ -48,7 +48,7 @@ class Bank:
 
     @property
     def octets(self) -> tuple[int, int, int]:
-        """What waits for what the server said, what for what the client did, and what is gathered."""
+        """What waits on account of the server, on account of the client, and what is gathered."""
         assert self.share.used == sum([load.octets for load in (*self.loads.values(), self.gathering)])
         return self.loads[SERVER].octets, self.loads[CLIENT].octets, self.gathering.octets
 
@@ -123,7 +123,7 @@ def test_held_is_what_waits_for_somebodys_word(bank: Bank) -> None:
     assert bank.direction.is_held
 
 
-def test_what_we_say_ourselves_counts_for_whoever_hears_it_since_it_made_us_say_it(bank: Bank) -> None:
+def test_frames_of_the_proxy_count_for_the_receiver_that_caused_them(bank: Bank) -> None:
     first = Command(1, BasicDeliver("t", 1), NO_PROPERTIES, b"first")
     second = Command(1, BasicDeliver("t", 2), NO_PROPERTIES, b"the second")
     bank.direction.put_off(first, None)
@@ -150,7 +150,7 @@ def test_overtaken_often_enough(bank: Bank) -> None:
     assert bank.octets == (0, 0, 0)
 
 
-def test_whoever_is_sent_has_no_timer_any_more(bank: Bank) -> None:
+def test_what_is_sent_has_no_timer_any_more(bank: Bank) -> None:
     timers = Timers()
     done: list[str] = []
     each = postponed(1)

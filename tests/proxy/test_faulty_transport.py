@@ -142,7 +142,7 @@ async def test_silence_and_then_the_end(autojump_clock: MockClock) -> None:
             await ours.send_eof()
 
 
-async def test_who_waits_for_room_hears_of_the_end(autojump_clock: MockClock) -> None:
+async def test_a_sender_that_waits_for_room_gets_the_end(autojump_clock: MockClock) -> None:
     async with faulty(Silence(CLIENT, close_after=3)) as (ours, _):
         await ours.send(bytes(MOST_HELD))
         with pytest.raises(TransportBroken, match="closed here"):
@@ -209,7 +209,7 @@ async def test_an_impairment_can_begin_at_any_time(autojump_clock: MockClock) ->
         assert listener.heard == [(0, "a"), (2, "b"), (4, "c")]
 
 
-async def test_when_nobody_carries_any_more_sending_carries_itself(autojump_clock: MockClock) -> None:
+async def test_sending_goes_on_when_the_carrying_task_has_ended(autojump_clock: MockClock) -> None:
     """As the last words of a session do: its tasks are gone by then."""
     async with faulty(Latency(CLIENT, delay=2), runs=False) as (ours, listener):
         async with trio.open_nursery() as nursery:

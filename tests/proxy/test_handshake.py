@@ -25,7 +25,7 @@ ALL = "header, connection.start-ok, connection.tune-ok, connection.open, 1: chan
 
 
 async def answer(stage: Stage) -> None:
-    """Play the broker to a client that has said everything, and takes its answers one by one."""
+    """Play the broker to a client that has sent everything, and takes its answers one by one."""
     await stage.play("""
         broker: header
         << connection.start

@@ -79,14 +79,14 @@ async def test_a_peer_that_would_not_understand(state: ConnectionState) -> None:
     assert script.told == b""
 
 
-async def test_a_peer_whose_close_nobody_answered() -> None:
+async def test_a_peer_whose_close_was_not_answered() -> None:
     leg, script = leg_in(ConnectionState.OPEN, SERVER)
     leg.connection.feed(SERVER, octets("connection.close 320"))
     await leg.send_close(FORCED, timeout=5.0)
     assert words(script.told) == "connection.close-ok"
 
 
-async def test_the_close_says_what_was_wrong() -> None:
+async def test_the_close_has_the_error() -> None:
     leg, script = leg_in(ConnectionState.OPENING, CLIENT, b"")
     await leg.send_close(FrameError("too large", class_id=60, method_id=40), timeout=5.0)
     (close,) = Connection().readers[SERVER].feed(script.told)

@@ -125,7 +125,7 @@ SCRIPTS: list[tuple[str, RuleSet, str]] = [
         """,
     ),
     (
-        "a consumer without prefetch gets one, and the client hears nothing of it",
+        "a consumer without prefetch gets one, and the client receives nothing of it",
         limit(of="prefetch", most=10),
         f"""
         {OPEN}
@@ -257,7 +257,9 @@ async def test_too_fast_waits(autojump_clock: MockClock) -> None:
         await hears(stage, f"broker: {PUBLISH}", 2)
 
 
-async def test_one_task_keeps_the_time_whoever_speaks_when_something_begins_to_wait(autojump_clock: MockClock) -> None:
+async def test_one_task_keeps_the_time_whichever_peer_sends_when_something_begins_to_wait(
+    autojump_clock: MockClock,
+) -> None:
     async with staged(CONSUMING, rules=limit(of="messages", rate=0.5, burst=1)) as stage:
         nursery = stage.session._nursery
         assert nursery is not None
@@ -346,7 +348,7 @@ async def test_a_slow_close(autojump_clock: MockClock) -> None:
         await stage.is_over.wait()
 
 
-async def test_a_reload_begins_and_ends_what_is_done_to_octets(autojump_clock: MockClock) -> None:
+async def test_a_reload_begins_and_ends_stream_faults(autojump_clock: MockClock) -> None:
     slow = fault("latency", delay=2, to="client")
     async with staged(HANDSHAKE, rules=limit(of="channels", most=9)) as stage:
         stage.session.apply_rules(slow)
@@ -389,7 +391,7 @@ async def test_one_delivery_too_many() -> None:
 
 ONE_AND_WAIT = {"of": "messages", "rate": 0.1, "burst": 1}
 TRUNCATED = encode_frame(METHOD, 1, bytes.fromhex("003c 0028 0000 02") + b"ab" + b"\x09k")
-"""A basic.publish whose routing key ends before its length says."""
+"""A basic.publish whose routing key is shorter than its length."""
 BAD_HEADER = octets("1: basic.publish") + encode_frame(
     HEADER, 1, bytes.fromhex("003c 0000") + bytes(8) + b"\x80\0\x09t"
 )
@@ -435,13 +437,13 @@ HOWS = {
 
 
 @pytest.mark.parametrize("how", HOWS.values(), ids=HOWS.keys())
-async def test_what_cannot_go_on_costs_its_sender_its_own_session_only(
+async def test_what_cannot_be_sent_on_ends_only_the_session_of_its_sender(
     how: Callable[[Stage], None],
     monkeypatch: pytest.MonkeyPatch,
     log: list[structlog.typing.EventDict],
     autojump_clock: MockClock,
 ) -> None:
-    """Whatever lets it go on: an error that is found only then is told its sender, with its own code."""
+    """Whatever lets it go on: an error that is found only then is sent to its sender, with its code."""
 
     def fails(*_: Any) -> None:
         raise UnexpectedFrame("found late")
@@ -464,7 +466,7 @@ async def test_what_cannot_go_on_costs_its_sender_its_own_session_only(
 GONE: dict[str, Callable[[Stage], object]] = {
     "hangs up": lambda stage: stage.client.perform("EOF"),
     "resets": lambda stage: stage.client.perform("RST"),
-    "says good-bye, and goes": lambda stage: stage.client.perform("connection.close 200, EOF"),
+    "closes, and disconnects": lambda stage: stage.client.perform("connection.close 200, EOF"),
     "is silent for too long": lambda stage: stage.session.lose(CLIENT, "missed its heartbeats"),
     "breaks the protocol": lambda stage: stage.client.perform("1: body 1"),
     "is asked to go": lambda stage: stage.session.drain(),

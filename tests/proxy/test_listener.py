@@ -113,7 +113,7 @@ async def rest(stream: trio.SocketStream) -> str:
 
 @asynccontextmanager
 async def house(limits: Limits = LIMITS, rules: RuleSet | None = None) -> AsyncIterator[House]:
-    """A server in a nursery of its own; `rules` replace its own before it serves."""
+    """A server in a separate nursery; `rules` replace those of its config before it serves."""
     built = House(limits)
     if rules is not None:
         built.server.apply_rules(rules)
@@ -225,7 +225,7 @@ async def test_a_drain_of_all() -> None:
 
 
 async def test_a_drain_takes_its_time_and_no_more() -> None:
-    """One does not answer, one does not finish what it has begun: both are told, and none is waited for."""
+    """One does not answer, one does not finish what it has begun: both are closed, and neither is waited for."""
     async with house() as built:
         mute, mute_broker = await built.opened()
         slow, slow_broker = await built.opened()
@@ -318,7 +318,7 @@ async def test_a_client_that_cannot_be_admitted_is_the_only_one(
 async def test_what_fails_around_a_session_ends_it_only(
     monkeypatch: pytest.MonkeyPatch, log: list[structlog.typing.EventDict]
 ) -> None:
-    """Not even the account of a session, or its transport, is anybody else's trouble."""
+    """Not even a failure in the report of a session, or of its transport, affects another."""
     async with house() as built:
         client, broker = await built.opened()
         _, other = await built.opened()
@@ -338,7 +338,7 @@ async def failing_close(transport: SocketTransport) -> None:
     fail()
 
 
-async def test_who_is_told_of_what_is_held_may_fail(log: list[structlog.typing.EventDict]) -> None:
+async def test_a_watcher_of_held_commands_may_fail(log: list[structlog.typing.EventDict]) -> None:
     hold = RuleSet([Hold(name="look", match=Match(method="queue.declare"))])
     async with house() as built:
         built.server.apply_rules(hold)

@@ -14,7 +14,7 @@ def test_no_owner_keeps_more_than_is_left_for_the_others() -> None:
     assert (memory.used, memory.free) == (750, 250)
 
 
-def test_an_owner_has_a_bound_of_its_own() -> None:
+def test_an_owner_has_a_separate_bound() -> None:
     memory = MemoryBudget(1000, 100)
     share = MemoryShare(memory)
     assert share.has_room(100)

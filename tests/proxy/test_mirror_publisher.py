@@ -51,7 +51,7 @@ NOT_FOUND = ChannelClose(404, "NOT_FOUND - no exchange 'nil' in vhost 'shop'", 6
 
 
 def copy(body: bytes) -> Command:
-    """A publish as a session has it, on whatever channel."""
+    """A publish of a session, on any channel."""
     return Command(9, BasicPublish(exchange="x", routing_key="k"), Properties(priority=1), body)
 
 
@@ -64,11 +64,11 @@ def sent(*bodies: bytes) -> bytes:
 
 
 class Wire:
-    """Plays a transport: what the broker says goes in, what the copyist says comes out; sending may fail."""
+    """Plays a transport: frames of the broker go in, frames of the mirror publisher come out; sending may fail."""
 
     def __init__(self) -> None:
         self.say, self._said = trio.open_memory_channel[bytes](100)
-        self._hear, self.heard = trio.open_memory_channel[bytes](0)  # sending waits until it is heard
+        self._hear, self.heard = trio.open_memory_channel[bytes](0)  # sending waits until it is set
         self.is_closed = False
         self.is_broken = False
 
@@ -90,7 +90,7 @@ class Wire:
         assert found == octets, [frame.method for frame in every_frame(found, 0)]
 
     async def listens(self) -> None:
-        """Hear whatever is said, until cancelled."""
+        """Receive everything, until cancelled."""
         while True:
             await self.heard.receive()
 
@@ -131,7 +131,7 @@ class Exchange:
     async def _dial(self) -> Transport:
         self.dialled.append(trio.current_time())
         if self.is_away:
-            raise Unreachable("refused", "nobody there")
+            raise Unreachable("refused", "no listener")
         if self.failure is not None:
             raise self.failure
         wire = Wire()
@@ -202,13 +202,11 @@ async def test_a_broker_that_is_away_is_tried_less_and_less_often(
             await trio.sleep(0.1)
         pauses = [later - sooner for sooner, later in zip(found.dialled, found.dialled[1:], strict=False)]
         assert pauses == pytest.approx(expected, abs=0.2)
-        assert {event["reason"] for event in log} == {"nobody there"}
+        assert {event["reason"] for event in log} == {"no listener"}
         assert sum(event["dropped"] for event in log) == sum(found.dropped) > 0
 
 
-async def test_a_broker_that_says_nothing_is_given_up(
-    autojump_clock: MockClock, log: list[structlog.typing.EventDict]
-) -> None:
+async def test_a_silent_broker_is_given_up(autojump_clock: MockClock, log: list[structlog.typing.EventDict]) -> None:
     async with exchange() as found:
         found.publisher.put(copy(b"lost"))
         wire = await found.wire()
@@ -267,7 +265,7 @@ async def test_what_comes_while_the_channel_is_opened_again_is_not_forgotten(aut
         await wire.shakes_hands()
         await wire.hears(sent(b"lost"))
         await wire.says(NOT_FOUND, 1)
-        await trio.sleep(0.1)  # now the close is answered, and nobody has heard the answer yet
+        await trio.sleep(0.1)  # now the close is answered, and the answer is not read yet
         found.publisher.put(copy(b"found"))
         await trio.sleep(0.1)
         await wire.hears(encode_method(1, ChannelCloseOk()) + encode_method(1, ChannelOpen()))
@@ -297,7 +295,7 @@ async def test_a_broker_that_stops_reading_is_given_up(
         wire = await found.wire()
         await wire.shakes_hands()
         found.publisher.put(copy(b"two"))
-        await trio.sleep(SEND_TIMEOUT + 0.1)  # and nobody hears anything
+        await trio.sleep(SEND_TIMEOUT + 0.1)  # and nothing is received
         assert (sum(found.dropped), found.reasons, wire.is_closed) == (2, [DropReason.CONNECTION], True)
         assert log[0]["reason"] == "the broker has read nothing for 30 s"
         assert found.memory.used == 0
@@ -403,17 +401,17 @@ async def test_a_large_copy_is_written_in_pieces_and_not_mixed_with_others(autoj
         wire = await found.wire()
         await wire.shakes_hands()
         await trio.sleep(0.1)
-        await wire.says(NOT_FOUND, 1)  # while nothing of it was heard
+        await wire.says(NOT_FOUND, 1)  # while nothing of it was received
         await trio.sleep(0.1)
         reopened = encode_method(1, ChannelCloseOk()) + encode_method(1, ChannelOpen())
         await wire.hears(sent(large) + reopened)
 
 
-async def test_what_nobody_has_foreseen_is_contained(
+async def test_an_unforeseen_failure_is_contained(
     autojump_clock: MockClock, log: list[structlog.typing.EventDict]
 ) -> None:
     async with exchange() as found:
-        found.failure = RuntimeError("nobody has foreseen this")
+        found.failure = RuntimeError("unforeseen")
         found.publisher.put(copy(b"lost"))
         await trio.sleep(FIRST_PAUSE + 0.1)
         assert (found.dropped, log[0]["event"], log[0]["log_level"]) == ([1], "mirror failed", "error")

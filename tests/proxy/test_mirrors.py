@@ -1,4 +1,4 @@
-"""Copies sent by a copyist to our own broker, which a client of its own then gets."""
+"""Copies sent by a mirror publisher to the integrated broker, which another client then gets."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -53,7 +53,7 @@ async def mirrors(backlog: int = 100, timeout: float = 20) -> AsyncIterator[tupl
     async def dial() -> Transport:
         desk.dialled += 1
         if desk.is_away:
-            raise Unreachable("refused", "nobody there")
+            raise Unreachable("refused", "no listener")
         return SocketTransport(server.open())
 
     with trio.fail_after(timeout):
@@ -145,14 +145,14 @@ async def test_a_broker_that_refuses_the_login() -> None:
             await trio.sleep(0.01)
 
 
-async def test_an_upstream_that_nobody_knows() -> None:
+async def test_an_unknown_upstream() -> None:
     async with mirrors() as (found, desk):
         found.put(copy(b"lost", upstream="unknown"), GUEST)
         assert desk.dropped == 1
 
 
 def tenant(number: int) -> MirrorLogin:
-    """A login of its own: guest, on another virtual host."""
+    """A separate login: guest, on another virtual host."""
     return GUEST._replace(vhost=f"v{number}")
 
 
@@ -197,7 +197,7 @@ async def test_logins_that_all_have_something_to_send_are_not_retired(
         assert [event["event"] for event in log] == ["copies dropped"]
 
 
-async def test_no_connection_is_kept_for_nobody(autojump_clock: trio.testing.MockClock) -> None:
+async def test_no_connection_is_kept_without_a_user(autojump_clock: trio.testing.MockClock) -> None:
     async with mirrors(timeout=1000) as (found, desk):
         found.put(copy(b"x"), GUEST)
         await desk.has("copies", 1)

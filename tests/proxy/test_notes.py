@@ -1,4 +1,4 @@
-"""What taps are told of what rules did: what was said on the one leg, and what on the other."""
+"""What taps are shown of what rules did: frames as received on one leg, and as sent on the other."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Recorder:
         raise AssertionError
 
 
-def told(records: list[Record]) -> list[tuple[object, ...]]:
+def summaries(records: list[Record]) -> list[tuple[object, ...]]:
     return [
         (
             str(each.sender),
@@ -76,7 +76,7 @@ async def recorded(script: str, *rules: str, filter: str = "") -> list[Record]:
 
 async def test_what_no_rule_acts_on_has_one_record_of_each_frame() -> None:
     records = await recorded(f">> {PUBLISH}", 'action = "log"\nmatch.method = "tx.*"')
-    assert told(records) == [
+    assert summaries(records) == [
         ("client", "basic.publish", None, None, None, None),
         ("client", "header", None, None, None, None),
         ("client", "body", None, None, None, None),
@@ -87,18 +87,18 @@ async def test_what_no_rule_acts_on_has_one_record_of_each_frame() -> None:
 
 async def test_tags_are_in_all_records_of_a_message() -> None:
     records = await recorded(f">> {PUBLISH}", 'action = "tag"\ntags = ["slow"]\n' + ON_PUBLISH)
-    assert told(records) == [
+    assert summaries(records) == [
         ("client", each, None, "tagged", ("r0",), ("slow",)) for each in ("basic.publish", "header", "body")
     ]
     assert line(records[0]).endswith("[tagged by r0; tags: slow]")
 
 
-async def test_what_is_changed_is_shown_as_it_was_said_and_as_it_went_on() -> None:
+async def test_what_is_changed_is_shown_as_received_and_as_sent() -> None:
     records = await recorded(
         f">> {PUBLISH}\nbroker: {PUBLISH}", 'action = "rewrite"\nqueue.prefix = "t1."\nfollows = []\n' + ON_PUBLISH
     )
     changed = ("changed", ("r0",), None)
-    assert told(records) == [
+    assert summaries(records) == [
         ("client", "basic.publish", "client", *changed),
         ("client", "basic.publish", "upstream", *changed),
         ("client", "header", None, *changed),
@@ -116,7 +116,7 @@ async def test_what_is_refused_is_shown_on_the_clients_leg() -> None:
         """,
         'action = "refuse"\nmatch.method = "tx.*"',
     )
-    assert told(records) == [
+    assert summaries(records) == [
         ("client", "tx.select", "client", "refused", ("r0",), None),
         ("client", "channel.close", "upstream", "refused", ("r0",), None),
         ("server", "channel.close", "client", "refused", ("r0",), None),
@@ -124,7 +124,7 @@ async def test_what_is_refused_is_shown_on_the_clients_leg() -> None:
     assert line(records[0]).endswith("tx.select  [client leg; refused by r0]")
 
 
-async def test_what_was_said_is_covered_whatever_the_match_says_of_names_that_may_change() -> None:
+async def test_what_was_received_is_masked_whichever_names_the_match_has() -> None:
     records = await recorded(
         f">> {PUBLISH}\nbroker: {PUBLISH}",
         'action = "rewrite"\nqueue.prefix = "t1."\nfollows = []\n' + ON_PUBLISH,
@@ -159,7 +159,7 @@ async def test_a_rule_may_ask_for_the_tags_of_those_before() -> None:
         'action = "tag"\ntags = ["bad"]\nmatch.method = "tx.*"',
         'action = "refuse"\nwhen = "\'bad\' in tags"',
     )
-    assert told(records)[0] == ("client", "tx.select", "client", "refused", ("r0", "r1"), ("bad",))
+    assert summaries(records)[0] == ("client", "tx.select", "client", "refused", ("r0", "r1"), ("bad",))
 
 
 async def test_what_cannot_be_shown_is_nobodys_trouble(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ def note(rules: RuleLog, verdict: Verdict = CLOSED, covered: Command | None = CO
     rules.note_refusal(log, CLIENT, COMMAND, verdict, client=lambda: ANNA, covered=lambda: covered)
 
 
-def test_a_refusal_says_who_is_refused_what(log: list[Any]) -> None:
+def test_a_refusal_names_the_client_and_the_command(log: list[Any]) -> None:
     note(RuleLog(lambda: 0.0))
     [line] = log
     assert line == {
@@ -78,7 +78,7 @@ def test_of_many_refusals_some_are_logged_and_the_others_counted(log: list[Any])
     assert log[1]["event"] == "refused"
 
 
-def test_a_rule_that_fails_is_told_at_once_and_then_now_and_then(log: list[Any]) -> None:
+def test_a_rule_that_fails_is_logged_at_once_and_then_now_and_then(log: list[Any]) -> None:
     clock, counts = Clock(), OutcomeCounts()
     rules = RuleLog(lambda: clock.now)
     rules.flush({"r": counts})
@@ -96,7 +96,7 @@ def test_a_rule_that_fails_is_told_at_once_and_then_now_and_then(log: list[Any])
     rules.flush({})
 
 
-def test_a_rule_that_was_away_is_told_of_as_a_new_one(log: list[Any]) -> None:
+def test_a_rule_that_was_away_is_logged_as_a_new_one(log: list[Any]) -> None:
     clock, counts = Clock(), OutcomeCounts()
     rules = RuleLog(lambda: clock.now)
     for _ in range(5):
@@ -110,7 +110,7 @@ def test_a_rule_that_was_away_is_told_of_as_a_new_one(log: list[Any]) -> None:
     assert [line["times"] for line in log] == [5, 1]
 
 
-async def test_a_session_says_what_is_refused(log: list[Any]) -> None:
+async def test_a_session_logs_what_is_refused(log: list[Any]) -> None:
     rules = RuleSet([rule('name = "no-tx"\naction = "refuse"\nmatch.method = "tx.*"')])
     async with staged(OPEN, rules=rules) as stage:
         stage.session._report._rule_log = RuleLog(lambda: 0.0)

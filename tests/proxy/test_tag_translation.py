@@ -141,7 +141,7 @@ def test_what_a_transaction_takes_back_is_open_again():
 
 
 @given(st.data())
-def test_the_broker_is_told_of_what_the_client_settled_and_of_nothing_else(data):
+def test_the_broker_receives_settlements_of_the_client_only(data):
     numbers = DeliveryTagTranslation(0)
     theirs = 0
     at_broker: set[int] = set()
@@ -189,7 +189,7 @@ def test_the_broker_is_told_of_what_the_client_settled_and_of_nothing_else(data)
 # --- bounds
 
 
-def test_confirms_told_one_by_one_are_not_remembered_for_ever(monkeypatch):
+def test_confirms_sent_one_by_one_are_not_kept_for_ever(monkeypatch):
     monkeypatch.setattr("amqproxy.proxy.tag_translation.MAX_OPEN", 10)
     numbers = ConfirmTranslation(2)
     numbers.withhold(3)

@@ -1,4 +1,4 @@
-"""0-8, which passes as it is where nobody wants to look into it."""
+"""0-8, which passes as it is where no rule or tap needs its frames."""
 
 import pytest
 import structlog
@@ -14,7 +14,7 @@ from tests.proxy.stage import Stage, staged
 
 HEADER = b"AMQP\1\1\x08\0"
 QPID = b"AMQP\1\1\x09\1"
-"""The header that Qpid's clients of old send, to whom RabbitMQ speaks 0-8 too."""
+"""The header that old clients of Qpid send, to which RabbitMQ answers with 0-8 too."""
 
 LIMITS = Limits(close_timeout=5.0, handshake_timeout=15.0)
 
@@ -35,7 +35,7 @@ async def test_what_is_not_read_passes_both_ways_and_ends(
 ) -> None:
     async with staged(limits=LIMITS) as stage:
         await greet(stage, header)
-        await trio.sleep(100)  # nobody knows when such a connection is open
+        await trio.sleep(100)  # it is unknown when such a connection is open
         one, other = (stage.client, stage.broker) if ends == "client" else (stage.broker, stage.client)
         one.perform("EOF")
         assert await other.sees() == "EOF"

@@ -28,7 +28,7 @@ async def test_a_broker_that_accepts() -> None:
     await transport.aclose()
 
 
-async def test_a_broker_that_is_told_whose_connection_it_is() -> None:
+async def test_a_broker_that_receives_the_address_of_the_client() -> None:
     client, listens = ("10.1.2.3", 40000), ("10.0.0.1", 5673)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         dialer = Dialer(UpstreamConfig(address=address_of(listener), proxy_protocol=True), timeout=5.0)
@@ -57,7 +57,7 @@ async def test_a_broker_that_is_down() -> None:
 
 
 class Nowhere(trio.abc.HostnameResolver):
-    """Finds no host, or only a port where nobody listens, at several addresses, or never answers."""
+    """Finds no host, or only a port without a listener, at several addresses, or never answers."""
 
     def __init__(self, addresses: list[tuple[str, int]] | None, error: Exception | None = None) -> None:
         self.addresses = addresses
@@ -74,7 +74,7 @@ class Nowhere(trio.abc.HostnameResolver):
         raise NotImplementedError
 
 
-async def test_a_name_nobody_knows() -> None:
+async def test_an_unknown_name() -> None:
     error = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
     trio.socket.set_custom_hostname_resolver(Nowhere([], error))
     with pytest.raises(Unreachable, match=r"^broker:5672 cannot be reached: Name or service not known$") as raised:

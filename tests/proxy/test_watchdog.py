@@ -1,4 +1,4 @@
-"""Silence, as seconds pass: only what comes counts, and only where somebody listens."""
+"""Silence, as seconds pass: only what comes counts, and only where it is read."""
 
 import socket
 from contextlib import nullcontext, suppress
@@ -70,10 +70,10 @@ async def test_a_silent_broker(limits: Limits, nursery: trio.Nursery, autojump_c
         assert seen.endswith("connection.close 320, EOF")
 
 
-async def test_who_cannot_be_heard_is_not_silent(
+async def test_a_client_that_is_not_read_is_not_silent(
     limits: Limits, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
-    """The broker reads nothing, and so the client is not read: what it says waits, its heartbeats too."""
+    """The broker reads nothing, and so the client is not read: what it sends waits, its heartbeats too."""
     async with staged(HANDSHAKE + ">> 1: channel.open", limits=limits) as stage:
         chunk = octets("1: basic.publish, 1: header 4000, 1: body 4000") * 10
         with suppress(BlockingIOError):
@@ -95,7 +95,7 @@ async def test_no_heartbeat_agreed_is_no_silence(limits: Limits) -> None:
 
 
 @pytest.mark.parametrize("peer", ["client", "broker"])
-async def test_who_is_silent_is_reset_at_once_so_that_nothing_it_says_vanishes(
+async def test_a_silent_client_is_reset_at_once_so_that_nothing_it_sends_vanishes(
     peer: str, limits: Limits, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     async with staged(HANDSHAKE, limits=limits, tcp=True) as stage:
@@ -116,7 +116,7 @@ async def test_a_silent_client_is_reset_and_named_also_where_the_upstream_closes
     log: list[structlog.typing.EventDict],
     autojump_clock: MockClock,
 ) -> None:
-    """RabbitMQ looks every HEARTBEAT seconds, and closes the socket when it has heard nothing twice."""
+    """RabbitMQ looks every HEARTBEAT seconds, and closes the socket when it has received nothing twice."""
     async with staged(HANDSHAKE, limits=limits, tcp=True) as stage:
         nursery.start_soon(watchdog.watch, {1: stage.session}, limits)
         await keep_talking(stage, client=False, broker=True, seconds=GONE)
@@ -133,14 +133,14 @@ async def test_a_silent_client_is_reset_and_named_also_where_the_upstream_closes
 
 
 @pytest.mark.parametrize("silent_for", [HEARTBEAT, GONE])
-async def test_a_client_that_is_not_silent_too_long_is_told_that_the_upstream_is_gone(
+async def test_a_client_that_is_not_silent_too_long_is_closed_when_the_upstream_is_gone(
     silent_for: int, limits: Limits, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     async with staged(HANDSHAKE, limits=limits, tcp=True) as stage:
         nursery.start_soon(watchdog.watch, {1: stage.session}, limits)
         await keep_talking(stage, client=False, broker=True, seconds=silent_for)
         if silent_for == GONE:
-            stage.client.perform("heartbeat")  # just in time, and before anybody has looked
+            stage.client.perform("heartbeat")  # just in time, and before a check
             assert await stage.broker.sees() == "heartbeat"
         stage.broker.perform("RST")
         assert (await stage.client.sees()).endswith("connection.close 320")
@@ -274,7 +274,7 @@ async def test_a_broker_that_takes_nothing_for_long_is_given_up_only_without_hea
 async def test_a_broker_that_expects_more_heartbeats_gets_them(
     agreed: int, limits: Limits, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
-    """The client goes by what it said, and the broker by what a rule has made of that."""
+    """The client goes by what it sent, and the broker by what a rule has made of that."""
     clamp = RuleSet([rule('action = "rewrite"\ntune.heartbeat = 10')])
     async with staged(HANDSHAKE.partition(">> connection.tune-ok")[0], limits=limits, rules=clamp) as stage:
         stage.client.say(encode_method(0, ConnectionTuneOk(2047, 131_072, agreed)) + octets("connection.open"))

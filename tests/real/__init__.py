@@ -2,9 +2,9 @@
 
 require    what a test needs from outside, or a skip
 rabbitmq   a private RabbitMQ node
-proxy      amqproxy as a process of its own
+proxy      amqproxy as a separate process
 own        our own broker as such a process
-full       amqproxy whose memory is as full as a test says
+full       amqproxy with memory as full as a test needs
 wire       a relay that records every byte, and the comparison of both sides of the proxy
 route      recorders on both sides of a proxy
 raw        a socket that speaks AMQP, and can speak it wrongly

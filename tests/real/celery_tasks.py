@@ -1,6 +1,6 @@
 """What the Celery workers of the tests do: `python -m celery --app tests.real.celery_tasks worker …`.
 
-BROKER says where the broker is.
+BROKER is the URL of the broker.
 """
 
 import os

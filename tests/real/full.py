@@ -1,4 +1,4 @@
-"""amqproxy whose memory is as full as a test says: `python -m tests.real.full FILE ARGUMENTS…`.
+"""amqproxy with memory as full as a test needs: `python -m tests.real.full FILE ARGUMENTS…`.
 
 Its broker holds itself to be out of memory for as long as FILE is there, and is otherwise what it always is.
 """

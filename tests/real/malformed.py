@@ -7,13 +7,13 @@ from tests.real import raw
 from tests.real.raw import Close, Peer
 
 SILENCE = 15.0
-"""Seconds after which a server that says nothing is held to be waiting for more bytes."""
+"""Seconds after which a silent server counts as waiting for more bytes."""
 
 
 class Case(NamedTuple):
     name: str
     rabbitmq: str
-    """What RabbitMQ 3.10 answers, as `Answer.summary` says it."""
+    """What RabbitMQ 3.10 answers, as `Answer.summary`."""
     octets: bytes
     after: str = "channel"
     """How far the connection has come: connected, start, tune, open or channel (channels 1 and 2 are open)."""
@@ -51,7 +51,7 @@ FOREIGN = [
     Case("AMQP 0-9-2", "header", b"AMQP\x00\x00\x09\x02", "connected"),
     Case("TLS ClientHello", "header", bytes.fromhex("16030100c8010000c40303") + bytes(196), "connected"),
     Case("HTTP GET", "header", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "connected"),
-    # PeerProperties, version 1, correlation 1, no properties: what every stream client says first.
+    # PeerProperties, version 1, correlation 1, no properties: what every stream client sends first.
     Case("RabbitMQ stream", "header", bytes.fromhex("0000000c 0011 0001 00000001 00000000"), "connected"),
     Case("rubbish", "header", b"\xff" * 64, "connected"),
 ]
@@ -136,19 +136,19 @@ MALFORMED = [
     Case("method: channel.open twice", "504", raw.channel_open(1)),
     Case("method: channel.open above channel_max", "carries on", raw.channel_open(2048)),
     Case("method: basic.qos above channel_max", "504", raw.method(3000, 60, 10, bytes(7))),
-    Case("method: channel.close-ok nobody asked for", "503", raw.method(1, 20, 41)),
+    Case("method: channel.close-ok without a close", "503", raw.method(1, 20, 41)),
     Case("method: channel.open-ok from the client", "503", raw.method(1, 20, 11, raw.longstr(b""))),
-    Case("method: channel.flow-ok nobody asked for", "503", raw.method(1, 20, 21, b"\x01")),
+    Case("method: channel.flow-ok without a flow", "503", raw.method(1, 20, 21, b"\x01")),
     Case("connection: open twice", "504", raw.connection_open()),
     Case("connection: start-ok after open", "504", raw.start_ok()),
     Case("connection: tune-ok twice", "504", raw.tune_ok()),
-    Case("connection: secure-ok nobody asked for", "504", raw.method(0, 10, 21, raw.longstr(b""))),
+    Case("connection: secure-ok without a secure", "504", raw.method(0, 10, 21, raw.longstr(b""))),
     Case(
         "connection: start from the client",
         "504",
         raw.method(0, 10, 10, b"\0\x09" + raw.longstr(b"") + raw.longstr(b"PLAIN") + raw.longstr(b"en_US")),
     ),
-    Case("connection: close-ok nobody asked for", "504", raw.method(0, 10, 51)),
+    Case("connection: close-ok without a close", "504", raw.method(0, 10, 51)),
     Case("connection: blocked from the client", "504", raw.method(0, 10, 60, raw.shortstr("me"))),
     Case("handshake: start-ok twice", "closed", raw.start_ok(), "tune"),
     Case("handshake: open before tune-ok", "closed", raw.connection_open(), "tune"),

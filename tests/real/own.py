@@ -1,4 +1,4 @@
-"""Our own broker as a process: on a port of its own, or inside a proxy."""
+"""The integrated broker as a process: on a port, or inside a proxy."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""amqproxy as a process of its own."""
+"""amqproxy as a separate process."""
 
 import json
 import os

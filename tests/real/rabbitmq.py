@@ -131,7 +131,7 @@ class RabbitMQ:
         return True
 
     def ctl(self, *arguments: str) -> str:
-        """What `rabbitmqctl` says; raises where it fails."""
+        """The output of `rabbitmqctl`; raises if it fails."""
         done = subprocess.run(
             [self.control, "--quiet", "--timeout", str(int(CTL_DEADLINE)), *arguments],
             env=self.environment,

@@ -136,7 +136,7 @@ class Frame(NamedTuple):
 
     @property
     def close(self) -> Close | None:
-        """What a close method says, or None when this is another frame."""
+        """What a close method contains, or None when this is another frame."""
         if self.method not in (CONNECTION_CLOSE, CHANNEL_CLOSE):
             return None
         code, length = struct.unpack_from(">HB", self.payload, 4)
@@ -145,7 +145,7 @@ class Frame(NamedTuple):
 
 
 class Unexpected(AssertionError):
-    """The peer said something else, or nothing."""
+    """The peer sent something else, or nothing."""
 
 
 class Peer:
@@ -159,7 +159,7 @@ class Peer:
 
     @classmethod
     def connect(cls, port: int) -> Self:
-        """A TCP connection on which nothing has been said."""
+        """A TCP connection on which nothing has been sent."""
         return cls(socket.create_connection(("127.0.0.1", port), timeout=DEADLINE))
 
     @classmethod

@@ -78,7 +78,7 @@ def test_who_misses_its_heartbeats_is_reset(port: int) -> None:
         assert end(peer, 10 * HEARTBEAT) == "RST"
 
 
-def test_who_does_not_read_and_says_nothing_is_gone(port: int) -> None:
+def test_a_client_that_neither_reads_nor_sends_is_disconnected(port: int) -> None:
     """Its own bytes are refused then; so nothing that it publishes can vanish."""
     with Peer.opened(port, 1, heartbeat=HEARTBEAT) as peer, Peer.opened(port, 1) as other:
         queue = peer.declare(exclusive=False)
@@ -108,7 +108,7 @@ def test_after_close_ok_the_connection_is_the_client_s_to_close(port: int) -> No
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "over TLS"])
-def test_rabbitmq_is_told_who_the_client_is(rabbitmq: RabbitMQ, start_proxy: StartProxy, tls: bool) -> None:
+def test_rabbitmq_learns_who_the_client_is(rabbitmq: RabbitMQ, start_proxy: StartProxy, tls: bool) -> None:
     upstream = {"proxy_protocol": True} | ({"tls": {"ca": str(rabbitmq.certificates["authority"])}} if tls else {})
     with proxied(rabbitmq):
         proxy = start_proxy(rabbitmq.tls_port if tls else rabbitmq.port, upstream=upstream)

@@ -64,7 +64,7 @@ def test_a_task_is_tried_again_after_a_while(run: Callable[..., Any]) -> None:
 
 
 def test_a_revoked_task_is_not_done(app: Any, run: Callable[..., Any], worker: Worker) -> None:
-    """A worker is told so through a fanout exchange, and answers."""
+    """A worker receives this through a fanout exchange, and answers."""
     result = run("note", ("revoked",), countdown=1)
     (answer,) = app.control.revoke(result.id, reply=True, timeout=DEADLINE, limit=1)
     assert list(answer) == [worker.name]
@@ -73,7 +73,7 @@ def test_a_revoked_task_is_not_done(app: Any, run: Callable[..., Any], worker: W
     assert "revoked" not in run("noted").get(DEADLINE)
 
 
-def test_a_worker_says_what_it_does(app: Any, worker: Worker) -> None:
+def test_a_worker_sends_events(app: Any, worker: Worker) -> None:
     inspect = app.control.inspect([worker.name], timeout=DEADLINE, limit=1)
     assert inspect.ping() == {worker.name: {"ok": "pong"}}
     (queue,) = inspect.active_queues()[worker.name]
@@ -93,7 +93,7 @@ def test_events(app: Any, run: Callable[..., Any]) -> None:
     sent: list[str] = []
     seen: list[str] = []
 
-    def heard_from_worker(_: Any) -> None:
+    def received_from_worker(_: Any) -> None:
         if not sent:
             sent.append(run("add", (1, 1)).id)
 
@@ -103,7 +103,7 @@ def test_events(app: Any, run: Callable[..., Any]) -> None:
             receiver.should_stop = event["type"] == "task-succeeded"
 
     with app.connection_for_read() as connection:
-        receiver = app.events.Receiver(connection, {"worker-heartbeat": heard_from_worker, "*": seen_event})
+        receiver = app.events.Receiver(connection, {"worker-heartbeat": received_from_worker, "*": seen_event})
         receiver.capture(timeout=DEADLINE, wakeup=True)
     assert seen == ["task-received", "task-started", "task-succeeded"]
 

@@ -102,7 +102,7 @@ def test_a_held_publish_is_edited_and_released(controlled: Callable[..., Control
     assert house.held() == []
 
 
-def test_a_body_from_a_file_of_any_octets(controlled: Callable[..., Controlled], tmp_path: Path) -> None:
+def test_a_body_from_a_file_of_any_bytes(controlled: Callable[..., Controlled], tmp_path: Path) -> None:
     house = controlled(HOLD)
     body = bytes(range(256)) * 1200  # which takes several frames
     (tmp_path / "body").write_bytes(body)
@@ -146,7 +146,7 @@ def test_what_waits_is_dropped(controlled: Callable[..., Controlled]) -> None:
         assert done.result(60) == (None, None, None), "it was confirmed, and is not there"
 
 
-def test_nobody_has_a_word_for_it_and_it_is_refused(controlled: Callable[..., Controlled]) -> None:
+def test_a_held_command_without_a_decision_is_refused(controlled: Callable[..., Controlled]) -> None:
     house = controlled(HOLD | {"timeout": 0.5, "on_timeout": "refuse"})
     with (
         publishing(house.proxy) as done,

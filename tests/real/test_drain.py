@@ -36,7 +36,7 @@ def test_nothing_to_drain(proxy: Proxy) -> None:
     assert "Traceback" not in proxy.log
 
 
-def test_idle_clients_are_told(proxy: Proxy) -> None:
+def test_idle_clients_are_closed(proxy: Proxy) -> None:
     clients = [Peer.opened(proxy.port, 1) for _ in range(5)]
     drain(proxy)
     for client in clients:
@@ -157,7 +157,7 @@ def test_a_publisher_that_goes_on(rabbitmq: RabbitMQ, proxy: Proxy) -> None:
 
 
 def test_before_the_connection_is_open(start_proxy: StartProxy) -> None:
-    """Nobody to tell yet, and nothing to wait for."""
+    """No client to close yet, and nothing to wait for."""
     with listening() as listener:
         proxy = start_proxy(listener.getsockname()[1], limits={"drain_timeout": 60, "handshake_timeout": 60})
         with Peer.connect(proxy.port) as silent, Peer.connect(proxy.port) as greeted:

@@ -16,7 +16,7 @@ VHOST = "exported"
 SECTIONS = ("users", "vhosts", "permissions", "topic_permissions", "parameters", "policies", "queues", "exchanges")
 
 UNSAID = {"queues": "type", "exchanges": "internal"}
-"""What rabbitmqctl 3.10 does not say when it exports."""
+"""What rabbitmqctl 3.10 does not export."""
 
 DEFINITIONS: dict[str, list[dict[str, Any]]] = {
     "vhosts": [{"name": VHOST, "metadata": {"description": "from here", "tags": ["a", "b"]}, "limits": []}],
@@ -94,7 +94,7 @@ DEFINITIONS: dict[str, list[dict[str, Any]]] = {
 
 
 def ours(exported: dict[str, Any], section: str) -> list[str]:
-    """The entries of a section that we have made, in an order of their own."""
+    """The entries of a section that we have made, in a fixed order."""
     entries = [
         entry for entry in exported[section] if entry.get("vhost") == VHOST or entry.get("name") in (VHOST, "exporter")
     ]
@@ -109,7 +109,7 @@ def test_rabbitmq_imports_what_we_export(rabbitmq: RabbitMQ, tmp_path: Path) -> 
     broker = Broker()
     definitions_json.load(broker, DEFINITIONS, 0.0)
     exported = definitions_json.export(broker)
-    del exported["users"][0]  # guest, whom others use
+    del exported["users"][0]  # guest, which others use
     exported["permissions"] = [entry for entry in exported["permissions"] if entry["vhost"] == VHOST]
     file, back = tmp_path / "exported.json", tmp_path / "back.json"
     file.write_text(json.dumps(exported))

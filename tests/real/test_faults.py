@@ -103,7 +103,7 @@ def test_broker_that_is_down(start_proxy: StartProxy) -> None:
     with Peer.connect(proxy.port) as client:
         client.send(raw.PROTOCOL_HEADER)
         assert client.receive(1) == b""
-    until(lambda: "refused" in proxy.log, "the log to say why")
+    until(lambda: "refused" in proxy.log, "the reason in the log")
     assert str(port) in proxy.log
     assert "Traceback" not in proxy.log
 
@@ -127,12 +127,12 @@ def test_broker_that_never_answers(listener: socket.socket, start_proxy: StartPr
             assert broker.receive(8) == raw.PROTOCOL_HEADER
             assert client.receive(1) == b""
             assert broker.receive(1) == b""
-    until(lambda: "no connection.open-ok within 1 s" in proxy.log, "the log to say why")
+    until(lambda: "no connection.open-ok within 1 s" in proxy.log, "the reason in the log")
     assert_settled(proxy, before)
 
 
 def test_broker_gone_silent(listener: socket.socket, start_proxy: StartProxy) -> None:
-    """Half open: its machine is gone, and no FIN will ever come. Only heartbeats can tell."""
+    """Half open: its machine is gone, and no FIN will ever come. Only heartbeats can detect it."""
     proxy = start_proxy(port_of(listener))
     before = proxy.descriptors()
     with joined(proxy.port, listener, heartbeat=1) as (client, _broker):
@@ -215,7 +215,7 @@ def test_client_gone_silent(rabbitmq: RabbitMQ, proxy: Proxy) -> None:
 
 
 def test_half_close_is_forwarded(listener: socket.socket, start_proxy: StartProxy) -> None:
-    """What the broker still has to say reaches a client that has closed its own half, and the other way about."""
+    """What the broker still sends reaches a client that has closed its half, and the other way round."""
     proxy = start_proxy(port_of(listener))
     before = proxy.descriptors()
     with joined(proxy.port, listener) as (client, broker):
@@ -258,7 +258,7 @@ def test_both_close_at_once(listener: socket.socket, start_proxy: StartProxy) ->
 # ------------------------------------------------------------------------------------------------ the bytes between
 
 
-def test_dribbled_octets(rabbitmq: RabbitMQ, start_proxy: StartProxy) -> None:
+def test_dribbled_bytes(rabbitmq: RabbitMQ, start_proxy: StartProxy) -> None:
     """One byte a segment, from the protocol header to the last close: nothing changes."""
     with ExitStack() as stack:
         inside = stack.enter_context(Recorder(rabbitmq.port))

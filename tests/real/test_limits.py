@@ -49,7 +49,7 @@ def test_a_reader_that_never_reads(flooder: str, start_proxy: StartProxy) -> Non
             before = proxy.rss()
             assert flood(writer, octets) < FLOOD, "the writer was never slowed"
             assert proxy.rss() - before < 20 * MEGABYTE
-            # A slow reader slows its own writer, and nobody else.
+            # A slow reader slows its writer, and no other connection.
             other.send(raw.message(1, "key", b"hello"))
             other_broker.expect(60, 40)
             other_broker.send(raw.deliver(1, b"hello"))
@@ -85,7 +85,7 @@ def connect_and_leave(port: int, number: int) -> None:
 
 
 def gauges(port: int) -> dict[str, float]:
-    """What /metrics says is open now."""
+    """What is open now by /metrics."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=raw.DEADLINE) as answer:
         lines = answer.read().decode().splitlines()
     told = dict(line.split() for line in lines if line.startswith(("amqproxy_connections ", "amqproxy_channels ")))
@@ -111,7 +111,7 @@ def test_connections_come_and_go(rabbitmq: RabbitMQ, start_proxy: StartProxy) ->
     run(CONNECTIONS)
     growth = proxy.rss() - before
     # A leaked task, socket or session of even one KiB a connection would show.
-    until(lambda: gauges(metrics) == nothing, "/metrics to tell of no connection and no channel")
+    until(lambda: gauges(metrics) == nothing, "/metrics to show no connection and no channel")
     assert growth < 2 * MEGABYTE, f"{growth} bytes more after {CONNECTIONS} connections"
     assert "Traceback" not in proxy.log
 

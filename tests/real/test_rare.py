@@ -68,7 +68,7 @@ def leave(client: Peer) -> None:
 
 @script
 def opened_in_one_segment(broker: Broker) -> None:
-    """What a client may say without waiting, once it has been told the limits."""
+    """What a client may send without waiting, once it has received the limits."""
     with Peer.connect(broker.port) as client:
         client.send(raw.PROTOCOL_HEADER)
         client.expect(10, 10)
@@ -197,7 +197,7 @@ def cancelled_by_the_server(broker: Broker) -> None:
 
 
 @script
-def nobody_waits(broker: Broker) -> None:
+def no_client_waits(broker: Broker) -> None:
     """Methods with nowait set have no answer."""
     with Peer.opened(broker.port, 1) as client:
         name = client.declare()
@@ -220,7 +220,7 @@ def nobody_waits(broker: Broker) -> None:
 
 
 @script
-def methods_that_hardly_anyone_uses(broker: Broker) -> None:
+def rarely_used_methods(broker: Broker) -> None:
     arguments = raw.longstr(b"")
     binding = b"\0\0" + raw.shortstr("amq.fanout") + raw.shortstr("amq.topic") + raw.shortstr("#") + b"\0" + arguments
     with Peer.opened(broker.port, 1) as client:

@@ -66,7 +66,7 @@ class Example:
         for file in (DOCS / "rules").glob("*.py"):
             shutil.copy(file, directory)
         (directory / "upstream-password").write_text(f"{PASSWORD}\n")
-        # An address of its own, so that its port may be the one that the example speaks of.
+        # A separate address, so that its port may be the one that the example names.
         listener = "127.9.8.7:5673" if ":5673" in rules else "127.0.0.1:0"
         settings = (
             f'listen = [{{address = "{listener}"}}]\nupstream = {{address = "127.0.0.1:{rabbitmq.port}"}}\n'
@@ -185,7 +185,7 @@ def who_may_do_what(example: Example) -> None:
         on = connection.channel()
         on.confirm_delivery()
         on.basic_publish("other", "order.new", b"2")
-    with refused(403):  # he is not inside
+    with refused(403):  # it is not logged in
         example.channel("ops").queue_declare("ops", exclusive=True)
 
 
@@ -625,7 +625,7 @@ def _scenario(example: str) -> str:
 
 
 @pytest.mark.parametrize("rules", EXAMPLES)
-def test_an_example_does_what_its_page_says(rules: str, inhabited: RabbitMQ, tmp_path: Path) -> None:
+def test_an_example_does_what_its_page_promises(rules: str, inhabited: RabbitMQ, tmp_path: Path) -> None:
     with ExitStack() as stack:
         example = Example(tmp_path, rules, inhabited, stack)
         SCENARIOS[_scenario(rules)](example)

@@ -77,8 +77,8 @@ def closed(connection: BlockingConnection, channel: BlockingChannel) -> bool:
 # --- confirms, and what is refused of them
 
 
-def test_many_publishes_at_once_are_each_told_what_became_of_them(ruled: Ruled) -> None:
-    """The client's numbers stay its own, though the broker hears of half of them, and answers with `multiple`."""
+def test_each_of_many_publishes_at_once_is_confirmed_or_nacked(ruled: Ruled) -> None:
+    """The numbers of the client stay, though the broker receives half of the publishes, and answers with `multiple`."""
     proxy = ruled(*EACH_WAY)
 
     async def publish(exchange: aio_pika.abc.AbstractExchange, number: int) -> str:
@@ -137,7 +137,7 @@ def test_a_channel_that_is_closed_is_used_again_and_the_others_never_notice(rule
             channel.basic_publish("amq.topic", "a.close", bytes(300_000))
             with suppress(
                 pika.exceptions.ChannelWrongStateError, pika.exceptions.ChannelClosedByBroker
-            ):  # it may have heard already
+            ):  # it may have received it already
                 channel.basic_publish("amq.topic", "a.ok", b"behind")
             other.basic_publish("amq.topic", "a.ok", b"other", mandatory=True)
             until(partial(closed, connection, channel), "the channel to be closed")
@@ -390,7 +390,7 @@ def test_a_reload_reaches_those_who_are_connected(ruled: Ruled, tmp_path: Any) -
 # --- logins
 
 
-def test_who_may_not_log_in_is_told_if_he_takes_it(ruled: Ruled) -> None:
+def test_a_client_that_may_not_log_in_is_closed_if_it_has_the_capability(ruled: Ruled) -> None:
     rule = {"action": "refuse", "match": {"method": "connection.start-ok", "user": "guest"}, "text": "not you, {user}"}
     proxy = ruled(rule)
     refused = pytest.raises(pika.exceptions.ProbableAuthenticationError, match=r"403.*not you, guest")

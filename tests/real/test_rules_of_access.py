@@ -77,7 +77,7 @@ def test_a_list_lets_pass_what_it_names_and_nothing_else(start_proxy: StartProxy
         assert channel.basic_get("ok-access", auto_ack=True)[2] == b"second"
 
 
-def test_a_vhost_is_closed_to_whom_no_line_lets_in(start_proxy: StartProxy, rabbitmq: RabbitMQ) -> None:
+def test_a_vhost_is_closed_to_users_that_no_line_allows(start_proxy: StartProxy, rabbitmq: RabbitMQ) -> None:
     lines = 'allow user "ops-*" to connect\notherwise deny'
     proxy = start_proxy(rabbitmq.port, rules=[{"name": "access", "action": "acl", "lines": lines}])
     refused = pytest.raises(pika.exceptions.ProbableAccessDeniedError, match=r"\(530\).*by rule 'access, line 2'")
@@ -153,7 +153,7 @@ otherwise allow
 
 
 class Attacker:
-    """A client behind the proxy that tries each way around the list, on a channel of its own each time."""
+    """A client behind the proxy that tries each way around the list, on a new channel each time."""
 
     def __init__(self, port: int) -> None:
         self.client = Client(port).open()

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.real
 
 @pytest.fixture
 def faulty(start_proxy: StartProxy, rabbitmq: RabbitMQ) -> Any:
-    """amqproxy in front of RabbitMQ with one fault; `when` is what else its rule says."""
+    """amqproxy in front of RabbitMQ with one fault; `when` is the rest of its rule."""
 
     def start(when: dict[str, Any] | None = None, **fault: Any) -> Proxy:
         return start_proxy(rabbitmq.port, rules=[{"name": "broken", "action": "fault", "fault": fault} | (when or {})])
@@ -78,7 +78,7 @@ def test_one_comes_back(faulty: Any) -> None:
         assert channel.queue_declare(queue, passive=True).method.message_count == 2
 
 
-def test_one_is_dropped_and_its_sender_told_otherwise(faulty: Any) -> None:
+def test_one_is_dropped_and_its_sender_receives_the_given_reply(faulty: Any) -> None:
     with connected(faulty({"nth": 1, "match": {"method": "basic.publish"}}, kind="drop", told="ack")) as connection:
         channel = connection.channel()
         channel.confirm_delivery()
@@ -176,7 +176,7 @@ def test_blocked_for_a_while(faulty: Any) -> None:
             connection.process_data_events(0.05)
             return heard == ["blocked", "unblocked"]
 
-        until(both, "the client to be told both")
+        until(both, "the client to receive both")
 
 
 def test_a_corrupt_frame_ends_the_connection(faulty: Any) -> None:
@@ -236,8 +236,8 @@ def test_the_line_is_cut(faulty: Any, kind: str) -> None:
         talk()
 
 
-def test_a_user_of_whom_nothing_is_said_is_spared(faulty: Any) -> None:
-    with connected(faulty({"match": {"user": "somebody"}}, kind="reset")) as connection:
+def test_a_user_that_the_match_does_not_name_is_spared(faulty: Any) -> None:
+    with connected(faulty({"match": {"user": "other"}}, kind="reset")) as connection:
         connection.channel().queue_declare("", exclusive=True)
 
 

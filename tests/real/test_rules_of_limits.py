@@ -53,7 +53,7 @@ def test_a_rate_that_is_refused_is_nacked(limited: Any) -> None:
         assert channel.queue_declare(queue, passive=True).method.message_count == 3
 
 
-def test_a_client_is_told_to_stop_and_to_go_on(limited: Any) -> None:
+def test_a_client_is_blocked_and_unblocked(limited: Any) -> None:
     with connected(
         limited(of="messages", rate=10, burst=2, act="block", match={"exchange": "amq.fanout"})
     ) as connection:
@@ -68,7 +68,7 @@ def test_a_client_is_told_to_stop_and_to_go_on(limited: Any) -> None:
             connection.process_data_events(0.05)
             return heard[:2] == ["blocked", "unblocked"]
 
-        until(both, "the client to be told both")
+        until(both, "the client to receive both")
 
 
 def test_connections_channels_and_consumers_are_given_back(start_proxy: StartProxy, rabbitmq: RabbitMQ) -> None:

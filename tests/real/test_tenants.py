@@ -80,7 +80,7 @@ class Tenant:
         self.channel = self.client.channel()
 
     def says(self, *said: Any) -> str:
-        """Methods, and publishes with their properties, on a channel of their own; what is said against one."""
+        """Send methods, and publishes with their properties, on a separate channel; return the error, if any."""
         channel = self.client.channel()
         try:
             for each in said:
@@ -172,7 +172,7 @@ ATTACKS: dict[str, list[Any]] = {
     "what is common, for dead letters": dead(4, "amq.topic", "k"),
     "what is common, as the alternate": alternate(3, "amq.topic", "k"),
     "what is common, bound": [ExchangeBind(source="amq.topic", destination="mine")],
-    "what all say": [QueueBind(queue="q", exchange="amq.rabbitmq.trace", routing_key="#")],
+    "the trace of all": [QueueBind(queue="q", exchange="amq.rabbitmq.trace", routing_key="#")],
 }
 PASS = {
     "its queue",
@@ -184,7 +184,7 @@ PASS = {
     "an alternate exchange",
 }
 PASS |= {"a key that is its queue's"}
-"""Attacks that nobody refuses, since they lead nowhere."""
+"""Attacks that are not refused, since they lead nowhere."""
 
 
 @pytest.mark.parametrize("attack", ATTACKS)

@@ -71,13 +71,13 @@ def test_both(rabbitmq: RabbitMQ, start_proxy: StartProxy, listen_tls: dict[str,
     assert "Traceback" not in proxy.log
 
 
-def test_a_certificate_nobody_trusts(rabbitmq: RabbitMQ, start_proxy: StartProxy) -> None:
-    """The system's authorities never signed it: the broker is not trusted, and the log says so."""
+def test_a_certificate_that_is_not_trusted(rabbitmq: RabbitMQ, start_proxy: StartProxy) -> None:
+    """The system's authorities never signed it: the broker is not trusted, and the log has the reason."""
     proxy = start_proxy(rabbitmq.tls_port, upstream={"tls": {}})
     with Peer.connect(proxy.port) as client:
         client.send(raw.PROTOCOL_HEADER)
         assert client.receive(1) == b""
-    until(lambda: "certificate" in proxy.log.lower(), "the log to say why")
+    until(lambda: "certificate" in proxy.log.lower(), "the reason in the log")
     assert "Traceback" not in proxy.log
 
 

@@ -37,7 +37,7 @@ def test_order_of_connections_does_not_matter() -> None:
         ([recorded(b"a", b"b")], [recorded(b"b", b"a")], "client to server"),
     ],
 )
-def test_a_change_is_told(outside: list[Recorded], inside: list[Recorded], told: str) -> None:
+def test_a_change_is_reported(outside: list[Recorded], inside: list[Recorded], told: str) -> None:
     with pytest.raises(AssertionError, match=told):
         assert_identical(outside, inside)
 

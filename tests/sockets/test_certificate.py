@@ -1,4 +1,4 @@
-"""Whom a certificate names; what is expected is what RabbitMQ 3.10's rabbit_cert_info says of such a certificate."""
+"""The user that a certificate names; the expected values are those of RabbitMQ 3.10's rabbit_cert_info."""
 
 import pytest
 

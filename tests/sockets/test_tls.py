@@ -1,4 +1,4 @@
-"""TLS on either leg: real certificates, and files that are not what the config says."""
+"""TLS on either leg: real certificates, and files that are not what the config expects."""
 
 import ssl
 from pathlib import Path
@@ -25,16 +25,16 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 
 async def talk(server: ssl.SSLContext, client: ssl.SSLContext, name: str = "localhost") -> bytes:
-    """What a client says as the server hears it, once over TLS."""
+    """What a server receives from a client over TLS."""
     ends = [trio.SocketStream(trio.socket.from_stdlib_socket(end)) for end in connected(tcp=True)]
     ours = StreamTransport(trio.SSLStream(ends[0], server, server_side=True))
     theirs = StreamTransport(trio.SSLStream(ends[1], client, server_hostname=name))
-    heard = b""
+    received = b""
     try:
         async with trio.open_nursery() as nursery:
 
             @nursery.start_soon
-            async def say() -> None:
+            async def greet() -> None:
                 try:
                     await theirs.send(b"hello")
                     await theirs.send_eof()
@@ -43,11 +43,11 @@ async def talk(server: ssl.SSLContext, client: ssl.SSLContext, name: str = "loca
 
             with trio.fail_after(5):
                 while data := await ours.receive():
-                    heard += data
+                    received += data
     finally:
         for end in (ours, theirs):
             await end.aclose()
-    return heard
+    return received
 
 
 async def test_a_broker_that_is_who_it_should_be(files: Files) -> None:
@@ -55,14 +55,14 @@ async def test_a_broker_that_is_who_it_should_be(files: Files) -> None:
     assert await talk(server, client_context(ClientTLS(ca=files.ca))) == b"hello"
 
 
-async def test_a_broker_that_nobody_vouches_for(files: Files) -> None:
+async def test_a_broker_whose_certificate_is_not_trusted(files: Files) -> None:
     server = server_context(ServerTLS(certificate=files.server, key=files.server_key))
-    heard, others = b"", None
+    received, others = b"", None
     try:
-        heard = await talk(server, client_context(ClientTLS()))
+        received = await talk(server, client_context(ClientTLS()))
     except ExceptionGroup as group:  # whether the alert or the end is read first differs by Python's version
         others = group.split(TransportBroken)[1]
-    assert (heard, others) == (b"", None)
+    assert (received, others) == (b"", None)
     assert await talk(server, client_context(ClientTLS(verify=False)), name="other") == b"hello"
 
 
@@ -125,7 +125,7 @@ def test_files_that_are_not_there_or_do_not_fit(files: Files, tmp_path: Path) ->
         client_context(ClientTLS(certificate=files.client))
 
 
-def test_nobody_is_asked_for_a_password(files: Files, tmp_path: Path) -> None:
+def test_an_encrypted_key_asks_for_no_password(files: Files, tmp_path: Path) -> None:
     key = tmp_path / "locked.key"
     plain = load_pem_private_key(Path(files.server_key).read_bytes(), None)
     form = (Encoding.PEM, PrivateFormat.TraditionalOpenSSL, BestAvailableEncryption(b"secret"))
@@ -134,7 +134,7 @@ def test_nobody_is_asked_for_a_password(files: Files, tmp_path: Path) -> None:
         server_context(ServerTLS(certificate=files.server, key=str(key)))
 
 
-async def test_what_a_client_says_of_itself_in_the_handshake(files: Files) -> None:
+async def test_what_a_client_sends_about_itself_in_the_handshake(files: Files) -> None:
     server = server_context(ServerTLS(certificate=files.server, key=files.server_key, client_ca=files.ca))
     client = client_context(ClientTLS(ca=files.ca, certificate=files.client, key=files.client_key))
     ends = [trio.SocketStream(trio.socket.from_stdlib_socket(end)) for end in connected(tcp=True)]

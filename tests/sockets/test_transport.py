@@ -1,4 +1,4 @@
-"""Bytes over a plain socket and over a trio stream: what holds for both, and what each has of its own."""
+"""Bytes over a plain socket and over a trio stream: what holds for both, and what differs."""
 
 import socket
 import ssl
@@ -51,7 +51,7 @@ async def received_by(transport: Transport) -> bytes:
 
 
 @each_kind
-async def test_octets_and_their_end(pair: Pair) -> None:
+async def test_bytes_and_their_end(pair: Pair) -> None:
     ours, theirs = pair()
     await ours.send(b"abc")
     await ours.send(memoryview(b"def"))
@@ -231,7 +231,7 @@ async def test_what_a_cancelled_send_left_goes_before_the_next() -> None:
     async with trio.open_nursery() as nursery:
 
         @nursery.start_soon
-        async def say_last() -> None:
+        async def send_last() -> None:
             await ours.send(b"<last>")
             await ours.send_eof()
 
@@ -243,7 +243,7 @@ async def test_what_a_cancelled_send_left_goes_before_the_next() -> None:
         await transport.aclose()
 
 
-async def test_who_waits_for_his_turn_may_be_cancelled() -> None:
+async def test_a_sender_that_waits_for_its_turn_may_be_cancelled() -> None:
     ours, theirs = over_sockets()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ours.send, bytes(1_000_000))
@@ -275,7 +275,7 @@ async def test_closing_wakes_who_waits_to_send() -> None:
     async with trio.open_nursery() as nursery:
 
         @nursery.start_soon
-        async def say() -> None:
+        async def greet() -> None:
             with pytest.raises(TransportBroken, match="closed here"):
                 await ours.send(bytes(1_000_000))
 
@@ -444,7 +444,7 @@ async def test_pieces_go_without_waiting_too() -> None:
         ours.send_pieces_now([b"x"])
 
 
-async def test_a_stream_cannot_tell() -> None:
+async def test_a_stream_does_not_know() -> None:
     ours, _ = over_streams()
     assert ours.send_now(b"x") == 0
     assert ours.send_pieces_now([b"x"]) == 0

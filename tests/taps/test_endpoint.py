@@ -31,16 +31,16 @@ def test_a_scrape() -> None:
         assert b"things_total 3.0" in answer.read()
 
 
-@pytest.mark.parametrize("said", [b"", b"GET /metr"])
+@pytest.mark.parametrize("sent", [b"", b"GET /metr"])
 def test_who_connects_and_asks_nothing_is_let_go(
-    said: bytes, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    sent: bytes, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(endpoint, "PATIENCE", 0.1)
     with (
         endpoint.serve(registry(), "127.0.0.1", 0) as port,
         socket.create_connection(("127.0.0.1", port), timeout=5) as idle,
     ):
-        idle.sendall(said)
+        idle.sendall(sent)
         assert idle.recv(1) == b""
     assert capfd.readouterr().err == ""
 
@@ -74,7 +74,7 @@ def _is_over(client: socket.socket) -> bool:
 
 
 def test_who_does_not_read_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And keeps nobody waiting meanwhile."""
+    """And delays no other scraper meanwhile."""
     monkeypatch.setattr(endpoint, "PATIENCE", 1.0)
     large = registry()
     for number in range(200):
@@ -103,7 +103,7 @@ def until(holds: Callable[[], bool]) -> None:
     pytest.fail("it does not come to that")
 
 
-def test_any_number_of_idle_scrapers_hurts_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_number_of_idle_scrapers_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint, "MOST_SCRAPERS", 4)
     with ExitStack() as stack, endpoint.serve(registry(), "127.0.0.1", 0) as port:
         idle = [stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5)) for _ in range(50)]
@@ -120,7 +120,7 @@ class Failing(Collector):
         raise ZeroDivisionError
 
 
-def test_a_scrape_that_fails_is_told_of(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_scrape_that_fails_is_logged(capfd: pytest.CaptureFixture[str]) -> None:
     failing = prometheus_client.CollectorRegistry(auto_describe=False)
     failures: list[Exception] = []
     failing.register(Failing())
@@ -135,14 +135,14 @@ def test_a_scrape_that_fails_is_told_of(capfd: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.parametrize(
-    "said", [b"\x00\xff\r\n\r\n", b"POST / HTTP/1.0\r\n\r\n", b"G" * 100_000, b"GET / HTTP/9.9\r\n\r\n"]
+    "sent", [b"\x00\xff\r\n\r\n", b"POST / HTTP/1.0\r\n\r\n", b"G" * 100_000, b"GET / HTTP/9.9\r\n\r\n"]
 )
-def test_what_is_no_scrape_is_refused(said: bytes, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_scrape_is_refused(sent: bytes, capfd: pytest.CaptureFixture[str]) -> None:
     with (
         endpoint.serve(registry(), "127.0.0.1", 0) as port,
         socket.create_connection(("127.0.0.1", port), timeout=5) as client,
     ):
-        client.sendall(said)
+        client.sendall(sent)
         with suppress(ConnectionResetError):
             assert b"200 OK" not in client.recv(100)
     assert capfd.readouterr().err == ""

@@ -1,4 +1,4 @@
-"""What Prometheus is told: names, labels that cannot grow, and a text that its own parser takes."""
+"""Metrics: names, labels that cannot grow, and a text that the parser of Prometheus takes."""
 
 import math
 
@@ -33,21 +33,21 @@ def test_there_are_as_many_labels_as_codes() -> None:
     assert {code_label(code) for code in range(65536)} == {"200", "other", *map(str, BY_CODE)}
 
 
-def test_each_kind_of_frame_has_its_own_labels() -> None:
+def test_each_kind_of_frame_has_labels() -> None:
     labels = [kind_labels(slot) for slot in range(KINDS) if slot not in range(3 * len(BY_INDEX) + 2, KINDS - 1)]
     assert len(set(labels)) == len(labels)
     assert kind_labels(KINDS - 1) == ("heartbeat", "")
     assert {kind for kind, _ in labels} == {"method", "header", "body", "heartbeat"}
 
 
-def test_frames_and_octets_by_method() -> None:
+def test_frames_and_bytes_by_method() -> None:
     metrics = Metrics()
-    said = octets("1: basic.publish, 1: header 5, 1: body 5")
+    sent = octets("1: basic.publish, 1: header 5, 1: body 5")
     for peer, count in ((CLIENT, 2), (SERVER, 1)):
         reader = FrameReader(metrics.tallies[peer])
         reader.open_content_state(1)
         for _ in range(count):
-            reader.feed(said)
+            reader.feed(sent)
     frames = {
         (sample.labels["sender"], sample.labels["type"], sample.labels["method"]): sample.value
         for sample in exposed(metrics)["amqproxy_frames"].samples
@@ -57,7 +57,7 @@ def test_frames_and_octets_by_method() -> None:
         **{("server", kind, "basic.publish"): 1 for kind in ("method", "header", "body")},
     }
     volume = sum(sample.value for sample in exposed(metrics)["amqproxy_frame_bytes"].samples)
-    assert volume == 3 * len(said)
+    assert volume == 3 * len(sent)
 
 
 def test_the_histogram_of_latencies() -> None:

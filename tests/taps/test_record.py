@@ -32,10 +32,10 @@ SAID: dict[str, Any] = {**WHERE, "from": "client", "protocol": "0-9-1"}
 
 
 def recorded(data: bytes) -> dict[str, Any]:
-    """What the JSON of a frame's record says, but for the place and time."""
-    told: dict[str, Any] = json.loads(record_frame(Frame(data, 100), sender="client", **WHERE).to_json())
-    assert {name: told.pop(name) for name in SAID} == SAID
-    return told
+    """The JSON of a frame's record, without the place and time."""
+    found: dict[str, Any] = json.loads(record_frame(Frame(data, 100), sender="client", **WHERE).to_json())
+    assert {name: found.pop(name) for name in SAID} == SAID
+    return found
 
 
 CASES: dict[str, tuple[bytes, dict[str, Any]]] = {
@@ -90,9 +90,9 @@ CASES: dict[str, tuple[bytes, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("data", "told"), CASES.values(), ids=CASES)
-def test_frames(data: bytes, told: dict[str, Any]) -> None:
-    assert recorded(data) == told
+@pytest.mark.parametrize(("data", "found"), CASES.values(), ids=CASES)
+def test_frames(data: bytes, found: dict[str, Any]) -> None:
+    assert recorded(data) == found
 
 
 def test_a_protocol_header() -> None:
@@ -105,8 +105,8 @@ def test_a_protocol_header() -> None:
 
 def test_an_error() -> None:
     error = FrameError("it ends in 0x00", channel=0, offset=17)
-    told = json.loads(record_error(error, sender="client", lost=40, **WHERE).to_json())
-    assert told == SAID | {
+    found = json.loads(record_error(error, sender="client", lost=40, **WHERE).to_json())
+    assert found == SAID | {
         "type": "error",
         "channel": 0,
         "code": 501,
@@ -132,7 +132,7 @@ def test_secrets_are_masked(method: Method, field: str) -> None:
     assert b"hidden" not in record.to_json()
 
 
-def test_a_malformed_secret_is_not_told_either() -> None:
+def test_a_malformed_secret_is_masked_too() -> None:
     data = encode_method(0, ConnectionUpdateSecret(b"hidden", "x"))[:-1]
     raw = encode_frame(METHOD, 0, data[7:] + b"more hidden")
     assert b"hidden" not in record_frame(Frame(raw), sender="client", **WHERE).to_json()
@@ -185,11 +185,11 @@ def test_a_large_table_takes_time_in_proportion() -> None:
     assert len(record.arguments["arguments"]) == 20_000
 
 
-def test_every_method_is_told_without_what_is_reserved() -> None:
+def test_records_of_methods_have_no_reserved_fields() -> None:
     for cls in BY_INDEX:
-        told = recorded(encode_method(1, cls()))
-        assert told["method"] == cls.name
-        assert not [name for name in told["arguments"] if name.startswith("reserved")]
+        found = recorded(encode_method(1, cls()))
+        assert found["method"] == cls.name
+        assert not [name for name in found["arguments"] if name.startswith("reserved")]
 
 
 @given(strategies.methods, st.sampled_from(["client", "server"]))
@@ -230,9 +230,9 @@ def test_what_does_not_apply_is_absent() -> None:
 def test_a_body_is_shown_where_that_is_asked_for(payload: bytes, most: int, shown: Any) -> None:
     record = record_frame(Frame(encode_frame(BODY, 1, payload)), sender="client", body=most, **WHERE)
     assert record.body == shown
-    told = json.loads(record.to_json())
-    assert told.get("body") == shown
-    assert told["size"] == len(payload)
+    found = json.loads(record.to_json())
+    assert found.get("body") == shown
+    assert found["size"] == len(payload)
 
 
 def test_nothing_but_a_body_has_one() -> None:

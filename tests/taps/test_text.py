@@ -19,9 +19,9 @@ from tests.amqp091 import strategies
 WHERE: dict[str, Any] = {"ts_ns": 1_700_000_000_000_456_789, "stream": 3, "connection": "a-b", "sender": "client"}
 
 
-def told(octets: bytes) -> str:
+def line_of(data: bytes) -> str:
     """The line of a frame, but for the place and time."""
-    text = line(record_frame(Frame(octets), **WHERE))
+    text = line(record_frame(Frame(data), **WHERE))
     assert text.startswith("22:13:20.000456 #3   → ch ")
     return text.removeprefix("22:13:20.000456 #3   → ")
 
@@ -57,9 +57,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("octets", "text"), CASES.values(), ids=CASES)
-def test_frames(octets: bytes, text: str) -> None:
-    assert told(octets) == text
+@pytest.mark.parametrize(("data", "text"), CASES.values(), ids=CASES)
+def test_frames(data: bytes, text: str) -> None:
+    assert line_of(data) == text
 
 
 def test_a_protocol_header() -> None:
@@ -80,7 +80,7 @@ def test_errors() -> None:
 @pytest.mark.parametrize("text", ["\x1b[2J", "\x9b2J", "a\nb", "\u202egpj.exe", "\x7f", "\u2028"])
 def test_a_terminal_is_not_given_what_it_would_obey(text: str) -> None:
     for method in (BasicPublish(routing_key=text), QueueDeclare(arguments=Table({text: [text]}))):
-        assert told(encode_method(1, method)).isprintable()
+        assert line_of(encode_method(1, method)).isprintable()
 
 
 @given(strategies.methods, st.integers(0, 2**62))

@@ -35,7 +35,7 @@ USUAL: dict[str, dict[str, Any]] = {
 
 
 def octets(words: str) -> bytes:
-    """The bytes of one or more things said, with commas between them."""
+    """The bytes of one or more words, with commas between them."""
     return b"".join(_octets(word.strip()) for word in words.split(","))
 
 
@@ -62,7 +62,7 @@ def method(name: str, channel: int = 0, **arguments: Any) -> bytes:
 
 
 def words(data: bytes) -> str:
-    """What these bytes say; where they end within a frame, how many bytes of it there are."""
+    """These bytes in words; where they end within a frame, how many bytes of it there are."""
     said = []
     while data:
         if data.startswith(PROTOCOL_HEADER):

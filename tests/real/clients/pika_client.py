@@ -207,7 +207,7 @@ def blocked(broker: Broker) -> None:
         try:
             broker.block()
             while not told:
-                # The alarm takes a moment to reach the connection, which is told when it publishes.
+                # The alarm takes a moment to reach the connection, which is notified when it publishes.
                 channel.basic_publish("", "nowhere", b"this blocks us")
                 connection.process_data_events(time_limit=0.1)
         finally:
