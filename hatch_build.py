@@ -129,7 +129,7 @@ def compile_modules(root: Path, into: Path) -> list[Path]:
 def _stay_pure(reason: str, into: Path) -> list[Path]:
     print(f"amqproxy: built without compiled modules ({' '.join(reason.split())})", file=sys.stderr)
     for source in COMPILED:  # what an earlier build left in place is not to be loaded
-        for suffix in EXTENSION_SUFFIXES:  # of this interpreter: another one may keep its own
+        for suffix in EXTENSION_SUFFIXES:  # of this interpreter: another one may keep others
             (into / source).with_suffix(suffix).unlink(missing_ok=True)
     return []
 

@@ -9,7 +9,7 @@ state machine for both peers. It takes bytes and the time, and returns values; i
 
 `taps` observe what passes and never slow it down: `record` is what a tap receives, `metrics` counts for Prometheus.
 
-`broker` is a broker of our own: a pure model of virtual hosts, exchanges, queues and users, a store for what is
+`broker` is the integrated broker: a pure model of virtual hosts, exchanges, queues and users, a store for what is
 durable, and a trio server; the proxy can have it as its upstream in the same process.
 
 `sockets` carries bytes to and from one peer, over TCP or TLS, for the proxy and the broker alike.
@@ -26,7 +26,7 @@ a config needs, `app` wires everything up in one nursery, and `cli` is the comma
 
 `_pure` chooses between the compiled and the plain form of a module; `_cython` stands in for Cython where it is missing.
 
-Later come AMQP 0-10, a pipeline for Spark and a pytest plugin, each on its own floor.
+Later come AMQP 0-10, a pipeline for Spark and a pytest plugin, each on a separate floor.
 """
 
 from amqproxy import _pure

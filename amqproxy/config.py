@@ -237,7 +237,7 @@ class BrokerConfig(Strict, frozen=True):
     """The integrated broker: of `amqproxy broker`, and of `upstream = "broker"`."""
 
     listen: tuple[ListenerConfig, ...] = ()
-    """Where its own clients connect; with `amqproxy broker`, 127.0.0.1:5672 unless there is one here."""
+    """Where clients of the broker connect; with `amqproxy broker`, 127.0.0.1:5672 unless there is one here."""
     data: str | None = None
     """A directory for what is durable, which is found again there; without one, all is in memory."""
     definitions: str | None = None

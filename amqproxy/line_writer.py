@@ -41,7 +41,7 @@ class _Entry(NamedTuple):
 class LineWriter:
     """Writes lines to `stream`, in order, from a daemon thread that starts with the first line.
 
-    A stream without a descriptor, as tests have them, is written to by its own method. Without a stream, every line is
+    A stream without a descriptor, as tests have them, is written to by its `write`. Without a stream, every line is
     dropped.
     """
 

@@ -113,7 +113,7 @@ def is_coloured(stream: TextIO | None) -> bool:
 def logger() -> Any:
     """Where to log: to structlog if the program has set it up, and else to the standard library's logger "amqproxy".
 
-    So that who embeds us sees warnings, and nothing on standard output. Ask anew for every line.
+    So a program that embeds amqproxy sees warnings, and nothing on standard output. Call it anew for every line.
     """
     return structlog.get_logger() if structlog.is_configured() else _of_a_library()
 

@@ -24,7 +24,7 @@ from bench import talk
 PORT = 5672
 SEGMENTS = (1448, 65_483, 1448, 65_483)
 """The bytes of a segment on each connection: as a network carries them, and as loopback and offloading cards show
-them. The messages of the first two connections have properties alike, those of the others each its own."""
+them. The messages of the first two connections have the same properties, those of the others differ."""
 
 BATCH = 50
 """Messages that a side sends before the other answers."""

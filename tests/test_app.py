@@ -54,7 +54,7 @@ class Running:
         self.log = log
         self.is_over = trio.Event()
 
-    async def says(self, event: str, times: int = 1) -> None:
+    async def wait_for_log(self, event: str, times: int = 1) -> None:
         """Wait until it is in the log."""
         while [each["event"] for each in self.log].count(event) < times:  # noqa: ASYNC110
             await trio.sleep(0.01)
@@ -67,15 +67,15 @@ class Running:
         client = await trio.open_tcp_stream("127.0.0.1", self.ports()[0])
         broker: trio.SocketStream | None = None
         for line in HANDSHAKE.strip().splitlines():
-            arrow, _, said = line.strip().partition(" ")
+            arrow, _, frames = line.strip().partition(" ")
             if arrow == ">>":
-                await client.send_all(octets(said))
+                await client.send_all(octets(frames))
             if broker is None:
                 accepted, _ = await trio.to_thread.run_sync(self.broker.accept)
                 broker = trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
             if arrow == "<<":
-                await broker.send_all(octets(said))
-            await receive(broker if arrow == ">>" else client, len(octets(said)))
+                await broker.send_all(octets(frames))
+            await receive(broker if arrow == ">>" else client, len(octets(frames)))
         assert broker is not None
         return client, broker
 
@@ -106,7 +106,7 @@ async def running(
         with trio.fail_after(20):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(run)
-                await proxy.says("listening")
+                await proxy.wait_for_log("listening")
                 yield proxy
                 if not proxy.is_over.is_set():
                     signal.raise_signal(signal.SIGTERM)
@@ -142,7 +142,7 @@ async def test_a_second_signal() -> None:
 
 async def test_several_listeners() -> None:
     async with running(listen=(ANYWHERE, ANYWHERE)) as proxy:
-        await proxy.says("listening", times=2)
+        await proxy.wait_for_log("listening", times=2)
         assert len(set(proxy.ports())) == 2
         for port in proxy.ports():
             await (await trio.open_tcp_stream("127.0.0.1", port)).aclose()
@@ -185,11 +185,11 @@ async def test_rules_are_read_again_and_counted() -> None:
     async with running(metrics=MetricsConfig(address="127.0.0.1:0"), reread=reread) as proxy:
         client, broker = await proxy.opened()
         signal.raise_signal(signal.SIGHUP)
-        await proxy.says("rules not reloaded")
+        await proxy.wait_for_log("rules not reloaded")
         signal.raise_signal(signal.SIGHUP)
-        await proxy.says("rules not reloaded", times=2)
+        await proxy.wait_for_log("rules not reloaded", times=2)
         signal.raise_signal(signal.SIGHUP)
-        await proxy.says("rules reloaded")
+        await proxy.wait_for_log("rules reloaded")
         await client.send_all(octets("1: channel.open"))
         head = await receive(client, 13)
         assert head[7:13] == bytes((0, 10, 0, 50)) + (530).to_bytes(2)
@@ -202,7 +202,7 @@ async def test_rules_are_read_again_and_counted() -> None:
             text = await trio.to_thread.run_sync(scraped, f"http://127.0.0.1:{port}/metrics")
         assert "amqproxy_rule_hits_total{" not in text
         assert "amqproxy_connections_accepted_total 1.0" in text
-        await proxy.says("rules not counted")
+        await proxy.wait_for_log("rules not counted")
         for stream in (client, broker):
             await stream.aclose()
 
@@ -296,7 +296,7 @@ async def test_a_record_that_cannot_be_rendered_is_no_client_s_trouble() -> None
 
     async with running(render) as proxy:
         client, broker = await proxy.opened()
-        await proxy.says("records not printed")
+        await proxy.wait_for_log("records not printed")
         await client.send_all(octets("heartbeat"))
         await receive(broker, len(octets("heartbeat")))
         for stream in (client, broker):

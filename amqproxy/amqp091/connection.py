@@ -1,7 +1,7 @@
 """What a client and a server have agreed so far: one machine that watches both, and takes no side.
 
 It applies the tables in `transitions` to the frames that pass, in either role: the broker plays SERVER, the proxy holds
-one for each of its legs, a capture feeds both directions. Bytes go in by `feed` (or a reader of one's own and
+one for each of its legs, a capture feeds both directions. Bytes go in by `feed` (or a separate reader and
 `receive`), an illegal frame raises a `ProtocolError` with the reply code, and `may_send` returns what each side may
 send next. There is no clock; times are passed in.
 """
@@ -109,8 +109,8 @@ class Connection:
         """Take bytes from `sender`; return the frames that are now whole and that count.
 
         The protocol header is none of them: give it to `receive_header`. `ProtocolError` at the
-        first frame that may not come; the frames before it in `data` are then lost to the caller,
-        who can use `readers` and `receive` to have them one by one.
+        first frame that may not come; the frames before it in `data` are then lost; to have them, use
+        `readers` and `receive`, which take frames one by one.
         """
         reader = self.readers[sender]
         frames = [frame for frame in reader.feed(data) if self.receive(sender, frame)]

@@ -99,7 +99,7 @@ class Dissector:
                 else:
                     kind = _of_ppp(_two(data, at))
                     at += 2
-        elif link == 51:  # PPP over Ethernet, from its own header on
+        elif link == 51:  # PPP over Ethernet, from its header on
             kind = 0x8864
         else:
             kind = _UNKNOWN_LINK

@@ -23,7 +23,7 @@ MODIFIED = 0xA1B2CD34
 _SCALE = {MICROSECOND: 1000, NANOSECOND: 1, MODIFIED: 1000}
 _HEADER_BYTES = 24
 _LINK_TYPE = 0x03FFFFFF
-"""The upper bits of the link type show whether packets end in a checksum; IP has its own length."""
+"""The upper bits of the link type show whether packets end in a checksum; IP headers have a length."""
 
 MAGICS = frozenset(magic.to_bytes(4, order) for magic in _SCALE for order in ("big", "little"))
 

@@ -1,6 +1,6 @@
 """The pcapng file format: sections of blocks, of which those that hold packets are read.
 
-Interfaces are numbered within their section, and each has its own clock resolution. Blocks of
+Interfaces are numbered within their section, and each has a clock resolution. Blocks of
 names, statistics, secrets and of kinds unknown are passed over.
 """
 

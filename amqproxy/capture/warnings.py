@@ -62,4 +62,4 @@ OnWarning: TypeAlias = Callable[[CaptureWarning], None]
 
 
 def ignore_warning(notice: CaptureWarning) -> None:
-    """A `OnWarning` for those who do not care."""
+    """An `OnWarning` that ignores the warning."""

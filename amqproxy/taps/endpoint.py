@@ -54,7 +54,7 @@ class _MetricsHandler(prometheus_client.MetricsHandler):
             with self.server.rendering:
                 super().do_GET()
             answer = self.wfile.getvalue()
-        except Exception as error:  # noqa: BLE001 - a scrape's failure is its own
+        except Exception as error:  # noqa: BLE001 - a failure ends only its scrape
             self.server.failed(error)
             self.wfile = output
             self.send_error(500)

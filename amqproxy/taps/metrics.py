@@ -54,17 +54,20 @@ class Metrics:
         self.opened = Counter("amqproxy_connections_opened", "Connections that reached open-ok.", registry=new)
         self.closes = Counter(
             "amqproxy_connection_closes",
-            "Ends of connections, by who closed and the code.",
+            "Ends of connections, by the peer that closed and the code.",
             ["by", "code"],
             registry=new,
         )
         self.channels = Gauge("amqproxy_channels", "Channels that are open.", registry=new)
         self.channels_opened = Counter("amqproxy_channels_opened", "Channels opened.", registry=new)
         self.channel_closes = Counter(
-            "amqproxy_channel_closes", "Ends of channels, by who closed and the code.", ["by", "code"], registry=new
+            "amqproxy_channel_closes",
+            "Ends of channels, by the peer that closed and the code.",
+            ["by", "code"],
+            registry=new,
         )
         self.protocol_errors = Counter(
-            "amqproxy_protocol_errors", "Violations of the protocol, by who did it.", ["sender", "code"], registry=new
+            "amqproxy_protocol_errors", "Violations of the protocol, by sender.", ["sender", "code"], registry=new
         )
         self.upstream_failures = Counter(
             "amqproxy_upstream_failures", "Upstreams that could not be reached, or were lost.", ["reason"], registry=new

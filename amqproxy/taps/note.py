@@ -1,4 +1,4 @@
-"""What rules have made of the command that frames belong to, for those who see the frames."""
+"""What rules have made of the command that frames belong to, for taps that are shown the frames."""
 
 from __future__ import annotations
 

@@ -151,8 +151,8 @@ def test_other_versions_are_named_and_never_read_as_frames(header: bytes, protoc
 
 @pytest.mark.parametrize("cut", range(len(OLD + OPEN)))
 def test_what_follows_a_header_of_0_9_is_read(cut: int) -> None:
-    said = OLD + OPEN
-    found = decoded((">", said[:cut]), (">", said[cut:]), ("<", TUNE), (">", ACK), *ENDS)
+    sent = OLD + OPEN
+    found = decoded((">", sent[:cut]), (">", sent[cut:]), ("<", TUNE), (">", ACK), *ENDS)
     assert ("client", "0-9", "header") in found
     assert [each for each in found if each[0] == "client"] == [
         ("client", "0-9", "header"),

@@ -40,7 +40,7 @@ class FakeSessions:
     def session(self) -> Any:
         return self.stage.session
 
-    def says(self, routing_key: str = "a", body: bytes = b"body", **properties: Any) -> None:
+    def publish(self, routing_key: str = "a", body: bytes = b"body", **properties: Any) -> None:
         """Let the client publish."""
         command = Command(1, BasicPublish(exchange="x", routing_key=routing_key), Properties(**properties), body)
         self.stage.client.socket.send(command.encode(0))

@@ -48,7 +48,7 @@ async def test_reload(autojump_clock: MockClock) -> None:
 async def test_rules_and_sessions(autojump_clock: MockClock) -> None:
     shadow = 'name = "tag"\naction = "tag"\ntags = ["a"]\nmode = "shadow"\nmatch.method = "basic.publish"'
     async with opened(shadow, HOLD) as proxy:
-        proxy.says()
+        proxy.publish()
         assert len(await held(proxy)) == 1
         assert listed(proxy, ListRules()) == [
             {
@@ -103,8 +103,8 @@ async def test_sessions_show_what_redactions_leave() -> None:
 async def test_what_is_delayed_is_not_held() -> None:
     limit = 'name = "slow"\naction = "limit"\nof = "messages"\nrate = 0.05\nburst = 1'
     async with opened(limit) as proxy:
-        proxy.says()
-        proxy.says()
+        proxy.publish()
+        proxy.publish()
         assert await held(proxy) == []
         [number] = proxy.session.interceptor.waiting
         with pytest.raises(RequestError, match="nothing held") as wrong:
@@ -116,7 +116,7 @@ async def test_what_is_delayed_is_not_held() -> None:
 
 async def test_what_is_held_is_shown_as_much_as_is_asked(autojump_clock: MockClock) -> None:
     async with opened() as proxy:
-        proxy.says("key", b"0123456789")
+        proxy.publish("key", b"0123456789")
         [one] = await held(proxy, body=3)
         assert (one["arguments"]["routing_key"], one["size"], one["body"]) == ("key", 10, "012")
         assert one["until"] - one["since"] == 60
@@ -125,7 +125,7 @@ async def test_what_is_held_is_shown_as_much_as_is_asked(autojump_clock: MockClo
 
 async def test_what_is_gone_by_the_time_that_it_is_its_turn_is_left_out(autojump_clock: MockClock) -> None:
     async with opened() as proxy:
-        proxy.says()
+        proxy.publish()
         proxy.stage.client.perform("2: queue.declare")
         await wait_all_tasks_blocked()
         answer = proxy.handler.answer(ListHeld())
@@ -164,7 +164,7 @@ async def test_it_passes_as_it_is(autojump_clock: MockClock) -> None:
 
 async def test_it_passes_edited(autojump_clock: MockClock) -> None:
     async with opened() as proxy:
-        proxy.says("old", b"old", headers=Table({"a": 1}), priority=4)
+        proxy.publish("old", b"old", headers=Table({"a": 1}), priority=4)
         edit = MessagePatch(
             fields={"routing_key": "new"}, headers={"b": 2}, properties={"priority": None}, body="newer"
         )
@@ -181,7 +181,7 @@ async def test_it_passes_edited(autojump_clock: MockClock) -> None:
 )
 async def test_a_wrong_edit_leaves_it_waiting(edit: Any, name: str, autojump_clock: MockClock) -> None:
     async with opened() as proxy:
-        proxy.says()
+        proxy.publish()
         with pytest.raises(RequestError) as wrong:
             await release(proxy, edit=MessagePatch(**edit))
         assert wrong.value.name == name
@@ -191,7 +191,7 @@ async def test_a_wrong_edit_leaves_it_waiting(edit: Any, name: str, autojump_clo
 async def test_what_another_rule_refuses_is_not_edited(autojump_clock: MockClock) -> None:
     refuse = 'name = "no"\naction = "refuse"\nmatch.method = "basic.publish"'
     async with opened(HOLD, refuse) as proxy:
-        proxy.says()
+        proxy.publish()
         [one] = await held(proxy)
         assert one["will"] == "go no further"
         with pytest.raises(RequestError) as wrong:
@@ -202,7 +202,7 @@ async def test_what_another_rule_refuses_is_not_edited(autojump_clock: MockClock
 
 
 @pytest.mark.parametrize(
-    ("said", "release_", "client", "broker"),
+    ("sent", "release_", "client", "broker"),
     [
         ("1: basic.publish, 1: header 0", {"verdict": "drop"}, "nothing", "nothing"),
         ("1: basic.publish, 1: header 0", {"verdict": "refuse"}, "1: channel.close 403", "1: channel.close 200"),
@@ -217,10 +217,10 @@ async def test_what_another_rule_refuses_is_not_edited(autojump_clock: MockClock
     ],
 )
 async def test_it_goes_no_further(
-    said: str, release_: dict[str, Any], client: str, broker: str | None, autojump_clock: MockClock
+    sent: str, release_: dict[str, Any], client: str, broker: str | None, autojump_clock: MockClock
 ) -> None:
     async with opened() as proxy:
-        proxy.stage.client.perform(said)
+        proxy.stage.client.perform(sent)
         await release(proxy, **release_)
         assert await proxy.stage.client.sees() == client
         if broker is not None:
