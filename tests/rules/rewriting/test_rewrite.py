@@ -7,330 +7,34 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.methods import (
     BY_NAME,
-    BasicCancel,
-    BasicCancelOk,
     BasicConsume,
-    BasicConsumeOk,
     BasicDeliver,
-    BasicGet,
     BasicGetOk,
     BasicNack,
     BasicPublish,
     BasicQos,
     BasicReturn,
-    ChannelClose,
     ConnectionClose,
-    ConnectionOpen,
     ConnectionStartOk,
     ConnectionTune,
     ConnectionTuneOk,
     ConnectionUpdateSecret,
-    ExchangeBind,
     ExchangeDeclare,
-    ExchangeDelete,
     Method,
     QueueBind,
     QueueDeclare,
-    QueueDeclareOk,
-    QueueDelete,
-    QueueUnbind,
 )
 from amqproxy.amqp091.properties import Properties
-from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER
 from amqproxy.amqp091.wire import Field, Table
 from amqproxy.rules.context import Client
-from amqproxy.rules.engine.evaluator import RuleEvaluator, RuleSet
 from amqproxy.rules.rewriting.trace_context import is_valid
-from amqproxy.rules.rule import Rule
 from amqproxy.rules.verdict import Close, Stage
-from tests.amqp091 import strategies
-from tests.rules.scene import GUEST, Shelf, decided, from_client, from_server, left, memory, passes, rule
-
-TENANT = """
-action = "rewrite"
-exchange.prefix = "{user}."
-queue.prefix = "{user}."
-consumer_tag.prefix = "{user}."
-"""
-
-
-def rewrite(text: str, shelf: Shelf | None = None, **keys: Any) -> Any:
-    return rule('action = "rewrite"\n' + text, shelf, **keys)
-
-
-def there(evaluator: RuleEvaluator, method: Method, properties: Properties | None = None, body: bytes = b"") -> Any:
-    """What the broker hears when the client says it."""
-    command = evaluator.evaluate(from_client(method, properties or Properties(), body, client=evaluator.client)).command
-    assert command is not None
-    return command
-
-
-def back(evaluator: RuleEvaluator, method: Method, properties: Properties | None = None, body: bytes = b"") -> Any:
-    """What the client hears when the broker says it."""
-    command = evaluator.evaluate(from_server(method, properties or Properties(), body, client=evaluator.client)).command
-    assert command is not None
-    return command
-
-
-def evaluator_of(*rules: Rule, client: Client = GUEST) -> RuleEvaluator:
-    return RuleSet(rules).evaluator(client)
-
-
-# --- names
-
-
-@pytest.mark.parametrize(
-    ("text", "before", "after"),
-    [
-        ('exchange = "new"', BasicPublish(exchange="old"), BasicPublish(exchange="new")),
-        ('exchange = "new"', BasicPublish(exchange=""), BasicPublish(exchange="new")),
-        (
-            'exchange = ""\nrouting_key = "q"',
-            BasicPublish(exchange="e", routing_key="k"),
-            BasicPublish(routing_key="q"),
-        ),
-        ('exchange.prefix = "p."', ExchangeDeclare(exchange="e"), ExchangeDeclare(exchange="p.e")),
-        ('exchange.prefix = "p."', ExchangeDeclare(exchange="amq.topic"), ExchangeDeclare(exchange="amq.topic")),
-        ('exchange.prefix = "p."', ExchangeDelete(exchange="e"), ExchangeDelete(exchange="p.e")),
-        (
-            'exchange.prefix = "p."',
-            ExchangeBind(destination="d", source="s"),
-            ExchangeBind(destination="p.d", source="p.s"),
-        ),
-        ('exchange.prefix = "p."', QueueBind(queue="q", exchange="e"), QueueBind(queue="q", exchange="p.e")),
-        ('exchange.prefix = "p."', BasicPublish(routing_key="q"), BasicPublish(routing_key="q")),
-        ('queue.prefix = "p."', BasicPublish(routing_key="q"), BasicPublish(routing_key="p.q")),
-        (
-            'queue.prefix = "p."',
-            BasicPublish(exchange="e", routing_key="k"),
-            BasicPublish(exchange="e", routing_key="k"),
-        ),
-        ('queue.prefix = "p."', QueueDeclare(queue="q"), QueueDeclare(queue="p.q")),
-        ('queue.prefix = "p."', QueueDeclare(queue=""), QueueDeclare(queue="")),
-        ('queue = "one"', QueueDeclare(queue=""), QueueDeclare(queue="")),
-        ('queue.prefix = "p."', BasicGet(queue="amq.gen-1"), BasicGet(queue="amq.gen-1")),
-        ('queue.prefix = "p."', QueueUnbind(queue="q"), QueueUnbind(queue="p.q")),
-        (
-            'routing_key.prefix = "p."',
-            BasicPublish(exchange="e", routing_key="k"),
-            BasicPublish(exchange="e", routing_key="p.k"),
-        ),
-        ('routing_key.prefix = "p."', BasicPublish(routing_key="q"), BasicPublish(routing_key="q")),
-        (
-            'routing_key.prefix = "p."',
-            QueueBind(queue="q", exchange="e", routing_key="a.#"),
-            QueueBind(queue="q", exchange="e", routing_key="p.a.#"),
-        ),
-        (
-            "routing_key.from = 'regex:(.*)\\.(.*)'\nrouting_key.to = '\\2.\\1'",
-            BasicPublish(exchange="e", routing_key="a.b"),
-            BasicPublish(exchange="e", routing_key="b.a"),
-        ),
-        (
-            'routing_key.names = {a = "b"}',
-            BasicPublish(exchange="e", routing_key="a"),
-            BasicPublish(exchange="e", routing_key="b"),
-        ),
-        (
-            'consumer_tag.suffix = ".{user}"',
-            BasicConsume(queue="q", consumer_tag="t"),
-            BasicConsume(queue="q", consumer_tag="t.guest"),
-        ),
-        ('consumer_tag.suffix = ".x"', BasicConsume(queue="q"), BasicConsume(queue="q")),
-        ('vhost = "production"', ConnectionOpen("/"), ConnectionOpen("production")),
-        ('vhost.prefix = "p-"', ConnectionOpen("v"), ConnectionOpen("p-v")),
-        ('vhost.names = {"/" = "main"}', ConnectionOpen("/"), ConnectionOpen("main")),
-        (
-            'exchange.prefix = "e."\nqueue.prefix = "q."',
-            QueueDeclare(queue="a", arguments=Table({"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "b"})),
-            QueueDeclare(
-                queue="q.a", arguments=Table({"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q.b"})
-            ),
-        ),
-        (
-            'exchange.prefix = "e."\nfollows = []',
-            QueueDeclare(queue="a", arguments=Table({"x-dead-letter-exchange": "dlx"})),
-            QueueDeclare(queue="a", arguments=Table({"x-dead-letter-exchange": "dlx"})),
-        ),
-        (
-            'exchange.prefix = "e."',
-            ExchangeDeclare(exchange="a", arguments=Table([Field("alternate-exchange", "S", "b"), Field("n", "B", 1)])),
-            ExchangeDeclare(
-                exchange="e.a", arguments=Table([Field("alternate-exchange", "S", "e.b"), Field("n", "B", 1)])
-            ),
-        ),
-    ],
-)
-def test_names_there(text: str, before: Method, after: Method) -> None:
-    made = rewrite(text)
-    assert before.name in made.methods
-    context = from_client(before)
-    command = left(made, context)
-    assert command.method == after
-    assert (command is context.command) == (before == after)
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (
-            BasicDeliver("guest.t", 1, exchange="guest.e", routing_key="k"),
-            BasicDeliver("t", 1, exchange="e", routing_key="k"),
-        ),
-        (
-            BasicDeliver("amq.ctag-1", 1, exchange="", routing_key="guest.q"),
-            BasicDeliver("amq.ctag-1", 1, routing_key="q"),
-        ),
-        (
-            BasicDeliver("guest.t", 1, exchange="other", routing_key="k"),
-            BasicDeliver("t", 1, exchange="other", routing_key="k"),
-        ),
-        (BasicGetOk(1, exchange="guest.e", routing_key="guest.k"), BasicGetOk(1, exchange="e", routing_key="guest.k")),
-        (BasicReturn(exchange="", routing_key="guest.q"), BasicReturn(exchange="", routing_key="q")),
-        (QueueDeclareOk("guest.q", 1, 2), QueueDeclareOk("q", 1, 2)),
-        (QueueDeclareOk("amq.gen-1"), QueueDeclareOk("amq.gen-1")),
-        (BasicConsumeOk("guest.t"), BasicConsumeOk("t")),
-        (BasicCancel("guest.t"), BasicCancel("t")),
-        (BasicCancelOk("guest.t"), BasicCancelOk("t")),
-        (
-            ChannelClose(404, "NOT_FOUND - no exchange 'guest.e' in vhost '/'"),
-            ChannelClose(404, "NOT_FOUND - no exchange 'e' in vhost '/'"),
-        ),
-        (
-            ChannelClose(404, "NOT_FOUND - no queue 'guest.q' in vhost '/'", 50, 10),
-            ChannelClose(404, "NOT_FOUND - no queue 'q' in vhost '/'", 50, 10),
-        ),
-        (
-            ConnectionClose(530, "NOT_ALLOWED - attempt to reuse consumer tag 'guest.t'"),
-            ConnectionClose(530, "NOT_ALLOWED - attempt to reuse consumer tag 't'"),
-        ),
-    ],
-    ids=lambda method: method.name,
-)
-def test_names_back_though_this_client_never_said_them(before: Method, after: Method) -> None:
-    made = rule(TENANT)
-    assert before.name in made.restores(SERVER)
-    context = from_server(before)
-    restored = made.restore(context, memory(made)).command
-    assert restored is not None
-    assert restored.method == after
-    assert passes(rewrite('exchange.prefix = "x."'), context)  # the broker's words are not sent there, only back
-
-
-def test_one_way_only() -> None:
-    made = rewrite('both_ways = false\nexchange.prefix = "p."')
-    assert (made.restores(SERVER), made.restores(CLIENT)) == (frozenset(), frozenset())
-    assert rewrite('follows = []\nexchange.prefix = "p."').restores(SERVER) == {
-        "basic.deliver",
-        "basic.get-ok",
-        "basic.return",
-    }
-
-
-def test_server_named_queues_and_consumers_come_through_both_ways() -> None:
-    evaluator = evaluator_of(rule(TENANT))
-    assert there(evaluator, QueueDeclare(queue="")).method.queue == ""
-    assert back(evaluator, QueueDeclareOk("amq.gen-X")).method.queue == "amq.gen-X"
-    assert there(evaluator, QueueBind(queue="amq.gen-X", exchange="e")).method == QueueBind(
-        queue="amq.gen-X", exchange="guest.e"
-    )
-    assert there(evaluator, BasicPublish(routing_key="amq.gen-X")).method.routing_key == "amq.gen-X"
-    assert there(evaluator, BasicConsume(queue="amq.gen-X")).method == BasicConsume(queue="amq.gen-X")
-    assert back(evaluator, BasicConsumeOk("amq.ctag-1")).method.consumer_tag == "amq.ctag-1"
-    assert back(evaluator, BasicDeliver("amq.ctag-1", 1, exchange="guest.e")).method == BasicDeliver(
-        "amq.ctag-1", 1, exchange="e"
-    )
-    assert there(evaluator, BasicCancel("amq.ctag-1")).method.consumer_tag == "amq.ctag-1"
-    assert there(evaluator, QueueDelete(queue="amq.gen-X")).method.queue == "amq.gen-X"
-    replies = Properties(reply_to="amq.rabbitmq.reply-to")
-    assert there(evaluator, BasicPublish(exchange="e"), replies).properties == replies
-
-
-def test_a_consumer_is_known_by_its_tag_whatever_the_match_says_of_its_queue() -> None:
-    evaluator = evaluator_of(rewrite('match.queue = "orders"\nconsumer_tag.prefix = "p."'))
-    assert there(evaluator, BasicConsume(queue="orders", consumer_tag="t")).method.consumer_tag == "p.t"
-    assert there(evaluator, BasicConsume(queue="other", consumer_tag="u")).method.consumer_tag == "u"
-    assert back(evaluator, BasicConsumeOk("p.t")).method.consumer_tag == "t"
-    assert there(evaluator, BasicCancel("t")).method.consumer_tag == "p.t"
-    assert there(evaluator, BasicCancel("u")).method.consumer_tag == "u"
-    assert back(evaluator, BasicCancel("p.t")).method.consumer_tag == "t"
-
-
-def test_two_rules_rename_in_order_and_back_in_reverse() -> None:
-    evaluator = evaluator_of(
-        rewrite('exchange.prefix = "a."\nconsumer_tag.prefix = "a."', name="first"),
-        rewrite('exchange.prefix = "b."\nconsumer_tag.prefix = "b."', name="second"),
-    )
-    assert there(evaluator, BasicPublish(exchange="e")).method.exchange == "b.a.e"
-    assert back(evaluator, BasicDeliver(exchange="b.a.e")).method.exchange == "e"
-    assert there(evaluator, BasicConsume(queue="q", consumer_tag="t")).method.consumer_tag == "b.a.t"
-    assert back(evaluator, BasicConsumeOk("b.a.t")).method.consumer_tag == "t"
-    assert there(evaluator, BasicCancel("t")).method.consumer_tag == "b.a.t"
-
-
-def test_what_cannot_be_told_from_the_name_is_remembered() -> None:
-    evaluator = evaluator_of(rewrite("routing_key.from = 'regex:(.*)\\.v1'\nrouting_key.to = '\\1'"))
-    assert back(evaluator, BasicReturn(exchange="e", routing_key="orders")).method.routing_key == "orders"
-    assert there(evaluator, BasicPublish(exchange="e", routing_key="orders.v1")).method.routing_key == "orders"
-    assert back(evaluator, BasicReturn(exchange="e", routing_key="orders")).method.routing_key == "orders.v1"
-    assert there(evaluator, BasicPublish(exchange="e", routing_key="orders")).method.routing_key == "orders"
-    assert back(evaluator, BasicReturn(exchange="e", routing_key="orders")).method.routing_key == "orders"
-
-
-def test_a_literal_name_comes_back_as_the_one_that_the_match_names() -> None:
-    evaluator = evaluator_of(rewrite('match.exchange = "orders"\nexchange = "orders.v2"'))
-    assert back(evaluator, BasicDeliver(exchange="orders.v2")).method.exchange == "orders"
-    assert there(evaluator, BasicPublish(exchange="orders")).method.exchange == "orders.v2"
-    assert there(evaluator, BasicPublish(exchange="orders.v2")).method.exchange == "orders.v2"
-
-
-def test_what_died_comes_back_under_its_own_names() -> None:
-    evaluator = evaluator_of(rule(TENANT))
-    death = {"count": 1, "exchange": "guest.e", "queue": "guest.q", "routing-keys": ["k"]}
-    headers = Table({"x-death": [death], "x-first-death-queue": "guest.q", "other": "guest.q"})
-    dead = back(evaluator, BasicDeliver("guest.t", 1, exchange="guest.dlx"), Properties(headers=headers), b"x")
-    assert dict(dead.properties.headers) == {
-        "x-death": [{"count": 1, "exchange": "e", "queue": "q", "routing-keys": ["k"]}],
-        "x-first-death-queue": "q",
-        "other": "guest.q",
-    }
-    assert dead.body == b"x"
-    again = there(evaluator, BasicPublish(exchange="e"), dead.properties, b"x")
-    assert again.properties.headers == headers
-
-
-def test_where_to_reply_and_copies() -> None:
-    evaluator = evaluator_of(rule(TENANT))
-    asked = Properties(reply_to="replies", headers=Table({"CC": ["a"], "BCC": ["b"]}))
-    sent = there(evaluator, BasicPublish(routing_key="q"), asked, b"x")
-    assert (sent.properties.reply_to, dict(sent.properties.headers)) == (
-        "guest.replies",
-        {"CC": ["guest.a"], "BCC": ["guest.b"]},
-    )
-    came = back(evaluator, BasicDeliver("guest.t", 1, routing_key="guest.q"), sent.properties, b"x")
-    assert came.properties == asked
-
-
-def test_headers_without_names_are_not_touched() -> None:
-    made = rewrite('exchange.prefix = "p."')
-    context = from_server(BasicDeliver(exchange="e"), Properties(headers=Table({"a": 1})), b"x")
-    restored = made.restore(context, memory(made)).command
-    assert restored is context.command
-
-
-def test_a_name_that_grows_too_long_is_refused_and_one_that_cannot_come_back_stays() -> None:
-    with pytest.raises(ValueError, match="at most 255 bytes"):
-        decided(rewrite('exchange.prefix = "prefix."'), from_client(BasicPublish(exchange="e" * 250)))
-    made = rewrite('exchange.strip_prefix = "prefix."')
-    context = from_server(BasicDeliver(exchange="e" * 250))
-    assert made.restore(context, memory(made)).command is context.command
-
+from tests.rules.rewriting.rewrite_helpers import TENANT, rewrite
+from tests.rules.scene import Shelf, decided, from_client, from_server, left, memory, passes, rule
 
 # --- who and where
 
@@ -637,46 +341,3 @@ def test_how_much_it_needs(text: str, needs: Stage, restoring_needs: Stage, is_c
 def test_what_makes_no_sense_is_not_loaded(text: str, reason: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=reason):
         rewrite(text)
-
-
-# --- there and back again
-
-words = st.sampled_from(["", "a", "guest.a", "guest.", "amq.gen-1", "amq.topic", "x.y", "é" * 20])
-FORWARD: dict[type[Method], type[Method]] = {
-    QueueDeclare: QueueDeclareOk,
-    BasicConsume: BasicConsumeOk,
-    BasicPublish: BasicReturn,
-    BasicCancel: BasicCancelOk,
-}
-
-
-@given(
-    st.lists(st.tuples(st.sampled_from(list(FORWARD)), words, words), min_size=1, max_size=12),
-    st.sampled_from(["prefix", "suffix"]),
-)
-def test_what_the_broker_answers_has_the_names_that_the_client_used(
-    requests: list[tuple[type[Method], str, str]], affix: str
-) -> None:
-    keys = {noun: {affix: "{user}."} for noun in ("exchange", "queue", "routing_key", "consumer_tag")}
-    evaluator = evaluator_of(rule("", action="rewrite", **keys))
-    consumers = {""}
-    for kind, first, second in requests:
-        if kind is BasicCancel and first not in consumers:
-            continue  # what there is no consumer of has no other name
-        if kind is BasicConsume:
-            consumers.add(second)
-        fields = [f for f in ("exchange", "queue", "routing_key", "consumer_tag") if f in kind.__struct_fields__]
-        names = dict(zip(fields, (first, second), strict=False))
-        sent = there(evaluator, kind(**names)).method
-        answer = FORWARD[kind]
-        echoed = {f: getattr(sent, f) for f in fields if f in answer.__struct_fields__}
-        heard_back = back(evaluator, answer(**echoed)).method
-        assert {f: getattr(heard_back, f) for f in echoed} == {f: names[f] for f in echoed}
-
-
-@given(st.data())
-def test_nothing_but_names_is_ever_renamed(data: st.DataObject) -> None:
-    """Whatever the client says, all that is not a name stays; a rule without names to change leaves it alone."""
-    made = rewrite('exchange.from = "is:\\u0000none"\nexchange.to = "x"')
-    method = data.draw(strategies.methods.filter(lambda each: CLIENT in SENDERS[each.name]))
-    assert passes(made, from_client(method, data.draw(strategies.properties)))

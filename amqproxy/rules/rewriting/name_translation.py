@@ -1,0 +1,237 @@
+"""The names that a rewrite changes: to those of the broker in the client's commands, and back in the broker's.
+
+Both directions are in one place, since each name must come back as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec.structs
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.methods import ExchangeDeclare, Method, QueueDeclare
+from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER, Peer
+from amqproxy.rules.context import CommandContext
+from amqproxy.rules.matching.operations import ALTERNATE_EXCHANGE, UNKNOWN, dead_letters, texts
+from amqproxy.rules.rewriting import name_fields
+from amqproxy.rules.rewriting.name_fields import CLOSES, MESSAGES, NameKind, Rename
+from amqproxy.rules.rewriting.renaming import Renaming, UsedNames, put
+from amqproxy.rules.verdict import Stage
+
+Follow = Literal["arguments", "reply_to", "copies", "deaths", "texts"]
+EVERYWHERE: tuple[Follow, ...] = ("arguments", "reply_to", "copies", "deaths", "texts")
+"""Where names stand, besides the fields of methods: in the arguments of declare, the property reply_to, the headers CC
+and BCC, those about dead-lettering, and the texts of closes."""
+
+RECALLED = frozenset({"basic.cancel", "basic.cancel-ok", "basic.credit"})
+"""A client's methods about a consumer that it has: by a tag that was changed when the consumer was made, and only if.
+"""
+
+_NEVER_EMPTY = {NameKind.QUEUE, NameKind.CONSUMER_TAG, NameKind.USER}
+"""Kinds whose empty name is none: the broker is to give one, or the last one is meant."""
+
+SessionNames = dict[NameKind, UsedNames]
+"""The names that one session has used, by kind."""
+
+
+class NameTranslation:
+    """The renamings of one rule, by the kind of name.
+
+    `literals` has the one name of a kind that a command can have for which the rule's match holds, if there is only
+    one. `follows` are the places besides methods in which names change. Unless `both_ways`, nothing is restored.
+    """
+
+    __slots__ = (
+        "_follows",
+        "_is_back_in_properties",
+        "_literals",
+        "_restored_methods",
+        "is_in_properties",
+        "renamings",
+        "restoring_needs",
+    )
+
+    def __init__(
+        self,
+        renamings: Mapping[NameKind, Renaming],
+        literals: Mapping[NameKind, str],
+        follows: tuple[Follow, ...],
+        *,
+        both_ways: bool,
+    ) -> None:
+        self.renamings = renamings
+        self._literals = literals
+        self._follows = frozenset(follows)
+        kinds = renamings.keys()
+        follows_copies, follows_reply_to = "copies" in follows, "reply_to" in follows
+        self.is_in_properties = (NameKind.QUEUE in kinds and (follows_reply_to or follows_copies)) or (
+            NameKind.ROUTING_KEY in kinds and follows_copies
+        )
+        """Do names change in the properties of what is published?"""
+        self._is_back_in_properties = (
+            (NameKind.QUEUE in kinds and follows_reply_to)
+            or (bool(kinds & {NameKind.QUEUE, NameKind.ROUTING_KEY}) and follows_copies)
+            or (bool(kinds & {NameKind.EXCHANGE, NameKind.QUEUE, NameKind.ROUTING_KEY}) and "deaths" in follows)
+        )
+        self._restored_methods = _restored_methods(kinds, self._follows) if both_ways else frozenset()
+        self.restoring_needs = Stage.HEADER if both_ways and self._is_back_in_properties else Stage.METHOD
+
+    @property
+    def is_constant(self) -> bool:
+        """Is the same name always changed to the same, and restored from it?"""
+        return all(each.is_reversible or self._literals.get(kind) for kind, each in self.renamings.items())
+
+    def is_about(self, name: str) -> bool:
+        """Can names change in such a method of a client?"""
+        if CLIENT not in SENDERS[name] or name in RECALLED:
+            return False
+        kinds = {kind for _, kind in name_fields.FIELDS.get(name, ())}
+        if name in MESSAGES and NameKind.ROUTING_KEY in kinds:
+            kinds.add(NameKind.QUEUE)  # by way of the default exchange
+        if name == "queue.declare" or name == "exchange.declare":
+            kinds |= {NameKind.EXCHANGE, NameKind.QUEUE, NameKind.ROUTING_KEY}  # in their arguments
+        return bool(kinds & self.renamings.keys())
+
+    def begin_session(self) -> SessionNames:
+        return {kind: UsedNames() for kind in self.renamings}
+
+    # --- to the broker
+
+    def escapes(self, method: Method) -> bool:
+        """Would messages reach queues by routing keys that were not changed, where clients are to have their own?"""
+        queue = self.renamings.get(NameKind.QUEUE)
+        if queue is None or not queue.separates:
+            return False
+        if isinstance(method, QueueDeclare) and not method.passive:
+            return any(not exchange and key is UNKNOWN for exchange, key in dead_letters(method))
+        return isinstance(method, ExchangeDeclare) and "" in texts(method.arguments, ALTERNATE_EXCHANGE)
+
+    def changed_method(self, method: Method, context: CommandContext, names: SessionNames) -> Method:
+        """The client's method with the broker's names."""
+        if not self.renamings or method.name in RECALLED:
+            return method
+        return name_fields.renamed(method, self.to_broker(context, names), in_arguments="arguments" in self._follows)
+
+    def changed_properties(
+        self, properties: Properties, method: Method, context: CommandContext, names: SessionNames
+    ) -> Properties:
+        """The properties of a client's message with the broker's names."""
+        return self._renamed_properties(properties, method, self.to_broker(context, names))
+
+    def to_broker(self, context: CommandContext, names: SessionNames) -> Rename:
+        """The broker's name for the client's."""
+
+        def rename(kind: NameKind, name: str) -> str:
+            used = names.get(kind)
+            if used is None or (not name and kind in _NEVER_EMPTY):
+                return name
+            plain = used.plain.get(name)
+            if plain is not None:
+                return plain
+            renaming = self.renamings[kind]
+            new = renaming.new(name, context)
+            is_reversible = renaming.old(new, context, self._literals.get(kind)) == name
+            if is_reversible:
+                used.forget(new)
+            if kind is NameKind.CONSUMER_TAG or not is_reversible:
+                used.note(name, new)
+            else:
+                put(used.plain, name, new)
+            return new
+
+        return rename
+
+    # --- to the client
+
+    def restores(self, sender: Peer) -> frozenset[str]:
+        """The methods of `sender` in which names are restored."""
+        if sender is CLIENT:
+            return RECALLED if NameKind.CONSUMER_TAG in self.renamings else frozenset()
+        return self._restored_methods
+
+    def restored(self, context: CommandContext, names: SessionNames) -> Command:
+        """The command with the names that its receiver knows."""
+        command = context.command
+        method: Any = command.method
+        if context.is_from_client:
+            new_tag = names[NameKind.CONSUMER_TAG].new(method.consumer_tag)
+            if new_tag is None or new_tag == method.consumer_tag:
+                return command
+            return command.altered(msgspec.structs.replace(method, consumer_tag=new_tag))
+        rename = self._to_client(context, names)
+        if method.name in CLOSES:
+            text = name_fields.renamed_text(method.reply_text, rename)
+            new = method if text == method.reply_text else msgspec.structs.replace(method, reply_text=text)
+            return with_changes(command, new)
+        new = name_fields.renamed(method, rename, is_back=True)
+        properties = None
+        if command.header is not None and self._is_back_in_properties and self._may_bear_names(command):
+            properties = self._renamed_properties(command.properties, new, rename)
+        return with_changes(command, new, properties)
+
+    def _may_bear_names(self, command: Command) -> bool:
+        """Can the header contain any name? Most do not, which shows without decoding."""
+        if NameKind.QUEUE in self.renamings or len(command.frames) < 2:
+            return True
+        header = command.frames[1].payload
+        return b"-death" in header or b"CC" in header
+
+    def _to_client(self, context: CommandContext, names: SessionNames) -> Rename:
+        """The client's name for the broker's."""
+
+        def rename(kind: NameKind, new: str) -> str:
+            used = names.get(kind)
+            if used is None:
+                return new
+            old = used.restored.get(new)
+            if old is None:
+                old = used.old(new)
+                if old is None:
+                    old = self.renamings[kind].old(new, context, self._literals.get(kind))
+                put(used.restored, new, old)
+            return old
+
+        return rename
+
+    # --- both ways
+
+    def _renamed_properties(self, properties: Properties, method: Method, rename: Rename) -> Properties:
+        follows = self._follows
+        return name_fields.renamed_properties(
+            properties,
+            getattr(method, "exchange", ""),
+            rename,
+            reply_to="reply_to" in follows,
+            copies="copies" in follows,
+            deaths="deaths" in follows,
+        )
+
+
+def _restored_methods(kinds: Any, follows: frozenset[str]) -> frozenset[str]:
+    found = set()
+    for name, fields in name_fields.FIELDS.items():
+        named = {kind for _, kind in fields}
+        if name in MESSAGES:
+            named.add(NameKind.QUEUE)
+        if SERVER in SENDERS[name] and named & kinds:
+            found.add(name)
+    if "texts" in follows and kinds:
+        found |= CLOSES
+    return frozenset(found)
+
+
+def with_changes(
+    command: Command, method: Method, properties: Properties | None = None, body: bytes | None = None
+) -> Command:
+    """The command with what has changed of it; the very same, if nothing has."""
+    new_method = None if method is command.method or method == command.method else method
+    new_properties = None if properties is None or properties is command.properties else properties
+    new_body = None if body is None or body == command.body else body
+    if new_properties is not None and new_properties == command.properties:
+        new_properties = None
+    if new_method is None and new_properties is None and new_body is None:
+        return command
+    return command.altered(new_method, new_properties, new_body)
