@@ -23,6 +23,8 @@ FAILURE = InternalError("the proxy failed; its log says how")
 SHUTDOWN = ConnectionForced("the proxy is shutting down")
 REFUSED = ConnectionForced("closed by a rule of the proxy")
 
+_NO_CLOSES: Mapping[Peer, ProtocolError] = {}  # most sessions have none for most of their life
+
 
 class Closing:
     """The end of a session, as it becomes known, and what is sent to its peers then.
@@ -36,7 +38,7 @@ class Closing:
     def __init__(self, legs: Mapping[Peer, Leg], report: SessionReport) -> None:
         self._legs = legs
         self._report = report
-        self._closes: dict[Peer, ProtocolError] = {}
+        self._closes = _NO_CLOSES
         self._lost: tuple[Peer, ...] = ()
         self._has_failed = False
 
@@ -51,12 +53,12 @@ class Closing:
     def abort(self, reason: str) -> None:
         """The session is ended where it stands."""
         self._report.finish(SessionEnd("proxy", SHUTDOWN.code, reason))
-        self._closes = {CLIENT: SHUTDOWN, SERVER: SHUTDOWN} | self._closes
+        self._closes = {CLIENT: SHUTDOWN, SERVER: SHUTDOWN, **self._closes}
 
     def drained(self) -> None:
         """The contents in progress are complete; the client is sent its close at once."""
         self._report.finish(SessionEnd("proxy", SHUTDOWN.code, "drained", is_abnormal=False))
-        self._closes[SERVER] = SHUTDOWN
+        self._closes = {**self._closes, SERVER: SHUTDOWN}
 
     def refuse_by_rule(self, refusal: ProtocolError) -> None:
         """A rule wants the connection closed."""
@@ -68,8 +70,9 @@ class Closing:
         blame.
         """
         self._report.note_violation(sender, error)
-        self._closes[sender] = _reworded(error, self._legs[CLIENT], culprit) if sender is CLIENT else error
-        self._closes[sender.other] = ConnectionForced(f"the {sender} broke the protocol: {error.reply_text}")
+        own = _reworded(error, self._legs[CLIENT], culprit) if sender is CLIENT else error
+        other = ConnectionForced(f"the {sender} broke the protocol: {error.reply_text}")
+        self._closes = {sender: own, sender.other: other}
 
     def reset(self, peer: Peer, reason: str) -> None:
         """A peer is silent or does not read: its connection is reset."""
@@ -89,7 +92,7 @@ class Closing:
         else:
             self._report.metrics.upstream_failures.labels("lost").inc()
             self._report.finish(SessionEnd("server", 0, f"upstream {reason}"))
-            self._closes[CLIENT] = ConnectionForced(f"upstream {reason}")
+            self._closes = {**self._closes, CLIENT: ConnectionForced(f"upstream {reason}")}
 
     def is_for_silence(self, sender: Peer, close: ConnectionClose) -> bool:
         """Does the upstream close the connection because the client has missed its heartbeats? Then the client is
@@ -108,7 +111,7 @@ class Closing:
     def _reset_client(self, reason: str) -> None:
         self._lose(CLIENT)
         self._report.finish(SessionEnd("proxy", 0, f"client {reason}"))
-        self._closes[SERVER] = ConnectionForced(f"client {reason}")
+        self._closes = {**self._closes, SERVER: ConnectionForced(f"client {reason}")}
 
     def _lose(self, peer: Peer) -> None:
         if peer not in self._lost:

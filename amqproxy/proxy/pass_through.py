@@ -16,7 +16,6 @@ from amqproxy.amqp091.frame_reader import EVERY_METHOD
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.proxy.delayed_commands import Delayed
-from amqproxy.proxy.effects import InterceptorEffects
 from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.stateful import STATEFUL
 from amqproxy.rules.client_info import updated_client
@@ -24,7 +23,6 @@ from amqproxy.rules.context import Client
 from amqproxy.rules.verdict import Impairment, Verdict
 from amqproxy.taps.note import NOTHING, Note
 
-_NO_EFFECTS = InterceptorEffects()
 _NONE_WAIT: Mapping[int, Delayed] = MappingProxyType({})
 
 
@@ -148,8 +146,8 @@ class PassThrough:
 
     # --- what only rules need
 
-    def take_effects(self) -> InterceptorEffects:
-        return _NO_EFFECTS
+    def take_effects(self) -> None:
+        return None
 
     def is_full(self, sender: Peer) -> bool:
         return False

@@ -62,8 +62,8 @@ class Passage(Protocol):
     def take_passed(self, sender: Peer) -> Iterable[tuple[Note, Sequence[Frame]]]:
         """What taps are to see of `sender`, and what they are to know of it."""
 
-    def take_effects(self) -> InterceptorEffects:
-        """What rules want besides."""
+    def take_effects(self) -> InterceptorEffects | None:
+        """What rules want besides; None where there are none, and so nothing waits."""
 
     def is_full(self, sender: Peer) -> bool:
         """Is nothing more to be read from a peer for now, since too much that it sent waits here?"""

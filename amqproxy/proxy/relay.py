@@ -63,7 +63,6 @@ class Relay:
         target: Leg,
         passage: Passage,
         share: MemoryShare,
-        *,
         follow_up: Callable[[], None],
         observe: Callable[[float], None],
         handshake: PacedHandshake | None = None,

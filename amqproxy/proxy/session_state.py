@@ -55,3 +55,16 @@ SESSION_TRANSITIONS: dict[SessionState, dict[SessionEvent, SessionState]] = {
     SessionState.OVER: {},
 }
 """For each state, which event leads to which other one."""
+
+
+class SessionLife:
+    """The state that one session is in."""
+
+    __slots__ = ("state",)
+
+    def __init__(self) -> None:
+        self.state = SessionState.GREETING
+
+    def move(self, event: SessionEvent) -> None:
+        """Enter the next state; `KeyError` when the table knows no way."""
+        self.state = SESSION_TRANSITIONS[self.state][event]

@@ -17,6 +17,7 @@ from amqproxy.proxy import listener as listener_module
 from amqproxy.proxy.listener import ProxyServer, listen
 from amqproxy.proxy.session import Session
 from amqproxy.proxy.session_report import SessionReport
+from amqproxy.proxy.traffic import Traffic
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.observing.hold import Hold
@@ -190,7 +191,7 @@ async def test_one_client_s_trouble_is_not_another_s(
         client, broker = await built.opened()
         other, other_broker = await built.opened()
         with monkeypatch.context() as patch:
-            patch.setattr(Session, "_on_method", fail)
+            patch.setattr(Traffic, "_on_method", fail)
             await client.send_all(octets("1: channel.open"))
             assert await receive(client, 14)
         await client.send_all(octets("connection.close-ok"))
