@@ -1,4 +1,4 @@
-"""What a client says in the handshake, one frame at a time: RabbitMQ answers each before it reads the next."""
+"""Receives a client's handshake one frame at a time: RabbitMQ answers each before it reads the next."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from amqproxy.amqp091.transitions import ConnectionState
 from amqproxy.proxy.leg import Leg
 
 _SERVER_ANSWERS = frozenset({ConnectionState.GREETED, ConnectionState.ANSWERED})
-"""When the next word is the server's."""
+"""When the server sends the next method."""
 
 _LASTS = _SERVER_ANSWERS | {ConnectionState.STARTED, ConnectionState.CHALLENGED, ConnectionState.TUNED}
 """Until tune-ok; behind that, a client may send without waiting."""
@@ -45,7 +45,7 @@ class PacedHandshake:
         self._answered.set()
 
     async def receive(self) -> bytes:
-        """What comes next, whole frames of it one by one; b"" at the end. `Broken` when the client is gone."""
+        """What comes next, whole frames of it one by one; b"" at the end. `TransportBroken` when the client is gone."""
         connection = self._client.connection
         while True:
             if self._unread and connection.state in _SERVER_ANSWERS and not self._has_ended:

@@ -50,10 +50,10 @@ class Leg:
         return self.connection.state in TAKES_CLOSE
 
     def missed_heartbeats(self, now: float, leeway: float = 0.0) -> str:
-        """Why the peer counts as gone that says nothing, or will within `leeway` seconds; "" when it does not.
+        """Why the peer counts as gone since it sends nothing, or will within `leeway` seconds; "" when it does not.
 
-        A peer that is not being read from, because earlier data is still being sent on, is not silent. To be asked now
-        and then: a peer counts as heard at the first time it is asked about after something has come.
+        A peer that is not being read from, because earlier data is still being sent on, is not silent. To be asked at
+        intervals: what a peer has sent counts as received when this is asked the next time.
         """
         heartbeat = self.connection.heartbeat
         if not heartbeat:
@@ -66,7 +66,7 @@ class Leg:
         return ""
 
     async def turn_away(self, timeout: float) -> None:
-        """Answer a stranger with the protocol header that we would have taken, and let it go."""
+        """Answer a client of another protocol with the header that we take, and let it close the connection."""
         with trio.move_on_after(timeout):
             try:
                 await self.transport.send(HEADER)
@@ -92,7 +92,7 @@ class Leg:
     async def send_close(self, error: ProtocolError, timeout: float, *, is_understood: bool = False) -> None:
         """Close the connection in good order, for `error`; within `timeout` seconds, or not at all.
 
-        That is said also to a peer who would usually not understand it yet, if `is_understood`.
+        It is sent also to a peer that would usually not understand it yet, if `is_understood`.
         """
         with trio.move_on_after(timeout):
             try:
@@ -111,26 +111,26 @@ class Leg:
         lost = b""
         self.reader.quantum = 0
         if self.reader.is_paused:
-            await self._listen_for_the_end(self.reader.resume())
+            await self._await_close_ok(self.reader.resume())
         while self.connection.state is not ConnectionState.CLOSED:
             data = await self.transport.receive()
             if not data:
                 return
             if self.reader.error is None:
-                await self._listen_for_the_end(self.reader.feed(data))
-            else:  # frames can no longer be told apart; but the answer can be told by its bytes
+                await self._await_close_ok(self.reader.feed(data))
+            else:  # frame boundaries are lost; but the answer can be recognised by its bytes
                 lost = lost[-len(_CLOSE_OK) :] + data
                 if _CLOSE_OK in lost:
                     break
         await self.transport.send_eof()
 
-    async def _listen_for_the_end(self, frames: list[Frame]) -> None:
+    async def _await_close_ok(self, frames: list[Frame]) -> None:
         for frame in frames:
             if frame.channel == 0 and frame.kind == METHOD:
                 try:
                     self.connection.receive(self.peer, frame)
                 except ProtocolError:
-                    continue  # it has been told once that it is wrong
+                    continue  # it was sent an error before
                 await self.answer_close()
 
 

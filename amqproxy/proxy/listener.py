@@ -39,7 +39,7 @@ COUNT_INTERVAL = 1.0
 SESSIONS_A_TURN = 50
 """Sessions handled in one turn of the loop where all of them are."""
 
-LAST_WORDS = 1.0
+CLOSE_RESERVE = 1.0
 """Seconds of the drain's timeout that are reserved for sending a close to sessions that must be cut off."""
 
 
@@ -142,14 +142,14 @@ class ProxyServer:
         self._rule_log.flush(self.rules.counts())
 
     async def _drain(self) -> None:
-        """End all sessions within `limits.drain_timeout`: in good order, or else with last words only."""
+        """End all sessions within `limits.drain_timeout`: in good order, or else by connection.close at once."""
         timeout = self._limits.drain_timeout
         self._log.info("draining", sessions=len(self.sessions), timeout=timeout)
-        last_words = min(LAST_WORDS, timeout / 2)
+        reserve = min(CLOSE_RESERVE, timeout / 2)
         await self._for_each(lambda session: session.drain())
-        await self._wait_until_empty(timeout - last_words)
+        await self._wait_until_empty(timeout - reserve)
         await self._for_each(lambda session: session.abort(f"not drained within {timeout:g} s"))
-        await self._wait_until_empty(last_words)
+        await self._wait_until_empty(reserve)
 
     async def _wait_until_empty(self, timeout: float) -> None:
         with trio.move_on_after(timeout):

@@ -63,12 +63,12 @@ class SessionReport:
         self._log = self._log.try_unbind(*found).bind(**{field: str(value) for field, value in found.items() if value})
 
     def finish(self, end: SessionEnd) -> None:
-        """Note how the session ends; the first to say so is right."""
+        """Note how the session ends; only the first end counts."""
         if self.end is None:
             self.end = end
 
     def close(self) -> None:
-        """Nothing of the session is left: count its end, and say why it came."""
+        """Nothing of the session is left: count its end, and log the reason."""
         self.note_channels(0)
         end = self.end or SessionEnd("proxy", 0, "cancelled")
         self.metrics.closes.labels(end.by, code_label(end.code) if end.code else "none").inc()
@@ -103,10 +103,10 @@ class SessionReport:
                     covered=lambda: passage.covered_method(sender, command),
                 )
 
-    def note_protocol_header(self, octets: bytes) -> None:
+    def note_protocol_header(self, data: bytes) -> None:
         if self.tap is not None:
             with self._shown_to_tap():
-                self.tap.saw_protocol_header(self, octets)
+                self.tap.saw_protocol_header(self, data)
 
     def note_frames(self, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
         """Show a tap frames that have passed, with what rules have made of their command."""

@@ -21,7 +21,7 @@ class SessionState(StrEnum):
     LEAVING = "leaving"
     """The client has been sent connection.close, and has its time to answer."""
     ENDING = "ending"
-    """Nothing is relayed any more; both peers are told why."""
+    """Nothing is relayed any more; both peers are sent connection.close, and answer."""
     OVER = "over"
     """Both sockets are closed."""
 

@@ -17,10 +17,10 @@ class Tunnel:
         self._close_timeout = close_timeout
         self.ended_by: tuple[str, str] | None = None
 
-    async def run(self, nursery: trio.Nursery, said: bytes) -> None:
-        """Until it is over. `said` is what the client has sent so far."""
+    async def run(self, nursery: trio.Nursery, received: bytes) -> None:
+        """Until it is over. `received` is what the client has sent so far."""
         nursery.start_soon(self._carry, "server", self._upstream, self._client, b"", nursery.cancel_scope)
-        await self._carry("client", self._client, self._upstream, said, nursery.cancel_scope)
+        await self._carry("client", self._client, self._upstream, received, nursery.cancel_scope)
 
     async def _carry(
         self, name: str, source: Transport, target: Transport, data: bytes, scope: trio.CancelScope

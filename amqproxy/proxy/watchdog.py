@@ -56,12 +56,12 @@ class Watchdog:
                 upstream.note_received(CLIENT, now)
                 session.send_heartbeat()
         for peer, leg in session.legs.items():
-            reason = leg.missed_heartbeats(now) or self._deaf((session.number, peer), leg, now)
+            reason = leg.missed_heartbeats(now) or self._stalled_reason((session.number, peer), leg, now)
             if reason:
                 session.lose(peer, reason)
                 break
 
-    def _deaf(self, key: tuple[int, Peer], leg: Leg, now: float) -> str:
+    def _stalled_reason(self, key: tuple[int, Peer], leg: Leg, now: float) -> str:
         """Why a peer counts as gone that takes nothing; "" when it does not."""
         if not leg.transport.is_sending:
             return ""
