@@ -677,7 +677,7 @@ class ChannelInterceptor:
             return
         assert self.closing is not None
         self.is_closed = True
-        told = self.closing.told or CLIENT
+        receiver = self.closing.receiver or CLIENT
         close = ChannelClose(self.closing.code, self.closing.text, *self.class_and_method)
         farewell = ChannelClose(200, CLOSED_BY_RULE, 0, 0)
         for peer in (CLIENT, SERVER):
@@ -685,7 +685,7 @@ class ChannelInterceptor:
             if _has_closed(peer, channel):
                 yield Reply(peer, ChannelCloseOk(), note)
             elif channel is not None and channel.takes_frames:
-                yield Reply(peer, close if peer is told else farewell, note)
+                yield Reply(peer, close if peer is receiver else farewell, note)
         yield Forget()
 
     def _take_while_closing(self, direction: ChannelDirection, frame: Frame, is_live: bool) -> Actions:

@@ -161,7 +161,7 @@ def _is_time(value: Any) -> bool:
 
 
 def _is_close(value: Any) -> bool:
-    return isinstance(value, Close) and _is_scope(value.scope) and value.told in (None, *Peer)
+    return isinstance(value, Close) and _is_scope(value.scope) and value.receiver in (None, *Peer)
 
 
 def _is_scope(value: Any) -> bool:

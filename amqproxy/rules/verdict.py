@@ -42,13 +42,13 @@ class Answer(StrEnum):
 class Close(msgspec.Struct, frozen=True):
     """The channel or the connection of the command is closed: for one side with this, for the other in good order.
 
-    The client receives this, whichever peer sent the command, unless `told` names the broker.
+    The client receives this, whichever peer sent the command, unless `receiver` is the broker.
     """
 
     scope: Scope
     code: int
     text: str
-    told: Peer | None = None
+    receiver: Peer | None = None
 
 
 class Insertion(msgspec.Struct, frozen=True):

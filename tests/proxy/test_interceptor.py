@@ -852,7 +852,7 @@ def test_nobody_lets_what_is_held_pass_by_going_away():
 
 def test_the_broker_can_be_the_one_who_is_told():
     def decide(context):
-        return Verdict(command=None, close=Close(Scope.CHANNEL, 541, "INTERNAL_ERROR - no", told=SERVER))
+        return Verdict(command=None, close=Close(Scope.CHANNEL, 541, "INTERNAL_ERROR - no", receiver=SERVER))
 
     play(
         CONSUMES

@@ -1,4 +1,4 @@
-"""Rules as a config has them, commands as they come, and what the ones make of the others."""
+"""Rules as in a config, commands as they are received, and what rules decide about them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def from_client(
     client: Client = GUEST,
     **more: Any,
 ) -> CommandContext:
-    """A command, of which as much has come as `stage` says."""
+    """The context of a client's command, of which as much has been received as `stage`."""
     channel = 0 if method.name.startswith("connection.") else number
     frames = [Frame(encode_method(channel, method))]
     if method.carries_content and stage > Stage.METHOD:
@@ -89,7 +89,7 @@ def from_client(
 def from_server(
     method: Method, properties: Properties = NO_PROPERTIES, body: bytes = b"", **more: Any
 ) -> CommandContext:
-    """The same, of the broker's."""
+    """The same for a command of the broker."""
     return from_client(method, properties, body, sender=SERVER, **more)
 
 

@@ -1,4 +1,4 @@
-"""What is known of a client once it has said who it is, whatever way it says it."""
+"""What is known of a client from its handshake, by each SASL mechanism."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AMQPLAIN = b"\x05LOGINS\0\0\0\x06orders\x08PASSWORDS\0\0\0\x06secret"
     ("mechanism", "response", "user"),
     [
         ("PLAIN", b"\0orders\0secret", "orders"),
-        ("PLAIN", b"admin\0orders\0secret", "orders"),  # RFC 4616: as whom, who, password
+        ("PLAIN", b"admin\0orders\0secret", "orders"),  # RFC 4616: authorization identity, user, password
         ("PLAIN", "\0dürer\0secret".encode(), "dürer"),
         ("PLAIN", b"\0\xff\0secret", "\udcff"),
         ("PLAIN", b"\0\0", ""),
@@ -44,7 +44,7 @@ def test_who_logs_in(mechanism: str, response: bytes, user: str) -> None:
     assert user_of(ConnectionStartOk(mechanism=mechanism, response=response)) == user
 
 
-def test_by_certificate_the_user_is_whom_it_names_whatever_the_response_says() -> None:
+def test_with_external_the_user_is_from_the_certificate_not_from_the_response() -> None:
     start = ConnectionStartOk(mechanism="EXTERNAL", response=b"ops")
     assert updated_client(Client(tls_subject="CN=orders,O=acme"), start).user == "CN=orders,O=acme"
     assert updated_client(Client(), start).user == ""
@@ -64,7 +64,7 @@ def test_any_response_has_a_user_or_none(mechanism: str, response: bytes) -> Non
         (None, None),
         (True, True),
         ("text", "text"),
-        (b"octets", "octets"),
+        (b"bytes", "bytes"),
         (b"\xff", "\udcff"),
         (Decimal("1.5"), Decimal("1.5")),
         (Table({"a": Table({"b": b"c"})}), {"a": {"b": "c"}}),

@@ -1,4 +1,4 @@
-"""What is known of a client from the name of its connection, and what it says that it can do."""
+"""What is known of a client from the name of its connection, and the capabilities that it announces."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_what_a_client_can_do(properties: dict[str, Any], is_announced: bool) ->
     assert Client(properties=properties).announced("connection.blocked") is is_announced
 
 
-def test_who_says_it() -> None:
+def test_the_sender_of_a_command() -> None:
     command = Command(1, BasicPublish())
     for sender in (CLIENT, SERVER):
         context = CommandContext(sender=sender, command=command, client=Client())

@@ -9,7 +9,7 @@ from amqproxy.rules.verdict import Answer, Verdict
 from tests.rules.scene import from_client, from_server
 
 
-def test_the_sender_is_told_what_is_said() -> None:
+def test_the_sender_receives_the_chosen_answer() -> None:
     publish = from_client(BasicPublish()).command
     assert dropped(publish) == Verdict(command=None, is_final=True)
     assert dropped(publish, Answer.RETURN, (313, "x")) == Verdict(

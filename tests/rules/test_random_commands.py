@@ -1,4 +1,4 @@
-"""Whatever a peer says, rules decide about it, and what they leave can be sent."""
+"""Rules decide about every command of a peer, and what they send on can be encoded."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_a_rule_of_every_kind_is_read_from_a_config_like_any_other() -> None:
         msgspec.convert({"action": "everything", "name": "r", "begin": 1}, Everything | Nothing)
 
 
-def test_what_a_rule_is_that_overrides_nothing() -> None:
+def test_the_defaults_of_each_kind() -> None:
     rule = Everything(name="r")
     state = initial_state(rule)
     assert (state.shared, state.own) == (None, None)
@@ -81,7 +81,7 @@ def test_what_a_rule_is_that_overrides_nothing() -> None:
     assert (rule.fails_open, rule.sees_redacted, rule.reads_unacked) == (False, False, False)
 
 
-def test_what_it_must_override() -> None:
+def test_methods_that_must_be_overridden() -> None:
     rule, state = Everything(name="r"), RuleState(None, None)
     for call in (
         lambda: rule.decide(COMMAND, state),

@@ -94,5 +94,5 @@ def test_all_fields_together(earlier: Verdict, later: Verdict) -> None:
         assert getattr(come_to, field) == expected(field, getattr(earlier, field), getattr(later, field), default)
 
 
-def test_a_verdict_that_says_nothing_leaves_the_later_one_as_it_is() -> None:
+def test_an_empty_verdict_leaves_the_later_one_as_it_is() -> None:
     assert NOTHING.then(SECOND) is SECOND

@@ -1,4 +1,4 @@
-"""The lines of an access list: what they say, and how what is wrong with them is told."""
+"""The lines of an access list, and the errors of wrong ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ANY_TO_QUEUES = Operation(act="publish", exchange="", queue=UNKNOWN, routing_key
 IMPLIED = Operation(act="publish", exchange="", queue="q", routing_key="q", is_implied=True)
 
 
-def test_a_line_says_who_may_do_what_to_what() -> None:
+def test_a_line_has_client_operations_and_objects() -> None:
     text = """
     # who may publish
     allow user "orders-*", "ops" to publish, declare exchange "orders.*"; deny anyone to purge vhost "/"
@@ -57,7 +57,7 @@ def test_any_is_all_that_has_what_is_named(text: str, acts: set[str]) -> None:
         ('deny anyone to declare exchange "a"', Operation(act="declare", queue="a"), False),
         ('deny anyone to publish queue "q"', Operation(act="publish", exchange="", queue="q", routing_key="q"), True),
         ('deny anyone to publish queue "q"', Operation(act="publish", exchange="a", routing_key="q"), False),
-        # a routing key that cannot be told may be any
+        # a routing key that cannot be known may be any
         ('deny anyone to publish exchange "a" routing_key "k"', ANY_TO_A, True),
         ('allow anyone to publish exchange "a" routing_key "k"', ANY_TO_A, False),
         ('allow anyone to publish exchange "a" routing_key "*"', ANY_TO_A, True),
@@ -65,7 +65,7 @@ def test_any_is_all_that_has_what_is_named(text: str, acts: set[str]) -> None:
         ('deny anyone to publish routing_key "k"', ANY_TO_A, False),  # its publish was asked about
         ('deny anyone to publish queue "q"', ANY_TO_QUEUES, True),
         ('allow anyone to publish queue "q"', ANY_TO_QUEUES, False),
-        # what is implied is for those to care who say so
+        # implied operations concern only lines that name them
         ('deny anyone to publish queue "q"', IMPLIED, True),
         ("deny anyone to publish", IMPLIED, False),
         ("otherwise deny", IMPLIED, False),
@@ -100,7 +100,7 @@ def test_what_a_line_is_about(text: str, operation: Operation, does_hold: bool) 
         ("otherwise deny it", "the line should end here", (1, 16)),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(text: str, what: str, place: tuple[int, int]) -> None:
+def test_errors_have_line_and_column(text: str, what: str, place: tuple[int, int]) -> None:
     with pytest.raises(TextError) as raised:
         parse(text)
     message = str(raised.value)

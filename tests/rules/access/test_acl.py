@@ -134,7 +134,7 @@ def dead(exchange: str, key: str | None = None) -> Table:
         (QueueBind(queue="secret\r", exchange="e", routing_key="k"), None, False),
     ],
 )
-def test_nothing_is_delivered_where_nobody_may_publish(
+def test_nothing_is_delivered_where_no_client_may_publish(
     method: Method, properties: Properties | None, does_pass: bool
 ) -> None:
     evaluator = RuleSet([AccessList(name="list", lines=WRITERS)]).evaluator(GUEST)
@@ -257,7 +257,7 @@ def test_the_refusal_can_be_worded() -> None:
     assert (close.code, close.text) == (406, "not here")
 
 
-def test_what_is_wrong_is_said_with_its_key() -> None:
+def test_errors_have_the_key() -> None:
     with pytest.raises(msgspec.ValidationError) as raised:
         msgspec.convert({"action": "acl", "name": "list", "lines": "otherwise denied"}, AccessList)
     assert str(raised.value).startswith(".lines: one of allow, deny is wanted here: did you mean `deny`?")

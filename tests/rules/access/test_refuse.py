@@ -72,7 +72,7 @@ def test_a_request_is_refused_by_closing(method: Method, scope: Scope, code: int
     assert (verdict.command, verdict.close, verdict.is_final) == (None, Close(scope, code, text), True)
 
 
-def test_what_is_not_known_yet_is_not_said() -> None:
+def test_what_is_not_known_yet_is_left_out_of_the_text() -> None:
     verdict = decided(rule('action = "refuse"'), from_client(ConnectionStartOk(), client=Client(user="mallory")))
     assert verdict.close is not None
     assert verdict.close.text == "ACCESS_REFUSED - connection.start-ok refused for user 'mallory' by rule 'r'"
@@ -109,7 +109,7 @@ def test_a_nack_without_confirms_closes_the_channel() -> None:
         ({"text": "closed until {headers.until}"}, (312, "closed until ")),
     ],
 )
-def test_a_return_says_what_it_is_told_to(keys: dict[str, Any], returned: tuple[int, str]) -> None:
+def test_a_return_has_the_configured_code_and_text(keys: dict[str, Any], returned: tuple[int, str]) -> None:
     refuse = rule('action = "refuse"\nwith = "return"', **keys)
     assert refuse.needs is Stage.BODY
     assert decided(refuse, from_client(BasicPublish())).returned == returned

@@ -52,7 +52,7 @@ def test_what_it_may_be_asked_about() -> None:
     publishes = case(Allow(name="a", match=Match(exchange="e", sender="client")))
     assert publishes.may_ask_about(CLIENT, "basic.publish")
     assert not publishes.may_ask_about(SERVER, "basic.deliver")
-    assert not publishes.may_ask_about(CLIENT, "basic.deliver"), "a client never says it"
+    assert not publishes.may_ask_about(CLIENT, "basic.deliver"), "a client never sends it"
     assert not publishes.may_ask_about(CLIENT, "basic.ack"), "it has no exchange"
     assert case(Allow(name="a")).may_ask_about(SERVER, "heartbeat")
 
@@ -86,7 +86,7 @@ def test_whether_it_may_drop_a_confirm_of_the_brokers(rule: Rule, drops: bool) -
     assert case(rule).drops_confirms is drops
 
 
-def test_what_is_told_by_the_method_and_what_by_the_rest() -> None:
+def test_conditions_on_the_method_and_on_the_rest() -> None:
     ready = case(Allow(name="a", match=Match(user="u", exchange="e", size=Sizes(min=1))))
     small = CommandContext(sender=CLIENT, command=command(BasicPublish(exchange="e")), client=Client())
     assert ready.holds_of_method(small)

@@ -84,7 +84,7 @@ def test_methods_without_fields_have_keys_of_their_own() -> None:
     assert len({key_of(method) for method in empty}) == len(empty) > 1
 
 
-def test_the_verdict_is_told_of_another_command() -> None:
+def test_a_cached_verdict_is_applied_to_another_command() -> None:
     first, second = command(BasicPublish(exchange="a"), 1), command(BasicPublish(exchange="a"), 2)
     passing = CachedDecision(first, Verdict(command=first), Stage.METHOD)
     assert passing.is_passing
@@ -134,7 +134,7 @@ SOMETHING: dict[str, Any] = {
 }
 
 
-def test_whatever_a_verdict_says_but_that_it_is_final_is_an_act() -> None:
+def test_every_field_of_a_verdict_but_is_final_is_an_effect() -> None:
     sent = command(BasicPublish())
     assert set(SOMETHING) == set(Verdict.__struct_fields__) - {"is_final", "returned"}
     for field, value in SOMETHING.items():
@@ -143,7 +143,7 @@ def test_whatever_a_verdict_says_but_that_it_is_final_is_an_act() -> None:
     assert not has_effect(Verdict(command=sent, is_final=True), sent)
 
 
-def test_it_counts_for_the_rules_that_had_their_say() -> None:
+def test_it_counts_for_the_rules_that_decided() -> None:
     sent = command(BasicPublish())
     known = CachedDecision(sent, Verdict(command=sent), Stage.METHOD)
     hit, shadowed = OutcomeCounts(), OutcomeCounts()

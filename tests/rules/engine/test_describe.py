@@ -48,7 +48,7 @@ def test_an_impairment():
     )
 
 
-def test_secrets_are_not_told():
+def test_secrets_are_not_described():
     start = Command(0, ConnectionStartOk(response=b"\0me\0secret"))
     changed = start.altered(method=replace(start.method, response=b"\0you\0hidden"))
     assert describe_verdict(Verdict(command=changed), start) == ("response: 10 bytes → 11 bytes",)

@@ -37,7 +37,7 @@ def test_without_rules_nothing_is_wanted() -> None:
     assert evaluator.stage(CLIENT, sent.frames[0], ChannelInfo()) is Stage.NOTHING
 
 
-def test_the_first_final_word_is_the_last() -> None:
+def test_no_rule_is_asked_after_a_final_verdict() -> None:
     rules = RuleSet([Allow(name="ours", match=Match(exchange="orders")), Deny(name="rest", match=Match(method="*"))])
     evaluator = rules.evaluator(GUEST)
     sent = command(BasicPublish(exchange="orders"))
@@ -60,7 +60,7 @@ def test_a_later_rule_sees_what_the_one_before_left() -> None:
     assert evaluated(evaluator, command(BasicPublish(exchange="else"))).command is not None
 
 
-def test_what_the_server_says_has_the_names_that_the_client_knows() -> None:
+def test_server_commands_have_the_names_that_the_client_knows() -> None:
     evaluator = RuleSet(
         [
             Rename(name="rename", match=Match(method="basic.publish", exchange="old"), to="new"),
@@ -80,7 +80,7 @@ def test_a_rule_about_a_user_waits_until_the_user_is_known() -> None:
     assert evaluated(evaluator, command(BasicConsume(queue="q"))).command is None
 
 
-def test_what_was_found_out_once_is_told_with_the_tag_of_each_delivery() -> None:
+def test_a_cached_decision_is_applied_with_the_tag_of_each_delivery() -> None:
     evaluator = RuleSet(
         [Rename(name="rename", match=Match(method="basic.publish", exchange="old"), to="new")]
     ).evaluator(GUEST)
@@ -223,7 +223,7 @@ def test_a_delivery_that_is_cut_off_is_its_senders_fault() -> None:
         assert raised.value.code in (501, 502)
 
 
-def test_an_expression_that_fails_on_what_the_client_says_refuses_its_commands() -> None:
+def test_an_expression_that_fails_on_client_data_refuses_its_commands() -> None:
     rules = RuleSet([Allow(name="odd", when="client.properties.product > 3"), Rename(name="rename", to="b")])
     evaluator = rules.evaluator(GUEST)
     for _ in range(2):

@@ -32,13 +32,13 @@ RULES: list[Rule] = [
 ]
 
 
-def told(inquiry: ExplainedCommand) -> str:
+def explanation_of(inquiry: ExplainedCommand) -> str:
     return "\n".join(explained(RULES, inquiry))
 
 
 def test_each_rule_in_words() -> None:
     assert (
-        told(ExplainedCommand({}))
+        explanation_of(ExplainedCommand({}))
         == """\
 1. acl `access`
    about: commands where vhost is not `test`
@@ -100,7 +100,7 @@ refused.
     ],
 )
 def test_who_would_be_asked(inquiry: ExplainedCommand, answers: list[str], last: str | None) -> None:
-    lines = told(inquiry).split("\n")
+    lines = explanation_of(inquiry).split("\n")
     assert [line.partition("here:  ")[2] for line in lines if "here:" in line] == answers
     if last is not None:
         assert lines[-1] == last

@@ -70,7 +70,7 @@ def test_rules_are_asked_about_the_queue_that_is_meant(method: Method) -> None:
     assert goes_on(asked, method) == method
 
 
-def test_the_broker_tells_the_name_that_it_has_made() -> None:
+def test_the_name_that_the_broker_made_is_taken_from_its_reply() -> None:
     asked = evaluator(Allow(name="ours", match=Match(queue="amq.gen-a*")), Refuse(name="no", match=Match(queue="*")))
     goes_on(asked, QueueDeclare(queue="x"))
     allowed = RuleSet([Allow(name="d", match=Match(method="queue.declare")), *asked.ruleset.rules]).evaluator(GUEST)

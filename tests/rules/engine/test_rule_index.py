@@ -56,7 +56,7 @@ def test_what_is_no_message_may_name_an_exchange_elsewhere() -> None:
     assert [case.rule.name for case in row.candidates(ExchangeBind(destination="orders.eu"))] == ["orders"]
 
 
-def test_what_the_server_says_is_restored_in_reverse() -> None:
+def test_names_in_server_commands_are_restored_in_reverse_order() -> None:
     row = table().row(SERVER, BasicDeliver.index)
     assert row is not None
     assert [case.rule.name for case, _ in row.restoring] == ["again", "rename"]

@@ -16,7 +16,7 @@ def listed(lines: str, more: str = "") -> list[str]:
     return found(f'action = "acl"\n{more}\nlines = """\n{lines}\n"""')
 
 
-def test_a_list_that_nobody_gets_past() -> None:
+def test_a_list_that_no_client_gets_past() -> None:
     assert listed('allow user "a" to publish exchange "e"\notherwise deny') == [
         "rule 'r': line 2 locks all clients out: no line before it allows any to connect"
     ]

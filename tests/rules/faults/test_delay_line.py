@@ -17,7 +17,7 @@ Out = tuple[float, bytes | DirectionEnd]
 
 
 def played(line: DelayLine, puts: list[tuple[float, bytes]], until: float = 100.0) -> list[Out]:
-    """What comes out, and when, if it is asked for as soon as it says that it should be."""
+    """What comes out, and when, if it is called at the times that it returns."""
     now, out = 0.0, []
     puts = sorted(puts, key=lambda put: put[0])
     while now <= until:
@@ -127,7 +127,7 @@ def test_it_is_idle_when_nothing_is_done_and_nothing_in_it() -> None:
     assert line.move(3) == WaitUntil(math.inf)
 
 
-def test_the_end_is_told_once() -> None:
+def test_the_end_is_returned_once() -> None:
     line = line_with(Reset(CLIENT))
     line.put(b"a", 0)
     assert line.move(0) is DirectionEnd.RESET
@@ -176,7 +176,7 @@ IMPAIRMENTS = st.one_of(
 def test_order_stays_and_nothing_is_lost(
     impairments: list[tuple[float, Impairment]], puts: list[tuple[float, bytes]], random: object
 ) -> None:
-    """Whatever is done short of an end, all bytes come out in their order, and none before it went in."""
+    """Unless an impairment ends the connection, all bytes come out in their order, and none before it went in."""
     line = DelayLine(random.random)  # type: ignore[attr-defined]
     events: list[tuple[float, Impairment | bytes]] = sorted([*impairments, *puts], key=lambda event: event[0])
     puts = [event for event in events if isinstance(event[1], bytes)]

@@ -1,4 +1,4 @@
-"""Faults, each as a table of what is said when, and of what goes wrong."""
+"""Faults, each as a table of timed commands and what goes wrong."""
 
 from __future__ import annotations
 

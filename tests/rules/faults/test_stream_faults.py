@@ -37,7 +37,7 @@ def test_each_kind(fault: StreamFault, impairment: Impairment) -> None:
     assert fault.impairment(CLIENT, 3) == impairment
 
 
-def test_to_whom() -> None:
+def test_the_direction_of_a_fault() -> None:
     assert ResetFault(to="server").impairments(None, "x") == (Reset(SERVER, by="x"),)
     assert ResetFault(to="client").impairments(None, "x") == (Reset(CLIENT, by="x"),)
     assert ResetFault().impairments(5, "x") == (Reset(CLIENT, 5, by="x"), Reset(SERVER, 5, by="x"))

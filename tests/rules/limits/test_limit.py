@@ -12,19 +12,20 @@ from tests.rules.limits.limit_config import limit
 from tests.rules.timeline import Timeline
 
 
-def test_who_is_refused_is_told_why() -> None:
-    def told(**keys: Any) -> str:
+def test_the_refusal_text_has_the_reason() -> None:
+    def refusal(**keys: Any) -> str:
         timeline = Timeline(limit(**keys))
         evaluator = timeline.evaluator("a")
         rule = evaluator.ruleset.rules[0]
         assert isinstance(rule, Limit)
         return rule._measure.text
 
-    assert told(of="messages", rate=2.5, act="refuse") == "more than 2.5 messages a second"
+    assert refusal(of="messages", rate=2.5, act="refuse") == "more than 2.5 messages a second"
     assert (
-        told(of="connections", most=3, per=["user", "vhost"]) == "limit of 3 connections is reached per user and vhost"
+        refusal(of="connections", most=3, per=["user", "vhost"])
+        == "limit of 3 connections is reached per user and vhost"
     )
-    assert told(of="channels", most=3, text="too many") == "too many"
+    assert refusal(of="channels", most=3, text="too many") == "too many"
 
 
 def test_counts_outlive_a_reload_that_changes_only_how_many() -> None:
@@ -37,7 +38,7 @@ def test_counts_outlive_a_reload_that_changes_only_how_many() -> None:
         timeline.play(f"0 a{most + len(becomes)} channel.open   {becomes}")
 
 
-def test_a_session_that_missed_a_reload_does_not_go_on_counting_where_nobody_else_does() -> None:
+def test_a_session_that_missed_a_reload_does_not_continue_an_abandoned_count() -> None:
     timeline = Timeline(limit(of="channels", most=1, per="user"))
     timeline.play("0 a1 channel.open   passes")
     for other in (limit(of="messages", rate=1), limit(of="channels", most=1, per="user")):

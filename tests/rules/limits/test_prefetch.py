@@ -1,4 +1,4 @@
-"""What is delivered before it is acknowledged: tables of what is said, and of what becomes of it."""
+"""Limits on prefetch and on unacknowledged messages, as tables of commands and their outcomes."""
 
 from __future__ import annotations
 
@@ -110,10 +110,10 @@ def test_what_is_delivered_before_it_is_acknowledged(rule: Limit, facts: Channel
         evaluator.session_over()
 
 
-def test_a_close_is_the_clients_to_hear_of() -> None:
+def test_the_client_receives_the_close() -> None:
     timeline = Timeline(limit(of="unacked", most=1, act="refuse"), facts=ChannelInfo(unacked=1))
     evaluator = timeline.evaluator("a")
     verdict = evaluated(evaluator, command(BasicDeliver()), SERVER, channel=ChannelInfo(number=1, unacked=1))
     assert verdict.close is not None
-    assert verdict.close.told is CLIENT
+    assert verdict.close.receiver is CLIENT
     assert verdict.close.text == "PRECONDITION_FAILED - more than 1 unacknowledged messages"

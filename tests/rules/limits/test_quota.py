@@ -1,4 +1,4 @@
-"""What there may be at a time: tables of what is said, and of what becomes of it."""
+"""Limits on how many there may be at a time, as tables of commands and their outcomes."""
 
 from __future__ import annotations
 

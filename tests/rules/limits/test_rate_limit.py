@@ -1,4 +1,4 @@
-"""What passes a second: tables of what is said when, and of what becomes of it."""
+"""Limits on rates, as tables of timed commands and their outcomes."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ PACED = [
         """,
     ),
     (
-        "what the broker says is no command",
+        "commands of the broker are not counted as commands",
         limit(of="commands", rate=1),
         """
         0      a1 basic.ack        passes
@@ -97,7 +97,7 @@ PACED = [
         """,
     ),
     (
-        "a client that announced it is told to stop, and to go on",
+        "a client with the capability gets connection.blocked, and connection.unblocked",
         limit(of="messages", rate=10, burst=10, act="block"),
         """
         0      a1 basic.publish    passes

@@ -1,4 +1,4 @@
-"""Never more than the rate allows, whoever asks, and bounded memory of who did."""
+"""Never more than the rate allows for any group, and bounded memory of groups."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_never_more_than_rate_and_burst(
         if waits or not wait:
             bucket.spend(amount, now)
             passed.append((round(now + wait, 6), amount))
-    assert passed == sorted(passed, key=lambda each: each[0]), "nobody overtakes"
+    assert passed == sorted(passed, key=lambda each: each[0]), "none overtakes"
     for first, (start, _) in enumerate(passed):
         total = 0.0
         for at, amount in passed[first:]:
@@ -185,7 +185,7 @@ def test_those_who_find_no_room_share_one() -> None:
     sent=st.lists(st.tuples(pauses, st.integers(0, 8)), max_size=80),
     most=st.integers(1, 4),
 )
-def test_forgetting_gives_nobody_more(sent: list[tuple[float, int]], most: int) -> None:
+def test_forgetting_gives_no_group_more(sent: list[tuple[float, int]], most: int) -> None:
     """However few buckets are kept, a group passes no more than if it had its own for good."""
     buckets, alone = Buckets(1, 3, most), {group: TokenBucket(1, 3, 0) for group in range(9)}
     now = 0.0

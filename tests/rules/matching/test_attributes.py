@@ -116,7 +116,7 @@ def test_every_name_has_its_kind_in_every_command(method: Method, properties: Pr
 
 
 @given(items)
-def test_plain_values_are_what_json_has_and_octets(item: Any) -> None:
+def test_builtin_values_are_those_of_json_and_bytes(item: Any) -> None:
     def check(value: Any) -> None:
         if isinstance(value, dict):
             for key, each in value.items():

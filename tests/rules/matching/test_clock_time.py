@@ -22,7 +22,7 @@ times = st.integers(0, 24 * 60).map(lambda minutes: f"{minutes // 60:02}:{minute
     st.lists(st.sampled_from(WEEKDAYS), min_size=1).map(tuple),
     st.integers(-12, 14),
 )
-def test_it_holds_when_the_calendar_says_so(time: int, start: str, to: str, days: Any, ahead: int) -> None:
+def test_it_holds_at_the_times_of_the_calendar(time: int, start: str, to: str, days: Any, ahead: int) -> None:
     offset = f"{'-' if ahead < 0 else '+'}{abs(ahead):02}:00"
     there = datetime.datetime.fromtimestamp(time, datetime.timezone(datetime.timedelta(hours=ahead)))
     second = there.hour * 3600 + there.minute * 60 + there.second

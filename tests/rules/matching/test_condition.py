@@ -1,4 +1,4 @@
-"""What it takes to tell whether a condition holds: of those that a match, and those that an expression, come to."""
+"""How much of a command the conditions of matches and expressions need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be told of an expression's types when it is loaded."""
+"""Type errors of expressions that are found when they are loaded."""
 
 from __future__ import annotations
 

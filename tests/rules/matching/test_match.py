@@ -1,4 +1,4 @@
-"""Which commands a match holds of, and what is said of one that is wrong."""
+"""Which commands a match holds for, and the errors of a wrong one."""
 
 from __future__ import annotations
 
@@ -310,7 +310,7 @@ def test_what_its_conditions_depend_on() -> None:
         ({"sample": 101}, "Expected `float` <= 100.0 - at `$.match.sample`"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_key(match: dict[str, Any], what: str) -> None:
+def test_errors_have_the_key(match: dict[str, Any], what: str) -> None:
     holder = msgspec.defstruct("Holder", [("match", Match)])
     with pytest.raises(msgspec.ValidationError) as raised:
         msgspec.convert({"match": match}, holder)

@@ -51,7 +51,7 @@ def test_a_copy_asks_for_nothing_back() -> None:
 
 
 class Undecoded:
-    """What nobody may look for among the names of a table, for which that has to be decoded."""
+    """A name that must not be looked up in a table, since that would decode the table."""
 
     def isdisjoint(self, names: object) -> bool:
         raise AssertionError("the table is decoded")
@@ -65,7 +65,7 @@ def test_a_table_that_is_copied_as_it_came_is_not_decoded(monkeypatch: pytest.Mo
     assert copy.command.properties.headers.octets == came
 
 
-def test_a_copy_may_say_where_it_is_from() -> None:
+def test_a_copy_may_contain_its_origin() -> None:
     made = mirror('exchange = "audit"\nheaders.set = {from = "{exchange}", by = "{user}"}')
     context = from_client(BasicPublish(exchange="e"))
     verdict = decided(made, context)

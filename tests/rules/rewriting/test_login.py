@@ -24,7 +24,7 @@ NEW_AMQPLAIN = Table([Field("LOGIN", "S", "P-app"), Field("x", "B", 1), Field("P
         ("PLAIN", b"\0\xff\0\xfe", None, False, ("PLAIN", b"\0P-\xff\0\xfe")),
         ("PLAIN", b"\0\0", None, True, ("PLAIN", b"\0P-\0s3cret")),
         ("AMQPLAIN", AMQPLAIN, None, True, ("AMQPLAIN", NEW_AMQPLAIN)),
-        # what says no name and password
+        # a response without name and password
         ("PLAIN", b"app", None, True, ("PLAIN", b"app")),
         ("PLAIN", b"app", "proxy", True, ("PLAIN", b"\0proxy\0s3cret")),
         ("PLAIN", b"\0a\0b\0c", "proxy", False, ("PLAIN", b"\0a\0b\0c")),

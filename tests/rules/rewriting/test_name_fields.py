@@ -73,7 +73,7 @@ def test_fields(method: Method, expected: dict[str, str]) -> None:
     assert {name: getattr(new, name) for name in method.__struct_fields__} == old | expected
 
 
-def test_on_the_way_back_the_exchange_that_the_client_knows_says_what_a_key_is() -> None:
+def test_on_the_way_back_the_exchange_that_the_client_knows_determines_the_kind_of_key() -> None:
     def back(noun: NameKind, name: str) -> str:
         return "" if noun is NameKind.EXCHANGE else marked(noun, name)
 

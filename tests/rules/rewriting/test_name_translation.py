@@ -165,7 +165,7 @@ def test_names_there(text: str, before: Method, after: Method) -> None:
     ],
     ids=lambda method: method.name,
 )
-def test_names_back_though_this_client_never_said_them(before: Method, after: Method) -> None:
+def test_names_are_restored_that_this_client_never_used(before: Method, after: Method) -> None:
     made = rule(TENANT)
     assert before.name in made.restores(SERVER)
     context = from_server(before)
@@ -204,7 +204,7 @@ def test_server_named_queues_and_consumers_come_through_both_ways() -> None:
     assert to_broker(evaluator, BasicPublish(exchange="e"), replies).properties == replies
 
 
-def test_a_consumer_is_known_by_its_tag_whatever_the_match_says_of_its_queue() -> None:
+def test_a_consumer_is_known_by_its_tag_whether_or_not_its_queue_matches() -> None:
     evaluator = evaluator_of(rewrite('match.queue = "orders"\nconsumer_tag.prefix = "p."'))
     assert to_broker(evaluator, BasicConsume(queue="orders", consumer_tag="t")).method.consumer_tag == "p.t"
     assert to_broker(evaluator, BasicConsume(queue="other", consumer_tag="u")).method.consumer_tag == "u"
@@ -226,7 +226,7 @@ def test_two_rules_rename_in_order_and_back_in_reverse() -> None:
     assert to_broker(evaluator, BasicCancel("t")).method.consumer_tag == "b.a.t"
 
 
-def test_what_cannot_be_told_from_the_name_is_remembered() -> None:
+def test_names_that_cannot_be_computed_back_are_remembered() -> None:
     evaluator = evaluator_of(rewrite("routing_key.from = 'regex:(.*)\\.v1'\nrouting_key.to = '\\1'"))
     assert to_client(evaluator, BasicReturn(exchange="e", routing_key="orders")).method.routing_key == "orders"
     assert to_broker(evaluator, BasicPublish(exchange="e", routing_key="orders.v1")).method.routing_key == "orders"
@@ -321,7 +321,7 @@ def test_what_the_broker_answers_has_the_names_that_the_client_used(
 
 @given(st.data())
 def test_nothing_but_names_is_ever_renamed(data: st.DataObject) -> None:
-    """Whatever the client says, all that is not a name stays; a rule without names to change leaves it alone."""
+    """In any command of the client, all that is not a name stays; a rule without names to change leaves it alone."""
     made = rewrite('exchange.from = "is:\\u0000none"\nexchange.to = "x"')
     method = data.draw(strategies.methods.filter(lambda each: CLIENT in SENDERS[each.name]))
     assert passes(made, from_client(method, data.draw(strategies.properties)))

@@ -1,4 +1,4 @@
-"""What nobody is to see."""
+"""What is masked in records, captures and logs."""
 
 from __future__ import annotations
 

@@ -53,9 +53,9 @@ def test_credentials_come_from_a_file_and_are_never_shown() -> None:
     )
     remembered = memory(made)
     left(made, from_client(start, client=client), remembered)
-    told = made.restore(close, remembered).command
-    assert told is not None
-    assert told.method.reply_text == "NOT_ALLOWED - access to vhost '/' refused for user 'app-1'"
+    restored = made.restore(close, remembered).command
+    assert restored is not None
+    assert restored.method.reply_text == "NOT_ALLOWED - access to vhost '/' refused for user 'app-1'"
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_where_clients_have_names_of_their_own_no_key_leads_elsewhere(
     assert (verdict.command is None) is is_refused
 
 
-# --- what is said
+# --- the contents of commands
 
 
 @pytest.mark.parametrize(

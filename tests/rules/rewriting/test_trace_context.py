@@ -1,4 +1,4 @@
-"""A beginning for traces, as W3C Trace Context has it."""
+"""The begin of a trace, as in W3C Trace Context."""
 
 from __future__ import annotations
 

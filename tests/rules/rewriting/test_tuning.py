@@ -36,7 +36,7 @@ def test_the_broker_offers_no_more(
         ((10, 0, 5), "NOT_ALLOWED - negotiated frame_max = no limit is higher than the maximum allowed value (8192)"),
     ],
 )
-def test_a_client_that_takes_more_is_told_so(answer: tuple[int, int, int], text: str | None) -> None:
+def test_a_client_that_takes_more_is_refused(answer: tuple[int, int, int], text: str | None) -> None:
     close = Tuning(channel_max=10, frame_max=8192, heartbeat=5).objection(ConnectionTuneOk(*answer))
     assert (close and (close.code, close.text)) == (text and (530, text))
     assert Tuning().objection(ConnectionTuneOk(*answer)) is None

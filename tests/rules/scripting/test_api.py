@@ -18,7 +18,7 @@ from tests.rules.scene import GUEST, from_client, from_server
 SEEN = from_client(BasicPublish(exchange="e", routing_key="k"), Properties(type="t"), b"body", now=5.0, time=7.0)
 
 
-def test_a_context_says_what_is_known() -> None:
+def test_a_context_has_what_is_known() -> None:
     shared: dict[Any, Any] = {}
     context = Context("r", SEEN, shared)
     assert (context.rule, context.sender, context.is_from_client, context.client) == ("r", CLIENT, True, GUEST)

@@ -72,7 +72,7 @@ def test_what_it_keeps_is_kept_by_session_and_by_all() -> None:
     ]
 
 
-def test_what_goes_wrong_is_told_by_its_line() -> None:
+def test_errors_of_scripts_have_file_and_line() -> None:
     made = script()
     with pytest.raises(ScriptError, match=r"^rules.py:11: KeyError: 'x'$"):
         decided(made, from_client(BasicPublish(exchange="broken"), body=b"x"))
@@ -84,7 +84,7 @@ def test_what_goes_wrong_is_told_by_its_line() -> None:
         rule('action = "script"\nfile = "rules.py"')
 
 
-def test_the_log_is_told_the_line_and_not_what_a_peer_said() -> None:
+def test_the_log_gets_the_line_and_no_data_of_a_peer() -> None:
     source = "def publish(command, context):\n    raise ValueError(command.body)"
     verdict = RuleSet([script(source)]).evaluator(GUEST).evaluate(from_client(BasicPublish(), body=b"card 1234"))
     assert verdict.close == Close(Scope.CHANNEL, 541, "INTERNAL_ERROR - rule 'r' failed")

@@ -34,7 +34,7 @@ def test_functions_of_a_script() -> None:
         "LIMIT = 5\n"
         "def load(context): pass\n"
         "def publish(command, context): return _private(command)\n"
-        "def command(said, anything, more=1): return None\n"
+        "def command(sent, anything, more=1): return None\n"
         "def _private(command, context=None): return None\n"
         "def spelled_as_one_likes(command): return None\n",
         "r.py",
@@ -61,12 +61,12 @@ def test_functions_of_a_script() -> None:
         ("", r"no function for any method"),
     ],
 )
-def test_faults_are_told_by_their_line(source: str, reason: str) -> None:
+def test_errors_have_file_and_line(source: str, reason: str) -> None:
     with pytest.raises(script_loader.ScriptError, match=reason):
         script_loader.hooks(source, "r.py")
 
 
-def test_what_may_be_logged_of_a_fault_is_not_what_a_peer_said() -> None:
+def test_the_outline_of_an_error_has_no_data_of_a_peer() -> None:
     with pytest.raises(script_loader.ScriptError) as caught:
         script_loader.module("\nraise ValueError('card 1234')", "r.py")
     assert (str(caught.value), caught.value.outline) == ("r.py:2: ValueError: card 1234", "r.py:2: ValueError")
