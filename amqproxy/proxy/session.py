@@ -1,8 +1,8 @@
 """One client's connection and the one to the broker that serves it.
 
-This is where the two legs meet, and the only place that knows both. A `Relay` for each direction passes frames on
-through a `Passage`: as they came, or as rules decide. However a session ends, each peer is sent a close that it
-understands.
+A session receives the client's protocol header, connects to the broker, relays both directions, and closes both
+connections. A `Relay` for each direction passes frames on through a `Passage`: as they came, or as rules decide.
+However a session ends, each peer is sent a close that it understands.
 """
 
 from __future__ import annotations
@@ -335,10 +335,10 @@ class Session:
 
     def release(self, number: int, verdict: Verdict | None) -> None:
         """Send on a held command, with another verdict if one is given. `KeyError` when it is not held."""
-        if number not in self._traffic.passage.waiting:
+        if self._nursery is None or number not in self._traffic.passage.waiting:
             raise KeyError(number)
         with self.contained():
-            self._traffic.release(number, verdict)
+            self._traffic.release(number, verdict, self._nursery)
 
     # --- the session is ended from outside
 

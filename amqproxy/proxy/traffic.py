@@ -255,13 +255,11 @@ class Traffic:
             self._apply_effects()
             await self._send_output()
 
-    def release(self, number: int, verdict: Verdict | None) -> None:
+    def release(self, number: int, verdict: Verdict | None, nursery: trio.Nursery) -> None:
         """Send on a held command, with another verdict if one is given. `KeyError` when it is not held."""
-        if self._nursery is None or number not in self.passage.waiting:
-            raise KeyError(number)
         self.passage.release(number, verdict, trio.current_time())
         self._apply_effects()
-        self._nursery.start_soon(self._send_output)
+        nursery.start_soon(self._send_output)
 
     async def release_all(self) -> None:
         """Send all that waits, since there is nothing more to wait for."""

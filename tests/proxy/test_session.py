@@ -1057,6 +1057,24 @@ async def test_what_is_held_is_told_of_and_goes_on_when_it_is_released(autojump_
             stage.session.release(number, None)
 
 
+async def test_nothing_is_released_any_more_once_the_session_is_ending(
+    autojump_clock: MockClock, log: list[structlog.typing.EventDict]
+) -> None:
+    rules = RuleSet([Hold(name="look", match=Match(method=("queue.declare",)), timeout=60)])
+    async with staged(OPEN, rules=rules) as stage:
+        await stage.play(">> 1: queue.declare\nbroker: nothing")
+        assert stage.session.interceptor is not None
+        [number] = stage.session.interceptor.waiting
+        stage.session.lose(SERVER, "missed its heartbeats")
+        await stage.play("client: connection.close 320")
+        assert list(stage.session.interceptor.waiting) == [number]
+        with pytest.raises(KeyError):
+            stage.session.release(number, None)
+        stage.client.perform("connection.close-ok")
+        await stage.is_over.wait()
+    assert [event["event"] for event in log if event["log_level"] == "error"] == []
+
+
 async def test_what_is_released_to_be_refused_closes_what_it_has_to(autojump_clock: MockClock) -> None:
     rules = RuleSet([Hold(name="look", match=Match(method=("queue.declare",)), timeout=60)])
     for scope, heard in ((Scope.CHANNEL, "1: channel.close 403"), (Scope.CONNECTION, "connection.close 403")):
