@@ -19,10 +19,11 @@ from amqproxy.rules.engine.command_filter import CommandFilter
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.supervision import contained, report
 from amqproxy.taps.frame_tap import FrameTap
-from amqproxy.taps.message_tap import MessageTap
 from amqproxy.taps.metrics import Metrics
+from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record_queue import PrintedRecord, RecordQueue
 from amqproxy.taps.tap import Tap
+from amqproxy.taps.trace_tap import TraceTap
 
 PATIENCE = 1.0
 """Seconds that the last records may take to be printed."""
@@ -35,14 +36,14 @@ OVERDUE_INTERVAL = 1.0
 
 
 class PrintSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is printed, and how: each frame, or with `by_message` each message, as the line that `render` makes of it.
+    """What is printed, and how: each frame, or what is `observed`, as the line that `render` makes of it.
 
-    With `wanted`, only the commands for which it holds. Records contain the first `body` bytes of each body frame or
-    body. With `ends_with_reader`, the proxy ends when the reader of standard output goes away.
+    With `wanted`, only the commands for which it holds. The records of frames contain the first `body` bytes of each
+    body frame. With `ends_with_reader`, the proxy ends when the reader of standard output goes away.
     """
 
     render: Callable[[Any], str]
-    by_message: bool = False
+    observed: ObserverSettings | None = None
     wanted: Filter | None = None
     body: int = 0
     ends_with_reader: bool = False
@@ -56,10 +57,10 @@ class Printing:
 
     def __init__(self, settings: PrintSettings, limits: Limits, metrics: Metrics) -> None:
         self._queue = RecordQueue(limits.print_backlog, limits.print_memory, metrics, self._wake)
-        self._source: FrameTap | MessageTap = FrameTap(self._queue, body=settings.body)
+        self._source: FrameTap | TraceTap = FrameTap(self._queue, body=settings.body)
         self.tap: Tap = self._source
-        if settings.by_message:
-            self.tap = self._source = _message_tap(self._queue, settings, limits)
+        if settings.observed is not None:
+            self.tap = self._source = _trace_tap(self._queue, settings.observed, settings.wanted, limits)
         elif settings.wanted is not None:
             self.tap = FilteredTap(self._source, settings.wanted, limits.print_memory, limits.rule_body)
         self.is_unheard = False
@@ -123,18 +124,16 @@ class Printing:
                     report("records not printed", failures[0], count=len(failures))
 
 
-def _message_tap(queue: RecordQueue, settings: PrintSettings, limits: Limits) -> MessageTap:
-    wanted = settings.wanted
+def _trace_tap(queue: RecordQueue, observed: ObserverSettings, wanted: Filter | None, limits: Limits) -> TraceTap:
     if wanted is None:
-        return MessageTap(queue, memory=limits.print_memory, body=settings.body)
+        return TraceTap(queue, observed, memory=limits.print_memory)
 
     def selector_of(number: int, name: str) -> CommandFilter:
         return CommandFilter(wanted, Client.named(number, name))
 
     kept_body = min(CommandFilter.kept_body(wanted), limits.rule_body)
-    return MessageTap(
-        queue, memory=limits.print_memory, body=settings.body, kept_body=kept_body, selector_of=selector_of
-    )
+    observed = msgspec.structs.replace(observed, kept_body=kept_body)
+    return TraceTap(queue, observed, memory=limits.print_memory, selector_of=selector_of)
 
 
 def _print(render: Callable[[Any], str], records: Iterable[PrintedRecord]) -> list[Exception]:

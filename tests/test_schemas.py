@@ -10,12 +10,13 @@ import jsonschema
 import msgspec
 import pytest
 
+from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.record import Record
 from tests.capture import golden
 
 FOLDER = Path(__file__).parent.parent / "docs" / "schemas"
-CONTRACTS: dict[str, Any] = {"frame": Record, "message": MessageRecord}
+CONTRACTS: dict[str, Any] = {"finding": Finding, "frame": Record, "message": MessageRecord}
 
 
 def schema_of(name: str) -> dict[str, Any]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from amqproxy.cli.failure import MISUSED, Failure
 
 if TYPE_CHECKING:
     from amqproxy.rules.matching.filters import Filter
-    from amqproxy.taps.message_record import MessageRecord
+    from amqproxy.taps.findings.finding import Severity
+    from amqproxy.taps.observer import Report
     from amqproxy.taps.record import Record
 
 
@@ -42,13 +42,41 @@ def renderer(json: bool) -> Callable[[Record], str]:
     return text.line
 
 
-def message_renderer(json: bool) -> Callable[[MessageRecord], str]:
+def report_renderer(json: bool) -> Callable[[Report], str]:
+    """What makes lines of messages and findings."""
     if json:
-        return lambda record: record.to_json().decode()
+        return lambda report: report.to_json().decode()
     from amqproxy.log import is_coloured
+    from amqproxy.taps.findings.finding import Finding
+    from amqproxy.taps.findings.text import FindingLines
     from amqproxy.taps.message_text import message_line
 
-    return partial(message_line, is_coloured=is_coloured(sys.stdout))
+    has_colours = is_coloured(sys.stdout)
+    findings = FindingLines(is_coloured=has_colours)
+
+    def render(report: Report) -> str:
+        if isinstance(report, Finding):
+            return findings.line(report)
+        return message_line(report, is_coloured=has_colours)
+
+    return render
+
+
+class WorstFinding:
+    """Notes the worst finding among reports."""
+
+    def __init__(self) -> None:
+        self.severity: Severity | None = None
+
+    def note(self, report: Report) -> None:
+        severity: Severity | None = getattr(report, "severity", None)
+        if severity is not None and (self.severity is None or severity.rank > self.severity.rank):
+            self.severity = severity
+
+    def is_at_least(self, level: str) -> bool:
+        from amqproxy.taps.findings.finding import Severity
+
+        return self.severity is not None and self.severity.rank >= Severity(level).rank
 
 
 def wanted(expression: str | None) -> Filter | None:

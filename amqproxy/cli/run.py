@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from amqproxy.cli.failure import MISUSED, Failure
-from amqproxy.cli.printing import checked_body, message_renderer, renderer, wanted
+from amqproxy.cli.printing import checked_body, renderer, report_renderer, wanted
 
 
 def run(
@@ -18,6 +18,7 @@ def run(
     metrics: str | None = None,
     print_: Annotated[bool, Parameter(name="--print", negative="")] = False,
     messages: Annotated[bool, Parameter(negative="")] = False,
+    findings: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
     filter: str | None = None,
     body: int = 0,
@@ -43,8 +44,10 @@ def run(
         Print each frame that passes on standard output, as it passes.
     messages
         Print each message and request, with what became of it and how long it took. See docs/messages.md.
+    findings
+        Print what an expert would point out. See docs/findings.md.
     json
-        Print one JSON object a line, for each frame, or with --messages for each message, as `decode --json` does.
+        Print one JSON object a line, for each frame, message or finding, as `decode --json` does.
     filter
         What is printed: a CEL expression, as rules have them: only the commands for which it holds.
     body
@@ -66,8 +69,9 @@ def run(
     from amqproxy.config import Config
     from amqproxy.config_file import load
     from amqproxy.printing import PrintSettings
+    from amqproxy.taps.observer import ObserverSettings
 
-    is_printing = print_ or json or messages
+    is_printing = print_ or json or messages or findings
     if filter is not None and not is_printing:
         raise Failure("run: --filter selects what is printed: it needs --print, --messages or --json", MISUSED)
     for option, is_given in (("--body", body != 0), ("--exit-on-closed-output", exit_on_closed_output)):
@@ -80,13 +84,17 @@ def run(
     settings = read()
     with errors_with_line(config):
         preflight.check_proxy(settings)
+    checked_body(body)
+    observed = None
+    if messages or findings:
+        observed = ObserverSettings(messages=messages, findings=findings, body=body)
     printed = None
     if is_printing:
         printed = PrintSettings(
-            render=message_renderer(json) if messages else renderer(json),
-            by_message=messages,
+            render=report_renderer(json) if messages or findings else renderer(json),
+            observed=observed,
             wanted=wanted(filter),
-            body=checked_body(body),
+            body=body,
             ends_with_reader=exit_on_closed_output,
         )
     with log.started(settings.log):

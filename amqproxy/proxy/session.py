@@ -38,7 +38,7 @@ from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Verdict
-from amqproxy.sockets.transport import Transport, TransportBroken
+from amqproxy.sockets.transport import StreamTransport, Transport, TransportBroken
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 
@@ -98,7 +98,9 @@ class Session:
         self._metrics = metrics
         self._rules = rules
         self._on_hold = on_hold
-        self._report = SessionReport(number, name, metrics, tap, rule_log)
+        self._report = SessionReport(
+            number, name, metrics, tap, rule_log, is_tls=isinstance(transport, StreamTransport)
+        )
         self._closing = Closing(self.legs, self._report)
         self._share = MemoryShare(memory or MemoryBudget(share_limit=SESSION_MEMORY))
         self._life = SessionLife()

@@ -41,14 +41,22 @@ class SessionEnd(NamedTuple):
 class SessionReport:
     """Keeps the account of a session until it is closed. `end` is how the session ended, once it has.
 
-    `number` and `name` are the session's; taps know it by them.
+    `number`, `name` and `is_tls` are the session's; taps know it by them.
     """
 
     def __init__(
-        self, number: int, name: str, metrics: Metrics, tap: Tap | None, rule_log: RuleLog | None = None
+        self,
+        number: int,
+        name: str,
+        metrics: Metrics,
+        tap: Tap | None,
+        rule_log: RuleLog | None = None,
+        *,
+        is_tls: bool = False,
     ) -> None:
         self.number = number
         self.name = name
+        self.is_tls = is_tls
         self.metrics = metrics
         self.tap = tap
         self._rule_log = rule_log

@@ -8,6 +8,7 @@ import msgspec
 
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import METHOD, Frame
+from amqproxy.amqp091.login import user_of
 from amqproxy.amqp091.methods import ConnectionOpen, ConnectionStartOk, Method
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.amqp091.wire import Array, Table
@@ -35,30 +36,6 @@ def learned_client(client: Client, sender: Peer, frame: Frame) -> Client:
         return updated_client(client, frame.method)
     except ProtocolError:  # what is malformed is reported elsewhere
         return client
-
-
-def user_of(start: ConnectionStartOk, tls_subject: str = "") -> str:
-    """The name that a client logs in with by PLAIN or AMQPLAIN, as RabbitMQ reads it; "" if there is none.
-
-    With EXTERNAL, the user is the one that its certificate names, not the one in its response: any client could claim
-    that.
-    """
-    if start.mechanism == "PLAIN":
-        parts = start.response.split(b"\0")
-        return parts[1].decode("utf-8", "surrogateescape") if len(parts) == 3 else ""
-    if start.mechanism == "AMQPLAIN":
-        try:
-            return text_of_login(Table.from_octets(start.response).get("LOGIN")) or ""
-        except ProtocolError:
-            return ""
-    return tls_subject if start.mechanism == "EXTERNAL" else ""
-
-
-def text_of_login(value: Any) -> str | None:
-    """An entry of AMQPLAIN's table as text. RabbitMQ takes bytes for one, too; None where it is neither."""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "surrogateescape")
-    return value if isinstance(value, str) else None
 
 
 def readable_property(value: Any) -> Any:

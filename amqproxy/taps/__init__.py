@@ -1,9 +1,16 @@
 """What watches the traffic and never touches it.
 
-A `Record` (`record`) is one frame as others see it: in `decode --json`, in `run --print`, and in
-all that will follow (recorder, hub, live view). `text` puts records in lines for a person,
-`trace` turns the frames of a connection into what happened: a publish was confirmed after 3 ms. `metrics` counts
-for Prometheus, and `printer` is a tap (`tap`) that prints what passes.
+    frames → `FrameTap` → `Record`s            one a frame: `decode`, `run --print`
+    frames → `Trace` → events ─┬→ `MessageRecord`s  one a message or request: `--messages`
+                               └→ `Finding`s        what an expert would point out: `--findings`
+
+- `tap` is what a session shows its frames to, `note` what rules did to a command. Two taps put what they make into a
+  bounded queue (`record_queue`): `frame_tap`, and `trace_tap`, with an `observer` for each connection.
+- `trace` turns the frames of a connection into what happened: a publish was confirmed after 3 ms.
+- `message_recorder` makes the records of messages, `findings` has the detectors.
+- `record`, `message_record` and `findings.finding` are the JSON contracts; `text`, `message_text` and `findings.text`
+  make lines for a person.
+- `metrics` counts for Prometheus, `endpoint` serves that.
 
 Imports: `amqproxy.amqp091`, msgspec, prometheus-client.
 """

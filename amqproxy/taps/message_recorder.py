@@ -327,6 +327,7 @@ class MessageRecorder:
         found = {
             "virtual_host": json_value(event.virtual_host),
             "mechanism": event.mechanism,
+            "user": json_value(event.user),
             "channel_max": event.channel_max,
             "frame_max": event.frame_max,
             "heartbeat": event.heartbeat,

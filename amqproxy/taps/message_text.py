@@ -7,9 +7,7 @@ from typing import Any
 
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.message_recorder import NORMAL_CODES
-from amqproxy.taps.text import ARROWS, clock, pairs, printable, value_text
-
-RED, YELLOW, RESET = "\x1b[31m", "\x1b[33m", "\x1b[0m"
+from amqproxy.taps.text import ARROWS, RED, RESET, YELLOW, clock, pairs, printable, value_text
 
 _BAD = frozenset({"nacked", "rejected", "returned", "open", "rolled back", "unanswered", "blocked", "stopped"})
 """Outcomes that are worth a look, where they are no error."""

@@ -6,11 +6,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
+from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.record import Record
 
-PrintedRecord: TypeAlias = Record | MessageRecord
+PrintedRecord: TypeAlias = Record | MessageRecord | Finding
 
 
 class RecordQueue:

@@ -14,11 +14,13 @@ from amqproxy.taps.note import NOTHING, Note
 class TappedSession(Protocol):
     """What a tap may know of a session.
 
-    `number` counts the sessions of this run; `name` is both ends' addresses, the client's first.
+    `number` counts the sessions of this run; `name` is both ends' addresses, the client's first. `is_tls` is whether
+    the client's connection is encrypted.
     """
 
     number: int
     name: str
+    is_tls: bool
 
 
 class Tap(Protocol):

@@ -9,6 +9,8 @@ from typing import Any
 
 from amqproxy.taps.record import Record
 
+RED, YELLOW, RESET = "\x1b[31m", "\x1b[33m", "\x1b[0m"
+
 ARROWS = {"client": "→", "server": "←"}
 
 

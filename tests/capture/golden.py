@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 from amqproxy.capture.decode import read_decoded, read_records
-from amqproxy.capture.messages import messages_of
+from amqproxy.capture.observed import observed
+from amqproxy.taps.observer import ObserverSettings
 
 FOLDER = Path(__file__).parents[2] / "captures"
 
@@ -27,7 +28,7 @@ def messages_path(capture: Path) -> Path:
 
 
 def messages(capture: Path) -> list[str]:
-    return [record.to_json().decode() for record in messages_of(read_decoded(capture), body=64)]
+    return [record.to_json().decode() for record in observed(read_decoded(capture), ObserverSettings(body=64))]
 
 
 def decoded(capture: Path) -> list[str]:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amqproxy.amqp091.login import user_of
 from amqproxy.amqp091.methods import ConnectionOpen, ConnectionStartOk, ConnectionTuneOk
 from amqproxy.amqp091.wire import Array, Table
-from amqproxy.rules.client_info import readable_property, updated_client, user_of
+from amqproxy.rules.client_info import readable_property, updated_client
 from amqproxy.rules.context import Client
 
 AMQPLAIN = b"\x05LOGINS\0\0\0\x06orders\x08PASSWORDS\0\0\0\x06secret"

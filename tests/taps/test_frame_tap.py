@@ -19,6 +19,7 @@ from tests.transcripts.words import method
 class Session:
     number: int = 7
     name: str = "c:1-p:2"
+    is_tls: bool = False
 
 
 class Bell:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.login import text_of_login
 from amqproxy.amqp091.methods import ConnectionStartOk
 from amqproxy.amqp091.wire import Field, Table
-from amqproxy.rules.client_info import text_of_login
 from amqproxy.rules.rewriting.secret import Secret
 
 _PLAIN, _AMQPLAIN = "PLAIN", "AMQPLAIN"

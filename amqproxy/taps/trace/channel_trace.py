@@ -157,6 +157,10 @@ class ChannelTrace:
         """The client's method that a close is about, if it is certain which one that is."""
         return self._recent.cause(close, self._awaited[CLIENT])
 
+    def is_unacked(self, tag: int) -> bool:
+        """Is the delivery with that tag open?"""
+        return tag in self._unacked
+
     def feed(self, sender: Peer, frame: Frame, ts_ns: int) -> bool:
         """Take a frame; True when the channel is closed with it, and has been ended. `ProtocolError` if malformed."""
         if frame.kind == HEADER:

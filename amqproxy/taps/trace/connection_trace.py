@@ -9,6 +9,7 @@ import msgspec
 
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import METHOD, Frame
+from amqproxy.amqp091.login import user_of
 from amqproxy.amqp091.methods import (
     ChannelOpen,
     ConnectionBlocked,
@@ -65,6 +66,7 @@ class Trace:
         "_requests",
         "_server_properties",
         "_tuned",
+        "_user",
         "_virtual_host",
         "channels",
     )
@@ -79,6 +81,7 @@ class Trace:
         self._is_open: bool | None = False
         self._is_closed = False
         self._mechanism: str | None = None
+        self._user: str | None = None
         self._client_properties: Table | None = None
         self._server_properties: Table | None = None
         self._tuned: ConnectionTuneOk | None = None
@@ -166,6 +169,7 @@ class Trace:
                 self._server_properties = method.server_properties
             case ConnectionStartOk():
                 self._client_properties, self._mechanism = method.client_properties, method.mechanism
+                self._user = user_of(method)
             case ConnectionTuneOk():
                 self._tuned = method
             case ConnectionOpen():
@@ -206,6 +210,7 @@ class Trace:
                 ts_ns=ts_ns,
                 virtual_host=self._virtual_host,
                 mechanism=self._mechanism,
+                user=self._user,
                 client_properties=_plain(self._client_properties),
                 server_properties=_plain(self._server_properties),
                 channel_max=tuned.channel_max if tuned else None,

@@ -54,6 +54,7 @@ class ConnectionOpened(EventBase, frozen=True, kw_only=True):
 
     virtual_host: str | None
     mechanism: str | None
+    user: str | None
     client_properties: dict[str, Any] | None
     server_properties: dict[str, Any] | None
     channel_max: int | None

@@ -53,6 +53,10 @@ class OpenTags:
         self.last = 0
         self.count = 0
 
+    def __contains__(self, tag: int) -> bool:
+        place = bisect_left(self._spans, tag, key=_last)
+        return place < len(self._spans) and self._spans[place].first <= tag
+
     def add(self, tag: int, ts_ns: int, consumer_tag: str | None = None) -> tuple[Span, ...]:
         """Open a tag that is above all before it. Returns what had to be forgotten to make room."""
         assert tag > self.last

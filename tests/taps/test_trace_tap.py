@@ -12,10 +12,11 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.taps.message_record import MessageRecord
-from amqproxy.taps.message_tap import MessageTap
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.note import Note
+from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record_queue import RecordQueue
+from amqproxy.taps.trace_tap import SelectorOf, TraceTap
 from tests.taps.trace.traced import frames_of
 
 
@@ -23,16 +24,17 @@ from tests.taps.trace.traced import frames_of
 class Session:
     number: int = 7
     name: str = "c:1-p:2"
+    is_tls: bool = False
 
 
 class Tapped:
     """A session under a tap, with channel 1 open."""
 
-    def __init__(self, session: Session | None = None, backlog: int = 100, **options: Any) -> None:
+    def __init__(self, backlog: int = 100, selector_of: SelectorOf | None = None, **settings: Any) -> None:
         self.woken = 0
         self.queue = RecordQueue(backlog, 1 << 20, Metrics(), self._wake)
-        self.tap = MessageTap(self.queue, memory=1 << 20, **options)
-        self.session = session or Session()
+        self.tap = TraceTap(self.queue, ObserverSettings(**settings), memory=1 << 20, selector_of=selector_of)
+        self.session = Session()
         self.tap.saw_protocol_header(self.session, HEADER)
         self.saw(CLIENT, ChannelOpen())
         self.saw(SERVER, ChannelOpenOk())

@@ -1,0 +1,53 @@
+"""What finds one kind of thing in the events of a connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+from amqproxy.taps.findings.finding import Severity
+from amqproxy.taps.trace.connection_trace import Trace
+
+
+class ObservedConnection(NamedTuple):
+    """The connection whose events a detector is given: its trace, and whether it is encrypted, if that is known."""
+
+    trace: Trace
+    is_tls: bool | None = None
+    address: str = ""
+    """The client's, without its port."""
+
+
+Handler = Callable[[Any, Any], str | None]
+H = TypeVar("H", bound=Callable[..., str | None])
+
+
+def on(*events: type[Any]) -> Callable[[H], H]:
+    """Marks a method of a detector as what is given events of these types."""
+
+    def mark(method: H) -> H:
+        method.events = events  # type: ignore[attr-defined]
+        return method
+
+    return mark
+
+
+class Detector:
+    """Finds one kind of thing on one connection.
+
+    A subclass names its `kind`, how bad it is, why it matters and what to do. Its methods that are marked by `on` are
+    given events after the trace has taken them, and return what was seen, or None. All that a detector remembers must
+    be bounded.
+    """
+
+    kind: ClassVar[str]
+    severity: ClassVar[Severity]
+    why: ClassVar[str]
+    remedy: ClassVar[str]
+    handlers: ClassVar[Mapping[type[Any], Handler]]
+
+    def __init_subclass__(cls) -> None:
+        cls.handlers = {event: each for each in vars(cls).values() for event in getattr(each, "events", ())}
+
+    def __init__(self, observed: ObservedConnection) -> None:
+        self.observed = observed

@@ -1,0 +1,28 @@
+"""Channels that the broker closed because of what the client asked for."""
+
+from __future__ import annotations
+
+from amqproxy.amqp091.errors import PreconditionFailed
+from amqproxy.amqp091.transitions import SERVER
+from amqproxy.taps.findings.detector import Detector, on
+from amqproxy.taps.findings.finding import Severity
+from amqproxy.taps.findings.inequivalent_declare import DECLARES
+from amqproxy.taps.trace.events import ChannelClosed
+
+
+class FailedOperation(Detector):
+    """The broker has closed a channel with an error."""
+
+    kind = "channel-error"
+    severity = Severity.ERROR
+    why = "All that was open on the channel is gone: consumers end, unacknowledged deliveries come again."
+    remedy = "Mend what the text names; passive declares that may fail belong on a channel of their own."
+
+    @on(ChannelClosed)
+    def _on_closed(self, event: ChannelClosed) -> str | None:
+        if event.by is not SERVER or event.code in (0, 200):
+            return None
+        if event.code == PreconditionFailed.code and event.method in DECLARES | {"basic.ack", "basic.nack"}:
+            return None  # they have a finding of their own
+        cause = f" after {event.method}" if event.method else ""
+        return f"{event.code} {event.text}{cause}"

@@ -1,0 +1,25 @@
+"""Declarations that differ from what is there."""
+
+from __future__ import annotations
+
+from amqproxy.amqp091.errors import PreconditionFailed
+from amqproxy.taps.findings.detector import Detector, on
+from amqproxy.taps.findings.finding import Severity
+from amqproxy.taps.trace.events import ChannelClosed
+
+DECLARES = frozenset({"queue.declare", "exchange.declare"})
+
+
+class InequivalentDeclare(Detector):
+    """A queue or an exchange is declared with other arguments than it has."""
+
+    kind = "inequivalent-declare"
+    severity = Severity.ERROR
+    why = "RabbitMQ closes the channel with 406, and the program that declares it so does not start."
+    remedy = "Declare it alike everywhere; to change it, delete it first, or set the difference by a policy."
+
+    @on(ChannelClosed)
+    def _on_closed(self, event: ChannelClosed) -> str | None:
+        if event.code != PreconditionFailed.code or event.method not in DECLARES:
+            return None
+        return event.text.removeprefix(f"{PreconditionFailed.name} - ")

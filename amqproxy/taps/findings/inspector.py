@@ -1,0 +1,100 @@
+"""All detectors, on one connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from amqproxy.taps.findings.auto_ack import AutoAckOfDurableQueue
+from amqproxy.taps.findings.blocked_publishes import PublishWhileBlocked
+from amqproxy.taps.findings.channel_churn import ChannelPerMessage
+from amqproxy.taps.findings.consumer_churn import ConsumerPerMessage
+from amqproxy.taps.findings.detector import Detector, Handler, ObservedConnection
+from amqproxy.taps.findings.failed_operations import FailedOperation
+from amqproxy.taps.findings.finding import Finding
+from amqproxy.taps.findings.heartbeats import HeartbeatsOff, MissedHeartbeats
+from amqproxy.taps.findings.inequivalent_declare import InequivalentDeclare
+from amqproxy.taps.findings.large_messages import LargeHeaders, LargeMessage
+from amqproxy.taps.findings.late_acks import LateAck
+from amqproxy.taps.findings.leaked_channels import LeakedChannels
+from amqproxy.taps.findings.logins import GuestLogin, LoginRefused, PlainWithoutTLS
+from amqproxy.taps.findings.polling import GetPolling
+from amqproxy.taps.findings.prefetch import UnlimitedPrefetch
+from amqproxy.taps.findings.publishes import NackedPublish, ReturnedPublish, TransientToDurableQueue, UnconfirmedPublish
+from amqproxy.taps.findings.requeue_loop import RequeueLoop
+from amqproxy.taps.findings.slow_consumer import SlowConsumer
+from amqproxy.taps.findings.unacked import UnackedGrowth
+from amqproxy.taps.findings.unknown_ack import AckOnWrongChannel, UnknownAck
+from amqproxy.taps.trace.events import TraceEvent
+
+DETECTORS: tuple[type[Detector], ...] = (
+    AckOnWrongChannel,
+    AutoAckOfDurableQueue,
+    ChannelPerMessage,
+    ConsumerPerMessage,
+    FailedOperation,
+    GetPolling,
+    GuestLogin,
+    HeartbeatsOff,
+    InequivalentDeclare,
+    LargeHeaders,
+    LargeMessage,
+    LateAck,
+    LeakedChannels,
+    LoginRefused,
+    MissedHeartbeats,
+    NackedPublish,
+    PlainWithoutTLS,
+    PublishWhileBlocked,
+    RequeueLoop,
+    ReturnedPublish,
+    SlowConsumer,
+    TransientToDurableQueue,
+    UnackedGrowth,
+    UnconfirmedPublish,
+    UnknownAck,
+    UnlimitedPrefetch,
+)
+
+
+class Inspector:
+    """Finds what there is to find on one connection, numbered `stream` and named `connection`."""
+
+    def __init__(self, stream: int, connection: str, observed: ObservedConnection) -> None:
+        self._stream = stream
+        self._connection = connection
+        self._counts: dict[str, int] = {}
+        self._handlers: dict[type[TraceEvent], list[tuple[Detector, Handler]]] = {}
+        for detector in (each(observed) for each in DETECTORS):
+            for kind, handler in detector.handlers.items():
+                self._handlers.setdefault(kind, []).append((detector, handler))
+
+    def inspect(self, events: Iterable[TraceEvent]) -> list[Finding]:
+        """What is found with these events, which the trace has just given."""
+        findings = []
+        for event in events:
+            for detector, handler in self._handlers.get(type(event), ()):
+                text = handler(detector, event)
+                if text is not None and self._is_reported(detector.kind):
+                    findings.append(self._finding(detector, event, text))
+        return findings
+
+    def _is_reported(self, kind: str) -> bool:
+        """Count a finding: the first is reported, the tenth, the hundredth ...."""
+        count = self._counts[kind] = self._counts.get(kind, 0) + 1
+        while count % 10 == 0:
+            count //= 10
+        return count == 1
+
+    def _finding(self, detector: Detector, event: TraceEvent, text: str) -> Finding:
+        return Finding(
+            ts_ns=event.ts_ns,
+            stream=self._stream,
+            connection=self._connection,
+            channel=event.channel or None,
+            kind=detector.kind,
+            severity=detector.severity,
+            text=text,
+            count=self._counts[detector.kind],
+            why=detector.why,
+            remedy=detector.remedy,
+        )

@@ -1,0 +1,43 @@
+"""Messages and headers that are too large for a broker's good."""
+
+from __future__ import annotations
+
+from amqproxy.taps.findings.detector import Detector, on
+from amqproxy.taps.findings.finding import Severity
+from amqproxy.taps.trace.events import MessagePublished
+
+LARGE_BODY = 16 * 1024 * 1024
+"""Bytes; RabbitMQ 4 refuses more by default."""
+
+LARGE_HEADERS = 16 * 1024
+"""Bytes."""
+
+
+class LargeMessage(Detector):
+    """A message has a very large body."""
+
+    kind = "large-message"
+    severity = Severity.WARNING
+    why = "It is copied at each step and holds up what follows on its connection; RabbitMQ 4 refuses it by default."
+    remedy = "Put the payload into a store for objects, and publish where it is."
+
+    @on(MessagePublished)
+    def _on_published(self, event: MessagePublished) -> str | None:
+        return f"a message of {event.size} bytes is published" if event.size > LARGE_BODY else None
+
+
+class LargeHeaders(Detector):
+    """A message has very large properties."""
+
+    kind = "large-headers"
+    severity = Severity.WARNING
+    why = "Headers are decoded at every hop, and must fit into one frame; x-death grows with each dead-lettering."
+    remedy = "Move data from headers into the body."
+
+    @on(MessagePublished)
+    def _on_published(self, event: MessagePublished) -> str | None:
+        headers = event.properties.headers
+        if headers is None:
+            return None
+        size = len(headers.octets)
+        return f"a message has {size} bytes of headers" if size > LARGE_HEADERS else None

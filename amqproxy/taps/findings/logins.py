@@ -1,0 +1,62 @@
+"""How clients log in."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+from amqproxy.amqp091.errors import AccessRefused
+from amqproxy.taps.findings.detector import Detector, ObservedConnection, on
+from amqproxy.taps.findings.finding import Severity
+from amqproxy.taps.trace.events import ConnectionClosed, ConnectionOpened
+
+
+class PlainWithoutTLS(Detector):
+    """A password is sent over a connection that is not encrypted, from another machine."""
+
+    kind = "plain-without-tls"
+    severity = Severity.WARNING
+    why = "Whoever can read the network reads the password, and all messages."
+    remedy = "Use TLS between machines, or EXTERNAL with client certificates."
+
+    @on(ConnectionOpened)
+    def _on_opened(self, event: ConnectionOpened) -> str | None:
+        if self.observed.is_tls is not False or event.mechanism not in ("PLAIN", "AMQPLAIN", "RABBIT-CR-DEMO"):
+            return None
+        if _is_loopback(self.observed):
+            return None
+        return f"a password is sent in the clear ({event.mechanism}) from {self.observed.address}"
+
+
+class GuestLogin(Detector):
+    """A client logs in as guest from another machine."""
+
+    kind = "guest-login"
+    severity = Severity.WARNING
+    why = "guest has all permissions and a well-known password; by default RabbitMQ takes it on loopback only."
+    remedy = "Give each program a user of its own, and delete guest."
+
+    @on(ConnectionOpened)
+    def _on_opened(self, event: ConnectionOpened) -> str | None:
+        if event.user != "guest" or _is_loopback(self.observed):
+            return None
+        return f"guest logs in from {self.observed.address}"
+
+
+class LoginRefused(Detector):
+    """The broker has refused a login."""
+
+    kind = "login-refused"
+    severity = Severity.ERROR
+    why = "A client with wrong credentials tries again and again, and logs in nowhere."
+    remedy = "Mend its user name, password or virtual host; the broker's log has the details."
+
+    @on(ConnectionClosed)
+    def _on_closed(self, event: ConnectionClosed) -> str | None:
+        return event.text if event.code == AccessRefused.code and event.is_open is False else None
+
+
+def _is_loopback(observed: ObservedConnection) -> bool:
+    try:
+        return ip_address(observed.address.partition("%")[0]).is_loopback
+    except ValueError:
+        return True  # not known: nothing is held against it

@@ -1,0 +1,92 @@
+"""What is reported of one connection from its trace: messages, findings, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from amqproxy.amqp091.frame import Frame
+from amqproxy.amqp091.transitions import Peer
+from amqproxy.taps.findings.detector import ObservedConnection
+from amqproxy.taps.findings.finding import Finding
+from amqproxy.taps.findings.inspector import Inspector
+from amqproxy.taps.message_record import MessageRecord
+from amqproxy.taps.message_recorder import CommandSelector, MessageRecorder, PendingBudget
+from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.trace.connection_trace import Trace
+from amqproxy.taps.trace.events import TraceEvent
+
+Report: TypeAlias = MessageRecord | Finding
+
+
+class ObserverSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What is reported: `messages`, `findings`, or both.
+
+    Messages contain the first `body` bytes of each body; their selector is given the first `kept_body` bytes.
+    """
+
+    messages: bool = True
+    findings: bool = False
+    body: int = 0
+    kept_body: int = 0
+
+
+class Observer:
+    """Reports on one connection, numbered `stream` and named `connection`, whose client's end comes first.
+
+    With a `selector`, only the messages that it selects are reported, and what went wrong. `is_tls` is whether the
+    connection is encrypted, if that is known.
+    """
+
+    def __init__(
+        self,
+        stream: int,
+        connection: str,
+        settings: ObserverSettings,
+        *,
+        selector: CommandSelector | None = None,
+        budget: PendingBudget | None = None,
+        is_tls: bool | None = None,
+    ) -> None:
+        self._trace = Trace(body=max(settings.body, settings.kept_body))
+        self._recorder: MessageRecorder | None = None
+        if settings.messages:
+            self._recorder = MessageRecorder(stream, connection, body=settings.body, selector=selector, budget=budget)
+        self._inspector: Inspector | None = None
+        if settings.findings:
+            address = connection.partition("-")[0].rpartition(":")[0].strip("[]")
+            self._inspector = Inspector(stream, connection, ObservedConnection(self._trace, is_tls, address))
+
+    def feed_protocol_header(self, ts_ns: int) -> None:
+        """Take the client's protocol header."""
+        self._trace.feed_protocol_header(ts_ns)
+
+    def feed(self, sender: Peer, frames: Sequence[Frame], ts_ns: int, note: Note = NOTHING) -> list[Report]:
+        """Take frames, with what rules did to the command that they belong to; what is to be reported now."""
+        if self._recorder is not None:
+            self._recorder.learn(sender, frames)
+        return self._reports(self._trace.feed(sender, frames, ts_ns), note)
+
+    def gap(self, sender: Peer, ts_ns: int, reason: str) -> list[Report]:
+        """Bytes of `sender` are missing, or could not be read."""
+        return self._reports(self._trace.gap(sender, ts_ns, reason))
+
+    def end(self, ts_ns: int, reason: str) -> list[Report]:
+        """The connection is over."""
+        return self._reports(self._trace.end(ts_ns, reason))
+
+    def overdue(self, now_ns: int) -> list[MessageRecord]:
+        """The messages that have been open for long."""
+        return [] if self._recorder is None else self._recorder.overdue(now_ns)
+
+    def _reports(self, events: list[TraceEvent], note: Note = NOTHING) -> list[Report]:
+        if not events:
+            return []
+        reports: list[Report] = []
+        if self._recorder is not None:
+            reports += self._recorder.record(events, note)
+        if self._inspector is not None:
+            reports += self._inspector.inspect(events)
+        return reports

@@ -1,0 +1,79 @@
+"""A tap that reports what happens in sessions: messages with what became of them, and findings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frame import Frame
+from amqproxy.amqp091.transitions import Peer
+from amqproxy.taps.message_record import MessageRecord
+from amqproxy.taps.message_recorder import RECORD_COST, CommandSelector, PendingBudget, cost_of
+from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.observer import Observer, ObserverSettings, Report
+from amqproxy.taps.record_queue import RecordQueue
+from amqproxy.taps.tap import TappedSession
+
+SelectorOf = Callable[[int, str], CommandSelector]
+"""Given the number and the name of a session, what selects its messages."""
+
+
+class TraceTap:
+    """Puts reports into `queue`. What rules changed is reported as the client sent or received it.
+
+    With `selector_of`, only the messages that it selects are reported, and what went wrong. Messages that are open take
+    at most `memory` bytes.
+    """
+
+    def __init__(
+        self, queue: RecordQueue, settings: ObserverSettings, *, memory: int, selector_of: SelectorOf | None = None
+    ) -> None:
+        self._queue = queue
+        self._settings = settings
+        self._selector_of = selector_of
+        self._budget = PendingBudget(memory)
+        self._observers: dict[int, Observer] = {}
+
+    def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
+        number, name = session.number, session.name
+        observer = self._observers[number] = Observer(
+            number,
+            name,
+            self._settings,
+            selector=self._selector_of(number, name) if self._selector_of else None,
+            budget=self._budget,
+            is_tls=session.is_tls,
+        )
+        observer.feed_protocol_header(time.time_ns())
+
+    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
+        observer = self._observers.get(session.number)
+        if observer is not None and note.leg != "upstream":
+            self._add(observer.feed(sender, frames, time.time_ns(), note))
+
+    def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
+        observer = self._observers.get(session.number)
+        if observer is not None:
+            self._add(observer.gap(sender, time.time_ns(), str(error)))
+
+    def saw_end(self, session: TappedSession, reason: str) -> None:
+        observer = self._observers.pop(session.number, None)
+        if observer is not None:
+            self._add(observer.end(time.time_ns(), reason))
+
+    def report_overdue(self) -> None:
+        """Report what has been open for long as pending. To be called now and then."""
+        now_ns = time.time_ns()
+        for observer in self._observers.values():
+            self._add(observer.overdue(now_ns))
+
+    def _add(self, reports: Sequence[Report]) -> None:
+        queue = self._queue
+        for made, report in enumerate(reports):
+            cost = cost_of(report) if isinstance(report, MessageRecord) else RECORD_COST
+            if not queue.has_room(cost, len(reports) - made):
+                break
+            queue.add(report, cost)
+        if reports:
+            queue.wake()
