@@ -370,7 +370,7 @@ def who_deletes_queues(example: Example) -> None:
     channel.basic_publish("orders", "", b'{"id": "a7", "total": 10001}')
     channel.basic_publish("orders", "", b'{"id": "a8", "total": 9999}')
     channel.queue_declare("", exclusive=True)
-    assert f"guest of 127.0.0.1 says queue.delete {queue} in vhost /" in example.proxy.log
+    assert f"guest of 127.0.0.1 sends queue.delete {queue} in vhost /" in example.proxy.log
     assert "large orders: a7 for 10001, 28 bytes" in example.proxy.log
     assert "a8" not in example.proxy.log
 
@@ -410,8 +410,8 @@ def personal_data(example: Example) -> None:
     assert "s3cret" not in printed
 
 
-def nobody_declares_queues_by_hand(example: Example) -> None:
-    with refused(403, "queue.declare of queue 'q' in vhost '/' refused for user 'guest' by rule 'nobody declares"):
+def queues_are_not_made_by_hand(example: Example) -> None:
+    with refused(403, "queue.declare of queue 'q' in vhost '/' refused for user 'guest' by rule 'queues are"):
         example.channel().queue_declare("q", exclusive=True)
     example.channel("deployment").queue_declare("q", exclusive=True)
 
@@ -604,7 +604,7 @@ SCENARIOS: dict[str, Callable[[Example], None]] = {
         who_deletes_queues,
         a_tenth_of_the_orders_for_the_next_release,
         personal_data,
-        nobody_declares_queues_by_hand,
+        queues_are_not_made_by_hand,
         maintenance,
         orders_has_moved,
         the_broker_knows_one_user,
