@@ -3,8 +3,8 @@
 - `server`: the broker in trio: sockets, tasks, timers, persistence.
 - `connection`: one client's connection and its channels: bytes in, bytes out.
 - `definitions`: definitions.json, and the definitions that a restart recovers.
-- `broker`: the broker as a whole. `clients`: what it knows of connections. `vhost`: one virtual host,
-  and where a message goes in it.
+- `broker`: the broker as a whole. `clients`: what it knows of connections. `vhost`: one virtual host;
+  `router`: where a message goes in it; `dead_letter_publisher`: where its dead letters go.
 - `exchanges`: the exchange types, and delayed messages.
 - `queues`: classic queues, quorum queues and streams, their messages and their consumers.
 - `access`: users, permissions, limits, authentication.

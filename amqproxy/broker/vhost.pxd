@@ -1,6 +1,7 @@
 # What C sees of `vhost`: what is asked of every message. The rest is in `__dict__`.
 
 from amqproxy.broker.events cimport EventDispatcher
+from amqproxy.broker.router cimport Router
 
 
 cdef class VirtualHost:
@@ -9,3 +10,4 @@ cdef class VirtualHost:
     cdef public EventDispatcher events
     cdef public bint is_traced
     cdef public long long generation
+    cdef readonly Router router

@@ -1,12 +1,11 @@
-"""One virtual host: its exchanges, queues and bindings, and where a message goes among them.
+"""One virtual host: its exchanges, queues, bindings and policies.
 
-One class, and so one long file: declaring, binding, routing, policies and dead letters share the tables of one host.
+One class, and so one long file: declaring, binding, deleting and policies change the same tables.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
@@ -20,6 +19,7 @@ from amqproxy.amqp091.errors import (
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.limits import VHOST_LIMITS, check_limits
 from amqproxy.broker.arguments import check_equivalent, check_same, check_short, in_order
+from amqproxy.broker.dead_letter_publisher import DeadLetterPublisher
 from amqproxy.broker.events import EventDispatcher
 from amqproxy.broker.exchanges.delayed import released
 from amqproxy.broker.exchanges.delayed_messages import DelayedMessages
@@ -28,18 +28,15 @@ from amqproxy.broker.exchanges.exchange_types import TYPES
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues import queue_types
 from amqproxy.broker.queues.at_least_once import DeadLetter
-from amqproxy.broker.queues.dead_letters import dead_lettered
 from amqproxy.broker.queues.policies import EffectivePolicy, Policy, effect, effective_arguments
 from amqproxy.broker.queues.queue import ExclusiveOwner, Queue
 from amqproxy.broker.queues.queue_arguments import QueueSettings, check_declare, queue_type
 from amqproxy.broker.queues.queue_arguments import check_same as check_same_queue
 from amqproxy.broker.queues.queue_storage import QueueStorage
+from amqproxy.broker.router import Router
 from amqproxy.broker.schedule import Schedule
 from amqproxy.broker.storage.packing import DAMAGED
 from amqproxy.broker.work import Job, WorkQueue
-
-MAX_ROUTES = 65_536
-"""Routes remembered; beyond, all are forgotten and found again."""
 
 UNBINDING = 4
 """What it costs of a turn to remove a binding."""
@@ -102,12 +99,11 @@ class VirtualHost:
             for exchange, type_ in PREDECLARED.items()
         }
         self.deleted: Callable[[Queue], None] = lambda queue: None
-        self._routes: dict[tuple[str, str], tuple[Queue, ...]] = {}
         self._bound: dict[Queue | Exchange, dict[tuple[Exchange, Binding], None]] = {}
         self.timed_queues: Schedule[Queue] = Schedule(sooner)
-        self._dead: deque[tuple[Queue, Message, str, DeadLetter | None]] = deque()
-        self._is_burying = False
         self.delayed = DelayedMessages(name, sooner)
+        self.router = Router(self.exchanges, self.queues, self.delayed)
+        self._dead_letters = DeadLetterPublisher(name, self.exchanges, self.router, self.events, self.work)
         self._storage: QueueStorage | None = None
 
     @property
@@ -346,6 +342,11 @@ class VirtualHost:
 
     # --- notifications from queues
 
+    def dead_letter(
+        self, queue: Queue, message: Message, reason: str, now: float, letter: DeadLetter | None = None
+    ) -> None:
+        self._dead_letters.publish(queue, message, reason, now, letter)
+
     def became_unused(self, queue: Queue) -> None:
         self.remove_queue(queue)
 
@@ -450,63 +451,14 @@ class VirtualHost:
 
     # --- routing
 
-    def route(self, exchange: Exchange, message: Message, now: float) -> tuple[Queue, ...]:
-        """The queues that a message goes to from an exchange, each once."""
-        if message.more_keys:
-            return self._find_route(exchange, message, now)[0]
-        key = (exchange.name, message.routing_key)
-        queues = self._routes.get(key)
-        if queues is None:
-            queues, may_remember = self._find_route(exchange, message, now)
-            if may_remember:
-                if len(self._routes) >= MAX_ROUTES:
-                    self._routes.clear()
-                self._routes[key] = queues
-        return queues
-
-    def remembered_route(self, exchange: Exchange, routing_key: str) -> tuple[Queue, ...] | None:
-        """Where a message with this key, and no others, goes, if that is known and the key alone says it.
-
-        True for as long as `generation` is what it is.
-        """
-        return self._routes.get((exchange.name, routing_key))
-
     def publish(self, exchange: Exchange, message: Message, now: float) -> None:
         """Publish a message of the broker's own: nobody may be refused, and nobody waits for a confirm."""
-        for queue in self.route(exchange, message, now):
+        for queue in self.router.route(exchange, message, now).queues:
             queue.publish(message, now)
-
-    def _find_route(self, first: Exchange, message: Message, now: float) -> tuple[tuple[Queue, ...], bool]:
-        keys = (message.routing_key, *message.more_keys)
-        found: dict[Queue, None] = {}
-        if first.name == "":
-            found = {self.queues[key]: None for key in keys if key in self.queues}
-            return tuple(found), True
-        seen = {first}
-        waiting = [first]
-        may_remember = True
-        while waiting:
-            exchange = waiting.pop()
-            may_remember = may_remember and exchange.routes_by_key_only
-            if delay := exchange.delay(message):
-                self.delayed.hold(now + delay / 1000, exchange, message)
-                continue
-            places = (place for key in keys for place in exchange.route(key, message))
-            destinations = [place for place in places if not place.is_deleted]
-            if not destinations and exchange.alternate in self.exchanges:
-                destinations = [self.exchanges[exchange.alternate]]
-            for destination in destinations:
-                if isinstance(destination, Queue):
-                    found[destination] = None
-                elif destination not in seen:
-                    seen.add(destination)
-                    waiting.append(destination)
-        return tuple(found), may_remember
 
     def _forget_routes(self) -> None:
         self.generation += 1
-        if self._routes:
-            self._routes = {}
+        self.router.forget()
 
     # --- messages that are held back for a while
 
@@ -560,61 +512,6 @@ class VirtualHost:
         if definition != queue.policy or names[0] != queue.policy_names[0] or names[1] != queue.policy_names[1]:
             queue.policy, queue.policy_names = definition, (names[0], names[1])
             queue.apply(QueueSettings.of(effective_arguments(queue.arguments, definition)), now)
-
-    # --- dead letters
-
-    def dead_letter(
-        self, queue: Queue, message: Message, reason: str, now: float, letter: DeadLetter | None = None
-    ) -> None:
-        """Publish what a queue has let go to its dead-letter exchange, if it has one.
-
-        With `letter`, the queue hears whether it has arrived.
-        """
-        if self.events.observers and (letter is None or letter.attempts == 1):
-            self.events.report("message.dropped", self.name, message, queue=queue, reason=reason)
-        if queue.settings.dead_letter_exchange is None:
-            return
-        self._dead.append((queue, message, reason, letter))
-        if self._is_burying:
-            return  # from within the loop below: a queue that was given a dead letter has let one go itself
-        self._is_burying = True
-        try:
-            while self._dead:
-                queue, message, reason, letter = self._dead.popleft()
-                arrived: set[str] = set() if letter is None else letter.arrived
-                has_arrived = False
-                # A letter that cannot be written costs itself, and neither those behind it nor whoever let it go.
-                with self.events.contained("dead letter lost", vhost=self.name, queue=queue.name, why=reason):
-                    has_arrived = self._bury(queue, message, reason, now, arrived)
-                if letter is not None:
-                    queue.letter_sent(letter, has_arrived, now)
-        finally:
-            self._is_burying = False
-
-    def _bury(self, queue: Queue, message: Message, reason: str, now: float, arrived: set[str]) -> bool:
-        """Route a letter to all queues that it has not arrived in; is it in all of them, and at least one, now?
-
-        One that would go in a circle is dropped, and that is its end, too.
-        """
-        exchange = self.exchanges.get(queue.settings.dead_letter_exchange or "")
-        if exchange is None:
-            return False
-        letter, passed = dead_lettered(queue, message, reason, now)
-        held = self.delayed.so_far
-        found = self.route(exchange, letter, now)
-        self.work.quantum.left -= len(found)
-        has_arrived = bool(found) or self.delayed.so_far != held
-        for target in found:
-            if target.name in passed or target.name in arrived:
-                continue
-            is_taken = False
-            with self.events.contained("dead letter lost", vhost=self.name, queue=queue.name, target=target.name):
-                is_taken = target.publish(letter, now)
-            if is_taken:
-                arrived.add(target.name)
-            has_arrived = has_arrived and is_taken
-        letter.forget_properties()
-        return has_arrived
 
     # --- checking
 

@@ -3,50 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.wire import Table
-from amqproxy.broker.events import EventDispatcher
-from amqproxy.broker.exchanges.exchange import Exchange
-from amqproxy.broker.message import Message
 from amqproxy.broker.queues.policies import make_policy
-from amqproxy.broker.queues.queue import Queue
-from amqproxy.broker.vhost import MAX_ROUTES, PREDECLARED, VirtualHost
+from amqproxy.broker.vhost import PREDECLARED
+from tests.broker.estate import NOW, Estate
 from tests.broker.yard import message
-
-NOW = 1000.0
-
-
-class Estate:
-    """A virtual host, with short ways to fill it; `events` are the names of what it reported."""
-
-    def __init__(self) -> None:
-        self.events: list[str] = []
-        events = EventDispatcher()
-        events.recorders.append(lambda event: self.events.append(event.name))
-        self.vhost = VirtualHost("v", events)
-
-    def queue(self, name: str = "q", *, auto_delete: bool = False, **arguments: Any) -> Queue:
-        table = Table({f"x-{key.replace('_', '-')}": value for key, value in arguments.items()})
-        return self.vhost.declare_queue(
-            name, None, durable=False, exclusive=False, auto_delete=auto_delete, arguments=table, now=NOW
-        )
-
-    def exchange(self, name: str = "x", type_: str = "direct", *, auto_delete: bool = False, **more: Any) -> Exchange:
-        arguments = Table({key.replace("_", "-"): value for key, value in more.items()})
-        return self.vhost.declare_exchange(
-            name, type_, durable=False, auto_delete=auto_delete, internal=False, arguments=arguments
-        )
-
-    def bind(self, source: Exchange, destination: Queue | Exchange, key: str = "") -> None:
-        self.vhost.bind(source, destination, key, Table())
-
-    def goes_to(self, exchange: str, key: str, *more_keys: str) -> set[str]:
-        sent = Message(exchange, key, message().header, b"", None, more_keys)
-        return {queue.name for queue in self.vhost.route(self.vhost.exchanges[exchange], sent, NOW)}
 
 
 @pytest.fixture
@@ -150,87 +114,6 @@ def test_an_exchange_takes_its_bindings_along_on_both_sides(estate: Estate) -> N
     estate.vhost.delete_exchange("middle")
     assert not source.bindings
     assert estate.vhost.bindings_to(queue) == []
-
-
-# --- routing
-
-
-@pytest.mark.parametrize(
-    ("exchange", "keys", "queues"),
-    [
-        ("", ["a"], {"a"}),
-        ("", ["nil"], set()),
-        ("", ["a", "b", "nil"], {"a", "b"}),
-        ("direct", ["k"], {"a", "b"}),
-        ("direct", ["other"], {"b"}),
-        ("direct", ["k", "other"], {"a", "b"}),
-        ("direct", ["nil"], {"c"}),  # the alternate exchange's
-        ("direct", ["nil", "other"], {"b"}),
-        ("outer", ["k"], {"a", "b"}),  # by way of another exchange
-        ("round", ["k"], {"a"}),  # which leads back to itself
-        ("lost", ["k"], set()),  # whose alternate is not there
-    ],
-)
-def test_where_messages_go(exchange: str, keys: list[str], queues: set[str], estate: Estate) -> None:
-    a, b, c = (estate.queue(name) for name in "abc")
-    direct = estate.exchange("direct", alternate_exchange="rest")
-    rest, outer, around = (estate.exchange(name, "fanout") for name in ("rest", "outer", "round"))
-    estate.exchange("lost", alternate_exchange="nowhere")
-    for source, destination, key in [
-        (direct, a, "k"),
-        (direct, b, "k"),
-        (direct, b, "other"),
-        (rest, c, ""),
-        (outer, direct, ""),
-        (around, around, ""),
-        (around, a, ""),
-    ]:
-        estate.bind(source, destination, key)
-    for _ in range(2):  # as it is found, and as it is remembered
-        assert estate.goes_to(exchange, *keys) == queues
-
-
-CHANGES: list[Callable[[Estate], object]] = [
-    lambda estate: estate.queue("new"),
-    lambda estate: estate.exchange("new"),
-    lambda estate: estate.vhost.delete_queue("q", None),
-    lambda estate: estate.vhost.delete_exchange("x"),
-    lambda estate: estate.bind(estate.vhost.exchange("x"), estate.vhost.queue("q"), "b"),
-    lambda estate: estate.vhost.unbind(estate.vhost.exchange("x"), estate.vhost.queue("q"), "a", Table()),
-    lambda estate: estate.vhost.set_policy(make_policy("p", ".*", {"alternate-exchange": "y"}, 0, "exchanges"), NOW),
-    lambda estate: estate.vhost.clear_policy("p", NOW),
-]
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_what_is_remembered_is_forgotten_with_every_change(change: Callable[[Estate], object], estate: Estate) -> None:
-    exchange = estate.exchange()
-    estate.bind(exchange, estate.queue(), "a")
-    assert estate.vhost.remembered_route(exchange, "a") is None
-    estate.goes_to("x", "a")
-    assert estate.vhost.remembered_route(exchange, "a") == (estate.vhost.queue("q"),)
-    generation = estate.vhost.generation
-    change(estate)
-    assert estate.vhost.generation > generation
-    assert estate.vhost.remembered_route(exchange, "a") is None
-
-
-def test_what_more_than_the_key_decides_is_not_remembered(estate: Estate) -> None:
-    by_headers = estate.exchange("x", "headers")
-    estate.bind(by_headers, estate.queue())
-    assert estate.goes_to("x", "a") == {"q"}
-    assert estate.vhost.remembered_route(by_headers, "a") is None
-
-
-def test_no_more_routes_are_remembered_than_may_be(estate: Estate) -> None:
-    default = estate.vhost.exchange("")
-    estate.queue("kept")
-    for number in range(MAX_ROUTES):
-        estate.goes_to("", f"{number}")
-    assert estate.vhost.remembered_route(default, "0") == ()
-    assert estate.goes_to("", "kept") == {"kept"}
-    assert estate.vhost.remembered_route(default, "0") is None
-    assert estate.vhost.remembered_route(default, "kept") is not None
 
 
 # --- time

@@ -195,16 +195,15 @@ class Publisher:
         queues = route.queues
         is_mandatory = route.is_mandatory
         if queues is None or message.more_keys:
-            held = vhost.delayed.so_far
-            noted = self._journal.rows if self._journal is not None else 0
-            queues = vhost.route(route.exchange, message, now)
-            if vhost.delayed.so_far != held:
-                if self._journal is not None and self._journal.rows != noted:
+            found = vhost.router.route(route.exchange, message, now)
+            queues = found.queues
+            if found.is_delayed:
+                if found.is_stored:
                     self._ticket.left += 1  # until it is on the disk
                     self._waits_for_disk = not queues
-                is_mandatory = False  # nobody can know yet
-            elif not message.more_keys:
-                route.queues = vhost.remembered_route(route.exchange, route.routing_key)
+                is_mandatory = False  # its queues are not known yet
+            elif found.is_cacheable and not message.more_keys:
+                route.queues = queues
         if route.is_answer or (message.more_keys and not route.exchange_name):
             self._answer(message)
         if vhost.is_traced or vhost.events.observers:
@@ -232,7 +231,7 @@ class Publisher:
         if exchange.type == "topic":
             user.check_topic(vhost.name, WRITE, exchange.name, publish.routing_key)
         route = CachedRoute(publish, exchange, vhost.generation, user.generation)
-        route.queues = vhost.remembered_route(exchange, publish.routing_key)
+        route.queues = vhost.router.cached(exchange, publish.routing_key)
         if self._method:
             if len(self._cached_routes) >= _MAX_ROUTES:
                 self._cached_routes.clear()

@@ -61,12 +61,11 @@ class DelayedMessages:
     """Messages by the time (seconds) when each is due. `sooner` is called with the time of one that is due before all
     others.
 
-    `so_far` counts all that were ever held, and `bytes_in_memory` is about what those that are now cost.
+    `bytes_in_memory` is about what those that are held cost.
     """
 
     def __init__(self, vhost: str, sooner: Callable[[float], None] = lambda when: None) -> None:
         self.storage: QueueStorage | None = None
-        self.so_far = 0
         self.bytes_in_memory = 0
         self._vhost = vhost
         self._exchanges: dict[Exchange, ExchangeDelayedMessages] = {}
@@ -85,14 +84,14 @@ class DelayedMessages:
         found = sorted((held for each in self._exchanges.values() for held in each.heap), key=_by_time)
         return ((when, each.exchange, self._message(each)) for when, _, each in found)
 
-    def hold(self, when: float, exchange: Exchange, message: Message) -> None:
-        """Hold a message for an exchange until `when`."""
-        self.so_far += 1
+    def hold(self, when: float, exchange: Exchange, message: Message) -> bool:
+        """Hold a message for an exchange until `when`. Is it to be stored, too?"""
         message_log = None
         if self.storage is not None and exchange.durable:
             message_log = self.storage.journal.message_log(LogOwner("exchange", self._vhost, exchange.name))
             message_log.enqueued(message_log.last + 1, message, when)
         self._push(when, DelayedMessage(exchange, message, message_log, 0 if message_log is None else message_log.last))
+        return message_log is not None
 
     def recover(self, exchanges: Iterable[Exchange]) -> None:
         """Hold again what the message logs of these have from before."""

@@ -50,9 +50,9 @@ def test_the_next_is_first_and_of_one_time_the_older() -> None:
     assert found.next == math.inf
     for when, body in ((5, "a"), (3, "b"), (5, "c"), (4, "d")):
         found.hold(when, X, message(body))
-    assert (found.next, sooner, len(found), found.so_far) == (3, [5, 3], 4, 4)
+    assert (found.next, sooner, len(found)) == (3, [5, 3], 4)
     assert [found.pop_due()[1].body for _ in range(4)] == [b"b", b"d", b"a", b"c"]
-    assert (len(found), found.bytes_in_memory, found.so_far) == (0, 0, 4)
+    assert (len(found), found.bytes_in_memory) == (0, 0)
 
 
 def test_what_is_held_is_found_again(disk: Disk) -> None:

@@ -17,7 +17,7 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.wire import Array, Field, Item, Table
-from amqproxy.broker import vhost as vhost_module
+from amqproxy.broker import dead_letter_publisher as publisher_module
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.dead_letters import dead_lettered, passed
 from amqproxy.broker.queues.policies import make_policy
@@ -333,14 +333,14 @@ def test_a_letter_that_a_publish_lets_go_costs_its_receivers_connection(client: 
 def test_a_letter_that_cannot_be_made_costs_itself(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is reported, and those behind it go their way."""
     letters_to_come(client, "k")
-    made = vhost_module.dead_lettered
+    made = publisher_module.dead_lettered
 
     def fails(queue: Queue, message: Message, reason: str, now: float) -> tuple[Message, frozenset[str]]:
         if message.body == b"1":
             raise RuntimeError("on purpose")
         return made(queue, message, reason, now)
 
-    monkeypatch.setattr(vhost_module, "dead_lettered", fails)
+    monkeypatch.setattr(publisher_module, "dead_lettered", fails)
     failures = noted(client.broker)
     for body in (b"1", b"2"):
         client.publish("", "a", body)

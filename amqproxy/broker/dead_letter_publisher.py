@@ -1,0 +1,82 @@
+"""Publishes the dead letters of a virtual host's queues to their dead-letter exchanges."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+
+from amqproxy.broker.events import EventDispatcher
+from amqproxy.broker.exchanges.exchange import Exchange
+from amqproxy.broker.message import Message
+from amqproxy.broker.queues.at_least_once import DeadLetter
+from amqproxy.broker.queues.dead_letters import dead_lettered
+from amqproxy.broker.queues.queue import Queue
+from amqproxy.broker.router import Router
+from amqproxy.broker.work import WorkQueue
+
+
+class DeadLetterPublisher:
+    """Of one virtual host. A letter that fails is lost alone: neither those behind it nor its queue are concerned."""
+
+    def __init__(
+        self, vhost: str, exchanges: Mapping[str, Exchange], router: Router, events: EventDispatcher, work: WorkQueue
+    ) -> None:
+        self._vhost = vhost
+        self._exchanges = exchanges
+        self._router = router
+        self._events = events
+        self._quantum = work.quantum
+        self._waiting: deque[tuple[Queue, Message, str, DeadLetter | None]] = deque()
+        self._is_publishing = False
+
+    def publish(
+        self, queue: Queue, message: Message, reason: str, now: float, letter: DeadLetter | None = None
+    ) -> None:
+        """Publish what a queue has dropped to its dead-letter exchange, if it has one.
+
+        With `letter`, its queue is notified whether it has arrived.
+        """
+        if self._events.observers and (letter is None or letter.attempts == 1):
+            self._events.report("message.dropped", self._vhost, message, queue=queue, reason=reason)
+        if queue.settings.dead_letter_exchange is None:
+            return
+        self._waiting.append((queue, message, reason, letter))
+        if self._is_publishing:
+            return  # from within the loop below: a queue that was given a dead letter has let one go itself
+        self._is_publishing = True
+        try:
+            while self._waiting:
+                queue, message, reason, letter = self._waiting.popleft()
+                arrived: set[str] = set() if letter is None else letter.arrived
+                has_arrived = False
+                # A letter that cannot be written costs itself, and neither those behind it nor whoever let it go.
+                with self._events.contained("dead letter lost", vhost=self._vhost, queue=queue.name, why=reason):
+                    has_arrived = self._publish(queue, message, reason, now, arrived)
+                if letter is not None:
+                    queue.letter_sent(letter, has_arrived, now)
+        finally:
+            self._is_publishing = False
+
+    def _publish(self, queue: Queue, message: Message, reason: str, now: float, arrived: set[str]) -> bool:
+        """Route a letter to all queues that it has not arrived in; is it in all of them, and at least one, now?
+
+        One that would go in a circle is dropped, and that is its end, too.
+        """
+        exchange = self._exchanges.get(queue.settings.dead_letter_exchange or "")
+        if exchange is None:
+            return False
+        letter, passed = dead_lettered(queue, message, reason, now)
+        route = self._router.route(exchange, letter, now)
+        self._quantum.left -= len(route.queues)
+        has_arrived = bool(route.queues) or route.is_delayed
+        for target in route.queues:
+            if target.name in passed or target.name in arrived:
+                continue
+            is_taken = False
+            with self._events.contained("dead letter lost", vhost=self._vhost, queue=queue.name, target=target.name):
+                is_taken = target.publish(letter, now)
+            if is_taken:
+                arrived.add(target.name)
+            has_arrived = has_arrived and is_taken
+        letter.forget_properties()
+        return has_arrived
