@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from amqproxy.amqp091.delivery_tags import MAX_OUTSTANDING, DeliveryTags
-from amqproxy.amqp091.errors import ChannelError, CommandInvalid, PreconditionFailed, ResourceError
+from amqproxy.amqp091.errors import ChannelError, CommandInvalid, ErrorKind, PreconditionFailed, ResourceError
 from amqproxy.amqp091.frame import HEADER, METHOD, Frame
 from amqproxy.amqp091.frame_reader import ContentState
 from amqproxy.amqp091.methods import (
@@ -143,7 +143,7 @@ class Channel:
             return self.takes_frames
         name = BY_INDEX[frame.index].name
         if name == "channel.open" and (self.takes_frames or self._has_closed(sender)):
-            raise ChannelError("second 'channel.open' seen")
+            raise ChannelError("second 'channel.open' seen", kind=ErrorKind.OPENED_TWICE)
         assert self.state is not None
         moves = CHANNEL_CLOSING[self.state]
         if not self.takes_frames and (sender, name) not in moves:

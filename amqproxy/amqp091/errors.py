@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from typing import ClassVar
 
 MAX_REPLY_TEXT = 255
@@ -38,13 +38,26 @@ class Scope(StrEnum):
     CONNECTION = "connection"
 
 
+class ErrorKind(Enum):
+    """What is wrong, where the reply code alone does not decide RabbitMQ's text (`rabbitmq_errors`)."""
+
+    OPENED_TWICE = auto()
+    """A channel.open for a channel that is open, or that its opener has not seen closed."""
+    NO_BODY_FRAME = auto()
+    """Another frame came where a body frame was expected."""
+    BODY_TOO_LONG = auto()
+    """A body frame has more bytes than its content header announced."""
+    NOT_UTF_8 = auto()
+    """A short string is not UTF-8."""
+
+
 class ProtocolError(Exception):
     """A peer broke the protocol, or asked for what may not be; carries the reply code and what it closes.
 
     `code` and `name` are the reply code and its name, `scope` what is to be closed, `channel` the
     channel number (0 when it concerns the connection), `class_id` and `method_id` the method at
     fault (0 when none is), `offset` the byte of the direction's stream where the fault lies, or
-    None when the fault is not one of bytes.
+    None when the fault is not one of bytes. `kind` tells faults with the same code apart.
     """
 
     code: ClassVar[int]
@@ -60,6 +73,7 @@ class ProtocolError(Exception):
         method_id: int = 0,
         offset: int | None = None,
         scope: Scope | None = None,
+        kind: ErrorKind | None = None,
     ) -> None:
         super().__init__(text)
         self.text = text
@@ -68,6 +82,7 @@ class ProtocolError(Exception):
         self.method_id = method_id
         self.offset = offset
         self.scope = scope or self.usual_scope
+        self.kind = kind
 
     @property
     def reply_text(self) -> str:

@@ -10,7 +10,7 @@ sees only what is in one file.
 
 from __future__ import annotations
 
-from amqproxy.amqp091.errors import CommandInvalid, FrameError, ProtocolError, UnexpectedFrame
+from amqproxy.amqp091.errors import CommandInvalid, ErrorKind, FrameError, ProtocolError, UnexpectedFrame
 from amqproxy.amqp091.frame import BODY, FRAME_MIN_SIZE, HEADER, HEARTBEAT, METHOD, OVERHEAD, Frame
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.pass_cache import CachedPass, Credit, PassCache
@@ -173,7 +173,8 @@ class ContentState:
         """The error for a fault, with RabbitMQ's text; but RabbitMQ has none for a body that is too long."""
         if fault == 1:
             text = f"expected a {_NAMES[self.expects]} frame, got a {_NAMES[kind]} frame"
-            error: ProtocolError = UnexpectedFrame(text, offset=offset)
+            kind_of_error = ErrorKind.NO_BODY_FRAME if self.expects == BODY else None
+            error: ProtocolError = UnexpectedFrame(text, offset=offset, kind=kind_of_error)
         elif fault == 2:
             error = FrameError("a content header of less than 12 bytes", offset=offset + 7)
         elif fault == 3:
@@ -181,7 +182,7 @@ class ContentState:
             error = UnexpectedFrame(text, offset=offset + 7)
         else:
             text = f"a body frame goes past the {self.remaining} bytes that its header left it"
-            error = FrameError(text, offset=offset + 7)
+            error = FrameError(text, offset=offset + 7, kind=ErrorKind.BODY_TOO_LONG)
         error.channel = channel
         if self.expects != METHOD:
             error.class_id = BY_INDEX[self.index].class_id

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 
-from amqproxy.amqp091.errors import ChannelError, CommandInvalid, FrameError, ProtocolError, UnexpectedFrame
+from amqproxy.amqp091.errors import ChannelError, CommandInvalid, ErrorKind, FrameError, ProtocolError, UnexpectedFrame
 from amqproxy.amqp091.frame import FRAME_END, HEADER, HEARTBEAT, METHOD, OVERHEAD, Frame
 from amqproxy.amqp091.transitions import HAS_CHANNELS, ConnectionState
 
@@ -19,7 +19,7 @@ def reworded(error: ProtocolError, frame: Frame, state: ConnectionState) -> Prot
     if isinstance(error, ChannelError):
         if frame.channel == 0:
             error.text = "unexpected method in connection state running"
-        elif "second" not in error.text:
+        elif error.kind is not ErrorKind.OPENED_TWICE:
             error.text = "expected 'channel.open'"
     elif isinstance(error, CommandInvalid) and frame.kind == METHOD:
         error.text = "unimplemented method"
@@ -30,7 +30,7 @@ def reworded(error: ProtocolError, frame: Frame, state: ConnectionState) -> Prot
         else:
             error.text = _out_of_order(error, frame.kind, frame.payload)
     elif isinstance(error, FrameError) and frame.kind == METHOD:
-        if "UTF-8" in error.text:
+        if error.kind is ErrorKind.NOT_UTF_8:
             error.text = "Malformed UTF-8 in shortstr"
             error.class_id = error.method_id = 0
         else:
@@ -47,7 +47,7 @@ def reworded_reading(error: ProtocolError, data: bytes, frame_max: int) -> Proto
         error.text = f"type {kind}, all octets = <<>>: {{frame_too_large,{size},{frame_max - OVERHEAD}}}"
     elif isinstance(error, UnexpectedFrame):
         error.text = everything if kind == HEARTBEAT else _out_of_order(error, kind, payload)
-    elif isinstance(error, CommandInvalid) or "goes past" in error.text:
+    elif isinstance(error, CommandInvalid) or error.kind is ErrorKind.BODY_TOO_LONG:
         pass  # RabbitMQ sends no text
     elif len(data) > HEAD.size + size and data[HEAD.size + size] != FRAME_END:
         error.text = f"{everything}: {{invalid_frame_end_marker,{data[HEAD.size + size]}}}"
@@ -60,7 +60,7 @@ def reworded_reading(error: ProtocolError, data: bytes, frame_max: int) -> Proto
 def _out_of_order(error: ProtocolError, kind: int, payload: bytes) -> str:
     if not error.class_id:
         return "expected method frame, got non method frame instead"
-    if "expected a content body" in error.text:
+    if error.kind is ErrorKind.NO_BODY_FRAME:
         return "expected content body, got non content body frame instead"
     expected = f"expected content header for class {error.class_id}"
     class_id = int.from_bytes(payload[:2])

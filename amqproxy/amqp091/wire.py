@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from amqproxy.amqp091.errors import FrameError, SyntaxViolation
+from amqproxy.amqp091.errors import ErrorKind, FrameError, SyntaxViolation
 
 try:
     import cython
@@ -575,7 +575,8 @@ def _short_text(
     try:
         return p[start:end].decode("utf-8")
     except UnicodeDecodeError as error:
-        raise FrameError(f"a short string is not UTF-8: {error.reason}", offset=offset + start + error.start) from None
+        text, at = f"a short string is not UTF-8: {error.reason}", offset + start + error.start
+        raise FrameError(text, offset=at, kind=ErrorKind.NOT_UTF_8) from None
 
 
 def encode_fields(layout: bytes, values: Sequence[Any]) -> bytes:

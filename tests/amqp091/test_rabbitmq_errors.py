@@ -2,8 +2,11 @@
 
 import pytest
 
+from amqproxy.amqp091.errors import ErrorKind, FrameError
 from amqproxy.amqp091.frame import encode_frame
-from amqproxy.amqp091.rabbitmq_errors import numbers, shown
+from amqproxy.amqp091.frame_reader import FrameReader
+from amqproxy.amqp091.rabbitmq_errors import numbers, reworded, shown
+from amqproxy.amqp091.transitions import ConnectionState
 from tests.broker.client import connected
 from tests.real import raw
 
@@ -79,3 +82,14 @@ def test_an_unknown_type_is_recognised_by_its_first_byte() -> None:
 def test_bytes_as_erlang_prints_them(data: bytes, expected: str) -> None:
     assert shown(data) == expected
     assert numbers(data) == f"<<{','.join(map(str, data))}>>"
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [(ErrorKind.NOT_UTF_8, "Malformed UTF-8 in shortstr"), (None, "cannot decode <<0,0,0>>")],
+)
+def test_the_kind_of_an_error_decides_and_not_its_text(kind: ErrorKind | None, expected: str) -> None:
+    """So a text of ours may name UTF-8, or not."""
+    frame = FrameReader().feed(raw.frame(1, 1, b"\0\x3c\0\x0a\0\0\0"))[0]
+    error = FrameError("of something else" if kind else "not about UTF-8", kind=kind)
+    assert reworded(error, frame, ConnectionState.OPEN).text == expected
