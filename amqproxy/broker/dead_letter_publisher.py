@@ -42,14 +42,14 @@ class DeadLetterPublisher:
             return
         self._waiting.append((queue, message, reason, letter))
         if self._is_publishing:
-            return  # from within the loop below: a queue that was given a dead letter has let one go itself
+            return  # called from within the loop below: a queue that took a dead letter has dropped one itself
         self._is_publishing = True
         try:
             while self._waiting:
                 queue, message, reason, letter = self._waiting.popleft()
                 arrived: set[str] = set() if letter is None else letter.arrived
                 has_arrived = False
-                # A letter that cannot be written costs itself, and neither those behind it nor whoever let it go.
+                # A letter that fails is lost alone: neither those behind it nor its queue are concerned.
                 with self._events.contained("dead letter lost", vhost=self._vhost, queue=queue.name, why=reason):
                     has_arrived = self._publish(queue, message, reason, now, arrived)
                 if letter is not None:

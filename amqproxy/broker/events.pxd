@@ -1,4 +1,4 @@
-# What C sees of `events`: whether anybody listens.
+# What C sees of `events`: whether there are observers.
 
 cdef class EventDispatcher:
     cdef public list observers

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 class BrokerEvent(NamedTuple):
     """`name` is RabbitMQ's name for it where it has one (queue.created), `subject` what it happened to (a `Queue`, a
-    `Message`, …), `details` what else there is to say.
+    `Message`, …), `details` its other fields.
     """
 
     name: str
@@ -22,7 +22,7 @@ Observer = Callable[[BrokerEvent], None]
 
 
 class EventDispatcher:
-    """Who listens. Where nobody does, an event costs one look at `observers`: ask that before calling `report`.
+    """The observers. Where there are none, an event costs one look at `observers`: check that before calling `report`.
 
     `recorders` are notified of definitions only: for these, ask `is_recorded`. `on_failure` is called with each failure
     that the model contains, as `supervision.report` is: what happened, the exception, and the fields of one log line.

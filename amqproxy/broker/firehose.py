@@ -14,7 +14,7 @@ _WIRE_TYPES = {"headers": "F", "delivery_mode": "I", "priority": "I", "timestamp
 
 
 def traced_publish(message: Message, place: Table, queues: list[str]) -> Message:
-    """The trace message of a publish; `place` tells where it came from."""
+    """The trace message of a publish; `place` is where it came from."""
     routed = Field("routed_queues", "A", Array([Item("S", queue) for queue in queues]))
     return _traced(f"publish.{message.exchange}", message, [*place.fields, routed])
 

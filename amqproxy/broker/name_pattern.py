@@ -1,7 +1,7 @@
 """Regular expressions of an operator's, in permissions and policies, held against names that clients choose.
 
 RabbitMQ's are PCRE, which can take for ever over a name. These are RE2's, which take time linear in it. RE2 has no
-looking ahead, but `^(?!amq\\.).*` is what many configurations say: looking ahead from the beginning is done here.
+looking ahead, but many configurations have `^(?!amq\\.).*`: looking ahead from the beginning is done here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _BEGINNING = re.compile(r"\\A|\^")
 
 
 class NamePattern:
-    """What fits a name that `expression` is found in, and each of `ahead` at its beginning, or not, as that says."""
+    """What fits a name that `expression` is found in, and each of `ahead` at its beginning, or not, as its flag is."""
 
     __slots__ = ("ahead", "expression", "pattern")
 

@@ -452,7 +452,7 @@ class VirtualHost:
     # --- routing
 
     def publish(self, exchange: Exchange, message: Message, now: float) -> None:
-        """Publish a message of the broker's own: nobody may be refused, and nobody waits for a confirm."""
+        """Publish a message of the broker's own, without a permission check or a confirm."""
         for queue in self.router.route(exchange, message, now).queues:
             queue.publish(message, now)
 

@@ -42,7 +42,7 @@ class Quantum:
     """The operations that are `left` to a turn before it has to look whether it `is_over`.
 
     Work has to `spend` what it costs. A turn `begin`s with `step`, and is given as many again for as long as the clock
-    says that it has not lasted `seconds`; without a clock it is not.
+    shows that it has not lasted `seconds`; without a clock it is not.
     """
 
     __slots__ = ("_clock", "_ends", "_seconds", "_usual_end", "left", "step")

@@ -18,7 +18,7 @@ MOST = 1000
 class RefusedLogins(Generic[L]):
     """The connections that are kept, by address. `cut` is called with each that is to go before its time.
 
-    So whoever tries many passwords at once occupies no more than this, and nobody else pays for it.
+    So a client that tries many passwords at once occupies no more than this, at no other client's cost.
     """
 
     def __init__(self, cut: Callable[[L], None], *, most_of_address: int = MOST_OF_ADDRESS, most: int = MOST) -> None:

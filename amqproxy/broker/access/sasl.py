@@ -11,7 +11,7 @@ PLAIN, AMQPLAIN, EXTERNAL = "PLAIN", "AMQPLAIN", "EXTERNAL"
 
 
 USUAL = (PLAIN, AMQPLAIN)
-"""What RabbitMQ offers unless its `auth_mechanisms` say something else."""
+"""What RabbitMQ offers unless its `auth_mechanisms` are set."""
 
 
 def offered(mechanisms: Iterable[str], certificate_name: str | None) -> bytes:

@@ -155,7 +155,7 @@ class BrokerChannel:
         _HANDLERS[type(method)](self, method, now)
 
     def _handling(self, method: Method, queue: Queue, now: float) -> Generator[None, float, None]:
-        """The same once nothing is left to be done in a queue before anybody looks at it."""
+        """The same, once the queue has no unfinished work that the client could notice."""
         while not (queue.is_deleted or queue.is_settled(now)):
             now = yield
         _HANDLERS[type(method)](self, method, now)

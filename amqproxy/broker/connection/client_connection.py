@@ -66,8 +66,8 @@ if TYPE_CHECKING:
     from amqproxy.broker.vhost import VirtualHost
 
 
-def _nobody() -> None:
-    """Wakes no one."""
+def _do_nothing() -> None:
+    """In place of `wake`, once the connection is over."""
 
 
 HANDSHAKE_TIME = 10.0
@@ -76,11 +76,11 @@ HANDSHAKE_TIME = 10.0
 LIKE_0_9_1 = {NAME: (0, 9), "0-9": (0, 9), "0-8": (8, 0), "0-9-1 (Qpid)": (8, 0)}
 """The protocols whose clients RabbitMQ accepts, and the version that it sends them."""
 
-ASKING = 16
-"""What it costs of a turn to take a method that is not on the way of every message."""
+METHOD_COST = 16
+"""Operations that a method counts as, unless it belongs to every message."""
 
-REMOVING = 16
-"""What it costs of a turn to remove a queue."""
+REMOVAL_COST = 16
+"""Operations that the removal of a queue counts as."""
 
 PUBLISH = BasicPublish.index
 _PUBLISH = PUBLISH  # these as C sees them
@@ -92,8 +92,8 @@ CHANNEL_OPEN = ChannelOpen.index
 class ClientConnection:
     """Plays SERVER to one client.
 
-    `feed` takes its bytes; `take_output` gives what is to be sent, and `sent` is told once it is; `waiting` bytes are
-    not known to be sent. Once `is_over`, nothing more is taken: `end` says what is to become of the socket when the
+    `feed` takes its bytes; `take_output` returns what is to be sent, and `sent` is called once it is; `waiting` bytes
+    are not known to be sent. Once `is_over`, nothing more is taken: `end` says what is to become of the socket when the
     output is sent, and `patience` for how many seconds the client may keep it; `lose` is to be called in any case.
     While it `is_blocked` or `is_behind`, nothing is to be read. `wake` is called whenever any of this has changed.
     `now` is when the client came, in seconds; without it, it may take its time for the handshake.
@@ -127,7 +127,7 @@ class ClientConnection:
         self.end: SocketClosing | None = None
         self.patience = 0.0
         self.is_blocked = False
-        self.is_unheard = False
+        self.is_paused = False
         """Is nothing read from the client just now, for no fault of its own?"""
         self.takes_cancel = False
         self._user: User | None = None
@@ -136,9 +136,9 @@ class ClientConnection:
         self._is_loopback = is_loopback
         self._is_agreed = False
         self._is_lost = False
-        self._last_words: tuple[str, dict[str, Any]] | None = None
+        self._closing_line: tuple[str, dict[str, Any]] | None = None
         self._wake = wake
-        self._is_deaf = False
+        self._is_draining = False
         self._has_failed = False
         self._fault: ProtocolError | None = None
         self._unread: list[Frame] = []
@@ -150,7 +150,7 @@ class ClientConnection:
         self._greeting = b""
         self._confirming: list[Confirming] = []
         self.is_awaiting = False
-        """Does an answer wait until the disk has what it says is done?"""
+        """Does an answer wait until what it confirms is on disk?"""
         self._held_notices: list[tuple[int, str]] | None = None
         self._ends_at: float | None = None
         self._reader = self.protocol.readers[CLIENT]
@@ -184,12 +184,12 @@ class ClientConnection:
         self.protocol.note_received(CLIENT, now)
         if self.protocol.state is ConnectionState.NEW:
             data = self._greet(data)
-        if not data or self._is_deaf:
+        if not data or self._is_draining:
             return
         reader = self._reader
         frames = reader.feed(data)
         if reader.error is not None:
-            self._is_deaf = True
+            self._is_draining = True
             self._fault = reworded_reading(reader.error, reader.refused, reader.frame_max)
         if self._unread or self._is_busy:
             self._unread += frames
@@ -214,7 +214,7 @@ class ClientConnection:
                 break
             frame = frames[place]
             try:
-                if alarms and frame.index == _PUBLISH and self._must_wait():
+                if alarms and frame.index == _PUBLISH and self._is_to_wait():
                     break
                 place += 1
                 quantum.left -= 1
@@ -318,7 +318,7 @@ class ClientConnection:
             return b""
         if spoken not in LIKE_0_9_1:
             self.write(HEADER)
-            self._last_words = "warning", {"by": "broker", "reason": f"the client speaks another protocol: {spoken}"}
+            self._closing_line = "warning", {"by": "broker", "reason": f"the client speaks another protocol: {spoken}"}
             self._end(SocketClosing.AGREED)
             return b""
         self.protocol.receive_header(CLIENT, HEADER)
@@ -348,7 +348,7 @@ class ClientConnection:
         return self.output.take_bytes()
 
     def take_pieces(self) -> list[bytes]:
-        """The same, in pieces: nobody has to join what is large."""
+        """The same, in pieces: large bodies are not copied."""
         return self.output.take_pieces()
 
     def sent(self, now: float) -> None:
@@ -411,7 +411,7 @@ class ClientConnection:
         """Confirm these once all that came with them is done."""
         self._confirming.append(publisher)
 
-    def _must_wait(self) -> bool:
+    def _is_to_wait(self) -> bool:
         """The broker is short of something, and a publish has come: it waits, and so does all that comes after it."""
         if self.protocol.state is not ConnectionState.OPEN:
             return False
@@ -436,7 +436,7 @@ class ClientConnection:
     # --- methods
 
     def _receive(self, frame: Frame, now: float) -> None:
-        self._quantum.left -= ASKING
+        self._quantum.left -= METHOD_COST
         self._quantum.hasten()
         if frame.index == CHANNEL_OPEN and self._is_full(frame.channel, now):
             return
@@ -517,7 +517,7 @@ class ClientConnection:
         # Some clients close with no code at all, as py-amqp does.
         level = "info" if method.reply_code in (0, 200) else "warning"
         fields = {"by": "client", "code": method.reply_code or None, "reason": method.reply_text or None}
-        self._last_words = level, fields
+        self._closing_line = level, fields
         self.do(self._closed_by_client(now), now)
 
     def _log_in(self, method: ConnectionStartOk, now: float) -> None:
@@ -535,18 +535,18 @@ class ClientConnection:
                 self._user = self.broker.log_in(name, password, is_loopback=self._is_loopback)
         except LoginRefused as error:
             self.log("warning", "login refused", mechanism=mechanism, user=name or None, reason=str(error))
-            self._refuse_login(mechanism, now, says_why=bool(able.get("authentication_failure_close")))
+            self._refuse_login(mechanism, now, sends_reason=bool(able.get("authentication_failure_close")))
             return
         self.takes_cancel = bool(able.get("consumer_cancel_notify"))
         self._takes_blocked = bool(able.get("connection.blocked"))
         broker = self.broker
         self.send_method(0, ConnectionTune(broker.channel_max, broker.frame_max, broker.heartbeat))
 
-    def _refuse_login(self, mechanism: str, now: float, *, says_why: bool) -> None:
-        """Cut the client after a while, whether it is told why or not."""
-        self._last_words = "debug", {"by": "broker", "reason": "login refused"}
+    def _refuse_login(self, mechanism: str, now: float, *, sends_reason: bool) -> None:
+        """Cut the client after a while, whether it is sent a reason or not."""
+        self._closing_line = "debug", {"by": "broker", "reason": "login refused"}
         self.broker.refused.add(self, self.address)
-        if says_why:
+        if sends_reason:
             text = f"Login was refused using authentication mechanism {mechanism}. "
             text += "For details see the broker logfile."
             self._send_close(403, f"ACCESS_REFUSED - {text}", 0, 0, now + PENALTY)
@@ -556,7 +556,7 @@ class ClientConnection:
     def _refuse_stranger(self, reason: str) -> None:
         """Cut a client that did something wrong before it had agreed to anything: after a while, without a word."""
         self.log("warning", "handshake failed", reason=reason)
-        self._last_words = "debug", {"by": "broker", "reason": "handshake failed"}
+        self._closing_line = "debug", {"by": "broker", "reason": "handshake failed"}
         self._end(SocketClosing.REFUSED, PENALTY)
 
     def _enter(self, name: str, now: float) -> None:
@@ -599,7 +599,7 @@ class ClientConnection:
             self._close(InternalError(""), now)
             return
         protocol = self.protocol
-        is_read = not self.is_blocked and not self.is_behind and not self.is_unheard
+        is_read = not self.is_blocked and not self.is_behind and not self.is_paused
         if protocol.state is ConnectionState.OPEN and is_read and protocol.is_silent(CLIENT, now):
             self.cut(f"missed heartbeats from client, timeout: {protocol.heartbeat}s")
             return
@@ -688,7 +688,7 @@ class ClientConnection:
         if state in (ConnectionState.AGREED, ConnectionState.OPENING, ConnectionState.OPEN):
             level = "info" if isinstance(error, ConnectionForced) else "warning"
             self.log(level, "connection error", code=error.code, operation=_operation(error), reason=error.reply_text)
-            self._last_words = "info", {"by": "broker", "code": error.code}
+            self._closing_line = "info", {"by": "broker", "code": error.code}
             self.do(self._closing(error, now), now)
         elif state not in CONNECTION_CLOSING:
             self._refuse_stranger(error.reply_text)
@@ -713,7 +713,7 @@ class ClientConnection:
     def cut(self, reason: str = "") -> None:
         """Have the socket reset at once, whatever is still to be sent. A reason is logged as a warning."""
         if reason:
-            self._last_words = "warning", {"by": "broker", "reason": reason}
+            self._closing_line = "warning", {"by": "broker", "reason": reason}
         self._end(SocketClosing.LOST)
 
     def _end(self, end: SocketClosing, patience: float = CLOSING_TIME) -> None:
@@ -741,8 +741,8 @@ class ClientConnection:
         self.log("warning", "channel error", channel=number, code=error.code, operation=operation, reason=reason)
 
     def _log_end(self, *, is_gone: bool) -> None:
-        level, fields = self._last_words or ("info", {})
-        if self._last_words is None and is_gone:
+        level, fields = self._closing_line or ("info", {})
+        if self._closing_line is None and is_gone:
             has_spoken = self.protocol.state is not ConnectionState.NEW or bool(self._greeting)
             level = "warning" if has_spoken else "debug"
             reason = "client unexpectedly closed TCP connection" if has_spoken else "client sent nothing"
@@ -752,7 +752,7 @@ class ClientConnection:
     def lose(self, now: float, *, is_gone: bool = True) -> None:
         """The client is gone, or as good as: its channels end, and its exclusive queues.
 
-        `is_gone` says that it has closed the socket.
+        `is_gone` is true when the client has closed the socket.
         """
         if not self._is_lost:
             self._is_lost = True
@@ -768,7 +768,7 @@ class ClientConnection:
             self._report("connection.closed", self)
         self._unread = []
         self.output.close()
-        self._wake = _nobody  # who is woken has us, and would be kept by us
+        self._wake = _do_nothing  # the task that is woken refers to this connection: no circle is to remain
 
     def _losing_channels(self, now: float) -> Generator[None, float, float]:
         self.output.has_room = False  # what one channel gives back is not for another
@@ -784,7 +784,7 @@ class ClientConnection:
             assert self.vhost is not None
             with contained("an exclusive queue's end failed", client=self.name, queue=queue.name):
                 self.vhost.remove_queue(queue)
-            if quantum.spend(REMOVING):
+            if quantum.spend(REMOVAL_COST):
                 now = yield
         return now
 

@@ -117,8 +117,8 @@ class Deliveries(Receiver):
     def _cannot_deliver(self, entry: QueueEntry, error: Exception) -> None:
         """A delivery cannot be written, as with a routing key that a dead letter got and no short string holds.
 
-        That costs its receiver's connection, as with RabbitMQ, and not whoever published it or gave it back. It ends
-        by itself, and not in the middle of this: then what it holds is requeued.
+        That costs its receiver's connection, as with RabbitMQ, and not the client that published it or gave it back. It
+        ends by itself, and not in the middle of this: then what it holds is requeued.
         """
         connection = self.channel.connection
         self.events.fail("delivery failed", error, queue=str(entry.queue), client=connection.name)
@@ -172,7 +172,7 @@ class Deliveries(Receiver):
             vhost.events.report("message.delivered", vhost.name, message, **details)
 
     def queue_deleted(self, consumer: Consumer) -> None:
-        """The queue of a consumer is gone: it is told, if it can take it."""
+        """The queue of a consumer is gone: send basic.cancel, if the client supports that."""
         self.consumers.pop(consumer.tag, None)
         if self.events.observers:
             self.events.report("consumer.deleted", self.vhost.name, consumer)
@@ -341,7 +341,8 @@ class Deliveries(Receiver):
             self.events.report("consumer.deleted", self.vhost.name, consumer)
 
     def closing(self, now: float) -> Generator[None, float, float]:
-        """What was not settled goes back, before anybody gets what came later, and all consumers end; in steps.
+        """What was not settled goes back, before anything that came later is delivered, and all consumers end; in
+        steps.
 
         A queue that goes with them gets nothing back.
         """

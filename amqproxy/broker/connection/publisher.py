@@ -188,7 +188,7 @@ class Publisher:
         self._header_frame = None
         self._body = b""
         if header.is_as(self._known_header):
-            # As the one before, which there was nothing to say against.
+            # Equal to the one before, which was accepted.
             message = published(route.exchange_name, route.routing_key, self._header, body, self._properties)
         else:
             message = self._with_properties_checked(route, header, body)
@@ -239,7 +239,7 @@ class Publisher:
         return route
 
     def _with_properties_checked(self, route: CachedRoute, frame: Frame, body: bytes) -> Message:
-        """A message whose header is not known yet; what is said against it is a `ProtocolError`."""
+        """A message whose header is not known yet. `ProtocolError` where it is refused."""
         self._known_header = b""
         header = frame.payload_bytes()
         properties = publish_checks.properties_of(frame)
@@ -428,8 +428,8 @@ class Publisher:
     def _confirm_safe(self) -> None:
         """Confirm what is safe, up to the first that is not.
 
-        The store calls this, or somebody who has used the last of it: a failure is only our own client's, who would
-        wait for ever.
+        The store calls this, or the connection that settled the last of it: a failure concerns our own client only,
+        which would wait for ever.
         """
         last = acks = 0
         is_refused = False

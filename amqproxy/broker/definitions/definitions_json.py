@@ -35,7 +35,7 @@ class DefinitionError(ValueError):
 def load(broker: Broker, definitions: Entry, now: float, vhost: str | None = None) -> list[str]:
     """Make all that `definitions` list; `vhost` is the default virtual host of entries without one.
 
-    What is returned says which bindings are left out, for what they bind is not there: RabbitMQ exports those of
+    Returned is which bindings are left out because what they bind is not there: RabbitMQ exports those of
     exclusive queues and of internal exchanges too. `DefinitionError` at the first entry that cannot be; those before
     it, in the order below, are made.
     """

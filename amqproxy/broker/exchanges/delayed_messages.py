@@ -1,6 +1,6 @@
 """What the delayed exchanges of a virtual host hold, until each message is due.
 
-What a durable exchange holds is in a message log of its own too, whatever its messages say, as with RabbitMQ's plugin.
+What a durable exchange holds is in a message log of its own too, persistent or not, as with RabbitMQ's plugin.
 """
 
 from __future__ import annotations

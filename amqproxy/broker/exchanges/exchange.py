@@ -39,8 +39,8 @@ class Destinations(dict["Queue | Exchange", int]):
 class Exchange:
     """One exchange. A subclass is a type: it decides which bindings match a message.
 
-    `routes_by_key_only` says that nothing else of a message counts, so that routes may be remembered. `policy` is what
-    the policy that matches it says, if one does.
+    `routes_by_key_only` is true when the routing key alone decides, so that routes may be cached. `policy` is the
+    definition of the policy that matches, if one does.
     """
 
     type: ClassVar[str]

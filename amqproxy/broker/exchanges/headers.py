@@ -27,7 +27,7 @@ class HeadersExchange(Exchange):
     """Each pattern is looked at for those messages only that have a header it asks for.
 
     One that asks for all of several lies where the fewest others do; one that asks for any of them, at each. A value
-    that cannot be told from others by a look-up (a table or an array) is taken for ANY.
+    that a look-up cannot distinguish (a table or an array) is taken for ANY.
     """
 
     type = "headers"

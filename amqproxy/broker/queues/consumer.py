@@ -58,7 +58,7 @@ class ConsumedQueue(Protocol):
 class QueueEntry:
     """A message that a queue has taken out, and will know again when it is settled.
 
-    `position` says where it was, `expires_at` (seconds) when its time there is over, `header` is the content header
+    `position` is where it was, `expires_at` (seconds) when its time there is over, `header` is the content header
     that goes out with it. `consumer` is who holds it, None for basic.get, and `tag` the delivery tag it is held by.
     """
 
@@ -124,7 +124,7 @@ class Receiver:
         raise NotImplementedError
 
     def queue_deleted(self, consumer: Consumer) -> None:
-        """The queue of a consumer is gone: it is told, if it can take it."""
+        """The queue of a consumer is gone: notify its client, if it supports that."""
         raise NotImplementedError
 
 

@@ -46,7 +46,7 @@ _letters: dict[tuple[object, ...], DeadLetterHeader] = {}
 
 def dead_lettered(queue: Queue, message: Message, reason: str, now: float) -> tuple[Message, frozenset[str]]:
     """`message` as `queue` passes it on to its dead-letter exchange, for `reason`, and the queues where it may not go:
-    those where it was before, unless somebody rejected it since. `now` is in seconds since 1970.
+    those where it was before, unless a consumer rejected it since. `now` is in seconds since 1970.
 
     What is let go comes in great numbers, and most of it is alike: its header is written once.
     """

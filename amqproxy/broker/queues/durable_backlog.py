@@ -18,9 +18,9 @@ from amqproxy.broker.work import Container
 
 
 class DurableBacklog(Backlog):
-    """As `Backlog`, and what it takes out must be told of again: by `put_back`, or by `done`.
+    """As `Backlog`, and each message taken out must be reported again: by `put_back`, or by `done`.
 
-    `fetch` reads what the message log holds from before; nothing else of the message log may have been told yet.
+    `fetch` reads what the message log holds from before; nothing else may have been reported to that log yet.
     """
 
     __slots__ = ("_committed", "_fetch", "_mark", "_message_log", "_out", "_redelivered_to", "_transient")

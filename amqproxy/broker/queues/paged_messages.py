@@ -149,7 +149,7 @@ class PagedMessages:
     def _read_log(self) -> None:
         assert self._fetch is not None
         rows = self._fetch(self._log_number, self._next, min(self._reading, self._left))
-        if not rows:  # the message log has fewer than it said
+        if not rows:  # the message log has fewer than it announced
             messages, self._left = self._left, 0
             self._count -= messages
             self.bytes_paged_out = sum(block.body_bytes + block.messages * MESSAGE_COST for _, block in self._blocks)

@@ -19,7 +19,7 @@ SHARE = 0.5
 """Of the limit for memory: where paging begins, as with RabbitMQ."""
 
 SLICE = 1024 * 1024
-"""Bytes that one `work` pages out, about: a few thousandths of a second, in which nobody is served."""
+"""Bytes that one `work` pages out, about: a few thousandths of a second, in which no client is served."""
 
 LEAST = 128 * 1024
 """Bytes of a queue in memory that are worth a look: a head may stay anyway."""
@@ -56,8 +56,8 @@ class PagedVhost(Protocol):
 
 
 class Paging:
-    """`measured` says how much memory is in use (bytes), and `work` then pages out a slice of what is too much. To find
-    the largest of very many is left to later turns, too.
+    """`measured` is called with the memory in use (bytes), and `work` then pages out a slice of what is too much. To
+    find the largest of very many is left to later turns, too.
 
     `vhosts` and `unacked` give all there are. `page_store` takes what no message log has: until it is set, nothing is
     done. `failed` is called with whether the disk has refused something, or has taken something again; `relieved` when

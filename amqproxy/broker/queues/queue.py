@@ -87,7 +87,7 @@ class Queue:
     handed out and not settled.
 
     What does not fit into a turn of the loop is left to the `work` of the owner. Until then the queue `is_busy` where
-    somebody could see that it is not done, and nothing is handed out past what is still to come back.
+    a client could notice that it is not done, and nothing is handed out past what is still to come back.
     """
 
     type: ClassVar[str] = "classic"
@@ -316,7 +316,7 @@ class Queue:
             self.pump(now)
 
     def reject(self, entries: Iterable[QueueEntry], now: float) -> None:
-        """Whoever had these does not want them, nor anybody else to have them."""
+        """Drop these, or dead-letter them: their consumer has rejected them."""
         self._rejected(entries, now)
         self.pump(now)
 
@@ -333,8 +333,8 @@ class Queue:
     def settling(self, entries: list[QueueEntry], outcome: str, now: float) -> Generator[None, float, float]:
         """The same in steps, for any number of messages: the list is used up. Returns the time it ends at.
 
-        What comes back is back as a whole before any of it, or of what came later, is handed out: whoever lets it come
-        back has called `hold_back`, and this ends that.
+        What comes back is back as a whole before any of it, or of what came later, is handed out: the caller that lets
+        it come back has called `hold_back`, and this ends that.
         """
         comes_back = outcome is REQUEUE or outcome is GIVE_BACK
         quantum = self._quantum
@@ -364,7 +364,7 @@ class Queue:
         return now
 
     def hold_back(self) -> None:
-        """Hand nothing out until what is coming back is there, and let nobody look."""
+        """Deliver nothing, and answer no request, until what is coming back is there."""
         self._holds += 1
 
     def hold_no_more(self, now: float) -> None:
@@ -396,7 +396,7 @@ class Queue:
         self._requeued(entries, now)
 
     def forget(self, entry: QueueEntry, *, is_used: bool = True) -> None:
-        """Nobody will settle this, or somebody has: it will not come back, or not here."""
+        """This is settled, or never will be: it will not come back, or not here."""
         if self._storage is not None and not self.is_deleted:
             message = entry.message
             backlog = self._backlog_for(message, message.header[_FLAGS]) if self._max_priority else self._backlogs[0][1]
@@ -429,7 +429,7 @@ class Queue:
 
     def _settle_down(self, now: float) -> None:
         """After messages came back: drop what is too much and what is over, and hand out the rest."""
-        if not self._holds:  # whoever holds it does this at the end
+        if not self._holds:  # otherwise this is done when the hold ends
             self._round_robin.wait_no_more()
             self._settle_further(now)
 
@@ -442,14 +442,14 @@ class Queue:
     # --- what a turn leaves to later ones
 
     def is_settled(self, now: float) -> bool:
-        """Is all done that anybody could see is not?"""
+        """Is all work done whose absence a client could notice?"""
         if self._is_timed and not self._holds:
             self.expire(now)
         return not self.is_busy
 
     @property
     def is_busy(self) -> bool:
-        """Is there something left to be done before anybody else is to look?"""
+        """Is there work left to be done before the next request is answered?"""
         return self._holds > 0 or self._is_late
 
     def _go_on_later(self) -> None:
@@ -472,7 +472,7 @@ class Queue:
             consumer.unacked -= 1
             consumer.deliveries.held -= 1
             if consumer.is_blocked and consumer.is_ready() and consumer.deliveries.global_prefetch == _UNLIMITED:
-                self._round_robin.add(consumer)  # with a global prefetch, its channel says whose turn it is
+                self._round_robin.add(consumer)  # with a global prefetch, its channel decides whose turn it is
 
     # --- who takes from it
 
@@ -541,7 +541,7 @@ class Queue:
                 if quantum.left <= 0 and self._count and quantum.is_over():
                     self._go_on_later()
                     break
-        except Exception as error:  # noqa: BLE001 - whoever publishes or settles is not at fault
+        except Exception as error:  # noqa: BLE001 - the client that publishes or settles is not at fault
             self._owner.failed(self, "handing out failed", error)
         finally:
             self._is_pumping = False
@@ -556,9 +556,9 @@ class Queue:
             self.forget(entry)
 
     def hold(self, entry: QueueEntry, consumer: Consumer | None) -> None:
-        """Record that a message is unacknowledged until it is settled; nobody in particular for basic.get."""
+        """Record that a message is unacknowledged until it is settled; `consumer` is None for basic.get."""
         self.unacked += 1
-        entry.consumer = consumer  # and whoever had it before has it no more
+        entry.consumer = consumer  # and no longer its consumer before that
         if consumer is not None:
             consumer.unacked += 1
             consumer.deliveries.held += 1
@@ -686,7 +686,7 @@ class Queue:
         self._is_timed = False
 
     def check_delete(self, *, if_unused: bool, if_empty: bool) -> None:
-        """`ProtocolError` when the queue is not as whoever deletes it thinks."""
+        """`ProtocolError` when the queue is not as the client that deletes it expects."""
         if if_unused and self.consumers:
             raise PreconditionFailed(f"{self} in use")
         if if_empty and self._count:

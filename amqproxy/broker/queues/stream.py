@@ -41,7 +41,7 @@ class StreamSegment:
 
 
 class StreamQueue(Queue):
-    """Reading takes nothing away. Whole segments go, from the oldest, when a new one begins and the limits say so.
+    """Reading takes nothing away. Whole segments go, from the oldest, when a new one begins and a limit is exceeded.
 
     As in RabbitMQ, what came together is a chunk, and a consumer that may be sent any of it is sent all of it: so it
     can hold more than its prefetch.
@@ -262,7 +262,7 @@ class StreamQueue(Queue):
         log = self._log
         try:
             self._feed_from(max(self._places[consumer], log.first), consumer, now)
-        except Exception as error:  # noqa: BLE001 - whoever publishes or settles is not at fault
+        except Exception as error:  # noqa: BLE001 - the client that publishes or settles is not at fault
             self._owner.failed(self, "reading failed", error)
 
     def _feed_from(self, offset: int, consumer: Consumer, now: float) -> None:

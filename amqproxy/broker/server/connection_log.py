@@ -16,7 +16,7 @@ INTERVAL = 10.0
 """Seconds after which there may be as many lines again."""
 
 MOST_ADDRESSES = 1000
-"""Addresses that are told apart in an interval; all others are as one."""
+"""Addresses that are counted separately in an interval; all others count as one."""
 
 OTHERS = "other addresses"
 

@@ -113,7 +113,7 @@ class ConnectionTask:
     # --- reading
 
     async def _read(self) -> None:
-        """Until the client has closed its half, and our last word to it is said."""
+        """Until the client has closed its half, and all output is sent."""
         receive, connection = self._transport.receive, self.connection
         while data := await receive():
             # A client may go on after its close, as amqplib does: to be reset for it might cost it our answer.
@@ -151,7 +151,7 @@ class ConnectionTask:
             if self._is_disk_behind():
                 assert self._broker.storage is not None
                 self._broker.storage.journal.when_committed(self._may_read.set, self._scope.cancel)
-                connection.is_unheard = True
+                connection.is_paused = True
             elif not connection.is_blocked and not connection.is_behind and not connection.output.is_over(MOST_UNSENT):
                 return
             while (connection.is_blocked or connection.is_awaiting) and not self._may_read.is_set():
@@ -160,14 +160,14 @@ class ConnectionTask:
                 if not self._may_read.is_set() and self._transport.has_hung_up():
                     raise TransportBroken("gone while it had to wait")
             await self._may_read.wait()
-            if connection.is_unheard:
-                connection.is_unheard = False
+            if connection.is_paused:
+                connection.is_paused = False
                 connection.protocol.note_received(CLIENT, current_time())
 
     # --- sending
 
     def _wake(self) -> None:
-        """The connection has something to send, or is over, or is to be heard again."""
+        """The connection has something to send, or is over, or may be read again."""
         if not self._is_listed and not self._is_sending:
             self._is_listed = True
             self._send_scheduler.add(self)
@@ -234,7 +234,7 @@ class ConnectionTask:
     # --- the end
 
     async def _end(self) -> None:
-        """All is said. The client has a while to hear it, and to close."""
+        """All is sent. The client has a while to receive it, and to close."""
         self._scope.deadline = trio.current_time() + self.connection.patience
         if self.connection.end is not SocketClosing.REFUSED:  # which may yet be cut before its time
             self._lose()

@@ -23,7 +23,7 @@ def log_published(broker: Broker) -> Iterator[None]:
         yield
         return
     processors = list(structlog.get_config()["processors"])
-    # Before the last one, which makes of an event what is written: there it has all that is said, and no colours.
+    # Before the last one, which makes of an event what is written: there it has all fields, and no colours.
     structlog.configure(processors=[*processors[:-1], _LogPublisher(broker), *processors[-1:]])
     try:
         yield
@@ -45,7 +45,7 @@ class _LogPublisher:
             try:
                 text = self._render(logger, method, dict(event))
                 self._broker.log(event.get("level", method), text, current_time())
-            except Exception as error:  # noqa: BLE001 - whoever logs something is not at fault
+            except Exception as error:  # noqa: BLE001 - the code that logs is not at fault
                 self._broker.events.fail("log line not published", error)
             finally:
                 self._is_publishing = False

@@ -170,13 +170,13 @@ class StoreWriter:
     def _note_written(self, batch: JournalBatch) -> None:
         """Called by the store's thread. A notice that fails is repeated: nothing else refers to the batch."""
         written = partial(
-            guarded, "cannot tell what is written", self._written, batch, then=lambda _: self._note_written(batch)
+            guarded, "cannot process a finished write", self._written, batch, then=lambda _: self._note_written(batch)
         )
         self._token.run_sync_soon(written)
 
     def _written(self, batch: JournalBatch) -> None:
         self._is_writing = False
-        with contained("cannot tell what is written"):
+        with contained("cannot process a finished write"):
             self.journal.committed(batch)
         if self._has_disk_failed:
             self._has_disk_failed = False
@@ -186,7 +186,7 @@ class StoreWriter:
 
     def _note_disk_failure(self, error: Exception) -> None:
         """Called by the store's thread."""
-        self._token.run_sync_soon(guarded, "cannot tell that the disk fails", self._disk_failed, error)
+        self._token.run_sync_soon(guarded, "cannot process a failed write", self._disk_failed, error)
 
     def _disk_failed(self, error: Exception) -> None:
         self._has_disk_failed = True

@@ -48,7 +48,7 @@ class SendScheduler:
     def flush(self, now: float) -> None:
         """Let each send once. What they then still have waits for the next turn: others have theirs meanwhile.
 
-        So do those for whom this turn has no time.
+        Connections that this turn has no time for do, too.
         """
         self._is_held = True
         quantum = self._quantum

@@ -42,13 +42,13 @@ class DurabilityTicket:
         self.call: Callable[[], None] | None = None
 
     def used(self) -> None:
-        """One of the messages was wanted, and the disk has never heard of it."""
+        """One of the messages was consumed before it was on disk."""
         self.left -= 1
         if not self.left and self.call is not None:
             self.call()
 
     def kept(self) -> None:
-        """Whatever was left is on the disk."""
+        """All that was left is on disk."""
         if self.left:
             self.left = 0
             if self.call is not None:

@@ -30,7 +30,7 @@ def lock(directory: Path) -> int:
         os.close(descriptor)
         who = f"another process ({owner})" if owner else "another process"
         raise StoreError(f"{directory} is in use by {who}; stop that one, or name another directory") from None
-    with suppress(OSError):  # a full disk: then nobody is told
+    with suppress(OSError):  # a full disk: then the file stays empty
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)
     return descriptor

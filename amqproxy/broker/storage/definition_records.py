@@ -1,7 +1,7 @@
 """What a broker remembers beside its messages, one small value each; a restart finds them again.
 
-Each says by `key` which one it is, and replaces what was remembered under the same key. Arguments are a field table's
-bytes, since their types on the wire matter; the rest is as RabbitMQ's definitions.json has it.
+Each has a `key`, and replaces the record that was stored under the same key. Arguments are a field table's
+bytes, since their types on the wire matter; the rest is as in RabbitMQ's definitions.json.
 """
 
 from __future__ import annotations

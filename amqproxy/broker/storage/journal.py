@@ -50,7 +50,7 @@ class SharedBody(NamedTuple):
 class Journal:
     """Everything durable, as it happens. `wake` is called when there is something to take, and `gather` when it is.
 
-    `events` hears of failures of those that wait.
+    `events` is notified of failures of callbacks.
     `epoch` is what the model's clock has to be given to become the wall's. `rows` counts the messages that ever came,
     `spared` those that were done with before a batch had them.
     `waiting_bytes` wait to be taken; `is_full` is true when these and those on their way to the disk are MAX_PENDING or
@@ -97,7 +97,7 @@ class Journal:
         self._waiting: list[tuple[int, Callable[[], None], Callable[[], None]]] = []
 
     def recover(self, message_logs: Iterable[RecoveredLog], shared: Mapping[int, int]) -> None:
-        """Begin where an earlier journal has ended; `shared` says which rows have which body."""
+        """Begin where an earlier journal has ended; `shared` is which rows have which body."""
         self.message_logs = {kept.owner: MessageLog(self, kept.owner, kept.state) for kept in message_logs}
         numbers = {message_log.number for message_log in self.message_logs.values()}
         self._last_log_number = max(numbers, default=0)
@@ -121,7 +121,7 @@ class Journal:
         self.defined()
 
     def defined(self) -> None:
-        """What there is has changed, and not only what waits in it: this is answered once the disk has it."""
+        """What there is has changed, and not only what waits in it: this is answered once it is on disk."""
         self._last_defined = self.number
         self.stir()
 
@@ -164,7 +164,7 @@ class Journal:
                 self.delete_log(message_log)
 
     def note(self, message_log: MessageLog) -> None:
-        """A message log has something to tell."""
+        """A message log has changes to report."""
         self._noted.append(message_log)
         self.stir()
 
@@ -264,7 +264,7 @@ class Journal:
         )
         for message_log in self._noted:
             if self.message_logs.get(message_log.owner) is message_log:
-                message_log.tell(batch)
+                message_log.report(batch)
         self.number += 1
         self._on_the_way += waiting_bytes
         self.waiting_bytes = 0
@@ -291,11 +291,11 @@ class Journal:
         for _, call, failed in due:
             try:
                 call()
-            except Exception as error:  # noqa: BLE001 - nobody is at fault but who waited, and the others have their turn
+            except Exception as error:  # noqa: BLE001 - the callback alone is at fault: the others are called
                 self._not_notified(error, failed)
 
     def _refuse(self, batch: JournalBatch) -> None:
-        """Some of a batch will never be written: whoever waits for it hears of that, and memory is where it stays."""
+        """Some of a batch will never be written: its tickets are refused, and it stays in memory."""
         rows = {row.id: row for row in batch.rows}
         message_logs = {message_log.number: message_log for message_log in self.message_logs.values()}
         for what, error in batch.refused:
@@ -313,7 +313,7 @@ class Journal:
     def when_committed(self, call: Callable[[], None], failed: Callable[[], None] = _nothing) -> None:
         """Call, once, when all that has been noted so far is on the disk, which is urgent: now, if it is.
 
-        Where it is later, and fails, that is noticed by nobody but who is called then: `failed`.
+        Where `call` is called later, and fails, `failed` is called.
         """
         if self.is_dirty and not self.is_urgent:
             self.is_urgent = True
@@ -337,10 +337,10 @@ class Journal:
             self._waiting.append((number, call, failed))
 
     def _notify(self, call: Callable[[], None], failed: Callable[[], None]) -> None:
-        """Let somebody know, in the turn of somebody else."""
+        """Call back, in the turn of another connection."""
         try:
             call()
-        except Exception as error:  # noqa: BLE001 - who has the disk, or has used a message, is not at fault
+        except Exception as error:  # noqa: BLE001 - the store, or the connection that used a message, is not at fault
             self._not_notified(error, failed)
 
     def _not_notified(self, error: Exception, failed: Callable[[], None]) -> None:

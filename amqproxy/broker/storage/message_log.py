@@ -61,7 +61,7 @@ class MessageLogJournal(Protocol):
 class MessageLog:
     """One line of messages, first in, first out. Positions only ever rise; `last` is the highest that has been seen.
 
-    The model tells it only of persistent messages, and only where they wait in something durable. `messages` is how
+    The model reports only persistent messages to it, and only where they wait in something durable. `messages` is how
     many there are, `body_bytes` what their bodies come to, and `delivered_to` the highest position that was handed out.
     """
 
@@ -171,7 +171,7 @@ class MessageLog:
             self._note()
 
     def purged(self, kept: Mapping[int, int] = MappingProxyType({})) -> None:
-        """All messages so far are done with, but for those which somebody still holds: their sizes by position."""
+        """All messages so far are done with, but for those that are unacknowledged: their sizes by position."""
         self.journal.defined()
         self._clear_all(kept)
         self.messages = len(kept)
@@ -225,12 +225,12 @@ class MessageLog:
         self._rows[row.id] = row
 
     def forget(self) -> None:
-        """The message log is gone, with all that it had to tell."""
+        """The message log is gone, with all changes that it had to report."""
         self._clear_all({})
         self._cleared = None
         self._settled = []
 
-    def tell(self, batch: JournalBatch) -> None:
+    def report(self, batch: JournalBatch) -> None:
         """Add what has happened to a batch, and begin anew."""
         self._is_noted = False
         if self._cleared is not None:

@@ -32,7 +32,7 @@ class PackedMessage(NamedTuple):
 
 
 def pack(message: Message) -> bytes:
-    """A message as the disk has it: the lengths of exchange, key and header, how many more keys, then all of these."""
+    """A message as it is stored: the lengths of exchange, key and header, how many more keys, then all of these."""
     exchange, key = encoded(message.exchange), encoded(message.routing_key)
     more_keys = message.more_keys
     sizes = len(exchange), len(key), len(message.header), len(more_keys)

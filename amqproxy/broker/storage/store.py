@@ -305,12 +305,12 @@ class Store:
                     is_written = self._write(batch)
                 if not is_written and self._is_closing.wait(self._retry_after):
                     return
-            is_told = False
-            while not is_told:
-                with contained("cannot tell what is written"):
+            is_reported = False
+            while not is_reported:
+                with contained("cannot report a finished write"):
                     self._committed(batch)
-                    is_told = True
-                if not is_told and self._is_closing.wait(self._retry_after):
+                    is_reported = True
+                if not is_reported and self._is_closing.wait(self._retry_after):
                     return
             if self._batches.empty():
                 with contained("no space given back to the disk"):
@@ -332,7 +332,7 @@ class Store:
             try:
                 if not batch.is_empty:
                     self._commit(batch, parts(self._writer, batch))
-            except Exception as error:  # noqa: BLE001  a thread that ends would keep nothing, and nobody would know
+            except Exception as error:  # noqa: BLE001  if the thread ended, nothing would be stored any more, unnoticed
                 batch.refused.clear()
                 with suppress(sqlite3.Error):
                     self._writer.rollback()

@@ -406,7 +406,7 @@ def test_heartbeats() -> None:
 
 def test_a_client_that_nobody_reads_from_is_not_silent() -> None:
     client = connected(heartbeat=10)
-    client.connection.is_unheard = True
+    client.connection.is_paused = True
     client.broker.tick(client.now + 100)
     assert not client.connection.is_over
 
