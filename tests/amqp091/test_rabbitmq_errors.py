@@ -60,13 +60,13 @@ def test_closes(data: bytes, expected: str, chunk: int) -> None:
     data = encode_frame(8, 0, b"") + data
     for start in range(0, len(data), chunk):
         client.feed(data[start : start + chunk])
-    assert client.told() == expected
+    assert client.transcript() == expected
 
 
 def test_an_unknown_type_is_recognised_by_its_first_byte() -> None:
     client = connected()
     client.feed(raw.frame(4, 1, b"1234"))
-    assert client.told() == f'{FRAME}type 4, all octets = <<"1234">>: unknown_frame'
+    assert client.transcript() == f'{FRAME}type 4, all octets = <<"1234">>: unknown_frame'
 
 
 @pytest.mark.parametrize(

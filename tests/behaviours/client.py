@@ -1,7 +1,7 @@
 """A small blocking AMQP client: it shows all that it receives, in order, and never asks twice.
 
-A `Client` is a connection, a `Channel` one of its channels, channel 0 included. Whatever comes that nobody waits for
-stays in the channel's inbox until somebody asks.
+A `Client` is a connection, a `Channel` one of its channels, channel 0 included. What comes unexpected stays
+in the channel's inbox until it is asked for.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from amqproxy.amqp091.wire import Array, Table, decode_fields, decode_flagged
 M = TypeVar("M", bound=Method)
 
 TIMEOUT = 15.0
-"""Seconds until a broker that says nothing is held to have nothing to say: the test has failed."""
+"""Seconds without an answer after which a test has failed."""
 
 HEADER = b"AMQP\x00\x00\x09\x01"
 METHOD_FRAME, HEADER_FRAME, BODY_FRAME, HEARTBEAT_FRAME = 1, 2, 3, 8
@@ -94,7 +94,7 @@ class Closed(Exception):
 
 
 class Gone(Exception):
-    """The broker closed the socket, and said nothing before."""
+    """The broker closed the socket, and sent nothing before."""
 
 
 def plain(value: Any) -> Any:
@@ -199,7 +199,7 @@ class Client:
             self.stream.close()
 
     def abandon(self) -> None:
-        """Close the socket and say nothing."""
+        """Close the socket without a close method."""
         self.stream.close()
 
     def is_cut(self) -> bool:
@@ -211,7 +211,7 @@ class Client:
         return False
 
     def ending(self) -> str:
-        """How the broker ends the socket, whatever it says before: "reset", or "closed" in good order."""
+        """How the broker ends the socket, whatever it sends before: "reset", or "closed" in good order."""
         try:
             while self.stream.recv(65536):
                 pass
@@ -438,7 +438,7 @@ class Channel:
         self.call(ExchangeBind(destination=to, source=source, routing_key=key, arguments=Table(arguments or {})))
 
     def peek(self, queue: str) -> QueueDeclareOk:
-        """What a passive declare says of a queue."""
+        """What a passive declare answers about a queue."""
         return self.call(QueueDeclare(queue=queue, passive=True))  # type: ignore[no-any-return]
 
     def depth(self, queue: str) -> int:

@@ -37,7 +37,7 @@ class Scene:
         return client
 
     def bare(self) -> Client:
-        """A socket that has said nothing yet."""
+        """A socket that has sent nothing yet."""
         client = Client(self.broker.port)
         self.stack.callback(client.abandon)
         return client

@@ -129,7 +129,7 @@ def test_a_requeued_message_comes_again_to_the_same_consumer(ch: Channel, q: str
 
 
 def test_redelivered_stays(ch: Channel, q: str) -> None:
-    """The mark does not count: it says that there was an earlier delivery."""
+    """The mark does not count: it only shows that there was an earlier delivery."""
     (message,) = held(ch, q, 1)
     for _ in range(2):
         ch.reject(message, requeue=True)
@@ -169,7 +169,7 @@ def test_recover_delivers_again(ch: Channel, q: str) -> None:
     assert (again.body, again.method.redelivered) == (b"x", True)
 
 
-def test_recover_async_says_nothing(ch: Channel, q: str) -> None:
+def test_recover_async_is_not_answered(ch: Channel, q: str) -> None:
     held(ch, q, 2)
     ch.send(BasicRecoverAsync(True))
     assert ready(ch, q) == [(b"0", True), (b"1", True)]

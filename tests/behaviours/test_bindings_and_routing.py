@@ -154,7 +154,7 @@ def test_many_bindings_give_one_copy(ch: Channel, q: str) -> None:
     assert routed(ch, "amq.direct", "a") == 1
 
 
-def test_bindings_are_told_apart_by_arguments(ch: Channel, q: str) -> None:
+def test_bindings_differ_by_arguments(ch: Channel, q: str) -> None:
     ch.bind(q, "amq.direct", "a")
     ch.bind(q, "amq.direct", "a", {"other": 1})
     ch.call(QueueUnbind(queue=q, exchange="amq.direct", routing_key="a"))
@@ -215,7 +215,7 @@ def test_exchange_to_exchange(scene: Scene, ch: Channel, q: str) -> None:
     assert routed(ch, "amq.direct", "a.c") == 0
 
 
-def test_the_message_says_where_it_was_published(scene: Scene, ch: Channel, q: str) -> None:
+def test_a_delivery_names_exchange_and_routing_key(scene: Scene, ch: Channel, q: str) -> None:
     ch.exchange(scene.x, "fanout")
     ch.exchange(scene.x2, "fanout")
     ch.bind_exchange(scene.x2, scene.x)

@@ -30,7 +30,7 @@ def test_a_number_can_be_used_again(ch: Channel) -> None:
 
 
 def test_a_channel_may_be_used_in_the_write_that_opens_it(scene: Scene, ch: Channel, q: str) -> None:
-    """Nothing of what is said on it has to wait for open-ok."""
+    """Nothing that is sent on it has to wait for open-ok."""
     client = ch.client
     second = Channel(client, ch.number + 50)
     with client.one_write():
@@ -165,7 +165,7 @@ def test_flow_on_is_answered(ch: Channel) -> None:
     assert ch.call(ChannelFlow(True)).active is True
 
 
-def test_access_is_granted_to_whoever_asks(ch: Channel) -> None:
+def test_access_is_granted_to_all(ch: Channel) -> None:
     assert ch.call(AccessRequest("/data", active=True)).reserved_1 == 1
 
 
@@ -173,7 +173,7 @@ def test_highest_number(scene: Scene) -> None:
     scene.client().channel(65535).expect_nothing()
 
 
-def test_the_close_says_which_method_was_at_fault(ch: Channel) -> None:
+def test_the_close_names_the_method_at_fault(ch: Channel) -> None:
     with pytest.raises(Closed) as closed:
         ch.call(QueueDeclare(queue="nil", passive=True))
     method = closed.value.method

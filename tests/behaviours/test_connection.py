@@ -1,4 +1,4 @@
-"""Opening a connection, what both sides say of themselves, and every way in which it ends."""
+"""Opening a connection, what both sides announce of themselves, and every way in which it ends."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ pytestmark = pytest.mark.real
     [b"AMQP\x00\x00\x09\x02", b"AMQP\x01\x01\x00\x0a", b"AMQP\x00\x01\x00\x00", b"AMQP\x03\x01\x00\x00", b"GET / HT"],
     ids=["0-9-2", "0-10", "1.0", "1.0 SASL", "HTTP"],
 )
-def test_another_protocol_is_told_which_one_is_spoken(scene: Scene, header: bytes) -> None:
+def test_another_protocol_is_answered_with_ours(scene: Scene, header: bytes) -> None:
     client = scene.bare()
     client.send_bytes(header)
     with pytest.raises(Gone, match="AMQP"):
@@ -70,7 +70,7 @@ def test_older_headers_are_taken(scene: Scene, header: bytes, version: tuple[int
     assert (start.version_major, start.version_minor) == version
 
 
-def test_start_says_who_the_broker_is(scene: Scene) -> None:
+def test_start_names_the_broker(scene: Scene) -> None:
     start = scene.bare().greet()
     assert (start.version_major, start.version_minor) == (0, 9)
     assert {b"PLAIN", b"AMQPLAIN"} <= set(start.mechanisms.split())
@@ -226,7 +226,7 @@ def test_cut_without_a_word(doomed: dict[str, Client], name: str) -> None:
     assert client.ending() == "reset"
 
 
-def test_whoever_is_told_and_stays_is_cut_too(scene: Scene) -> None:
+def test_who_stays_after_the_close_is_cut_too(scene: Scene) -> None:
     client = scene.bare()
     client.greet()
     client.start_ok(login("guest", "wrong"))
@@ -234,8 +234,8 @@ def test_whoever_is_told_and_stays_is_cut_too(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("capabilities", [{}, CAPABILITIES], ids=["silent", "that understand"])
-def test_very_many_bad_logins_keep_nobody_out(scene: Scene, capabilities: dict[str, bool]) -> None:
-    """Who shares an address with somebody that guesses, behind a proxy or NAT, gets in as before."""
+def test_very_many_bad_logins_keep_no_other_client_out(scene: Scene, capabilities: dict[str, bool]) -> None:
+    """Clients that share an address with one that guesses, behind a proxy or NAT, log in as before."""
     for _ in range(150):
         client = scene.bare()
         client.greet()
@@ -279,7 +279,7 @@ def test_one_channel_too_many(scene: Scene) -> None:
 
 
 def test_heartbeats_come_and_count(scene: Scene) -> None:
-    """With an interval of one second, one comes every half second; and whoever stays silent is cut."""
+    """With an interval of one second, one comes every half second; and a silent client is cut."""
     client = scene.client(heartbeat=1)
     beats = 0
     while not client.is_cut():
@@ -287,7 +287,7 @@ def test_heartbeats_come_and_count(scene: Scene) -> None:
     assert beats >= 2
 
 
-def test_whoever_stays_silent_is_reset(scene: Scene) -> None:
+def test_a_silent_client_is_reset(scene: Scene) -> None:
     """A client that only sends would not notice that the broker has closed its half."""
     assert scene.client(heartbeat=1).ending() == "reset"
 
@@ -370,7 +370,7 @@ def test_update_secret(scene: Scene) -> None:
 
 
 def test_blocked_and_unblocked(scene: Scene) -> None:
-    """Only who publishes is told, and nothing that it publishes is read until the alarm is over."""
+    """Only publishers are notified, and nothing that it publishes is read until the alarm is over."""
     publisher, consumer, deaf = scene.channel(), scene.channel(), scene.channel(capabilities={})
     queue = consumer.declare(scene.q, exclusive=False, auto_delete=True)
     consumer.consume(queue, no_ack=True)

@@ -122,21 +122,21 @@ def test_cancel_keeps_what_is_unacknowledged(ch: Channel, q: str) -> None:
     assert ch.drain(q) == [b"0"]
 
 
-def test_the_broker_tells_when_the_queue_is_gone(scene: Scene, ch: Channel, q: str) -> None:
+def test_the_broker_cancels_when_the_queue_is_gone(scene: Scene, ch: Channel, q: str) -> None:
     beside = scene.beside()
     beside.consume(q, "c")
     ch.call(QueueDelete(queue=q))
     beside.expect(BasicCancel, consumer_tag="c", no_wait=True)
 
 
-def test_whoever_deletes_the_queue_is_answered_first(ch: Channel, q: str) -> None:
+def test_the_client_that_deletes_the_queue_is_answered_first(ch: Channel, q: str) -> None:
     ch.consume(q, "c")
     ch.send(QueueDelete(queue=q))
     ch.expect(QueueDeleteOk)
     ch.expect(BasicCancel, consumer_tag="c", no_wait=True)
 
 
-def test_the_broker_tells_every_consumer(scene: Scene, ch: Channel, q: str) -> None:
+def test_the_broker_cancels_every_consumer(scene: Scene, ch: Channel, q: str) -> None:
     ch.consume(q, "a")
     ch.consume(q, "b")
     ch.send(QueueDelete(queue=q))
@@ -144,7 +144,7 @@ def test_the_broker_tells_every_consumer(scene: Scene, ch: Channel, q: str) -> N
     assert tags == {"a", "b"}
 
 
-def test_the_broker_tells_nobody_who_did_not_ask(scene: Scene, ch: Channel) -> None:
+def test_the_broker_sends_no_cancel_to_clients_without_the_capability(scene: Scene, ch: Channel) -> None:
     queue = ch.declare(scene.q)
     capabilities = {**CAPABILITIES, "consumer_cancel_notify": False}
     other = scene.channel(capabilities=capabilities)
@@ -153,7 +153,7 @@ def test_the_broker_tells_nobody_who_did_not_ask(scene: Scene, ch: Channel) -> N
     other.expect_nothing()
 
 
-def test_the_broker_does_not_tell_whoever_cancelled(scene: Scene, ch: Channel) -> None:
+def test_the_broker_sends_no_cancel_to_a_consumer_that_cancelled(scene: Scene, ch: Channel) -> None:
     queue = ch.declare(scene.q, auto_delete=True)
     ch.cancel(ch.consume(queue))
     assert not ch.exists(queue)

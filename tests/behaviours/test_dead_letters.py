@@ -1,4 +1,4 @@
-"""Dead letters: why a message becomes one, where it goes, and what it then says of its past."""
+"""Dead letters: why a message becomes one, where it goes, and what its headers then record."""
 
 from __future__ import annotations
 
@@ -318,8 +318,8 @@ def test_deaths_are_merged(scene: Scene, older: list[tuple[Any, str]], counts: l
 
 @pytest.mark.parametrize("no_ack", [True, False])
 @pytest.mark.parametrize("is_asked", [True, False])
-def test_a_letter_whose_key_nobody_can_be_sent(scene: Scene, no_ack: bool, is_asked: bool) -> None:
-    """It costs the connection of whoever is to get it, and nobody else's; without an ack it is gone then."""
+def test_a_letter_whose_key_cannot_be_sent(scene: Scene, no_ack: bool, is_asked: bool) -> None:
+    """It costs its receiver's connection, and no other; without an ack it is gone then."""
     exchange = scene.ch.exchange(scene.x, "fanout", auto_delete=True)
     scene.ch.declare(scene.q2)
     scene.stack.callback(lambda: scene.channel().call(QueueDelete(queue=scene.q2)))

@@ -208,7 +208,7 @@ def test_what_went_in_comes_out(exported: dict[str, Any], part: str) -> None:
         assert entry in exported[part]
 
 
-def test_queues_say_their_type(exported: dict[str, Any]) -> None:
+def test_queues_are_exported_with_their_type(exported: dict[str, Any]) -> None:
     for entry, type_ in zip(IMPORTED["queues"], ("classic", "quorum"), strict=True):
         assert {**entry, "type": type_} in exported["queues"]
 

@@ -16,7 +16,7 @@ REPLY_TO = "amq.rabbitmq.reply-to"
 
 
 def asked(scene: Scene, ch: Channel, q: str) -> tuple[Channel, str]:
-    """Whoever was asked, and where it is to answer."""
+    """The client that was asked, and where it is to answer."""
     ch.consume(REPLY_TO, "answers", no_ack=True)
     ch.publish("", q, b"question", reply_to=REPLY_TO, correlation_id="c")
     server = scene.beside()
@@ -88,7 +88,7 @@ def test_the_pseudo_queue_can_be_declared_and_deleted(ch: Channel) -> None:
     assert (found.queue, found.message_count) == (REPLY_TO, 0)
 
 
-def test_an_answer_to_nobody_is_dropped(scene: Scene, ch: Channel, q: str) -> None:
+def test_an_answer_without_a_consumer_is_dropped(scene: Scene, ch: Channel, q: str) -> None:
     server, reply_to = asked(scene, ch, q)
     ch.cancel("answers")
     server.publish("", reply_to, b"too late")
@@ -96,7 +96,7 @@ def test_an_answer_to_nobody_is_dropped(scene: Scene, ch: Channel, q: str) -> No
     ch.expect_nothing()
 
 
-def test_a_mandatory_answer_to_nobody_comes_back(scene: Scene, ch: Channel, q: str) -> None:
+def test_a_mandatory_answer_without_a_consumer_is_returned(scene: Scene, ch: Channel, q: str) -> None:
     server, reply_to = asked(scene, ch, q)
     ch.cancel("answers")
     server.publish("", reply_to, b"too late", mandatory=True)

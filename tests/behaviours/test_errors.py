@@ -54,7 +54,7 @@ Misuse = Callable[[Scene, Channel], object]
 
 
 def rows(*table: tuple[Any, ...]) -> pytest.MarkDecorator:
-    """A table whose first column names the row and whose last says what the broker answers."""
+    """A table whose first column names the row and whose last is the broker's answer."""
     cases = [pytest.param(*row[1:], id=row[0]) for row in table]
     names = ["misuse", "expected"] if len(table[0]) == 3 else ["first", "then", "expected"]
     return pytest.mark.parametrize(names, cases)
@@ -578,7 +578,7 @@ def test_exclusive_queue_of_another_connection(scene: Scene, misuse: Callable[[s
 
 
 @pytest.mark.parametrize("source", ["amq.direct", "nowhere"])
-def test_to_take_away_what_is_not_there_asks_nobody(scene: Scene, source: str) -> None:
+def test_removing_what_is_not_there_needs_no_permission(scene: Scene, source: str) -> None:
     """Not even whose queue it is."""
     scene.ch.declare(scene.q, exclusive=True)
     scene.channel().call(QueueUnbind(queue=scene.q, exchange=source, routing_key="k"))

@@ -1,4 +1,4 @@
-"""SASL EXTERNAL: whom a client's certificate names. RabbitMQ has it in a plugin."""
+"""SASL EXTERNAL: the user that a client's certificate names. In RabbitMQ this is a plugin."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Secured:
         self.stack = ExitStack()
 
     def client(self, name: str = "") -> Client:
-        """One that shows a certificate, if there is a name for it; it has said nothing yet."""
+        """One that shows a certificate, if there is a name for it; it has sent nothing yet."""
         context = ssl.create_default_context()
         self.authority.configure_trust(context)
         if name:
@@ -72,7 +72,7 @@ def secured(broker: Target) -> Iterator[Secured]:
             yield found
 
 
-def test_whom_the_certificate_names_may_come_in(secured: Secured) -> None:
+def test_the_user_that_the_certificate_names_may_log_in(secured: Secured) -> None:
     client = secured.client('orders "n" ä')
     assert b"EXTERNAL" in client.greet().mechanisms.split()
     client.start_ok(b"", "EXTERNAL")
@@ -81,7 +81,7 @@ def test_whom_the_certificate_names_may_come_in(secured: Secured) -> None:
     client.zero.call(ConnectionOpen("/"))
 
 
-def test_whom_it_names_must_be_there(secured: Secured) -> None:
+def test_the_user_that_it_names_must_exist(secured: Secured) -> None:
     client = secured.client("invoices")
     client.greet()
     client.start_ok(b"", "EXTERNAL")

@@ -195,7 +195,7 @@ def test_an_empty_pattern_permits_nothing(furnished: None, scene: Scene, method:
     )
 
 
-def test_without_permissions_for_a_queue_its_absence_is_not_told(furnished: None, scene: Scene) -> None:
+def test_without_permissions_for_a_queue_its_absence_is_not_revealed(furnished: None, scene: Scene) -> None:
     """Access is checked before existence."""
     ch = user(scene, "nobody")
     ch.send(BasicGet(queue="nil"))

@@ -195,7 +195,7 @@ def test_transient_messages_are_kept_too(scene: Scene, ch: Channel, quorum: str)
 
 
 def test_a_full_queue_that_rejects(scene: Scene, ch: Channel) -> None:
-    """The limit takes hold a little late, as the queue tells its publishers that it is full."""
+    """The limit takes hold a little late, as the queue notifies its publishers when it is full."""
     queue = make(scene, x_max_length=1, x_overflow="reject-publish")
     outcomes = set()
     for _ in range(20):

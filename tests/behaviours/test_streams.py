@@ -93,7 +93,7 @@ def test_offset_of_a_time(scene: Scene, ch: Channel, stream: str) -> None:
     assert read(beside, 1) == [b"0"]
 
 
-def test_each_message_says_its_offset(scene: Scene, ch: Channel, stream: str) -> None:
+def test_each_message_has_its_offset(scene: Scene, ch: Channel, stream: str) -> None:
     publish(ch, stream, *BODIES, headers={"mine": 1})
     received = reader(scene, stream, "first").deliveries(4)
     assert [each.headers for each in received] == [{"mine": 1, "x-stream-offset": number} for number in range(4)]

@@ -1,6 +1,6 @@
 """A client of a `ClientConnection`, in memory: methods in, what the broker answers out, and a clock that stands still.
 
-Answers come as `Received`; a close is told in one line, as in `channel 404 queue.bind NOT_FOUND - no queue …`.
+Answers come as `Received`; a close is shown in one line, as in `channel 404 queue.bind NOT_FOUND - no queue …`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Received(NamedTuple):
 
 
 class Client:
-    """One connection to a broker. `now` is its time, which moves only when told to; `start` opens nothing yet."""
+    """One connection to a broker. `now` is its time, which moves only when it is set; `start` opens nothing yet."""
 
     def __init__(self, broker: Broker, *, is_loopback: bool = True, certificate_name: str | None = None) -> None:
         self.broker = broker
@@ -72,10 +72,10 @@ class Client:
     ) -> Client:
         """All of it; `Refused` when the broker does not let us."""
         self.feed(HEADER)
-        self.say(0, self.start_ok(f"\0{user}\0{password}".encode()))
+        self.send(0, self.start_ok(f"\0{user}\0{password}".encode()))
         self.expect_none_but(self.receive(), "connection.start", "connection.tune")
-        self.say(0, ConnectionTuneOk(channel_max, frame_max, heartbeat))
-        self.say(0, ConnectionOpen(vhost))
+        self.send(0, ConnectionTuneOk(channel_max, frame_max, heartbeat))
+        self.send(0, ConnectionOpen(vhost))
         self.expect_none_but(self.receive(), "connection.open-ok")
         return self
 
@@ -85,11 +85,11 @@ class Client:
 
     def expect_none_but(self, received: list[Received], *names: str) -> None:
         if [each.method.name for each in received] != list(names):
-            raise Refused(" · ".join(map(told, received)) or ("closed" if self.connection.is_over else "silence"))
+            raise Refused(" · ".join(map(in_words, received)) or ("closed" if self.connection.is_over else "silence"))
 
     def channel(self, number: int = 1) -> int:
         """Open a channel; its number."""
-        self.say(number, ChannelOpen())
+        self.send(number, ChannelOpen())
         self.expect_none_but(self.receive(), "channel.open-ok")
         return number
 
@@ -104,7 +104,7 @@ class Client:
         while self.broker.work:
             self.broker.work.go_on(self.now)
 
-    def say(self, channel: int, method: Method, body: bytes = b"", **properties: Any) -> None:
+    def send(self, channel: int, method: Method, body: bytes = b"", **properties: Any) -> None:
         data = encode_method(channel, method)
         if method.carries_content:
             if isinstance(properties.get("headers"), dict):
@@ -133,30 +133,30 @@ class Client:
                 continue
             received.append(Received(frame.channel, command.method, command.properties, command.body))
             if isinstance(command.method, ChannelClose):
-                self.say(frame.channel, ChannelCloseOk())
+                self.send(frame.channel, ChannelCloseOk())
         if self._reader.error is not None:
             raise self._reader.error
         return received
 
     def ask(self, method: Method, channel: int = 1) -> Any:
-        """Say a method; the one answer. `Refused` when it is a close."""
-        self.say(channel, method)
+        """Send a method; the one answer. `Refused` when it is a close."""
+        self.send(channel, method)
         (answer,) = self.receive()
         if isinstance(answer.method, (ChannelClose, ConnectionClose)):
-            raise Refused(told(answer))
+            raise Refused(in_words(answer))
         return answer.method
 
     def answers(self, *methods: Method, channel: int = 1) -> str:
-        """Say some methods, the last of which is of interest: what came then, in words."""
+        """Send some methods, the last of which is of interest: what came then, in words."""
         for method in methods:
             self.receive()
-            self.say(channel, method)
-        return self.told()
+            self.send(channel, method)
+        return self.transcript()
 
-    def told(self) -> str:
+    def transcript(self) -> str:
         """What the broker has sent, in words."""
-        said = " · ".join(map(told, self.receive()))
-        return said or ("closed" if self.connection.is_over else "")
+        text = " · ".join(map(in_words, self.receive()))
+        return text or ("closed" if self.connection.is_over else "")
 
     # --- the usual, in short
 
@@ -171,8 +171,8 @@ class Client:
         **rest: Any,
     ) -> str:
         """Publish; what came then, in words."""
-        self.say(channel, BasicPublish(0, exchange, routing_key, mandatory), body, **rest)
-        return self.told()
+        self.send(channel, BasicPublish(0, exchange, routing_key, mandatory), body, **rest)
+        return self.transcript()
 
     def declare(self, queue: str = "", channel: int = 1, **options: Any) -> str:
         options["arguments"] = Table(options.get("arguments", {}))
@@ -186,11 +186,11 @@ class Client:
 
 
 class Refused(Exception):
-    """The broker closed something, or said what it should not."""
+    """The broker closed something, or sent what it should not."""
 
 
-def told(received: Received) -> str:
-    """A method in words; a close with all that it says."""
+def in_words(received: Received) -> str:
+    """A method in words; a close with all its arguments."""
     method = received.method
     if isinstance(method, (ChannelClose, ConnectionClose)):
         scope = "channel" if isinstance(method, ChannelClose) else "connection"

@@ -1,4 +1,4 @@
-"""A process for `test_crash` to kill: it writes numbered messages to two queues, and says what the disk has.
+"""A process for `test_crash` to kill: it writes numbered messages to two queues, and prints what the disk has.
 
 `python -m tests.broker.crashing DIRECTORY`. A line on standard output is `enqueued settled`: all up to these numbers
 was committed.

@@ -38,7 +38,7 @@ from tests.behaviours import client as real
 from tests.broker import client as own
 from tests.broker.disk import Memory
 
-Heard = tuple[int, int, Any]
+Arrival = tuple[int, int, Any]
 """The connection, the channel, and the command that came there."""
 
 CHANNELS = (1, 2)
@@ -48,7 +48,7 @@ OPERATIONS = 3
 
 
 class PatientClient(own.Client):
-    """Once it `is_waiting`, it sends what it says all at once, when it is told to."""
+    """Once it `is_waiting`, it sends all methods at once, on demand."""
 
     is_waiting = False
     unsent = b""
@@ -80,23 +80,23 @@ class OwnPlayer:
             opened.channel(number)
         opened.is_waiting = True
 
-    def say(self, connection: int, channel: int, method: Method, body: bytes = b"", **properties: Any) -> None:
-        self.clients[connection].say(channel, method, body, **properties)
+    def send(self, connection: int, channel: int, method: Method, body: bytes = b"", **properties: Any) -> None:
+        self.clients[connection].send(channel, method, body, **properties)
 
-    def hear(self, queues: Iterable[tuple[str, int]]) -> list[Heard]:
-        """All that came of what was said; `queues` are those that may have to do with it, and who may look at them."""
-        heard = []
+    def receive_events(self, queues: Iterable[tuple[str, int]]) -> list[Arrival]:
+        """All that came of what was sent; `queues` are those that may have to do with it, and who may look at them."""
+        arrived = []
         for client in self.clients.values():
             client.flush()
         self.rest()
         for connection, client in self.clients.items():
             for received in client.receive():
-                heard.append((connection, received.channel, received))
+                arrived.append((connection, received.channel, received))
                 if isinstance(received.method, ConnectionClose):
-                    client.say(0, ConnectionCloseOk())
+                    client.send(0, ConnectionCloseOk())
             client.flush()
         self.rest()
-        return heard
+        return arrived
 
     def rest(self) -> None:
         """Let what is left be done, and what is asked of others."""
@@ -110,7 +110,7 @@ class OwnPlayer:
             queue.page_out(self.paged, 1 << 20)
 
     def part(self, connection: int) -> None:
-        """Hear the answer to connection.close."""
+        """Receive the answer to connection.close."""
         client = self.clients[connection]
         client.flush()
         assert [each.method.name for each in client.receive()] == ["connection.close-ok"]
@@ -196,7 +196,7 @@ class RealPlayer:
             opened.channel(number)
             self._forget((connection, number))
 
-    def say(self, connection: int, channel: int, method: Method, body: bytes = b"", **properties: Any) -> None:
+    def send(self, connection: int, channel: int, method: Method, body: bytes = b"", **properties: Any) -> None:
         self._channel(connection, channel).send(method, body, **properties)
         place = (connection, channel)
         if isinstance(method, ChannelClose):
@@ -213,21 +213,21 @@ class RealPlayer:
         channel.client.inboxes.setdefault(number, real.deque())
         return channel
 
-    def hear(self, queues: Iterable[tuple[str, int]]) -> list[Heard]:
+    def receive_events(self, queues: Iterable[tuple[str, int]]) -> list[Arrival]:
         """All that came until nothing more did, while every channel and queue has answered three times."""
-        heard: list[Heard] = []
+        arrived: list[Arrival] = []
         closed: set[tuple[int, int]] = set()
         quiet = 0
         end = time.monotonic() + real.TIMEOUT
         while quiet < 3 or (any(self.unconfirmed.values()) and time.monotonic() < end):
-            before = len(heard)
+            before = len(arrived)
             for connection, client in self.clients.items():
                 if (connection, 0) in closed:
                     continue
                 try:
                     for number in CHANNELS:
                         if (connection, number) not in closed:
-                            self._settle(connection, number, heard, closed)
+                            self._settle(connection, number, arrived, closed)
                     for name, owner in queues:
                         if owner == connection:
                             self._look_at(connection, name)
@@ -235,13 +235,13 @@ class RealPlayer:
                     closed.add((connection, 0))
                     for number in CHANNELS:
                         self._forget((connection, number))
-                    heard += [(connection, number, each) for number in CHANNELS for each in client.inboxes[number]]
-                    heard.append((connection, 0, real.Received(error.method, Properties(), b"")))
-            quiet = 0 if len(heard) > before else quiet + 1
-        return heard
+                    arrived += [(connection, number, each) for number in CHANNELS for each in client.inboxes[number]]
+                    arrived.append((connection, 0, real.Received(error.method, Properties(), b"")))
+            quiet = 0 if len(arrived) > before else quiet + 1
+        return arrived
 
-    def _settle(self, connection: int, number: int, heard: list[Heard], closed: set[tuple[int, int]]) -> None:
-        """Hear what comes on a channel until it answers."""
+    def _settle(self, connection: int, number: int, arrived: list[Arrival], closed: set[tuple[int, int]]) -> None:
+        """Receive what comes on a channel until it answers."""
         channel = self._channel(connection, number)
         place = (connection, number)
         is_asked = False
@@ -252,7 +252,7 @@ class RealPlayer:
             received = channel.next()
             if isinstance(received.method, ChannelFlowOk):
                 return
-            heard.append((connection, number, received))
+            arrived.append((connection, number, received))
             if isinstance(received.method, self.answering.get(place, ())):
                 del self.answering[place]
             match received.method:

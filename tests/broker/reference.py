@@ -1,4 +1,4 @@
-"""What a broker is to do, as plainly as it can be said: what random programs are held against.
+"""What a broker is to do, as plainly as possible: random programs are compared with it.
 
 Everything is a list, and is looked for from the front. Nothing here knows how `amqproxy.broker` does it. Who of several
 consumers gets a message is the broker's to choose among those that may, so `Reference` is shown what was delivered.
@@ -24,12 +24,12 @@ class Refused(Exception):
 
 
 class Ambiguous(Exception):
-    """What is asked has no one answer: two came to a queue at the same time, and nobody can say which was the first."""
+    """What is asked has no one answer: two came to a queue at the same time, and the order is not defined."""
 
 
 @dataclass(frozen=True)
 class Message:
-    """`deaths` are what x-death says: queue, reason and count of each, the newest first."""
+    """`deaths` are the entries of x-death: queue, reason and count of each, the newest first."""
 
     number: int
     exchange: str
@@ -178,14 +178,17 @@ class Channel:
 
 
 class Reference:
-    """All there is. `say` is told what else is to come to a channel: `("return", number)`, `("cancel", tag)`, …
+    """All there is. `expect_event` is called with what else is to come to a channel: `("return", number)`, `("cancel",
+    tag)`, …
 
-    Where channels `are_concurrent`, each does its part when it comes to it, and so does whoever closes them.
+    Where channels `are_concurrent`, each does its part when it comes to it, and so does the client that closes them.
     """
 
-    def __init__(self, channels: list[Channel], say: Callable[..., None], *, are_concurrent: bool = False) -> None:
+    def __init__(
+        self, channels: list[Channel], expect_event: Callable[..., None], *, are_concurrent: bool = False
+    ) -> None:
         self.channels = channels
-        self.say = say
+        self.expect_event = expect_event
         self.are_concurrent = are_concurrent
         self.served: set[int] = set()
         """Channels that were sent a message in this step."""
@@ -198,10 +201,10 @@ class Reference:
         """Nothing has come: every message goes to the first who may have it."""
 
     def copy(self) -> Reference:
-        """Another one, of which nobody hears."""
-        say, self.say = self.say, _unheard
+        """Another one, without a notice."""
+        expect_event, self.expect_event = self.expect_event, _ignored
         copy: Reference = pickle.loads(pickle.dumps(self))  # several times faster than copy.deepcopy
-        self.say = say
+        self.expect_event = expect_event
         return copy
 
     # --- a step begins, and ends
@@ -349,7 +352,7 @@ class Reference:
         self.unbind_all(queue)
         for consumer in queue.consumers:
             del consumer.channel.consumers[consumer.tag]
-            self.say(consumer.channel, "cancel", consumer.tag)
+            self.expect_event(consumer.channel, "cancel", consumer.tag)
         return len(queue.ready)
 
     # --- publishing
@@ -366,12 +369,12 @@ class Reference:
     def enqueue(self, channel: Channel, message: Message, names: list[str], mandatory: bool) -> None:
         queues = [self.queues[name] for name in names if name in self.queues]
         if not queues and mandatory:
-            self.say(channel, "return", message.number)
+            self.expect_event(channel, "return", message.number)
         taken = [self.put(queue, message, channel) for queue in queues]
         self.bury()
         channel.published += 1
         if channel.is_confirming:
-            self.say(channel, "ack" if all(taken) else "nack", channel.published)
+            self.expect_event(channel, "ack" if all(taken) else "nack", channel.published)
 
     def put(self, queue: Queue, message: Message, who: object) -> bool:
         """Give a queue a message; False when it is full and does not take it."""
@@ -589,8 +592,8 @@ class Reference:
             self.bury()
 
 
-def _unheard(channel: Channel, what: str, *details: Any) -> None:
-    """Nobody is told."""
+def _ignored(channel: Channel, what: str, *details: Any) -> None:
+    """No notice."""
 
 
 def by_queue(settled: list[Held]) -> Iterator[tuple[Queue, list[Entry]]]:
@@ -600,7 +603,7 @@ def by_queue(settled: list[Held]) -> Iterator[tuple[Queue, list[Entry]]]:
 
 
 def is_cycle(name: str, deaths: tuple[tuple[str, str, int], ...]) -> bool:
-    """Was the message let go by that queue before, and has nobody rejected it since?"""
+    """Was the message let go by that queue before, and has no consumer rejected it since?"""
     for queue, reason, _ in deaths:
         if reason == "rejected":
             return False

@@ -1,4 +1,4 @@
-"""Arguments: what counts as equal, and how RabbitMQ says that it is not."""
+"""Arguments: what counts as equal, and RabbitMQ's text where it does not."""
 
 from typing import Any
 

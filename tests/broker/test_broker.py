@@ -54,7 +54,7 @@ def hear_of_an_alarm(broker: Broker) -> None:
         hear_of_an_alarm,
     ],
 )
-def test_what_all_connections_hear_they_hear_though_one_fails(act: Callable[[Broker], object]) -> None:
+def test_all_connections_are_notified_though_one_fails(act: Callable[[Broker], object]) -> None:
     """That one is over, and the failure is reported once for each time."""
     broker = Broker()
     failing, client = failing_connection(broker), connected(broker)
@@ -62,14 +62,14 @@ def test_what_all_connections_hear_they_hear_though_one_fails(act: Callable[[Bro
     if act is hear_of_an_alarm:
         client.declare("q")
         broker.set_alarm("disk", True, 0.0)
-        client.say(1, BasicPublish(routing_key="q"), b"x")
+        client.send(1, BasicPublish(routing_key="q"), b"x")
         broker.set_alarm("disk", False, 0.0)
-        assert client.told() == "connection.blocked · connection.unblocked"
+        assert client.transcript() == "connection.blocked · connection.unblocked"
         act(broker)
         assert client.depth("q") == 1
     else:
         act(broker)
-        assert client.told().startswith("connection 320")
+        assert client.transcript().startswith("connection 320")
     assert failing.is_over
     assert {event for event, _ in failures} == {"connection failed"}
 
@@ -79,7 +79,7 @@ def test_deleting_a_user_passes_over_who_has_not_logged_in() -> None:
     Client(broker)
     client = connected(broker)
     assert broker.delete_user("guest", 0.0)
-    assert client.told().startswith("connection 320")
+    assert client.transcript().startswith("connection 320")
 
 
 def test_a_connection_whose_tick_fails_is_over_and_the_others_have_theirs() -> None:
@@ -130,7 +130,7 @@ def test_what_a_client_held_goes_back_to_each_queue_though_one_of_them_fails() -
     for queue, channel in (("a", 1), ("b", 2)):
         client.declare(queue)
         client.publish("", queue)
-        client.say(channel, BasicGet(queue=queue))
+        client.send(channel, BasicGet(queue=queue))
         client.receive()
     client.declare("mine", exclusive=True)
     failing = FailingQueue("failing", Yard(), arguments=Table())
@@ -141,7 +141,7 @@ def test_what_a_client_held_goes_back_to_each_queue_though_one_of_them_fails() -
     assert broker.events.failures == 1
 
 
-def test_memory_that_nobody_holds_is_not_short() -> None:
+def test_memory_that_the_broker_does_not_hold_is_not_short() -> None:
     """What the allocators keep for later counts for as long as the broker holds a good part of the limit itself."""
     broker = Broker(memory_limit=1_000_000)
     client = connected(broker)
@@ -168,11 +168,11 @@ def test_bytes_in_memory() -> None:
     for _ in range(3):
         client.publish("", "q", bytes(1000))
     assert broker.bytes_in_memory == before + 3 * (1000 + MESSAGE_COST)
-    client.say(1, BasicGet(queue="q"))
+    client.send(1, BasicGet(queue="q"))
     assert broker.bytes_in_memory > before + 4 * (1000 + MESSAGE_COST) - MESSAGE_COST
     client.receive()
     assert broker.bytes_in_memory == before + 3 * (1000 + MESSAGE_COST)
-    client.say(1, BasicAck(1))
+    client.send(1, BasicAck(1))
     assert broker.bytes_in_memory == before + 2 * (1000 + MESSAGE_COST)
     client.channel(2)
     assert broker.bytes_in_memory == before + 2 * (1000 + MESSAGE_COST) + CHANNEL_COST

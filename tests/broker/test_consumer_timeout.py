@@ -23,52 +23,52 @@ def client() -> Client:
     return client
 
 
-def told(client: Client, minutes: float) -> str:
-    """What is said until so much later."""
+def received_within(client: Client, minutes: float) -> str:
+    """What is received until so much later."""
     end = client.now + minutes * 60
     while client.now < end:
         client.now = min(end, client.now + 1)
         client.broker.tick(client.now)
-    return client.told()
+    return client.transcript()
 
 
 def test_a_channel_is_closed_and_what_it_held_goes_back(client: Client) -> None:
-    assert told(client, 29.9) == ""
-    assert told(client, 1.2) == CLOSED
+    assert received_within(client, 29.9) == ""
+    assert received_within(client, 1.2) == CLOSED
     assert client.broker.vhosts["/"].queues["q"].message_count == 1
 
 
 def test_what_is_acknowledged_in_time_is_not(client: Client) -> None:
-    told(client, 29)
+    received_within(client, 29)
     client.publish("", "q", b"second")
-    client.say(1, BasicAck(1))
-    assert told(client, 29) == ""
-    assert told(client, 4) == CLOSED
+    client.send(1, BasicAck(1))
+    assert received_within(client, 29) == ""
+    assert received_within(client, 4) == CLOSED
 
 
 def test_a_get_counts_too() -> None:
     client = connected(Broker(heartbeat=0))
     client.declare("q")
     client.publish("", "q")
-    client.say(1, BasicGet(queue="q"))
-    told(client, 0.1)
-    assert told(client, 32) == CLOSED
+    client.send(1, BasicGet(queue="q"))
+    received_within(client, 0.1)
+    assert received_within(client, 32) == CLOSED
 
 
 def test_what_a_transaction_settles_is_settled(client: Client) -> None:
     client.ask(TxSelect())
-    client.say(1, BasicAck(1))
-    told(client, 0.1)
-    assert told(client, 100) == ""
+    client.send(1, BasicAck(1))
+    received_within(client, 0.1)
+    assert received_within(client, 100) == ""
 
 
 def test_it_may_be_otherwise() -> None:
     client = connected(Broker(heartbeat=0, consumer_timeout=None))
     client.declare("q")
     client.publish("", "q")
-    client.say(1, BasicGet(queue="q"))
-    told(client, 0.1)
-    assert told(client, 100) == ""
+    client.send(1, BasicGet(queue="q"))
+    received_within(client, 0.1)
+    assert received_within(client, 100) == ""
 
 
 def test_it_is_looked_once_a_minute(client: Client) -> None:

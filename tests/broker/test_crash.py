@@ -1,4 +1,4 @@
-"""Killed at any moment, the store has all that it said it had."""
+"""Killed at any moment, the store has all that it reported as written."""
 
 import os
 import random

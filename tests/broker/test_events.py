@@ -1,4 +1,4 @@
-"""All that happens is reported, to whoever listens."""
+"""All that happens is reported to all observers."""
 
 from amqproxy.amqp091.methods import (
     BasicAck,
@@ -53,7 +53,7 @@ def test_what_happens() -> None:
     assert {event.vhost for event in events} == {"/"}
 
 
-def test_a_publish_says_where_it_went() -> None:
+def test_a_publish_is_reported_with_its_queues() -> None:
     broker = Broker()
     client = connected(broker)
     client.declare("q")
@@ -97,11 +97,11 @@ def test_what_becomes_of_a_message() -> None:
     broker.events.observers.append(events.append)
     client.ask(BasicConsume(queue="q", consumer_tag="c"))
     client.publish("", "q")
-    client.say(1, BasicNack(1, requeue=True))
-    client.say(1, BasicAck(2))
-    client.say(1, BasicCancel("c"))
+    client.send(1, BasicNack(1, requeue=True))
+    client.send(1, BasicAck(2))
+    client.send(1, BasicCancel("c"))
     client.publish("", "q")
-    client.say(1, BasicGet(queue="q", no_ack=True))
+    client.send(1, BasicGet(queue="q", no_ack=True))
     assert [(event.name, event.details.get("outcome"), event.details.get("tag")) for event in events] == [
         ("consumer.created", None, None),
         ("message.published", None, None),
@@ -124,8 +124,8 @@ def test_what_a_queue_has_no_more_use_for() -> None:
     events: list[BrokerEvent] = []
     broker.events.observers.append(events.append)
     client.publish("", "q", b"2")
-    client.say(1, BasicGet(queue="q"))
-    client.say(1, BasicNack(1, requeue=False))
+    client.send(1, BasicGet(queue="q"))
+    client.send(1, BasicNack(1, requeue=False))
     client.publish("", "q", b"3", expiration="0")
     client.publish("", "q", b"4")
     client.ask(QueuePurge(queue="q"))
@@ -149,21 +149,21 @@ def test_policies() -> None:
 
 
 def test_an_observer_that_fails_is_its_own_trouble() -> None:
-    """The others hear of it all the same, what happens goes on, and the failure is reported once each time."""
+    """The others are notified all the same, what happens goes on, and the failure is reported once each time."""
     broker = Broker()
     failures = noted(broker)
-    heard: list[str] = []
+    reported: list[str] = []
 
     def fails(event: BrokerEvent) -> None:
         raise RuntimeError(event.name)
 
-    broker.events.observers += [fails, lambda event: heard.append(event.name)]
-    broker.events.recorders += [fails, lambda event: heard.append(event.name)]
+    broker.events.observers += [fails, lambda event: reported.append(event.name)]
+    broker.events.recorders += [fails, lambda event: reported.append(event.name)]
     client = connected(broker)
-    heard.clear()
+    reported.clear()
     failures.clear()
     client.declare("q")
-    assert heard == 2 * ["queue.created"]
+    assert reported == 2 * ["queue.created"]
     assert failures == 2 * [("observer failed", {"of": "queue.created", "reason": "RuntimeError('queue.created')"})]
 
 

@@ -1,4 +1,4 @@
-"""The firehose: what RabbitMQ 3.10 says of a publish and of a delivery, while somebody asked for it."""
+"""The firehose: RabbitMQ 3.10's traces of a publish and of a delivery, while it is on."""
 
 from amqproxy.amqp091.methods import BasicConsume, BasicGet
 from amqproxy.amqp091.wire import Item, Table
@@ -16,11 +16,11 @@ def traced(*, with_headers: bool) -> list[Received]:
     broker.vhosts["/"].is_traced = True
     headers = {"headers": {"a": 1, "CC": ["c"], "BCC": ["d"]}} if with_headers else {}
     client.publish("amq.fanout", "k", b"hello", message_id="m", delivery_mode=2, **headers)
-    client.say(1, BasicGet(queue="q"))
+    client.send(1, BasicGet(queue="q"))
     client.publish("", "nowhere")
     broker.vhosts["/"].is_traced = False
     client.publish("", "nowhere")
-    watcher.say(1, BasicConsume(queue="watch", no_ack=True))
+    watcher.send(1, BasicConsume(queue="watch", no_ack=True))
     return watcher.receive()[1:]
 
 
@@ -33,7 +33,7 @@ def test_a_publish_and_a_get() -> None:
     ]
     assert {each.method.exchange for each in (published, delivered, lost)} == {"amq.rabbitmq.trace"}
     assert (published.body, delivered.body, lost.body) == (b"hello", b"hello", b"")
-    said = {
+    places = {
         "exchange_name": "amq.fanout",
         "routing_keys": ["k", "c", "d"],
         "properties": {"headers": {"a": 1, "CC": ["c"]}, "delivery_mode": 2, "message_id": "m"},
@@ -43,8 +43,8 @@ def test_a_publish_and_a_get() -> None:
         "channel": 1,
         "user": "guest",
     }
-    assert published.properties.headers == {**said, "routed_queues": ["q"]}
-    assert delivered.properties.headers == {**said, "redelivered": 0}
+    assert published.properties.headers == {**places, "routed_queues": ["q"]}
+    assert delivered.properties.headers == {**places, "redelivered": 0}
     assert lost.properties.headers is not None
     assert lost.properties.headers["routed_queues"] == ["nowhere"]
     assert lost.properties.headers["properties"] == {}
@@ -64,13 +64,13 @@ def test_wire_types() -> None:
     }
 
 
-def test_what_the_firehose_delivers_is_not_said_again() -> None:
+def test_what_the_firehose_delivers_is_not_traced_again() -> None:
     broker = Broker()
     watcher = connected(broker)
     watcher.declare("watch")
     watcher.bind("watch", "amq.rabbitmq.trace", "#")
-    watcher.say(1, BasicConsume(queue="watch", no_ack=True))
+    watcher.send(1, BasicConsume(queue="watch", no_ack=True))
     broker.vhosts["/"].is_traced = True
     watcher.receive()
     assert watcher.publish("amq.direct", "k") == "basic.deliver"
-    assert watcher.told() == ""
+    assert watcher.transcript() == ""

@@ -58,14 +58,14 @@ class Client:
     def open(self) -> None:
         self.write(HEADER)
         self.next()
-        self.say(0, ConnectionStartOk(Table(), "PLAIN", b"\0guest\0guest", "en_US"))
+        self.send(0, ConnectionStartOk(Table(), "PLAIN", b"\0guest\0guest", "en_US"))
         self.next()
-        self.say(0, ConnectionTuneOk(2047, 131_072, 0), ConnectionOpen("/"))
+        self.send(0, ConnectionTuneOk(2047, 131_072, 0), ConnectionOpen("/"))
         self.next()
         self.ask(ChannelOpen())
         self.ask(QueueDeclare(queue=QUEUE, durable=True))
 
-    def say(self, channel: int, *methods: Method) -> None:
+    def send(self, channel: int, *methods: Method) -> None:
         self.write(b"".join(encode_method(channel, method) for method in methods))
 
     def write(self, data: bytes) -> None:
@@ -75,7 +75,7 @@ class Client:
             raise Gone from error
 
     def ask(self, method: Method) -> Frame:
-        self.say(1, method)
+        self.send(1, method)
         return self.next()
 
     def next(self) -> Frame:
@@ -138,7 +138,7 @@ def consume(port: int, used: set[int]) -> None:
                     used.update(each for _, each in held)
                     acks += [BasicAck(each) for each, _ in held]
                     held = []
-                client.say(1, *acks)
+                client.send(1, *acks)
             elif frame.kind == 1 and isinstance(frame.method, BasicDeliver):
                 tag = frame.method.delivery_tag
 

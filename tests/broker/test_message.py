@@ -1,4 +1,4 @@
-"""A message: its properties when somebody asks, and its header when it changes."""
+"""A message: its properties when they are asked for, and its header when it changes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def decoded(header: bytes) -> ContentHeader:
         ({"headers": Table({"delivery_mode": 2})}, True, False),
     ],
 )
-def test_what_the_bytes_of_the_header_tell(
+def test_what_the_bytes_of_the_header_show(
     properties: dict[str, Any], has_properties: bool, is_persistent: bool
 ) -> None:
     header = ContentHeader(4, Properties(**properties)).encode()
@@ -53,7 +53,7 @@ def test_made_and_decoded_are_the_same(properties: Properties) -> None:
     assert made.more_keys == ("cc",)
 
 
-def test_malformed_properties_are_told_when_somebody_asks() -> None:
+def test_malformed_properties_are_reported_when_they_are_decoded() -> None:
     header = BARE[:12] + b"\x80\x00\x05abc"  # a content type of five bytes, three of which are there
     message = Message("x", "k", header, b"body")
     assert message.has_properties

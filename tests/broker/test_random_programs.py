@@ -1,4 +1,4 @@
-"""Any program at all: what a broker answers and delivers is what the plain reference says."""
+"""Any program at all: a broker answers and delivers what the plain reference does."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.queues import backlog
 from tests.behaviours.client import plain
-from tests.broker.players import CHANNELS, OPERATIONS, Heard, KeptPlayer, OwnPlayer, RealPlayer, SlicedPlayer
+from tests.broker.players import CHANNELS, OPERATIONS, Arrival, KeptPlayer, OwnPlayer, RealPlayer, SlicedPlayer
 from tests.broker.reference import Ambiguous, Channel, Delivery, Exchange, Message, Reference, Refused
 from tests.real.rabbitmq import RabbitMQ
 
@@ -109,7 +109,7 @@ def sometimes(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 def word(name: str, *arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """What a client may do: a method of `Programs`, and what it is told."""
+    """What a client may do: a method of `Programs`, and its arguments."""
     return st.tuples(st.just(name), *arguments)
 
 
@@ -168,7 +168,7 @@ class Programs(RuleBasedStateMachine):
         self.messages = 0
         self.settings: dict[str, dict[str, Any]] = {}
         """How each queue and exchange was declared, or should have been, the last time."""
-        self.reference = Reference(self.channels, self.say, are_concurrent=self.player.is_concurrent)
+        self.reference = Reference(self.channels, self.expect_event, are_concurrent=self.player.is_concurrent)
         for connection in range(CONNECTIONS):
             self.player.open(connection)
 
@@ -177,7 +177,7 @@ class Programs(RuleBasedStateMachine):
 
     # --- one step
 
-    def say(self, channel: Channel, *what: Any) -> None:
+    def expect_event(self, channel: Channel, *what: Any) -> None:
         self.expected.setdefault(channel.number, []).append(what)
 
     def act(
@@ -186,24 +186,24 @@ class Programs(RuleBasedStateMachine):
         methods: list[tuple[Method, bytes, dict[str, Any]]],
         consequences: list[Callable[[Reference, Channel], Event | None]],
     ) -> None:
-        """Let a channel say methods, and hold what comes of it against what their consequences are."""
+        """Let a channel send methods, and hold what comes of it against what their consequences are."""
         reference, channel = self.reference, self.channels[number]
         reference.begin()
         if self.is_ambiguous(number, consequences):
             event("ambiguous")
             return
         for method, body, properties in methods:
-            self.player.say(channel.connection, number % len(CHANNELS) + 1, method, body, **properties)
+            self.player.send(channel.connection, number % len(CHANNELS) + 1, method, body, **properties)
         self.compare(channel, consequences)
 
     def compare(self, channel: Channel, consequences: list[Callable[[Reference, Channel], Event | None]]) -> None:
-        heard = self.heard()
+        received_events = self.received_events()
         self.expected = {}
         self.follow(self.reference, channel, consequences)
         self.reference.end()
         for each in self.channels:
-            compare(heard.get(each.number, []), self.expected.get(each.number, []))
-        assert heard.get(-1, []) == self.expected.get(-1, [])
+            compare(received_events.get(each.number, []), self.expected.get(each.number, []))
+        assert received_events.get(-1, []) == self.expected.get(-1, [])
 
     def follow(
         self, reference: Reference, channel: Channel, consequences: list[Callable[[Reference, Channel], Event | None]]
@@ -213,10 +213,10 @@ class Programs(RuleBasedStateMachine):
             for consequence in consequences:
                 answer = consequence(reference, channel)
                 if answer is not None:
-                    reference.say(channel, *answer)
+                    reference.expect_event(channel, *answer)
         except Refused as refused:
             if refused.scope == "channel":
-                reference.say(channel, "close", refused.code)
+                reference.expect_event(channel, "close", refused.code)
                 reference.refuse(channel, refused.scope)
                 event(f"channel {refused.code}")
             else:
@@ -224,7 +224,7 @@ class Programs(RuleBasedStateMachine):
                 reference.refuse(channel, refused.scope)
 
     def is_ambiguous(self, number: int, consequences: list[Callable[[Reference, Channel], Event | None]]) -> bool:
-        """Nobody could say what is to come of it."""
+        """What is to come of it is not defined."""
         rehearsal = self.reference.copy()
         rehearsal.is_rehearsal = True
         try:
@@ -233,52 +233,55 @@ class Programs(RuleBasedStateMachine):
             return True
         return False
 
-    def heard(self) -> dict[int, list[Event]]:
+    def received_events(self) -> dict[int, list[Event]]:
         """What has come to each channel; deliveries are handed to the reference."""
         places = [(queue.name, queue.owner or 0) for queue in self.reference.queues.values()]
-        heard: dict[int, list[Event]] = {}
-        left = deque(self.player.hear(places))
+        received_events: dict[int, list[Event]] = {}
+        left = deque(self.player.receive_events(places))
         closed: list[int] = []
         while left:
             connection, number, received = left.popleft()
             place = connection * len(CHANNELS) + number - 1
-            said = heard.setdefault(place if number else -1, [])
+            events = received_events.setdefault(place if number else -1, [])
             match received.method:
                 case ConnectionClose() as method:
-                    said.append(("connection close", connection, method.reply_code))
+                    events.append(("connection close", connection, method.reply_code))
                     self.reopen(connection)
                 case BasicDeliver() as method:
-                    consumers = [*self.channels[place].consumers, *(what[1] for what in said if what[0] == "consuming")]
+                    consumers = [
+                        *self.channels[place].consumers,
+                        *(what[1] for what in events if what[0] == "consuming"),
+                    ]
                     assert method.consumer_tag in consumers, f"{method} to none of {consumers}"
                     self.reference.delivered[place, method.consumer_tag].append(self.delivery(place, received))
                 case BasicGetOk() as method:
-                    said.append(("got", self.delivery(place, received), method.message_count))
+                    events.append(("got", self.delivery(place, received), method.message_count))
                 case BasicGetEmpty():
-                    said.append(("empty",))
+                    events.append(("empty",))
                 case BasicConsumeOk(tag):
-                    said.append(("consuming", tag))
+                    events.append(("consuming", tag))
                 case BasicCancel(tag) | BasicCancelOk(tag):
-                    said.append(("cancel" if isinstance(received.method, BasicCancel) else "cancelled", tag))
+                    events.append(("cancel" if isinstance(received.method, BasicCancel) else "cancelled", tag))
                 case BasicReturn():
-                    said.append(("return", int(received.body)))
+                    events.append(("return", int(received.body)))
                 case BasicAck(tag, multiple) | BasicNack(tag, multiple):
                     name = "ack" if isinstance(received.method, BasicAck) else "nack"
-                    said.append((name, tag, multiple))
+                    events.append((name, tag, multiple))
                 case QueueDeclareOk(_, messages, consumer_count):
-                    said.append(("declared", messages, consumer_count))
+                    events.append(("declared", messages, consumer_count))
                 case QueuePurgeOk(count) | QueueDeleteOk(count):
-                    said.append(("count", count))
+                    events.append(("count", count))
                 case ChannelClose() as method:
-                    said.append(("close", method.reply_code))
+                    events.append(("close", method.reply_code))
                     closed.append(place)
                 case ChannelOpenOk():
                     pass
                 case method:
-                    said.append((method.name,))
+                    events.append((method.name,))
                     closed += [place] * isinstance(method, ChannelCloseOk)
             if not left and closed:
                 left.extend(self.reopened(closed.pop(), places))
-        return heard
+        return received_events
 
     def delivery(self, place: int, received: Any) -> Delivery:
         method = received.method
@@ -295,11 +298,11 @@ class Programs(RuleBasedStateMachine):
         )
         return Delivery(method.delivery_tag, message, method.redelivered)
 
-    def reopened(self, place: int, queues: list[tuple[str, int]]) -> list[Heard]:
+    def reopened(self, place: int, queues: list[tuple[str, int]]) -> list[Arrival]:
         """Open a channel that either side has closed; what comes then."""
         self.tags[place] = 0
-        self.player.say(place // len(CHANNELS), place % len(CHANNELS) + 1, ChannelOpen())
-        return self.player.hear(queues)  # type: ignore[no-any-return]
+        self.player.send(place // len(CHANNELS), place % len(CHANNELS) + 1, ChannelOpen())
+        return self.player.receive_events(queues)  # type: ignore[no-any-return]
 
     def reopen(self, connection: int) -> None:
         self.player.drop(connection)
@@ -512,19 +515,19 @@ class Programs(RuleBasedStateMachine):
         if self.is_ambiguous(number, consequences):
             return
         if is_polite or self.player.is_concurrent:
-            self.player.say(connection, 0, ConnectionClose(200, "bye"))
+            self.player.send(connection, 0, ConnectionClose(200, "bye"))
             self.player.part(connection)
         self.reopen(connection)
         self.compare(self.channels[number], consequences)
 
 
-def compare(heard: list[Event], expected: list[Event]) -> None:
+def compare(received_events: list[Event], expected: list[Event]) -> None:
     """Both are the same, but for the order of notices, and how confirms are put together."""
     settled: list[tuple[str, int]] = []
     rest: list[Event] = []
     confirmed = [each for each in expected if each[0] in ("ack", "nack")]
     returns = {each[1]: expected[place + 1] for place, each in enumerate(expected[:-1]) if each[0] == "return"}
-    for each in heard:
+    for each in received_events:
         if each[0] in ("ack", "nack"):
             name, tag, multiple = each
             covered = [number for _, number in confirmed if number == tag or (multiple and number < tag)]
@@ -535,7 +538,7 @@ def compare(heard: list[Event], expected: list[Event]) -> None:
             if each[0] == "return":
                 assert returns.get(each[1]) not in settled, "confirmed, and then returned"
             rest.append(each)
-    if ("close", 404) not in heard and ("close", 403) not in heard:
+    if ("close", 404) not in received_events and ("close", 403) not in received_events:
         assert sorted(settled, key=lambda each: each[1]) == confirmed
     notices = [sorted(each for each in events if each[0] == "cancel") for events in (rest, expected)]
     assert notices[0] == notices[1]
@@ -550,7 +553,7 @@ class OwnPrograms(Programs):
 
     @rule(name=queue_names)
     def page_out(self, name: str) -> None:
-        """Memory is short: what waits goes to the disk, and nobody is to notice."""
+        """Memory is short: what waits goes to the disk, and no client is to notice."""
         self.player.page_out(name)
 
 
@@ -568,7 +571,7 @@ class KeptPrograms(OwnPrograms):
 
 
 class SlicedPrograms(OwnPrograms):
-    """In turns of very few operations, and nobody is to notice."""
+    """In turns of very few operations, and no client is to notice."""
 
     new_player = SlicedPlayer
 
@@ -597,7 +600,7 @@ def paged_out_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backlog, "BLOCK_MESSAGES", 2)
 
 
-def test_our_broker_is_as_the_reference_says() -> None:
+def test_our_broker_does_as_the_reference_does() -> None:
     run(OwnPrograms, 150)
 
 
@@ -619,7 +622,7 @@ def test_and_in_such_turns_when_it_is_started_again() -> None:
     ("programs", "examples"),
     [(OwnPrograms, 10_000), (KeptPrograms, 4000), (SlicedPrograms, 10_000), (SlicedKeptPrograms, 4000)],
 )
-def test_our_broker_is_as_the_reference_says_for_long(programs: type[Programs], examples: int) -> None:
+def test_our_broker_does_as_the_reference_does_for_long(programs: type[Programs], examples: int) -> None:
     run(programs, examples, steps=60)
 
 

@@ -36,12 +36,12 @@ def test_what_is_moved_often_takes_no_room() -> None:
     assert schedule.next == math.inf
 
 
-def test_what_is_due_first_of_all_is_told() -> None:
-    told: list[float] = []
-    schedule: Schedule[str] = Schedule(told.append)
+def test_what_is_due_first_of_all_is_reported() -> None:
+    called_with: list[float] = []
+    schedule: Schedule[str] = Schedule(called_with.append)
     for thing, when in [("a", 5.0), ("b", 7.0), ("b", 6.0), ("a", 4.0), ("c", math.inf), ("c", 3.0), ("c", 9.0)]:
         schedule.set(thing, when)
-    assert told == [5.0, 4.0, 3.0]
+    assert called_with == [5.0, 4.0, 3.0]
 
 
 def test_nothing_of_what_is_dropped_is_kept() -> None:

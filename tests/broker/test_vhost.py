@@ -134,7 +134,7 @@ def test_due_is_what_is_due_first(estate: Estate) -> None:
     assert (queue.message_count, estate.vhost.next_deadline) == (0, float("inf"))
 
 
-# --- policies and what is said of the whole
+# --- policies, and what is set for the whole
 
 
 def test_a_policy_holds_for_what_is_there_and_what_comes(estate: Estate) -> None:
@@ -150,7 +150,7 @@ def test_a_policy_holds_for_what_is_there_and_what_comes(estate: Estate) -> None
     assert estate.events == ["queue.created", "policy.set", "queue.created", "policy.cleared"]
 
 
-def test_what_is_said_of_the_whole_is_reported(estate: Estate) -> None:
+def test_what_is_set_for_the_whole_is_reported(estate: Estate) -> None:
     estate.vhost.describe("for tests", ["a", "b"])
     estate.vhost.set_limits({"max-queues": 3})
     estate.vhost.trace(True)

@@ -1,4 +1,4 @@
-"""Queues on their own: a virtual host that only notes what it is told, and channels that take as much as they may."""
+"""Queues on their own: a virtual host that records reports, and channels that take as much as they may."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def message(body: str | bytes = b"", *, exchange: str = "", key: str = "q", **pr
 
 
 class Yard:
-    """Plays the virtual host `v`, at a time that moves when told to."""
+    """Plays the virtual host `v`, at a time that is set."""
 
     name = "v"
 

@@ -1,4 +1,4 @@
-"""What a client says of itself to log in."""
+"""The credentials that a client sends to log in."""
 
 import pytest
 
@@ -63,7 +63,7 @@ def test_offered(mechanisms: tuple[str, ...], certificate: str | None, expected:
         ("PLAIN", USUAL, None, ""),
         ("PLAIN", ("EXTERNAL",), "CN=x", "invalid authentication mechanism 'PLAIN'"),
         ("EXTERNAL", ALL, "CN=x", ""),
-        ("EXTERNAL", ALL, "", ""),  # over TLS, and so it is told that it has shown no certificate
+        ("EXTERNAL", ALL, "", ""),  # over TLS, and so the answer is that it has shown no certificate
         ("EXTERNAL", ALL, None, "invalid authentication mechanism 'EXTERNAL'"),
         ("EXTERNAL", USUAL, "CN=x", "invalid authentication mechanism 'EXTERNAL'"),
         ("SCRAM", ALL, "CN=x", "unknown authentication mechanism 'SCRAM'"),

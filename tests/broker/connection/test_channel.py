@@ -74,7 +74,7 @@ def got(client: Client) -> str:
 
 def transcript(client: Client, *steps: tuple[Method, str]) -> None:
     for method, expected in steps:
-        client.say(1, method)
+        client.send(1, method)
         assert (method, got(client)) == (method, expected)
 
 
@@ -163,12 +163,12 @@ def test_unknown_tags(client: Client, settle: Method, tag: int, before: list[Met
 def test_what_a_channel_held_comes_back_when_it_closes(client: Client) -> None:
     fill(client, 3)
     client.channel(2)
-    client.say(2, BasicQos(0, 2))
-    client.say(2, CONSUME)
+    client.send(2, BasicQos(0, 2))
+    client.send(2, CONSUME)
     assert got(client) == "basic.qos-ok basic.consume-ok 1:0 2:1"
-    client.say(1, CONSUME)
+    client.send(1, CONSUME)
     assert got(client) == "basic.consume-ok 1:2"
-    client.say(2, ChannelClose(200, ""))
+    client.send(2, ChannelClose(200, ""))
     assert got(client) == "2:0* 3:1* channel.close-ok"
 
 
@@ -189,11 +189,11 @@ def test_cancel(client: Client) -> None:
 
 def test_get(client: Client) -> None:
     fill(client, 3)
-    client.say(1, BasicGet(queue="q"))
+    client.send(1, BasicGet(queue="q"))
     (received,) = client.receive()
     assert (received.method.delivery_tag, received.method.message_count, received.method.redelivered) == (1, 2, False)
-    client.say(1, BasicReject(1, True))
-    client.say(1, BasicGet(queue="q", no_ack=True))
+    client.send(1, BasicReject(1, True))
+    client.send(1, BasicGet(queue="q", no_ack=True))
     (received,) = client.receive()
     assert (received.method.delivery_tag, received.method.message_count, received.method.redelivered) == (2, 2, True)
     transcript(client, (QueuePurge(queue="q"), "queue.purge-ok"), (BasicGet(queue="q"), "basic.get-empty"))
@@ -229,7 +229,7 @@ def test_confirms_around_a_refusal(client: Client) -> None:
     client.declare("full", arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
     client.ask(ConfirmSelect())
     assert client.publish("", "q") == "basic.ack"
-    client.say(1, BasicNack(0, True, True))
+    client.send(1, BasicNack(0, True, True))
     assert [client.publish("", name) for name in ("full", "q")] == ["basic.nack", "basic.ack"]
 
 
@@ -278,25 +278,25 @@ def test_an_answer_that_fails_when_the_disk_has_it_ends_the_connection(
     broker.use_storage(QueueStorage(journal, lambda log_number, position, limit: []))
     DefinitionRecorder(broker, journal).begin(())
     client = connected(broker)
-    client.say(1, QueueDeclare(queue="a", durable=True))
+    client.send(1, QueueDeclare(queue="a", durable=True))
     journal.committed(journal.take_batch())
     client.receive()
     if who == "channel":
         client.ask(TxSelect())
-        client.say(1, BasicPublish(routing_key="a"), delivery_mode=2)
+        client.send(1, BasicPublish(routing_key="a"), delivery_mode=2)
 
     def fails(*_: object) -> None:
         raise RuntimeError("on purpose")
 
     monkeypatch.setattr(client.connection if who == "connection" else client.connection.channels[1], name, fails)
     for method in methods:
-        client.say(1, method)
-    assert client.told() == ""
+        client.send(1, method)
+    assert client.transcript() == ""
     journal.committed(journal.take_batch())
     broker.tick(client.now)
-    assert client.told().startswith("connection 541 0.0 INTERNAL_ERROR")
+    assert client.transcript().startswith("connection 541 0.0 INTERNAL_ERROR")
     assert not client.connection.is_awaiting
-    client.say(0, ConnectionCloseOk())
+    client.send(0, ConnectionCloseOk())
     assert client.connection.is_over
 
 
@@ -324,14 +324,14 @@ def test_a_dead_letter_is_confirmed_when_the_disk_has_it(kept: Client, journal: 
     assert kept.answers(BasicReject(1, False)) == ""
     assert kept.broker.vhosts["/"].queues["a"].message_count == 1
     journal.committed(journal.take_batch())
-    assert kept.told() == "basic.ack"
+    assert kept.transcript() == "basic.ack"
 
 
 def test_a_channel_that_is_gone_confirms_nothing(kept: Client, journal: Journal) -> None:
     assert kept.publish("", "a", delivery_mode=2) == ""
     assert kept.answers(ChannelClose(200, "")) == "channel.close-ok"
     journal.committed(journal.take_batch())
-    assert kept.told() == ""
+    assert kept.transcript() == ""
 
 
 def test_cancelled_with_the_queue(client: Client) -> None:
@@ -343,7 +343,7 @@ def test_cancelled_with_the_queue(client: Client) -> None:
 def test_a_slow_reader_is_sent_no_more_than_it_has_room_for(client: Client) -> None:
     transcript(client, (CONSUME, "basic.consume-ok"))
     for _ in range(8):
-        client.say(1, BasicPublish(routing_key="q"), bytes(1024 * 1024))
+        client.send(1, BasicPublish(routing_key="q"), bytes(1024 * 1024))
     queue = client.broker.vhosts["/"].queues["q"]
     assert (queue.message_count, queue.unacked) == (4, 4)  # room is 4 MiB, which the fourth goes beyond
     assert len(client.receive()) == 4
@@ -434,21 +434,21 @@ def test_a_stream(client: Client) -> None:
 def test_cut_short(client: Client, arguments: bytes, method: type[Method], shown: str) -> None:
     """What is read without the connection's help is refused in the same words."""
     client.feed(encode_frame(1, 1, method().encode()[:4] + arguments))
-    assert client.told() == f"connection 501 {method.name} FRAME_ERROR - cannot decode {shown}"
+    assert client.transcript() == f"connection 501 {method.name} FRAME_ERROR - cannot decode {shown}"
 
 
 def test_what_a_closed_channel_held_is_the_first_to_go_on(client: Client) -> None:
-    """To whoever is next, before what came later."""
+    """To the next consumer, before what came later."""
     client.declare("s", arguments={"x-single-active-consumer": True})
     fill(client, 2, "s")
     client.channel(2)
     for number in (1, 2):
-        client.say(number, BasicQos(0, 1))
-        client.say(number, BasicConsume(queue="s"))
+        client.send(number, BasicQos(0, 1))
+        client.send(number, BasicConsume(queue="s"))
     client.receive()
-    client.say(1, ChannelClose(200, "bye"))
+    client.send(1, ChannelClose(200, "bye"))
     assert got(client) == "1:0* channel.close-ok"
-    client.say(2, BasicAck(1))
+    client.send(2, BasicAck(1))
     assert got(client) == "2:1"
 
 
@@ -456,12 +456,12 @@ def test_what_a_closed_channel_held_is_the_first_to_go_on(client: Client) -> Non
 def test_what_a_channel_held_is_not_for_another_of_a_client_that_goes(client: Client, is_polite: bool) -> None:
     """A consumer that never acknowledges would have lost it."""
     client.channel(2)
-    client.say(1, BasicConsume(queue="q"))
+    client.send(1, BasicConsume(queue="q"))
     fill(client, 1)
-    client.say(2, BasicConsume(queue="q", no_ack=True))
+    client.send(2, BasicConsume(queue="q", no_ack=True))
     client.receive()
     if is_polite:
-        client.say(0, ConnectionClose(200, "bye"))
+        client.send(0, ConnectionClose(200, "bye"))
     client.connection.lose(client.now)
     assert connected(client.broker).depth("q") == 1
 
@@ -509,7 +509,7 @@ def test_what_a_queue_that_goes_with_its_channel_would_get_back_is_no_dead_lette
 
 
 class OnDisk:
-    """A client of a broker that keeps what it has, and a disk that writes when it is told to."""
+    """A client of a broker that keeps what it has, and a disk that writes on demand."""
 
     def __init__(self) -> None:
         self.journal = Journal()
@@ -523,7 +523,7 @@ class OnDisk:
         """What is answered once all so far is written."""
         self.journal.committed(self.journal.take_batch())
         self.client.broker.work.go_on(self.client.now)
-        return self.client.told()
+        return self.client.transcript()
 
     def furnish(self) -> None:
         for method in (
@@ -533,7 +533,7 @@ class OnDisk:
             QueueBind(queue="q", exchange="x", routing_key="there"),
             ExchangeBind(destination="y", source="x", routing_key="there"),
         ):
-            self.client.say(1, method)
+            self.client.send(1, method)
             self.write()
 
 
@@ -556,10 +556,10 @@ def test_an_answer_comes_once_the_disk_has_it(method: Method) -> None:
     disk = OnDisk()
     disk.furnish()
     client = disk.client
-    client.say(1, method)
-    client.say(1, BasicQos(0, 1))
-    client.say(1, BasicPublish(exchange="nowhere"))
-    assert client.told() == ""
+    client.send(1, method)
+    client.send(1, BasicQos(0, 1))
+    client.send(1, BasicPublish(exchange="nowhere"))
+    assert client.transcript() == ""
     assert client.connection.is_behind
     assert disk.write() == f"{method.name}-ok · basic.qos-ok · {NOWHERE}"
     assert not client.connection.is_behind
@@ -581,7 +581,7 @@ def test_what_does_not_last_is_answered_at_once() -> None:
         QueueDelete(queue="t"),
     ):
         assert client.ask(method).name == f"{method.name}-ok"
-    client.say(1, QueueDeclare(queue="new", durable=True, no_wait=True))
+    client.send(1, QueueDeclare(queue="new", durable=True, no_wait=True))
     assert client.ask(QueueDeclare(queue="t")).name == "queue.declare-ok"
 
 
@@ -589,18 +589,18 @@ def test_who_did_not_do_it_waits_for_it_too() -> None:
     disk = OnDisk()
     other = connected(disk.client.broker)
     for client in (disk.client, other):
-        client.say(1, QueueDeclare(queue="q", durable=True))
-        assert client.told() == ""
+        client.send(1, QueueDeclare(queue="q", durable=True))
+        assert client.transcript() == ""
     disk.write()
-    assert other.told() == "queue.declare-ok"
+    assert other.transcript() == "queue.declare-ok"
 
 
-def test_consumers_hear_of_a_deletion_after_its_answer_however_long_that_takes() -> None:
+def test_consumers_are_cancelled_after_the_answer_to_a_deletion_however_long_that_takes() -> None:
     disk = OnDisk()
     disk.furnish()
     disk.client.ask(BasicConsume(queue="q"))
-    disk.client.say(1, QueueDelete(queue="q"))
-    assert disk.client.told() == ""
+    disk.client.send(1, QueueDelete(queue="q"))
+    assert disk.client.transcript() == ""
     assert disk.write() == "queue.delete-ok · basic.cancel"
 
 
@@ -609,12 +609,12 @@ def test_a_connection_may_end_while_an_answer_waits(ends: str) -> None:
     disk = OnDisk()
     disk.furnish()
     client = disk.client
-    client.say(1, QueueDeclare(queue="new", durable=True))
+    client.send(1, QueueDeclare(queue="new", durable=True))
     if ends == "lost":
         client.connection.lose(client.now)
         assert disk.write() == "closed"
     else:
         client.connection.close("bye", client.now)
-        assert client.told().startswith("connection 320")
+        assert client.transcript().startswith("connection 320")
         assert disk.write() == ""
     assert client.connection.channels == {}

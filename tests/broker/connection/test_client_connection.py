@@ -50,7 +50,7 @@ STRICTER = {
     "arguments: table nested 200 deep": "502",
     "arguments: table nested 5000 deep": "502",
 }
-"""Where RabbitMQ's reader crashes or waits for ever, and we say what is wrong."""
+"""Where RabbitMQ's reader crashes or waits for ever, and we reply with what is wrong."""
 
 
 def advanced(case: Case) -> Client:
@@ -77,13 +77,13 @@ def test_malformed(case: Case) -> None:
         client.feed(case.octets)
         if case.after == "channel":
             client.feed(raw.method(2, 60, 10, bytes(7)))
-        answer = client.told()
+        answer = client.transcript()
     except Refused as refused:
         answer = str(refused)
     expected = STRICTER.get(case.name, case.rabbitmq)
     if case.name == "handshake: heartbeat before start-ok":
         client.broker.tick(client.now + HANDSHAKE_TIME)
-        answer = client.told()
+        answer = client.transcript()
     if expected == "carries on":
         assert "qos-ok" in answer or "close-ok" in answer
         assert "connection 5" not in answer
@@ -103,7 +103,7 @@ def test_however_the_bytes_come(chunk: int) -> None:
     assert names == ["connection.start", "connection.tune", "connection.open-ok", "channel.open-ok"]
 
 
-def test_start_says_what_rabbitmq_says() -> None:
+def test_start_is_as_rabbitmqs() -> None:
     client = Client(Broker("1.0"))
     client.feed(HEADER)
     (received,) = client.receive()
@@ -149,24 +149,24 @@ def test_logging_in(mechanism: str, response: bytes, expected: str) -> None:
     client = Client(Broker())
     client.feed(HEADER)
     client.receive()
-    client.say(0, client.start_ok(response, mechanism))
-    assert client.told() == expected
+    client.send(0, client.start_ok(response, mechanism))
+    assert client.transcript() == expected
 
 
-def test_a_client_that_would_not_understand_is_told_nothing() -> None:
+def test_a_client_without_the_capability_is_sent_no_close() -> None:
     client = Client(Broker())
     client.feed(HEADER)
     client.receive()
-    client.say(0, client.start_ok(b"\0guest\0wrong", capabilities={}))
-    assert client.told() == "closed"
+    client.send(0, client.start_ok(b"\0guest\0wrong", capabilities={}))
+    assert client.transcript() == "closed"
     assert (client.connection.end, client.connection.patience) == (SocketClosing.REFUSED, PENALTY)
 
 
-def test_a_client_that_is_told_why_is_cut_as_soon() -> None:
+def test_a_client_that_is_sent_the_reason_is_cut_as_soon() -> None:
     client = Client(Broker())
     client.feed(HEADER)
-    client.say(0, client.start_ok(b"\0guest\0wrong"))
-    assert "connection 403" in client.told()
+    client.send(0, client.start_ok(b"\0guest\0wrong"))
+    assert "connection 403" in client.transcript()
     assert not client.connection.is_over
     client.broker.tick(client.now + PENALTY)
     assert client.connection.end is SocketClosing.LOST
@@ -175,19 +175,19 @@ def test_a_client_that_is_told_why_is_cut_as_soon() -> None:
 def test_or_when_it_agrees() -> None:
     client = Client(Broker())
     client.feed(HEADER)
-    client.say(0, client.start_ok(b"\0guest\0wrong"))
-    client.say(0, ConnectionCloseOk())
+    client.send(0, client.start_ok(b"\0guest\0wrong"))
+    client.send(0, ConnectionCloseOk())
     assert client.connection.end is SocketClosing.AGREED
 
 
 @pytest.mark.parametrize("capabilities", [{}, {"authentication_failure_close": True}])
-def test_whoever_guesses_passwords_is_kept_only_so_often(capabilities: dict[str, bool]) -> None:
+def test_so_many_refused_logins_of_one_address_are_kept(capabilities: dict[str, bool]) -> None:
     broker = Broker()
     clients = []
     for _ in range(MOST_OF_ADDRESS + 5):
         clients.append(client := Client(broker))
         client.feed(HEADER)
-        client.say(0, client.start_ok(b"\0guest\0wrong", capabilities=capabilities))
+        client.send(0, client.start_ok(b"\0guest\0wrong", capabilities=capabilities))
     assert len(broker.refused) == MOST_OF_ADDRESS
     assert [client.connection.end is SocketClosing.LOST for client in clients].count(True) == 5
     assert all(client.connection.end is SocketClosing.LOST for client in clients[:5])
@@ -198,8 +198,8 @@ def test_a_stranger_is_cut_without_a_word(method: Method) -> None:
     client = Client(Broker())
     client.feed(HEADER)
     client.receive()
-    client.say(0, method)
-    assert client.told() == "closed"
+    client.send(0, method)
+    assert client.transcript() == "closed"
     assert (client.connection.end, client.connection.patience) == (SocketClosing.REFUSED, PENALTY)
 
 
@@ -218,18 +218,18 @@ def test_a_certificate_logs_in() -> None:
         client.feed(HEADER)
         (start,) = client.receive()
         assert start.method.mechanisms == b"PLAIN AMQPLAIN EXTERNAL"
-        client.say(0, client.start_ok(b"", "EXTERNAL"))
-        assert client.told().startswith(expected)
+        client.send(0, client.start_ok(b"", "EXTERNAL"))
+        assert client.transcript().startswith(expected)
 
 
-def test_external_is_offered_only_where_the_config_says_so() -> None:
+def test_external_is_offered_only_where_it_is_configured() -> None:
     """py-amqp prefers it where it is offered, whether the user is known or not."""
     client = Client(Broker(), certificate_name="CN=client")
     client.feed(HEADER)
     (start,) = client.receive()
     assert start.method.mechanisms == b"PLAIN AMQPLAIN"
-    client.say(0, client.start_ok(b"", "EXTERNAL"))
-    assert client.told() == "closed"
+    client.send(0, client.start_ok(b"", "EXTERNAL"))
+    assert client.transcript() == "closed"
 
 
 def test_a_user_without_a_password_cannot_use_one() -> None:
@@ -242,11 +242,11 @@ def test_a_user_without_a_password_cannot_use_one() -> None:
 def test_something_else_before_open() -> None:
     client = Client(Broker())
     client.feed(HEADER)
-    client.say(0, client.start_ok(b"\0guest\0guest"))
-    client.say(0, ConnectionTuneOk(2047, 131072, 0))
+    client.send(0, client.start_ok(b"\0guest\0guest"))
+    client.send(0, ConnectionTuneOk(2047, 131072, 0))
     client.receive()
-    client.say(1, ChannelOpen())
-    assert client.told() == "connection 505 0.0 UNEXPECTED_FRAME - type 1, all octets = <<0,20,0,10,0>>"
+    client.send(1, ChannelOpen())
+    assert client.transcript() == "connection 505 0.0 UNEXPECTED_FRAME - type 1, all octets = <<0,20,0,10,0>>"
 
 
 @pytest.mark.parametrize(
@@ -285,8 +285,8 @@ def test_one_channel_too_many() -> None:
     client = Client(Broker()).open(channel_max=2)
     client.channel(1)
     client.channel(9)
-    client.say(3, ChannelOpen())
-    assert client.told() == (
+    client.send(3, ChannelOpen())
+    assert client.transcript() == (
         "connection 530 0.0 NOT_ALLOWED - number of channels opened (2) has reached the negotiated channel_max (2)"
     )
 
@@ -296,8 +296,8 @@ def test_a_users_channels_count_on_all_its_connections() -> None:
     broker.users["guest"].limits["max-channels"] = 2
     connected(broker)
     client = connected(broker)
-    client.say(2, ChannelOpen())
-    assert client.told() == (
+    client.send(2, ChannelOpen())
+    assert client.transcript() == (
         "connection 530 0.0 NOT_ALLOWED - "
         "number of channels opened for user 'guest' has reached the maximum allowed user limit of (2)"
     )
@@ -311,21 +311,21 @@ def test_a_channel_may_be_closed_and_opened_again() -> None:
 
 def test_update_secret() -> None:
     client = connected()
-    client.say(0, ConnectionUpdateSecret(b"new", "for a reason"))
-    assert client.told() == "connection.update-secret-ok"
+    client.send(0, ConnectionUpdateSecret(b"new", "for a reason"))
+    assert client.transcript() == "connection.update-secret-ok"
 
 
 def test_close() -> None:
     client = connected()
-    client.say(0, ConnectionClose(200, "bye"))
-    assert client.told() == "connection.close-ok"
+    client.send(0, ConnectionClose(200, "bye"))
+    assert client.transcript() == "connection.close-ok"
     assert client.connection.is_over
     assert (client.connection.end, client.connection.patience) == (SocketClosing.CLOSED, CLOSING_TIME)
 
 
 def test_a_short_heartbeat_makes_the_time_to_close_short() -> None:
     client = connected(heartbeat=4)
-    client.say(0, ConnectionClose(200, "bye"))
+    client.send(0, ConnectionClose(200, "bye"))
     assert (client.connection.end, client.connection.patience) == (SocketClosing.CLOSED, 4.0)
     other = connected(heartbeat=5)
     other.broker.close_connections("because", other.now)
@@ -349,10 +349,10 @@ def test_closed_by_an_operator(act: Callable[[Broker], object], reason: str) -> 
     client.channel()
     client.declare("mine", exclusive=True)
     act(broker)
-    assert client.told() == f"connection 320 0.0 CONNECTION_FORCED - {reason}"
-    client.say(1, BasicQos())
+    assert client.transcript() == f"connection 320 0.0 CONNECTION_FORCED - {reason}"
+    client.send(1, BasicQos())
     assert not client.connection.is_over
-    client.say(0, ConnectionCloseOk())
+    client.send(0, ConnectionCloseOk())
     assert client.connection.is_over
 
 
@@ -404,14 +404,14 @@ def test_heartbeats() -> None:
     assert client.connection.end is SocketClosing.LOST
 
 
-def test_a_client_that_nobody_reads_from_is_not_silent() -> None:
+def test_a_client_that_is_not_read_is_not_silent() -> None:
     client = connected(heartbeat=10)
     client.connection.is_paused = True
     client.broker.tick(client.now + 100)
     assert not client.connection.is_over
 
 
-def test_without_heartbeats_nobody_is_looked_after() -> None:
+def test_without_heartbeats_there_is_no_timer() -> None:
     client = connected(heartbeat=0)
     assert client.broker.next_deadline() == float("inf")
 
@@ -468,14 +468,14 @@ def guest(log: Log, **options: Any) -> Client:
 def test_a_connection_is_logged_as_rabbitmq_logs_it(log: Log) -> None:
     client = stranger(log)
     properties = Table({"product": "p", "connection_name": "mine", "capabilities": {}})
-    client.say(0, ConnectionStartOk(properties, "PLAIN", b"\0guest\0guest", "en_US"))
-    client.say(0, ConnectionTuneOk(2047, 131_072, 60))
-    client.say(0, ConnectionOpen("/"))
+    client.send(0, ConnectionStartOk(properties, "PLAIN", b"\0guest\0guest", "en_US"))
+    client.send(0, ConnectionTuneOk(2047, 131_072, 60))
+    client.send(0, ConnectionOpen("/"))
     assert log.take() == ["info connection open product=p heartbeat=60"]
     assert log.fields["user"] == "guest"
     assert log.fields["name"] == "mine"
     assert log.fields["vhost"] == "/"
-    client.say(0, ConnectionClose(200, "bye"))
+    client.send(0, ConnectionClose(200, "bye"))
     client.connection.lose(client.now)
     client.connection.lose(client.now)
     assert log.take() == ["info connection closed by=client code=200 reason=bye"]
@@ -492,12 +492,12 @@ def test_a_connection_is_logged_as_rabbitmq_logs_it(log: Log) -> None:
 def test_a_client_may_close_without_a_code(log: Log, code: int, line: str) -> None:
     """As py-amqp does, and so kombu and Celery."""
     client = guest(log)
-    client.say(0, ConnectionClose(code, "r"))
+    client.send(0, ConnectionClose(code, "r"))
     client.connection.lose(client.now)
     assert log.take() == [line]
 
 
-def test_a_connection_that_is_closed_by_nobody_is_a_warning(log: Log) -> None:
+def test_a_connection_that_ends_without_a_close_is_a_warning(log: Log) -> None:
     client = guest(log)
     client.connection.lose(client.now)
     assert log.take() == ["warning connection closed by=client reason=client unexpectedly closed TCP connection"]
@@ -529,7 +529,7 @@ def test_a_login_that_is_refused_is_logged_with_its_reason(
     log: Log, response: bytes, mechanism: str, line: str
 ) -> None:
     client = stranger(log)
-    client.say(0, client.start_ok(response, mechanism))
+    client.send(0, client.start_ok(response, mechanism))
     assert log.take() == [f"warning {line}"]
     client.connection.lose(client.now)
     assert all(each.startswith(("debug", "info")) for each in log.take())
@@ -540,7 +540,7 @@ def test_a_guest_from_elsewhere_is_logged_with_the_reason(log: Log) -> None:
     broker.events.on_log = log.note
     client = Client(broker, is_loopback=False)
     client.feed(HEADER)
-    client.say(0, client.start_ok(b"\0guest\0guest"))
+    client.send(0, client.start_ok(b"\0guest\0guest"))
     assert log.take()[1:] == [
         "warning login refused mechanism=PLAIN reason=user 'guest' can only connect via localhost"
     ]
@@ -554,7 +554,7 @@ def test_errors_are_logged_with_their_texts(log: Log) -> None:
     client.channel()
     client.answers(BasicQos(prefetch_size=1))
     assert log.take() == ["warning connection error code=540 reason=NOT_IMPLEMENTED - prefetch_size!=0 (1)"]
-    client.say(0, ConnectionCloseOk())
+    client.send(0, ConnectionCloseOk())
     client.connection.lose(client.now)
     assert log.take() == ["info connection closed by=broker code=540"]
 
@@ -617,10 +617,10 @@ def test_a_publisher_waits_while_something_is_short() -> None:
     assert publisher.connection.is_blocked
     assert consumer.depth("q") == 0
     broker.measure(publisher.now, memory=1000)
-    assert publisher.told() == "connection.unblocked"
+    assert publisher.transcript() == "connection.unblocked"
     assert not publisher.connection.is_blocked
     assert consumer.depth("q") == 1
-    assert consumer.told() == ""
+    assert consumer.transcript() == ""
 
 
 @pytest.mark.parametrize(
@@ -632,7 +632,7 @@ def test_why(alarms: list[str], reason: str) -> None:
     client = publishing(broker)
     for alarm in alarms:
         broker.set_alarm(alarm, True, client.now)
-    client.say(1, BasicPublish(routing_key="q"))
+    client.send(1, BasicPublish(routing_key="q"))
     (blocked,) = client.receive()
     assert blocked.method.reason == reason
     for alarm in alarms:
@@ -647,10 +647,10 @@ def test_what_follows_a_publish_waits_in_its_order() -> None:
     broker.set_alarm("disk", True, client.now)
     for _ in range(2):
         client.publish("", "q", b"x" * 5000)
-    client.say(1, BasicConsume(queue="q", no_ack=True, consumer_tag="c"))
-    assert client.told() == ""
+    client.send(1, BasicConsume(queue="q", no_ack=True, consumer_tag="c"))
+    assert client.transcript() == ""
     broker.set_alarm("disk", False, client.now)
-    assert client.told() == "connection.unblocked · basic.consume-ok · basic.deliver · basic.deliver"
+    assert client.transcript() == "connection.unblocked · basic.consume-ok · basic.deliver · basic.deliver"
 
 
 def test_a_blocked_client_can_be_closed() -> None:
@@ -660,15 +660,15 @@ def test_a_blocked_client_can_be_closed() -> None:
     client.publish("", "q")
     broker.close_connections("because", client.now)
     assert not client.connection.is_blocked
-    assert "320" in client.told()
+    assert "320" in client.transcript()
 
 
 @pytest.mark.parametrize("method", [ConnectionOpen(), ConnectionTuneOk()])
 def test_a_connections_methods_out_of_their_time(method: Method) -> None:
     client = connected()
-    client.say(0, method)
+    client.send(0, method)
     expected = f"connection 504 {method.name} CHANNEL_ERROR - unexpected method in connection state running"
-    assert client.told() == expected
+    assert client.transcript() == expected
 
 
 def test_a_text_that_is_too_long_ends_in_dots() -> None:
@@ -690,7 +690,7 @@ def test_what_waits_is_what_is_not_known_to_be_sent() -> None:
     assert client.connection.waiting == 3
 
 
-def test_a_broker_at_fault_says_so() -> None:
+def test_a_broker_at_fault_closes_with_541() -> None:
     client = connected()
     client.connection.fail(client.now)
-    assert client.told() == "connection 541 0.0 INTERNAL_ERROR - the broker failed; its log says how"
+    assert client.transcript() == "connection 541 0.0 INTERNAL_ERROR - the broker failed; its log says how"

@@ -28,7 +28,7 @@ def asked(broker: Broker) -> tuple[Client, Client, str]:
     server.declare("rpc")
     client.ask(CONSUME)
     assert client.publish("", "rpc", b"?", reply_to=NAME, correlation_id="5") == ""
-    server.say(1, BasicGet(queue="rpc", no_ack=True))
+    server.send(1, BasicGet(queue="rpc", no_ack=True))
     (question,) = server.receive()
     assert question.properties.correlation_id == "5"
     return client, server, question.properties.reply_to or ""
@@ -48,16 +48,16 @@ def test_an_answer() -> None:
 def test_a_mandatory_answer_arrives_and_is_returned_too() -> None:
     client, server, name = asked(Broker())
     assert server.publish("", name, mandatory=True) == "basic.return"
-    assert client.told() == "basic.deliver"
+    assert client.transcript() == "basic.deliver"
 
 
 def test_an_answer_by_copy() -> None:
     client, server, name = asked(Broker())
     server.publish("", "nowhere", headers={"BCC": [name]})
-    assert client.told() == "basic.deliver"
+    assert client.transcript() == "basic.deliver"
 
 
-def test_one_can_ask_whether_somebody_waits() -> None:
+def test_one_can_ask_whether_a_client_waits() -> None:
     client, server, name = asked(Broker())
     answer = server.ask(QueueDeclare(queue=name, passive=True))
     assert (answer.queue, answer.message_count, answer.consumer_count) == (name, 0, 1)
@@ -66,11 +66,11 @@ def test_one_can_ask_whether_somebody_waits() -> None:
     assert server.answers(QueueDeclare(queue=name)) == f"channel 404 queue.declare {NO_QUEUE.format(name)}"
     server.channel()
     assert server.publish("", name, mandatory=True) == "basic.return"
-    assert client.told() == ""
+    assert client.transcript() == ""
 
 
 @pytest.mark.parametrize("end", [lambda c: c.ask(ChannelClose()), lambda c: c.connection.lose(c.now)])
-def test_nobody_waits_any_more(end: object) -> None:
+def test_no_client_waits_any_more(end: object) -> None:
     client, server, name = asked(Broker())
     assert callable(end)
     end(client)
@@ -83,7 +83,7 @@ def test_a_channel_keeps_its_name() -> None:
     client.ask(BasicCancel("c"))
     client.ask(CONSUME)
     server.publish("", name)
-    assert client.told() == "basic.deliver"
+    assert client.transcript() == "basic.deliver"
 
 
 def test_another_channel_cannot_ask_by_it() -> None:

@@ -103,7 +103,7 @@ def test_room() -> None:
     assert (out.has_room, out.waiting) == (False, HIGH_WATER + 1)
     out.take_bytes()
     out.put(b"2")
-    assert not out.has_room, "nobody has said that it was sent"
+    assert not out.has_room, "sent was not called yet"
     assert out.sent()
     assert (out.has_room, out.waiting) == (True, 1)
     assert not out.sent(), "there was room before"
@@ -138,7 +138,7 @@ def test_all_clients_share_what_may_wait_for_them_together() -> None:
     assert waiting.count == 0
 
 
-def test_who_is_closed_wakes_nobody() -> None:
+def test_a_closed_buffer_wakes_no_task() -> None:
     woken: list[int] = []
     out = OutputBuffer(0, lambda: woken.append(1))
     out.close()

@@ -76,11 +76,11 @@ def test_exchanges_that_take_nothing() -> None:
 
 def test_immediate() -> None:
     client = connected()
-    client.say(1, BasicPublish(exchange="nil", immediate=True))
-    assert client.told() == "connection 540 basic.publish NOT_IMPLEMENTED - immediate=true"
+    client.send(1, BasicPublish(exchange="nil", immediate=True))
+    assert client.transcript() == "connection 540 basic.publish NOT_IMPLEMENTED - immediate=true"
 
 
-def test_an_impersonator_may_name_anybody() -> None:
+def test_an_impersonator_may_name_any_user() -> None:
     broker = Broker()
     user = User.with_password("proxy", "p", ["impersonator"])
     user.permit("/", EVERYTHING)
@@ -103,7 +103,7 @@ def test_malformed_properties_are_an_internal_error() -> None:
     client = connected()
     header = ContentHeader(0).encode()[:12] + b"\x80\x00"
     client.feed(encode_method(1, BasicPublish(routing_key="k")) + encode_frame(2, 1, header))
-    assert client.told() == "connection 541 0.0 INTERNAL_ERROR"
+    assert client.transcript() == "connection 541 0.0 INTERNAL_ERROR"
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_copies(headers: dict[str, Any], queues: dict[str, int], seen: dict[str,
         client.declare(queue)
     client.publish("", "a", headers=headers)
     assert {queue: client.depth(queue) for queue in queues} == queues
-    client.say(1, BasicGet(queue="a"))
+    client.send(1, BasicGet(queue="a"))
     (received,) = client.receive()
     assert received.properties.headers == Table(seen)
     assert received.method.routing_key == "a"
@@ -129,7 +129,7 @@ def test_copies(headers: dict[str, Any], queues: dict[str, int], seen: dict[str,
 def test_a_return_has_no_bcc_and_comes_before_the_ack() -> None:
     client = connected()
     client.ask(ConfirmSelect())
-    client.say(1, BasicPublish(routing_key="nil", mandatory=True), b"x", headers={"BCC": ["b"]})
+    client.send(1, BasicPublish(routing_key="nil", mandatory=True), b"x", headers={"BCC": ["b"]})
     returned, ack = client.receive()
     assert (returned.method.name, ack.method.name) == ("basic.return", "basic.ack")
     assert returned.body == b"x"

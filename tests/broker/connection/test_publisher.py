@@ -140,10 +140,10 @@ class Confirming:
             data += encode_method(1, BasicPublish(routing_key=queue, mandatory=mandatory))
             data += encode_frame(2, 1, ContentHeader(0, Properties(delivery_mode=2)).encode())
         self.client.feed(data)
-        return self.told()
+        return self.transcript()
 
-    def told(self) -> str:
-        said = []
+    def transcript(self) -> str:
+        words = []
         for each in self.client.receive():
             method = each.method
             word = method.name.removeprefix("basic.")
@@ -151,8 +151,8 @@ class Confirming:
                 assert method.requeue
             if isinstance(method, (BasicAck, BasicNack)):
                 word += f" {method.delivery_tag}{'…' * method.multiple}"
-            said.append(word)
-        return " · ".join(said)
+            words.append(word)
+        return " · ".join(words)
 
     def commit(self) -> None:
         self.journal.committed(self.journal.take_batch())
@@ -196,7 +196,7 @@ def test_what_waits_for_the_disk_holds_up_nothing_else(queues: str, at_once: str
     confirming = Confirming(is_kept=True)
     assert confirming.publish(*queues.split()) == at_once
     confirming.commit()
-    assert confirming.told() == once_safe
+    assert confirming.transcript() == once_safe
 
 
 class FailsOnce:
@@ -213,12 +213,12 @@ class FailsOnce:
 
 
 def failed(client: Client) -> str:
-    """What it is told after the next tick, which is when it ends."""
+    """What it receives after the next tick, which is when it ends."""
     client.broker.tick(client.now)
-    return client.told()
+    return client.transcript()
 
 
-def test_a_confirm_that_fails_ends_its_connection_and_nobody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_confirm_that_fails_ends_its_connection_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     confirming = Confirming(is_kept=True)
     other = connected(confirming.client.broker)
     other.ask(ConfirmSelect())
@@ -238,7 +238,7 @@ def test_who_uses_a_message_is_not_at_fault_where_its_confirm_fails(monkeypatch:
     assert confirming.publish("q") == ""
     assert len(other.receive()) == 1
     monkeypatch.setattr(publisher, "SETTLEMENT", FailsOnce())
-    other.say(1, BasicAck(1))
+    other.send(1, BasicAck(1))
     assert failed(confirming.client).startswith("connection 541 0.0 INTERNAL_ERROR")
     assert other.ask(BasicGet(queue="q")) == BasicGetEmpty()
     confirming.commit()
@@ -252,9 +252,9 @@ def test_acks_that_wait_for_the_disk_stay_in_their_order() -> None:
     assert confirming.publish("full", "q", "nil") == "ack 4 · nack 2"
     assert confirming.publish("full") == "nack 5"
     confirming.journal.committed(batch)
-    assert confirming.told() == "ack 1"
+    assert confirming.transcript() == "ack 1"
     confirming.commit()
-    assert confirming.told() == "ack 3"
+    assert confirming.transcript() == "ack 3"
     assert confirming.publish("full") == "nack 6…"
 
 
@@ -266,4 +266,4 @@ def test_a_confirm_does_not_wait_for_what_its_publish_pushed_out() -> None:
     assert confirming.client.depth("q") == 1
     assert confirming.publish("q", "transient") == ""
     confirming.commit()
-    assert confirming.told() == "ack 3…"
+    assert confirming.transcript() == "ack 3…"

@@ -181,7 +181,7 @@ def test_a_restored_broker_writes_nothing_again(remembered: Remembered) -> None:
     assert journal.take_batch().is_empty
 
 
-def test_what_cannot_be_made_is_said_and_the_rest_is_made() -> None:
+def test_what_cannot_be_made_is_reported_and_the_rest_is_made() -> None:
     broker = Broker()
     odd = [
         DurableQueue(vhost="nil", name="q"),

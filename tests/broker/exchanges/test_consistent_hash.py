@@ -91,7 +91,7 @@ def test_other_things_to_hash(arguments: dict[str, object], properties: dict[str
     assert len(set(where(client, range(50), **properties).values())) == 1
 
 
-def test_nobody_bound() -> None:
+def test_without_bindings() -> None:
     assert hashing().publish("x", "k", mandatory=True) == "basic.return"
 
 

@@ -48,7 +48,7 @@ def test_each_goes_when_it_is_due(client: Client) -> None:
     broker.tick(client.now + 5)
     got = []
     for _ in range(3):
-        client.say(1, BasicGet(queue="q", no_ack=True))
+        client.send(1, BasicGet(queue="q", no_ack=True))
         got.append(client.receive()[0])
     assert [each.body for each in got] == [b"1000", b"2000", b"3000"]
     assert got[0].properties.headers == {"x-delay": -1000, "z": 1}
@@ -78,7 +78,7 @@ def test_what_is_held_is_confirmed_once_it_is_kept_if_it_is(durable: bool) -> No
     client.ask(ConfirmSelect())
     assert client.publish("x", "", headers={"x-delay": 5}) == ("" if durable else "basic.ack")
     journal.committed(journal.take_batch())
-    assert client.told() == ("basic.ack" if durable else "")
+    assert client.transcript() == ("basic.ack" if durable else "")
 
 
 def test_what_is_let_go_is_not_safe_before_its_queue_is_on_the_disk() -> None:
@@ -93,6 +93,6 @@ def test_what_is_let_go_is_not_safe_before_its_queue_is_on_the_disk() -> None:
     client.ask(ConfirmSelect())
     assert client.publish("x", "", headers={"x-delay": 5}, delivery_mode=2) == ""
     broker.tick(client.now + 1)
-    assert (client.depth("q"), client.told()) == (1, "")
+    assert (client.depth("q"), client.transcript()) == (1, "")
     journal.committed(journal.take_batch())
-    assert client.told() == "basic.ack"
+    assert client.transcript() == "basic.ack"

@@ -58,15 +58,15 @@ class House:
             self.client.publish("", "q", body)
 
     def answer(self) -> str:
-        """What a publisher is told, once the disk has what it published."""
-        self.client.say(1, BasicPublish(routing_key="q"), b"x")
+        """What a publisher receives, once the disk has what it published."""
+        self.client.send(1, BasicPublish(routing_key="q"), b"x")
         self.journal.committed(self.journal.take_batch())
-        return self.client.told()
+        return self.client.transcript()
 
     def reject(self, count: int) -> None:
         for _ in range(count):
-            self.client.say(1, BasicGet(queue="q"))
-            self.client.say(1, BasicReject(self.client.receive()[0].method.delivery_tag, False))
+            self.client.send(1, BasicGet(queue="q"))
+            self.client.send(1, BasicReject(self.client.receive()[0].method.delivery_tag, False))
 
     def wait(self, seconds: float) -> None:
         self.client.now += seconds
@@ -75,7 +75,7 @@ class House:
     def letters(self) -> list[bytes]:
         found = []
         while self.client.depth("grave"):
-            self.client.say(1, BasicGet(queue="grave", no_ack=True))
+            self.client.send(1, BasicGet(queue="grave", no_ack=True))
             found.append(self.client.receive()[0].body)
         return found
 
@@ -163,8 +163,8 @@ def test_a_policy_that_asks_for_it_no_more_sends_all_for_the_last_time() -> None
     vhost.set_policy(make_policy("sure", "^p$", definition), house.client.now)
     message_log = house.journal.message_logs[LogOwner("queue", "/", "p")]
     house.client.publish("", "p", b"1")
-    house.client.say(1, BasicGet(queue="p"))
-    house.client.say(1, BasicReject(house.client.receive()[0].method.delivery_tag, False))
+    house.client.send(1, BasicGet(queue="p"))
+    house.client.send(1, BasicReject(house.client.receive()[0].method.delivery_tag, False))
     assert message_log.messages == 1
     vhost.clear_policy("sure", house.client.now)
     house.wait(SEND_AGAIN_AFTER)

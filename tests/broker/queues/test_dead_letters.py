@@ -197,7 +197,7 @@ def client() -> Client:
 
 
 def headers(client: Client, queue: str) -> dict[str, Any] | None:
-    client.say(1, BasicGet(queue=queue, no_ack=True))
+    client.send(1, BasicGet(queue=queue, no_ack=True))
     (received,) = client.receive()
     return plain(received.properties.headers) if received.method.name == "basic.get-ok" else None
 
@@ -222,16 +222,16 @@ def test_no_such_exchange(client: Client) -> None:
 
 
 def test_round_and_round(client: Client) -> None:
-    """Where it only expires it stops; where somebody rejects it, it goes on, and is counted."""
+    """Where it only expires it stops; where a consumer rejects it, it goes on, and is counted."""
     client.declare("work", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "wait"})
     client.declare(
         "wait", arguments={"x-message-ttl": 100, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "work"}
     )
     client.publish("", "work")
     for _ in range(3):
-        client.say(1, BasicGet(queue="work"))
+        client.send(1, BasicGet(queue="work"))
         (received,) = client.receive()
-        client.say(1, BasicReject(received.method.delivery_tag, False))
+        client.send(1, BasicReject(received.method.delivery_tag, False))
         assert client.depth("wait") == 1
         client.now += 0.1
         client.broker.tick(client.now)
@@ -279,7 +279,7 @@ def test_policy(client: Client) -> None:
 
 
 def test_to_a_queue_that_refuses(client: Client) -> None:
-    """Nobody hears of it, and the first publisher least of all."""
+    """No client is notified, and the first publisher least of all."""
     client.declare("full", arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
     client.declare(
         "a", arguments={"x-max-length": 0, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "full"}
@@ -305,11 +305,11 @@ def test_a_letter_that_cannot_be_delivered_costs_its_receivers_connection(client
     client.publish("", "a", b"1")
     assert client.answers(BasicGet(queue="a"), BasicReject(1, False)) == ""
     client.broker.tick(client.now)
-    assert receiver.told() == "connection 541 0.0 INTERNAL_ERROR"
+    assert receiver.transcript() == "connection 541 0.0 INTERNAL_ERROR"
     assert client.depth("grave") == 1
-    getter.say(1, BasicGet(queue="grave"))
+    getter.send(1, BasicGet(queue="grave"))
     client.broker.tick(client.now)
-    assert getter.told() == "connection 541 0.0 INTERNAL_ERROR"
+    assert getter.transcript() == "connection 541 0.0 INTERNAL_ERROR"
     assert client.depth("grave") == 1
     client.publish("", "a", b"2")
     assert client.answers(BasicGet(queue="a"), BasicReject(2, False)) == ""
@@ -326,7 +326,7 @@ def test_a_letter_that_a_publish_lets_go_costs_its_receivers_connection(client: 
     client.ask(ConfirmSelect())
     assert client.publish("", "a") == BasicAck.name
     client.broker.tick(client.now)
-    assert receiver.told() == "connection 541 0.0 INTERNAL_ERROR"
+    assert receiver.transcript() == "connection 541 0.0 INTERNAL_ERROR"
     assert client.depth("grave") == 1
 
 
@@ -375,8 +375,8 @@ def test_many_at_once(client: Client) -> None:
     assert client.depth("grave") == 5
 
 
-def test_a_copy_under_a_key_that_nobody_could_publish_with(client: Client) -> None:
-    """CC may have such keys, as with RabbitMQ: they route, and are told in x-death and by the firehose."""
+def test_a_copy_under_a_key_that_no_publish_can_have(client: Client) -> None:
+    """CC may have such keys, as with RabbitMQ: they route, and stand in x-death and by the firehose."""
     long = "c" * 300
     letters_to_come(client, "k")
     client.broker.vhosts["/"].trace(True)

@@ -194,7 +194,7 @@ def test_as_a_list_would_do(program: list[tuple[str, int]]) -> None:
 @pytest.mark.parametrize("type_", ["classic", "quorum"])
 @pytest.mark.parametrize("damage", ["damaged", "missing", "all missing"])
 def test_what_the_disk_has_lost_costs_itself_and_not_its_queue(type_: str, damage: str) -> None:
-    """Whoever asks is handed the rest, the counts are right again, and the loss is reported."""
+    """The next consumer gets the rest, the counts are right again, and the loss is reported."""
     yard, disk = Yard(), Disk("v")
     queue = yard.queue(type_, storage=QueueStorage(disk.journal, disk.fetch))
     yard.publish(queue, "a", "b", "c", delivery_mode=2)
@@ -221,7 +221,7 @@ def test_what_the_disk_has_lost_costs_itself_and_not_its_queue(type_: str, damag
     assert disk.rows == {}
 
 
-def test_a_disk_that_cannot_be_read_costs_whoever_asks_and_nobody_else() -> None:
+def test_a_disk_that_cannot_be_read_costs_only_the_client_that_asks() -> None:
     """And nothing is lost: it is handed out as soon as it can be read."""
 
     def fails(*_: int) -> list[PackedMessage]:

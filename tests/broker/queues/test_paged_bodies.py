@@ -1,4 +1,4 @@
-"""Bodies of what is out, or has come back, on the disk: nobody can tell, and memory is what it should be."""
+"""Bodies of what is out, or has come back, on the disk: clients notice nothing, and memory is what it should be."""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ class House:
         self.client.channel(2)
         for number in range(count):
             self.client.publish("", "q", body(number), channel=2, delivery_mode=2)
-        self.client.say(1, BasicQos(0, count))
+        self.client.send(1, BasicQos(0, count))
         offset = {"x-stream-offset": "first"} if arguments.get("x_queue_type") == "stream" else {}
-        self.client.say(1, BasicConsume(queue="q", arguments=Table(offset)))
+        self.client.send(1, BasicConsume(queue="q", arguments=Table(offset)))
         assert bodies(self.client) == [body(number) for number in range(count)]
         self.before = self.broker.bytes_in_memory
         self.page()
@@ -125,15 +125,15 @@ def bodies(client: Client) -> list[bytes]:
 def test_what_is_requeued_comes_back_whole_and_waits_on_the_disk_until_then(arguments: dict[str, Any]) -> None:
     house = House(**arguments)
     assert house.saved == 100 * SIZE
-    house.client.say(1, BasicQos(0, 1, False))
+    house.client.send(1, BasicQos(0, 1, False))
     watcher = connected(house.broker)
     is_behind = arguments == {"x_queue_type": "quorum"}  # and so is as one that was never out
-    house.client.say(1, BasicNack(10, True, True))
+    house.client.send(1, BasicNack(10, True, True))
     assert bodies(house.client) == [body(number) for number in range(10)]
     house.client.connection.lose(0.0)
     if not is_behind:
         assert house.before - house.broker.bytes_in_memory > 80 * SIZE
-    watcher.say(1, BasicConsume(queue="q", no_ack=True))
+    watcher.send(1, BasicConsume(queue="q", no_ack=True))
     expected = [*range(10, 100), *range(10)] if is_behind else [*range(100)]
     assert sorted(bodies(watcher)) == sorted(body(number) for number in expected)
     PagedBodies.last_read = None
@@ -144,17 +144,17 @@ def test_what_is_acked_is_never_read_again() -> None:
     house = House()
     house.memory.unreadable = {block.first for block in house.memory.rows}
     assert house.client.answers(BasicAck(50, True)) == ""
-    house.client.say(1, BasicAck(0, True))
+    house.client.send(1, BasicAck(0, True))
     assert house.memory.rows == {}
     assert house.broker.events.failures == 0
 
 
 def test_what_is_rejected_is_dead_lettered_whole() -> None:
     house = House(x_dead_letter_exchange="", x_dead_letter_routing_key="grave")
-    house.client.say(1, BasicReject(1, False))
-    house.client.say(1, BasicNack(100, True, False))
+    house.client.send(1, BasicReject(1, False))
+    house.client.send(1, BasicNack(100, True, False))
     watcher = connected(house.broker)
-    watcher.say(1, BasicConsume(queue="grave", no_ack=True))
+    watcher.send(1, BasicConsume(queue="grave", no_ack=True))
     assert bodies(watcher) == [body(number) for number in range(100)]
 
 
@@ -163,11 +163,11 @@ def test_what_cannot_be_read_any_more_costs_itself() -> None:
     failures = noted(house.broker)
     house.memory.unreadable = {block.first for block in house.memory.rows}
     PagedBodies.last_read = None
-    house.client.say(1, BasicReject(1, False))
+    house.client.send(1, BasicReject(1, False))
     house.client.connection.lose(0.0)
     watcher = connected(house.broker)
     watcher.publish("", "q", b"new")
-    watcher.say(1, BasicGet(queue="q", no_ack=True))
+    watcher.send(1, BasicGet(queue="q", no_ack=True))
     assert bodies(watcher) == [b"new"]
     assert sum(fields["count"] for _, fields in failures) == 100
     assert watcher.depth("q") == 0
@@ -185,10 +185,10 @@ def test_a_purge_and_a_closed_channel_leave_nothing() -> None:
 def test_a_transaction_that_is_rolled_back_has_it_all_again() -> None:
     house = House()
     for method in (TxSelect(), BasicNack(100, True, True), TxRollback()):
-        house.client.say(1, method)
+        house.client.send(1, method)
     house.client.receive()
-    house.client.say(1, BasicNack(100, True, True))
-    house.client.say(1, TxCommit())
+    house.client.send(1, BasicNack(100, True, True))
+    house.client.send(1, TxCommit())
     assert bodies(house.client) == [body(number) for number in range(100)]
 
 
@@ -205,14 +205,14 @@ def test_what_comes_back_may_be_too_much_for_memory_too() -> None:
     client = connected(house.broker)
     for number in range(200):
         client.publish("", "q", body(number))
-    client.say(1, BasicConsume(queue="q"))
+    client.send(1, BasicConsume(queue="q"))
     assert len(bodies(client)) == 200
     client.connection.lose(0.0)
     before = house.broker.bytes_in_memory
     house.page()
     assert before - house.broker.bytes_in_memory > 150 * SIZE
     watcher = connected(house.broker)
-    watcher.say(1, BasicConsume(queue="q", no_ack=True))
+    watcher.send(1, BasicConsume(queue="q", no_ack=True))
     assert bodies(watcher) == [body(number) for number in range(200)]
 
 
@@ -222,11 +222,11 @@ def test_a_full_disk_is_an_alarm_and_loses_nothing() -> None:
     house.memory.is_full = True
     for number in range(200):
         client.publish("", "grave", body(number))
-    client.say(1, BasicConsume(queue="grave"))
+    client.send(1, BasicConsume(queue="grave"))
     assert len(bodies(client)) == 200
     house.page()
     assert "disk" in house.broker.alarms
     client.connection.lose(0.0)
     watcher = connected(house.broker)
-    watcher.say(1, BasicConsume(queue="grave", no_ack=True))
+    watcher.send(1, BasicConsume(queue="grave", no_ack=True))
     assert bodies(watcher) == [body(number) for number in range(200)]

@@ -121,7 +121,7 @@ def test_what_cannot_be_read_any_more_is_passed_over_and_counted() -> None:
     assert (len(paged), paged.bytes_paged_out, page_store.rows) == (0, 0, {})
 
 
-def test_a_message_log_that_has_fewer_than_it_said() -> None:
+def test_a_message_log_that_has_fewer_than_it_announced() -> None:
     lost: list[tuple[int, int, int | None]] = []
     message_log, page_store = PlayedLog(), Memory()
     paged = PagedMessages(7, message_log.fetch, 5, 50, lambda *found: lost.append(found))

@@ -1,4 +1,4 @@
-"""Who pages, how much, and that nobody can tell."""
+"""What is paged out, how much, and that clients notice nothing."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_slice_at_a_time(house: House) -> None:
     assert mib(queue) == pytest.approx(30 - SLICE / MIB, abs=1)
 
 
-def test_heads_stay_and_nobody_can_tell(house: House) -> None:
+def test_heads_stay_and_clients_notice_nothing(house: House) -> None:
     queues = [house.queue("a", 5), house.queue("b", 5, each=100_000), house.queue("c", 5, max_priority=3)]
     queues += [house.queue("d", 5, queue_type="quorum"), house.queue("e", 5, each=40)]
     counts = [queue.message_count for queue in queues]
@@ -149,7 +149,7 @@ def test_a_full_disk_is_an_alarm_and_loses_nothing(house: House) -> None:
     house.broker.set_alarm("disk", True, NOW)
     house.memory.is_full = False
     house.page(150)
-    assert house.broker.alarms == {"disk"}  # somebody else's still
+    assert house.broker.alarms == {"disk"}  # another cause's still
     house.broker.set_alarm("disk", False, NOW)
     assert house.broker.alarms == set()
     assert mib(queue) < 0.4

@@ -1,4 +1,4 @@
-"""Policies: which one holds, what it may say, and that it holds for what is there already."""
+"""Policies: which one applies, what it may define, and that it applies to what is there already."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""One classic queue: what it takes, whom it hands it to, and when it lets go."""
+"""One classic queue: what it takes, which consumer gets it, and when it drops it."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_high_priority_first(yard: Yard) -> None:
     assert high.bodies == ["1", "4"]
 
 
-def test_a_requeued_message_goes_to_whoever_is_next(yard: Yard) -> None:
+def test_a_requeued_message_goes_to_the_next_consumer(yard: Yard) -> None:
     queue = yard.queue()
     a, b = yard.consumer(queue), yard.consumer(queue)
     yard.publish(queue, "1")
@@ -282,7 +282,7 @@ def test_head_of_the_highest_priority_only(yard: Yard) -> None:
 
 
 def test_no_time_at_all(yard: Yard) -> None:
-    """A message may be handed to somebody at once, but not wait, nor come back."""
+    """A message may be delivered at once, but not wait, nor come back."""
     queue = yard.queue(message_ttl=0)
     yard.publish(queue, "lost")
     assert yard.dead == [("lost", "expired")]

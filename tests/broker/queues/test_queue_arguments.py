@@ -115,7 +115,7 @@ def test_arguments_of_other_types(type_: str, name: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         ({"max_length": -1, "expires": 0}, "'x-expires'"),
         ({"max_age": 1, "delivery_limit": 1}, "'x-max-age'"),
@@ -124,8 +124,8 @@ def test_arguments_of_other_types(type_: str, name: str, value: Any) -> None:
         ({"queue_type": "heap", "expires": 0}, "'x-queue-type'"),
     ],
 )
-def test_which_of_two_faults_is_told(arguments: dict[str, Any], told: str) -> None:
-    assert declared(**arguments).startswith(f"invalid arg {told} for ")
+def test_which_of_two_faults_is_reported(arguments: dict[str, Any], reported: str) -> None:
+    assert declared(**arguments).startswith(f"invalid arg {reported} for ")
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def yard() -> Yard:
 
 
 def count(entry: QueueEntry) -> Any:
-    """What x-delivery-count says on the way out; None where it is not there."""
+    """x-delivery-count on the way out; None where it is not there."""
     sent = Message("", "", entry.header, entry.message.body)
     return (sent.properties.headers or {}).get("x-delivery-count")
 
@@ -66,7 +66,7 @@ def test_what_a_channel_leaves_goes_before_all(yard: Yard) -> None:
 
 
 def test_counts_on_deliveries(yard: Yard) -> None:
-    """basic.get always tells, basic.deliver from the second time on."""
+    """It is always in basic.get-ok, in basic.deliver from the second time on."""
     queue = yard.queue("quorum")
     taker = yard.consumer(queue, prefetch=1)
     yard.publish(queue, "1", "2")

@@ -47,7 +47,7 @@ def test_reading_takes_nothing(yard: Yard) -> None:
     assert (queue.message_count, queue.body_bytes, queue.consumer_count) == (3, 3, 0)
 
 
-def test_offsets_are_told(yard: Yard) -> None:
+def test_offsets_are_in_the_headers(yard: Yard) -> None:
     queue = stream(yard)
     yard.publish(queue, "a", headers={"mine": 1}, delivery_mode=1, expiration="1")
     (entry,) = reader(yard, queue, "first").entries
@@ -121,7 +121,7 @@ def test_acks_give_room(yard: Yard) -> None:
 
 
 def test_what_came_together_is_sent_together(yard: Yard) -> None:
-    """As RabbitMQ sends its chunks: the prefetch says when the next one may begin."""
+    """As RabbitMQ sends its chunks: the prefetch decides when the next one may begin."""
     queue = stream(yard, 1)
     yard.publish(queue, *"abc")
     yard.now += 1

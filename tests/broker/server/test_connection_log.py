@@ -42,7 +42,7 @@ def test_lines_at_debug_are_not_counted() -> None:
     assert len(written(log, 1)) == 1
 
 
-def test_addresses_are_not_told_apart_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_so_many_addresses_are_counted_separately(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection_log, "MOST_ADDRESSES", 3)
     clock = Clock()
     log = ConnectionLog(clock)
@@ -52,7 +52,7 @@ def test_addresses_are_not_told_apart_without_end(monkeypatch: pytest.MonkeyPatc
     assert written(log, 1, "10.0.1.1") == ["warning more lines about connections 47", "info event 0"]
 
 
-async def test_what_was_left_out_is_told_in_time(autojump_clock: trio.testing.MockClock) -> None:
+async def test_what_was_left_out_is_logged_in_time(autojump_clock: trio.testing.MockClock) -> None:
     log = ConnectionLog(trio.current_time)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(log.run)

@@ -1,4 +1,4 @@
-"""One client's bytes, both ways, over real sockets: what waits, and for whom."""
+"""One client's bytes, both ways, over real sockets: what waits, and for which client."""
 
 import gc
 import socket
@@ -45,7 +45,7 @@ from tests.broker.server.handshake import OPENING, opening
 GOODBYE = encode_method(0, ConnectionClose(200, "bye"))
 
 
-def said(*methods: Method) -> bytes:
+def encoded(*methods: Method) -> bytes:
     return b"".join(encode_method(1, method) for method in methods)
 
 
@@ -121,23 +121,23 @@ async def house() -> AsyncIterator[House]:
         nursery.cancel_scope.cancel()
 
 
-async def test_what_one_says_reaches_another(autojump_clock: Clock) -> None:
+async def test_what_one_sends_reaches_another(autojump_clock: Clock) -> None:
     async with house() as home:
         one, _ = await home.client()
         other, _ = await home.client()
-        await one.send_all(said(QueueDeclare(queue="q"), BasicConsume(queue="q", consumer_tag="c", no_ack=True)))
+        await one.send_all(encoded(QueueDeclare(queue="q"), BasicConsume(queue="q", consumer_tag="c", no_ack=True)))
         await hush(one)
         await other.send_all(publish(b"hello") * 3)
         assert (await hush(one)).count(b"hello") == 3
 
 
-async def test_who_does_not_read_is_delivered_no_more_than_the_mark_and_slows_nobody(autojump_clock: Clock) -> None:
+async def test_who_does_not_read_is_delivered_no_more_than_the_mark_and_slows_no_other(autojump_clock: Clock) -> None:
     body = bytes(100_000)
     async with house() as home:
         slow, connection_task = await home.client()
         quick, _ = await home.client()
         consume = BasicConsume(queue="q", consumer_tag="c", no_ack=True)
-        await slow.send_all(said(QueueDeclare(queue="q"), consume))
+        await slow.send_all(encoded(QueueDeclare(queue="q"), consume))
         await hush(slow)
         count = 3 * HIGH_WATER // len(body)
         await quick.send_all(publish(body) * count)
@@ -153,7 +153,7 @@ async def test_who_does_not_read_is_delivered_no_more_than_the_mark_and_slows_no
 
 
 async def quick_answer(client: trio.SocketStream) -> bytes:
-    await client.send_all(said(QueueDeclare(queue="other", exclusive=True)))
+    await client.send_all(encoded(QueueDeclare(queue="other", exclusive=True)))
     return await hush(client)
 
 
@@ -164,9 +164,9 @@ async def test_who_does_not_read_answers_is_not_listened_to(
     body = bytes(100_000)
     async with house() as home:
         client, connection_task = await home.client()
-        await client.send_all(said(QueueDeclare(queue="q")) + publish(body) * 100)
+        await client.send_all(encoded(QueueDeclare(queue="q")) + publish(body) * 100)
         await hush(client)
-        asked = said(BasicGet(queue="q", no_ack=True)) * 50
+        asked = encoded(BasicGet(queue="q", no_ack=True)) * 50
         async with trio.open_nursery() as nursery:
 
             @nursery.start_soon
@@ -182,7 +182,7 @@ async def test_who_does_not_read_answers_is_not_listened_to(
 
 
 async def how_it_ends(client: trio.SocketStream) -> str:
-    """ "reset", or "closed" where the broker has closed its half, after all that it has to say."""
+    """ "reset", or "closed" where the broker has closed its half, after all that it has to send."""
     try:
         while await client.receive_some():
             pass
@@ -242,8 +242,8 @@ async def test_a_client_that_misses_its_heartbeats_is_reset(autojump_clock: Cloc
 async def test_so_is_one_that_does_not_read_what_it_is_sent(autojump_clock: Clock) -> None:
     async with house() as home:
         client, connection_task = await home.tcp_client()
-        await client.send_all(said(QueueDeclare(queue="q")) + publish(bytes(20_000_000)))
-        await client.send_all(said(BasicConsume(queue="q", no_ack=True)))
+        await client.send_all(encoded(QueueDeclare(queue="q")) + publish(bytes(20_000_000)))
+        await client.send_all(encoded(BasicConsume(queue="q", no_ack=True)))
         await trio.testing.wait_all_tasks_blocked(0.1)
         assert connection_task.connection.waiting
         connection_task.connection.cut()
@@ -266,7 +266,7 @@ async def test_who_may_not_log_in_is_cut_after_a_while(autojump_clock: Clock, ca
 async def test_a_client_that_goes_without_a_word(autojump_clock: Clock) -> None:
     async with house() as home:
         client, connection_task = await home.client()
-        await client.send_all(said(QueueDeclare(queue="mine", exclusive=True)))
+        await client.send_all(encoded(QueueDeclare(queue="mine", exclusive=True)))
         await hush(client)
         await client.aclose()
         await connection_task.is_ended.wait()
@@ -299,7 +299,7 @@ async def test_what_goes_wrong_with_one_is_no_trouble_to_others(
 async def test_while_publishers_are_held_up_nothing_is_read(autojump_clock: Clock) -> None:
     async with house() as home:
         client, connection_task = await home.client()
-        await client.send_all(said(QueueDeclare(queue="q")))
+        await client.send_all(encoded(QueueDeclare(queue="q")))
         home.broker.set_alarm("memory", True, 0.0)
         await client.send_all(publish(b"one"))
         assert b"low on memory" in await hush(client)
@@ -339,7 +339,7 @@ async def test_a_flood_leaves_others_their_turn(autojump_clock: Clock) -> None:
                     await flooder.send_all(publish(b"x" * 100, "nowhere") * 1000)
 
             for _ in range(50):
-                await quiet.send_all(said(QueueDeclare(queue="other", exclusive=True)))
+                await quiet.send_all(encoded(QueueDeclare(queue="other", exclusive=True)))
                 before = reads
                 assert await quiet.receive_some()
                 most = max(most, reads - before)
@@ -354,7 +354,7 @@ async def test_a_flood_leaves_others_their_turn(autojump_clock: Clock) -> None:
 async def stalled(home: House, heartbeat: int) -> tuple[trio.SocketStream, ConnectionTask]:
     """A client that has more to read than its socket holds, and does not."""
     client, connection_task = await home.client(heartbeat)
-    await client.send_all(said(QueueDeclare(queue="q"), BasicConsume(queue="q", consumer_tag="c")))
+    await client.send_all(encoded(QueueDeclare(queue="q"), BasicConsume(queue="q", consumer_tag="c")))
     await hush(client)
     other, _ = await home.client()
     await other.send_all(publish(bytes(1_000_000)) * 3)
@@ -393,7 +393,7 @@ async def test_a_blocked_publisher_that_hangs_up_is_gone(autojump_clock: Clock) 
     """Though nothing more of it is read, and it has sent more."""
     async with house() as home:
         client, connection_task = await home.client()
-        await client.send_all(said(QueueDeclare(queue="mine", exclusive=True)))
+        await client.send_all(encoded(QueueDeclare(queue="mine", exclusive=True)))
         home.broker.set_alarm("memory", True, 0.0)
         await client.send_all(publish(b"one", "mine"))
         await hush(client)
@@ -424,7 +424,7 @@ async def test_nothing_of_a_connection_outlives_it(autojump_clock: Clock) -> Non
 
     async def use(home: House, end: bytes) -> None:
         client, connection_task = await home.client()
-        await client.send_all(said(QueueDeclare(queue="q"), BasicConsume(queue="q"), ConfirmSelect()))
+        await client.send_all(encoded(QueueDeclare(queue="q"), BasicConsume(queue="q"), ConfirmSelect()))
         await client.send_all(publish(bytes(100_000)) * 3 + publish(b"half")[:-3])
         await hush(client)
         await client.send_all(end)
@@ -437,7 +437,7 @@ async def test_nothing_of_a_connection_outlives_it(autojump_clock: Clock) -> Non
     try:
         async with house() as home:
             before = left()
-            for end in (b"", GOODBYE, b"rubbish", said(BasicAck(7))):
+            for end in (b"", GOODBYE, b"rubbish", encoded(BasicAck(7))):
                 await use(home, end)
                 home.clients.clear()
                 await trio.sleep(120)  # what a look at overdue acks has noted is forgotten with the next

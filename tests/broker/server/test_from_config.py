@@ -60,7 +60,7 @@ async def test_definitions_are_there_from_the_start_and_kept(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reason"),
     [
         (None, "cannot be read: No such file"),
         ("[]", "not an object"),
@@ -68,11 +68,11 @@ async def test_definitions_are_there_from_the_start_and_kept(tmp_path: Path) -> 
         ('{"queues": [{}]}', r"queues\[0\]: 'vhost' is missing"),
     ],
 )
-async def test_definitions_that_are_none(tmp_path: Path, text: str | None, said: str) -> None:
+async def test_definitions_that_are_none(tmp_path: Path, text: str | None, reason: str) -> None:
     file = tmp_path / "definitions.json"
     if text is not None:
         file.write_text(text)
-    with pytest.raises(ConfigError, match=f"definitions.json: {said}"):
+    with pytest.raises(ConfigError, match=f"definitions.json: {reason}"):
         async with configured(BrokerConfig(definitions=str(file))):
             pass
 
@@ -89,7 +89,7 @@ async def test_limits(tmp_path: Path) -> None:
     ("limits", "reason"),
     [(BrokerLimits(memory=1), "low on memory"), (BrokerLimits(disk_free=10**18), "low on disk")],
 )
-async def test_a_publisher_is_told_what_is_short(tmp_path: Path, limits: BrokerLimits, reason: str) -> None:
+async def test_a_publisher_is_sent_what_is_short(tmp_path: Path, limits: BrokerLimits, reason: str) -> None:
     reasons: list[str] = []
 
     def publish(port: int) -> pika.BlockingConnection:

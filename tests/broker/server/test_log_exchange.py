@@ -77,13 +77,13 @@ async def test_what_publishing_logs_is_not_published() -> None:
     listening(broker, "#")
     with log_published(broker):
         vhost = broker.vhosts["/"]
-        route = vhost.route
+        publish = vhost.publish
 
-        def routed(*arguments: object) -> object:
+        def published(*arguments: object) -> None:
             structlog.get_logger().info("one more")
-            return route(*arguments)  # type: ignore[arg-type]
+            publish(*arguments)  # type: ignore[arg-type]
 
-        vhost.route = routed  # type: ignore[method-assign, assignment]
+        vhost.publish = published  # type: ignore[method-assign, assignment]
         structlog.get_logger().info("one")
     assert len(list(vhost.queues["log"])) == 1
 
@@ -97,7 +97,7 @@ async def test_a_line_that_cannot_be_published_is_written_all_the_same(
     def fails(*arguments: object) -> None:
         raise RuntimeError("on purpose")
 
-    monkeypatch.setattr(broker.vhosts["/"], "route", fails)
+    monkeypatch.setattr(broker.vhosts["/"], "publish", fails)
     with log_published(broker):
         structlog.get_logger().info("one")
     assert "one" in written.getvalue()

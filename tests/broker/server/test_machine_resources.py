@@ -1,4 +1,4 @@
-"""What the machine says of itself."""
+"""Memory and disk, as the machine reports them."""
 
 import shutil
 from pathlib import Path

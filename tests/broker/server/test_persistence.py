@@ -249,17 +249,17 @@ async def test_a_disk_that_takes_nothing_is_an_alarm_until_it_does(
         return stores[0]
 
     monkeypatch.setattr(persistence, "Store", small)
-    heard: dict[str, trio.Event] = {"alarm.set": trio.Event(), "alarm.cleared": trio.Event()}
+    reported: dict[str, trio.Event] = {"alarm.set": trio.Event(), "alarm.cleared": trio.Event()}
     broker = Broker()
-    broker.events.observers.append(lambda event: heard[event.name].set() if event.name in heard else None)
+    broker.events.observers.append(lambda event: reported[event.name].set() if event.name in reported else None)
     async with persisted(broker, tmp_path) as recorder:
         broker.add_vhost("v").description = "x" * 100_000
         recorder.compare()
         with trio.fail_after(20):
-            await heard["alarm.set"].wait()
+            await reported["alarm.set"].wait()
             assert broker.alarms == {"disk"}
             stores[0].max_bytes = 100_000_000
-            await heard["alarm.cleared"].wait()
+            await reported["alarm.cleared"].wait()
         assert broker.alarms == set()
 
 
@@ -278,7 +278,7 @@ async def test_another_alarm_for_the_disk_stays(tmp_path: Path) -> None:
 async def test_a_message_that_can_never_be_stored_costs_its_publisher_its_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is never confirmed; whoever else publishes is, and what comes later is stored."""
+    """It is never confirmed; other publishers are, and what comes later is stored."""
     pack = batch_writer.pack
 
     def fails(message: Message) -> bytes:

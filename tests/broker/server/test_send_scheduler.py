@@ -22,7 +22,7 @@ class Scribe:
             self.send_scheduler.add(self)
 
 
-async def test_what_is_flushed_by_whoever_made_the_broker_speak_wakes_nobody() -> None:
+async def test_what_the_task_that_caused_it_flushes_wakes_no_other() -> None:
     send_scheduler = SendScheduler()
     scribe = Scribe(send_scheduler)
     async with trio.open_nursery() as nursery:
@@ -39,7 +39,7 @@ async def test_what_is_flushed_by_whoever_made_the_broker_speak_wakes_nobody() -
         nursery.cancel_scope.cancel()
 
 
-async def test_what_nobody_flushes_is_sent_all_the_same() -> None:
+async def test_what_is_not_flushed_is_sent_all_the_same() -> None:
     send_scheduler = SendScheduler()
     scribe = Scribe(send_scheduler)
     async with trio.open_nursery() as nursery:
@@ -68,7 +68,7 @@ async def test_who_has_more_waits_for_the_next_turn() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_one_that_fails_keeps_nobody_else_from_sending() -> None:
+async def test_one_that_fails_keeps_no_other_from_sending() -> None:
     class Failing(Scribe):
         def send(self, now: float) -> None:
             raise RuntimeError("on purpose")

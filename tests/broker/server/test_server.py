@@ -185,7 +185,7 @@ async def test_external_is_offered_to_those_who_can(authority: trustme.CA) -> No
         assert await mechanisms(port, client_context(authority, "orders")) == {b"PLAIN", b"AMQPLAIN", b"EXTERNAL"}
 
 
-async def test_external_is_not_offered_unless_the_config_says_so(authority: trustme.CA) -> None:
+async def test_external_is_not_offered_unless_configured(authority: trustme.CA) -> None:
     usual = config.BrokerConfig().auth_mechanisms
     async with listening_with_tls(authority, distinguished_name, mechanisms=usual) as port:
         assert await mechanisms(port, client_context(authority, "orders")) == {b"PLAIN", b"AMQPLAIN"}
@@ -203,7 +203,7 @@ async def test_a_client_that_does_not_finish_the_tls_handshake_has_five_seconds(
     assert [event["event"] for event in log] == ["TLS handshake failed"]
 
 
-async def test_who_waits_after_a_refused_login_takes_nobodys_place() -> None:
+async def test_who_waits_after_a_refused_login_takes_no_place() -> None:
     server = BrokerServer(Broker(), most_connections=1)
     async with running(server):
         port = await listening(server)

@@ -1,4 +1,4 @@
-"""When the model is woken, and what it is told."""
+"""When the model is woken, and what is reported to it."""
 
 import tempfile
 from collections.abc import AsyncIterator

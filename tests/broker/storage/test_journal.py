@@ -90,7 +90,7 @@ def test_a_message_log_knows_how_it_stands() -> None:
     assert journal.take_batch().message_logs == [LogState(message_log.number, 2, 8, 5, 2)]
 
 
-def test_only_the_last_delivery_count_is_told() -> None:
+def test_only_the_last_delivery_count_is_reported() -> None:
     journal, [message_log] = started(HERE)
     message_log.enqueued(1, message())
     message_log.returned(1, 1)
@@ -287,22 +287,22 @@ def test_each_batch_wakes_once() -> None:
     assert woken == [1, 2]
 
 
-def test_what_waits_for_the_disk_is_told_when_it_is_there() -> None:
+def test_what_waits_for_the_disk_is_called_when_it_is_there() -> None:
     journal, [message_log] = started(HERE)
-    told: list[str] = []
-    journal.when_committed(lambda: told.append("nothing to wait for"))
+    called: list[str] = []
+    journal.when_committed(lambda: called.append("nothing to wait for"))
     message_log.enqueued(1, message())
-    journal.when_committed(lambda: told.append("first"))
+    journal.when_committed(lambda: called.append("first"))
     first = journal.take_batch()
-    journal.when_committed(lambda: told.append("first, on its way"))
+    journal.when_committed(lambda: called.append("first, on its way"))
     message_log.enqueued(2, message())
-    journal.when_committed(lambda: told.append("second"))
+    journal.when_committed(lambda: called.append("second"))
     second = journal.take_batch()
-    assert told == ["nothing to wait for"]
+    assert called == ["nothing to wait for"]
     journal.committed(first)
-    assert told[1:] == ["first", "first, on its way"]
+    assert called[1:] == ["first", "first, on its way"]
     journal.committed(second)
-    assert told[3:] == ["second"]
+    assert called[3:] == ["second"]
     assert journal.last_committed == second.number
 
 
@@ -330,30 +330,30 @@ def take_ticket(message_log: MessageLog, positions: Iterable[int], content: Mess
 
 
 def when_safe(journal: Journal, ticket: DurabilityTicket) -> list[str]:
-    """What is told so far."""
-    told: list[str] = []
-    journal.when_safe(ticket, partial(told.append, "safe"))
-    return told
+    """What was called so far."""
+    called: list[str] = []
+    journal.when_safe(ticket, partial(called.append, "safe"))
+    return called
 
 
 def test_messages_are_safe_on_the_disk() -> None:
     journal, [message_log] = started(HERE)
-    told = when_safe(journal, take_ticket(message_log, [1, 2]))
+    called = when_safe(journal, take_ticket(message_log, [1, 2]))
     batch = journal.take_batch()
-    assert told == []
+    assert called == []
     journal.committed(batch)
-    assert told == ["safe"]
+    assert called == ["safe"]
 
 
 def test_messages_are_safe_when_they_have_been_used_before_the_disk_had_them() -> None:
     journal, [message_log] = started(HERE)
-    told = when_safe(journal, take_ticket(message_log, [1, 2]))
+    called = when_safe(journal, take_ticket(message_log, [1, 2]))
     message_log.settled(1, 4)
-    assert told == []
+    assert called == []
     message_log.settled(2, 4)
-    assert told == ["safe"]
+    assert called == ["safe"]
     journal.committed(journal.take_batch())
-    assert told == ["safe"]
+    assert called == ["safe"]
     assert (journal.rows, journal.spared) == (2, 2)
 
 
@@ -366,26 +366,26 @@ def test_what_has_been_used_already_is_safe_at_once() -> None:
 
 def test_some_may_be_used_and_the_others_on_the_disk() -> None:
     journal, [message_log] = started(HERE)
-    told = when_safe(journal, take_ticket(message_log, [1, 2]))
+    called = when_safe(journal, take_ticket(message_log, [1, 2]))
     message_log.settled(1, 4)
     batch = journal.take_batch()
     message_log.settled(2, 4)  # too late to spare the disk anything
-    assert told == []
+    assert called == []
     journal.committed(batch)
-    assert told == ["safe"]
+    assert called == ["safe"]
 
 
 def test_what_becomes_of_a_message_that_was_not_used_is_to_be_on_the_disk_first() -> None:
     journal, [message_log, other] = started(HERE, THERE)
-    told = when_safe(journal, take_ticket(message_log, [1]))
+    called = when_safe(journal, take_ticket(message_log, [1]))
     message_log.settled(1, 4, is_used=False)
     other.enqueued(1, message())
-    assert told == []
+    assert called == []
     journal.committed(journal.take_batch())
-    assert told == ["safe"]
+    assert called == ["safe"]
 
 
-def test_messages_that_are_nobodys_are_no_part_of_a_ticket() -> None:
+def test_messages_without_a_ticket_are_no_part_of_one() -> None:
     journal, [message_log] = started(HERE)
     ticket = take_ticket(message_log, [1])
     message_log.enqueued(2, message())
@@ -399,10 +399,10 @@ def test_a_long_body_in_two_message_logs_is_safe_when_both_have_used_it() -> Non
     ticket = DurabilityTicket()
     message_log.enqueued(1, long, ticket=ticket)
     other.enqueued(1, long, ticket=ticket)
-    told = when_safe(journal, ticket)
+    called = when_safe(journal, ticket)
     message_log.settled(1, len(LONG))
     other.settled(1, len(LONG))
-    assert told == ["safe"]
+    assert called == ["safe"]
     assert not journal.take_batch().bodies
 
 
@@ -420,22 +420,22 @@ def test_waiting_for_the_disk_alone_is_urgent_and_waiting_for_safety_is_not() ->
     assert woken == ["woken", "woken", "committed"]
 
 
-def test_one_that_waits_and_fails_keeps_nobody_else_from_hearing() -> None:
+def test_a_callback_that_fails_keeps_no_other_from_being_called() -> None:
     events = EventDispatcher()
     journal = Journal(events=events)
     message_log = journal.message_log(HERE)
     message_log.enqueued(1, message())
-    heard: list[int] = []
+    calls: list[int] = []
 
     def fails() -> None:
         raise RuntimeError("on purpose")
 
-    for call in (lambda: heard.append(1), fails, lambda: heard.append(2)):
-        journal.when_committed(call, lambda: heard.append(3))
+    for call in (lambda: calls.append(1), fails, lambda: calls.append(2)):
+        journal.when_committed(call, lambda: calls.append(3))
     journal.when_committed(fails, fails)
-    journal.when_committed(lambda: heard.append(4))
+    journal.when_committed(lambda: calls.append(4))
     journal.committed(journal.take_batch())
-    assert (heard, events.failures) == ([1, 3, 2, 4], 3)
+    assert (calls, events.failures) == ([1, 3, 2, 4], 3)
 
 
 # --- very many at once

@@ -91,7 +91,7 @@ def test_a_full_disk_takes_all_or_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     page_store.close()
 
 
-def test_a_file_that_somebody_cut_short(tmp_path: Path) -> None:
+def test_a_file_that_was_cut_short(tmp_path: Path) -> None:
     page_store = PageFiles(tmp_path)
     block = page_store.put(rows(b"a"))
     os.truncate(block.file.descriptor, 3)

@@ -270,7 +270,7 @@ def corrupted(directory: Path, fault: str) -> None:
         ("entries", f"{NAME} is damaged: no such table: entry; {REMEDY}"),
     ],
 )
-def test_what_is_wrong_is_said(kept: Kept, fault: str, expected: str) -> None:
+def test_what_is_wrong_is_in_the_error(kept: Kept, fault: str, expected: str) -> None:
     kept.journal.message_log(HERE).enqueued(1, message())
     kept.commit()
     kept.store.close()
@@ -296,7 +296,7 @@ def test_a_failed_opening_lets_go_of_the_directory(tmp_path: Path) -> None:
             Store(tmp_path)
 
 
-def test_nobody_else_may_read_it(kept: Kept) -> None:
+def test_no_other_user_may_read_it(kept: Kept) -> None:
     kept.commit()
     for name in (NAME, f"{NAME}-wal", LOCK_NAME):
         assert (kept.directory / name).stat().st_mode & 0o077 == 0
@@ -366,7 +366,7 @@ def test_a_full_disk_is_reported_and_waited_out(tmp_path: Path) -> None:
     kept.store.close()
 
 
-def test_times_are_told_without_the_messages(kept: Kept) -> None:
+def test_times_are_read_without_the_messages(kept: Kept) -> None:
     message_log, other = kept.journal.message_log(HERE), kept.journal.message_log(HERE._replace(name="other"))
     for position, expires_at in ((1, 5.5), (2, float("inf")), (3, 7.0)):
         message_log.enqueued(position, message(bytes(10_000)), expires_at)
@@ -464,20 +464,20 @@ def test_a_batch_that_fails_in_all_its_parts_is_refused_as_a_whole(kept: Kept, m
     assert refused(kept) == []
 
 
-def test_whoever_waits_for_what_is_refused_hears_of_it(kept: Kept) -> None:
+def test_who_waits_for_what_is_refused_is_notified(kept: Kept) -> None:
     message_log = kept.journal.message_log(HERE)
-    heard: list[tuple[str, bool]] = []
+    notified: list[tuple[str, bool]] = []
     tickets = {"good": DurabilityTicket(), "bad": DurabilityTicket()}
     for position, (name, key) in enumerate((("good", "k"), ("bad", "k"), ("bad", UNWRITABLE)), 1):
         message_log.enqueued(position, Message("x", key, b"", b""), ticket=tickets[name])
 
-    def hear(name: str) -> None:
-        heard.append((name, tickets[name].is_refused))
+    def notify(name: str) -> None:
+        notified.append((name, tickets[name].is_refused))
 
     for name, ticket in tickets.items():
-        kept.journal.when_safe(ticket, partial(hear, name))
+        kept.journal.when_safe(ticket, partial(notify, name))
     refused(kept)
-    assert heard == [("good", False), ("bad", True)]
+    assert notified == [("good", False), ("bad", True)]
     assert (message_log.refused, kept.journal.events.failures) == ({3}, 1)
     message_log.settled(3, 0)
     assert message_log.refused == set()
