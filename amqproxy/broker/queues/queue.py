@@ -482,11 +482,6 @@ class Queue:
         if is_taken or (exclusive and isinstance(self._round_robin, SingleActiveConsumer)):
             raise AccessRefused(f"{self} in exclusive use")
 
-    @property
-    def active_consumer(self) -> Consumer | None:
-        """Who gets everything, where only one does."""
-        return self._round_robin.active if isinstance(self._round_robin, SingleActiveConsumer) else None
-
     def subscribe(self, consumer: Consumer, now: float) -> None:
         """Add a consumer. It is handed nothing before the next `pump`."""
         self.consumers[consumer] = None

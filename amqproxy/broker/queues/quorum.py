@@ -30,15 +30,16 @@ LOW_WATER = 0.8
 """The part of its limits that a queue which refused must come down to before it takes messages again."""
 
 
-class RequeueFirst(Backlog):
-    """What comes back waits in front of the rest, in the order it came back, or else behind the rest."""
+class RequeueOrder(Backlog):
+    """What comes back waits in front of the rest, in the order it came back, or else behind the rest.
 
-    __slots__ = ("_again", "_behind")
+    In memory or on the disk: the two below it have `_again` and `_behind`, since two bases cannot both have slots.
+    """
 
-    def __init__(self, on_lost: Callable[[int, int], None] = lambda messages, body_bytes: None) -> None:
-        super().__init__(on_lost)
-        self._again: deque[QueueEntry] = deque()
-        self._behind: dict[int, QueueEntry] = {}
+    __slots__ = ()
+
+    _again: deque[QueueEntry]
+    _behind: dict[int, QueueEntry]
 
     def __len__(self) -> int:
         return len(self._again) + super().__len__()
@@ -52,12 +53,6 @@ class RequeueFirst(Backlog):
         self._again.append(entry)
         if entry.paged_body is not None:
             self._returned_bytes_paged_out += entry.paged_body.body_bytes
-
-    def put_behind(self, entry: QueueEntry) -> None:
-        """Let a message that was taken out wait behind all others. An error of `UNREADABLE` where its body is lost."""
-        page_in(entry)
-        self.add(entry.message, entry.expires_at)
-        self._behind[self._position + len(self._fresh)] = entry
 
     def take(self, queue: ConsumedQueue) -> QueueEntry | None:
         if self._again:
@@ -75,15 +70,32 @@ class RequeueFirst(Backlog):
 
     def clear(self) -> list[Container]:
         dropped = [*super().clear(), self._again, self._behind]
-        self._again, self._behind = deque(), {}
+        self._again, self._behind = deque(), {}  # type: ignore[misc]  # slots of the two below
         return dropped
 
     def discard(self) -> list[Container]:
         return [*super().discard(), self._again, self._behind]
 
 
-class DurableRequeueFirst(DurableBacklog):
-    """The same, on the disk too, where all messages are, and where what has come back has its turn."""
+class RequeueFirst(RequeueOrder):
+    """In memory."""
+
+    __slots__ = ("_again", "_behind")
+
+    def __init__(self, on_lost: Callable[[int, int], None] = lambda messages, body_bytes: None) -> None:
+        super().__init__(on_lost)
+        self._again = deque()
+        self._behind = {}
+
+    def put_behind(self, entry: QueueEntry) -> None:
+        """Let a message that was taken out wait behind all others. An error of `UNREADABLE` where its body is lost."""
+        page_in(entry)
+        self.add(entry.message, entry.expires_at)
+        self._behind[self._position + len(self._fresh)] = entry
+
+
+class DurableRequeueFirst(RequeueOrder, DurableBacklog):
+    """On the disk too: all messages, and which have come back, in their order."""
 
     __slots__ = ("_again", "_behind", "_turn")
 
@@ -95,18 +107,10 @@ class DurableRequeueFirst(DurableBacklog):
         fetch: Fetch,
         on_lost: Callable[[int, int], None] = lambda messages, body_bytes: None,
     ) -> None:
-        super().__init__(message_log, fetch, on_lost)
-        self._again: deque[QueueEntry] = deque()
-        self._behind: dict[int, QueueEntry] = {}
+        DurableBacklog.__init__(self, message_log, fetch, on_lost)
+        self._again = deque()
+        self._behind = {}
         self._turn = 0
-
-    def __len__(self) -> int:
-        return len(self._again) + super().__len__()
-
-    def __iter__(self) -> Iterator[Message]:
-        for entry in self._again:
-            yield whole(entry)
-        yield from super().__iter__()
 
     def recover(self, queue: ConsumedQueue) -> list[QueueEntry]:
         """Take out what was out when an earlier broker ended, or had come back: those that had, in their order, first.
@@ -131,9 +135,7 @@ class DurableRequeueFirst(DurableBacklog):
         return [entry for _, entry in sorted(back, key=lambda each: each[0])] + out
 
     def put_back(self, entry: QueueEntry) -> None:
-        self._again.append(entry)
-        if entry.paged_body is not None:
-            self._returned_bytes_paged_out += entry.paged_body.body_bytes
+        super().put_back(entry)
         self._out.pop(entry.position)
         self._turn += 1
         self._message_log.returned(entry.position, entry.delivery_count, self._turn)
@@ -147,30 +149,12 @@ class DurableRequeueFirst(DurableBacklog):
         self._message_log.returned(entry.position, entry.delivery_count)
 
     def take(self, queue: ConsumedQueue) -> QueueEntry | None:
-        if self._again:
-            again = self._again.popleft()
-            if again.paged_body is not None and not self._restore(again):
-                return None
-            self._went_out(again)
-            self._message_log.returned(again.position, again.delivery_count)
-            return again
+        is_again = bool(self._again)
         entry = super().take(queue)
-        return self._behind.pop(entry.position, entry) if self._behind and entry is not None else entry
-
-    def _came_back(self) -> Iterable[QueueEntry]:
-        return self._again
-
-    @property
-    def expires_at(self) -> float:
-        return self._again[0].expires_at if self._again else super().expires_at
-
-    def clear(self) -> list[Container]:
-        dropped = [*super().clear(), self._again, self._behind]
-        self._again, self._behind = deque(), {}
-        return dropped
-
-    def discard(self) -> list[Container]:
-        return [*super().discard(), self._again, self._behind]
+        if is_again and entry is not None:
+            self._went_out(entry)
+            self._message_log.returned(entry.position, entry.delivery_count)
+        return entry
 
 
 class QuorumQueue(Queue):

@@ -62,14 +62,6 @@ class StreamQueue(Queue):
         self.body_bytes = self._segments[0].body_bytes
 
     @property
-    def first_offset(self) -> int:
-        return self._log.first
-
-    @property
-    def next_offset(self) -> int:
-        return self._log.next
-
-    @property
     def message_count(self) -> int:
         return self._log.next - self._log.first
 

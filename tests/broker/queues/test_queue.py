@@ -146,9 +146,9 @@ def single_active(yard: Yard, *, kind: str = "classic") -> tuple[Queue, Taker, T
     a, b = yard.consumer(queue, prefetch=2), yard.consumer(queue)
     yard.publish(queue, *"1234")
     assert (a.bodies, b.bodies) == (["1", "2"], [])
-    assert queue.active_consumer is a.consumer
+    assert queue._round_robin.active is a.consumer
     a.cancel()
-    assert queue.active_consumer is b.consumer
+    assert queue._round_robin.active is b.consumer
     return queue, a, b
 
 
