@@ -1,0 +1,49 @@
+"""A connection under inspection: methods go in, what is found comes out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amqproxy.amqp091.methods import BasicConsume, BasicConsumeOk, BasicQos, BasicQosOk, ConfirmSelect, ConfirmSelectOk
+from amqproxy.taps.findings.detector import ObservedConnection
+from amqproxy.taps.findings.finding import Finding
+from amqproxy.taps.findings.inspector import Inspector
+from amqproxy.taps.trace.events import TraceEvent
+from tests.taps.trace.traced import Traced
+
+
+class Inspected(Traced):
+    """A connection whose channels are open; `findings` are all that there were since."""
+
+    def __init__(self, *channels: int, is_tls: bool | None = None, address: str = "10.0.0.1", **options: Any) -> None:
+        self.findings: list[Finding] = []
+        self._inspector: Inspector | None = None
+        self._is_tls, self._address = is_tls, address
+        super().__init__(*channels, **options)
+        self.findings.clear()
+
+    def _note(self, events: list[TraceEvent]) -> list[TraceEvent]:
+        if self._inspector is None:
+            observed = ObservedConnection(self.trace, self._is_tls, self._address)
+            self._inspector = Inspector(7, f"{self._address}:1-10.0.0.2:5672", observed)
+        self.findings += self._inspector.inspect(events)
+        return super()._note(events)
+
+    def later(self, seconds: float) -> None:
+        self.ts_ns += int(seconds * 1e9)
+
+    def confirming(self, channel: int = 1) -> None:
+        self.client(ConfirmSelect(), channel=channel)
+        self.server(ConfirmSelectOk(), channel=channel)
+
+    def consuming(self, queue: str = "q", tag: str = "c", *, no_ack: bool = False, prefetch: int = 10) -> None:
+        if prefetch:
+            self.client(BasicQos(prefetch_count=prefetch))
+            self.server(BasicQosOk())
+        self.client(BasicConsume(queue=queue, consumer_tag=tag, no_ack=no_ack))
+        self.server(BasicConsumeOk(tag))
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of what was found, in order."""
+        return [each.kind for each in self.findings]

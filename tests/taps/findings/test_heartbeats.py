@@ -1,0 +1,29 @@
+"""Connections whose end may go unnoticed."""
+
+from __future__ import annotations
+
+import pytest
+
+from amqproxy.amqp091.methods import ConnectionClose, ConnectionOpen, ConnectionOpenOk, ConnectionTuneOk
+from tests.taps.findings.inspected import Inspected
+
+
+@pytest.mark.parametrize(("heartbeat", "kinds"), [(0, ["heartbeats-off"]), (60, [])])
+def test_no_heartbeats(heartbeat: int, kinds: list[str]) -> None:
+    inspected = Inspected(joined=True)
+    inspected.trace.feed_protocol_header(0)
+    inspected.client(ConnectionTuneOk(heartbeat=heartbeat), ConnectionOpen("/"), channel=0)
+    inspected.server(ConnectionOpenOk(), channel=0)
+    assert inspected.kinds == kinds
+
+
+def test_missed_heartbeats() -> None:
+    inspected = Inspected(1)
+    inspected.server(ConnectionClose(320, "missed heartbeats from client, timeout: 60s"), channel=0)
+    assert inspected.kinds == ["missed-heartbeats"]
+
+
+def test_another_close() -> None:
+    inspected = Inspected(1)
+    inspected.server(ConnectionClose(320, "CONNECTION_FORCED - shutdown"), channel=0)
+    assert inspected.kinds == []
