@@ -83,7 +83,7 @@ class ImposedImpairment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Impairment(ImposedImpairment, frozen=True, tag=True):
-    """What is done to the bytes on their way to `to`, whatever they mean; each kind is a subclass, in `impairments`.
+    """What is done to the bytes on their way to `to`, regardless of their meaning; each kind is a subclass.
 
     It lasts for `duration` seconds, or for as long as there is the rule.
     """
@@ -131,7 +131,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     is_final: bool = False
 
     def then(self, later: Verdict) -> Verdict:
-        """What both come to, where `later` was decided on what this one lets go on."""
+        """Both joined, where `later` was decided on what this one sends on."""
         changes: dict[str, Any] = {}  # most verdicts do one thing or nothing, and making a new one takes longer
         if self.marks:
             changes["marks"] = self.marks + later.marks

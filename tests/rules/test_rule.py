@@ -107,7 +107,9 @@ def test_a_rule_of_no_further_kind_is_compiled_to_one_that_must_always_be_asked(
     rule = compiled(Nothing(name="r"))
     state = rule.begin_session()
     assert (state.shared, state.own) == (None, None)
-    assert not any((rule.is_settled, rule.may_spare, rule.is_settled_if_plain, rule.may_spare_if_plain))
+    assert not any(
+        (rule.is_cacheable, rule.may_have_allowance, rule.is_cacheable_if_plain, rule.may_have_allowance_if_plain)
+    )
     assert rule.allowance(COMMAND, state) is None
     assert (rule.reversible, rule.at_start) == (None, None)
     assert not rule.may_restore(SERVER, "basic.deliver")

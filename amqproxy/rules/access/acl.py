@@ -22,8 +22,8 @@ from amqproxy.rules.verdict import Stage, Verdict
 
 PUBLISH = "basic.publish"
 
-MAX_KNOWN = 4096
-"""Publishes of which a list remembers what it has decided."""
+MAX_CACHED = 4096
+"""Decisions on publishes that a list caches."""
 
 
 class AccessList(Rule, frozen=True, tag="acl"):
@@ -97,14 +97,14 @@ class AccessList(Rule, frozen=True, tag="acl"):
         key = (client.user, client.address, client.vhost, command.method.exchange, command.method.routing_key)
         known = self._known
         if key not in known:
-            if len(known) >= MAX_KNOWN:
+            if len(known) >= MAX_CACHED:
                 known.clear()
             known[key] = self._decided(context)
         return known[key]
 
     @cached_property
     def _known(self) -> dict[tuple[str, ...], int | None]:
-        """The lines that have decided about plain publishes, by all that they go by."""
+        """The lines that have decided about plain publishes, by all that the decision depends on."""
         return {}
 
     def _decided(self, context: CommandContext) -> int | None:

@@ -1,4 +1,4 @@
-"""One rule, made ready to be asked: what must match first, and how early that is known."""
+"""One rule, compiled: its conditions by what they read, and which kinds of rule it is."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ from amqproxy.rules.scripting.script_loader import ScriptError
 from amqproxy.rules.sendable import Unsendable
 from amqproxy.rules.verdict import Stage
 
-SAID_LATER = frozenset({"user", "vhost", "client.properties"})
+SENT_LATER = frozenset({"user", "vhost", "client.properties"})
 """The names of what is not known of a client when it connects."""
 
 
 class CompiledRule:
-    """A rule in its `place` in the order, with what all sessions share of it."""
+    """A rule at its `place` in the order, with what all sessions share of it."""
 
     __slots__ = (
         "_cacheable",
-        "_doubtful",
         "_senders",
         "_stateful",
-        "about_client",
-        "about_method",
-        "about_the_rest",
+        "_uncertain",
         "at_start",
+        "client_conditions",
         "counts",
         "drops_confirms",
-        "is_about_exchange",
+        "exchange_matches",
+        "is_cacheable",
+        "is_cacheable_if_plain",
         "is_late",
-        "is_settled",
-        "is_settled_if_plain",
         "is_shadow",
         "last_place",
-        "may_spare",
-        "may_spare_if_plain",
+        "may_have_allowance",
+        "may_have_allowance_if_plain",
+        "method_conditions",
         "methods",
+        "other_conditions",
         "place",
         "reads_unacked",
         "reversible",
@@ -85,47 +85,49 @@ class CompiledRule:
         """The place after which rules are asked next once it has decided; -1: it depends on the verdict."""
         wholes = (rule, within) if within else (rule,)
         self.is_shadow = rule.mode == "shadow"
-        self.about_client = tuple([each for each in conditions if each.source is AttributeSource.CLIENT])
-        self.about_method = tuple([each for each in conditions if each.source is AttributeSource.METHOD])
-        self.about_the_rest = tuple([each for each in conditions if each not in self.about_client + self.about_method])
+        self.client_conditions = tuple([each for each in conditions if each.source is AttributeSource.CLIENT])
+        self.method_conditions = tuple([each for each in conditions if each.source is AttributeSource.METHOD])
+        self.other_conditions = tuple(
+            [each for each in conditions if each not in self.client_conditions + self.method_conditions]
+        )
         self.stage = max([rule.needs, *[each.stage for each in conditions]])
         """How much of a command must have come before the rule can be asked."""
         is_constant = self._cacheable is not None and self._cacheable.is_constant
-        self.is_settled = is_constant and self.stage <= Stage.METHOD and not self.about_the_rest
-        """Does the method alone decide, for one client, whatever the moment?"""
+        self.is_cacheable = is_constant and self.stage <= Stage.METHOD and not self.other_conditions
+        """Does the method alone decide, for one client, at any time?"""
         has_allowance = self._cacheable is not None and not is_constant
-        self.may_spare = has_allowance and self.stage <= Stage.METHOD and not self.about_the_rest
+        self.may_have_allowance = has_allowance and self.stage <= Stage.METHOD and not self.other_conditions
         """Could it have an allowance for commands that pass?"""
-        reads_names_only = rule.needs <= Stage.METHOD and all(each.reads_header_names for each in self.about_the_rest)
-        self.is_settled_if_plain = is_constant and reads_names_only
-        self.may_spare_if_plain = has_allowance and reads_names_only
+        reads_names_only = rule.needs <= Stage.METHOD and all(each.reads_header_names for each in self.other_conditions)
+        self.is_cacheable_if_plain = is_constant and reads_names_only
+        self.may_have_allowance_if_plain = has_allowance and reads_names_only
         """Both, if the header of a publish is plain: it has no further names (CC, BCC, reply-to)."""
-        self.is_late = any(each.reads & SAID_LATER for each in conditions)
+        self.is_late = any(each.reads & SENT_LATER for each in conditions)
         """Does it depend on something that a client sends only after it has connected?"""
         self.reads_unacked = rule.reads_unacked or any("channel.unacked" in each.reads for each in conditions)
         self.methods = frozenset.intersection(*[_methods(each) for each in wholes])
         self._senders = {each.match.sender for each in wholes} - {None}
         asked_of_confirms = any(self.may_ask_about(SERVER, name) for name in ("basic.ack", "basic.nack"))
         self.drops_confirms = rule.drops_confirms and asked_of_confirms and not self.is_shadow
-        self._doubtful: CompiledRule | None = None
-        self.is_about_exchange = None if rule.match.exchange is None else predicate(rule.match.exchange)
-        """Is it about an exchange of that name? None: it does not care."""
+        self._uncertain: CompiledRule | None = None
+        self.exchange_matches = None if rule.match.exchange is None else predicate(rule.match.exchange)
+        """Does `match` hold for an exchange of that name? None: for all of them."""
 
-    def asked_of(self, probe: CommandContext) -> CompiledRule | None:
+    def for_client(self, probe: CommandContext) -> CompiledRule | None:
         """The rule, if its conditions on the client hold now; None where they do not.
 
         Where that cannot be known, for example because an expression fails on what the client has sent, it is a copy
         that checks them for every command, and so refuses it: no command passes by a failing expression.
         """
         try:
-            return self if all(each.holds(probe) for each in self.about_client) else None
+            return self if all(each.holds(probe) for each in self.client_conditions) else None
         except Exception:  # noqa: BLE001 - it is raised again for each command, and then counts
-            if self._doubtful is None:
-                self._doubtful = copy(self)
-                self._doubtful.about_the_rest = self.about_client + self.about_the_rest
-                self._doubtful.is_settled = self._doubtful.may_spare = False
-                self._doubtful.is_settled_if_plain = self._doubtful.may_spare_if_plain = False
-            return self._doubtful
+            if self._uncertain is None:
+                self._uncertain = copy(self)
+                self._uncertain.other_conditions = self.client_conditions + self.other_conditions
+                self._uncertain.is_cacheable = self._uncertain.may_have_allowance = False
+                self._uncertain.is_cacheable_if_plain = self._uncertain.may_have_allowance_if_plain = False
+            return self._uncertain
 
     @contextmanager
     def counting_failures(self) -> Iterator[None]:
@@ -167,13 +169,13 @@ class CompiledRule:
 
     # --- does it match?
 
-    def holds_of_method(self, context: CommandContext) -> bool:
+    def method_conditions_hold(self, context: CommandContext) -> bool:
         """Do all conditions that need only the method match?"""
-        return all(each.holds(context) for each in self.about_method)
+        return all(each.holds(context) for each in self.method_conditions)
 
-    def holds_of_the_rest(self, context: CommandContext) -> bool:
+    def other_conditions_hold(self, context: CommandContext) -> bool:
         """Do all other conditions match?"""
-        for each in self.about_the_rest:  # noqa: SIM110 - it is asked for each command, and this is twice as fast
+        for each in self.other_conditions:  # noqa: SIM110 - it is asked for each command, and this is twice as fast
             if not each.holds(context):
                 return False
         return True

@@ -14,8 +14,8 @@ from amqproxy.rules.engine.compiled_rule import CompiledRule
 from amqproxy.rules.engine.outcome import OutcomeCounter
 from amqproxy.rules.verdict import Answer, Stage, Verdict
 
-MAX_OCTETS = 1024
-"""The longest method that is remembered."""
+MAX_KEY_SIZE = 1024
+"""The longest key that is cached, in bytes."""
 
 _TAG_FIRST = frozenset({BasicAck.index, BasicNack.index, BasicReject.index, BasicGetOk.index})
 _TAG_SECOND = BasicDeliver.index
@@ -23,7 +23,7 @@ _TAGGED = _TAG_FIRST | {_TAG_SECOND}
 
 
 def cache_key(frame: Frame) -> bytes:
-    """What methods have in common of which the same is known: all their bytes, but for a delivery tag."""
+    """The key of a method in the cache: all its bytes, but for a delivery tag."""
     payload = frame.payload
     index = frame.index
     if index in _TAGGED:
@@ -63,28 +63,28 @@ class CachedPasses:
     If `if_plain`, only publishes whose header has no further names.
     """
 
-    __slots__ = ("_known", "allowances", "if_plain")
+    __slots__ = ("_decision", "allowances", "if_plain")
 
     def __init__(self, known: CachedDecision, allowances: tuple[Credit, ...], if_plain: bool = False) -> None:
-        self._known = known
+        self._decision = known
         self.allowances = allowances
         self.if_plain = if_plain
 
     @property
     def method(self) -> Method | None:
         """What goes on in place of theirs; None: theirs."""
-        method: Method | None = self._known.method
+        method: Method | None = self._decision.method
         return method
 
     def count(self, times: int = 1) -> None:
         """So many more such commands have gone on."""
-        self._known.count(times)
+        self._decision.count(times)
 
 
 class CachedDecision:
     """What the rules make of all such commands: a verdict, or how far they get before one must be asked each time.
 
-    Its verdict is what those rules come to that need only be asked once; `asked` are the rules that remain, whose
+    Its verdict joins those of the rules that need only decide once; `asked` are the rules that remain, whose
     conditions on the method hold, if `is_certain`.
     """
 
@@ -100,7 +100,7 @@ class CachedDecision:
         "is_passing",
         "is_restored_first",
         "is_restored_last",
-        "may_be_spared",
+        "may_pass_unevaluated",
         "method",
         "stage",
     )
@@ -112,7 +112,7 @@ class CachedDecision:
         self.is_certain = True
         self.is_restored_first = False
         self.is_restored_last = False
-        self.may_be_spared = True
+        self.may_pass_unevaluated = True
         """Can it be that the rules left to be asked need not be, for as long as there are allowances?"""
         self.counts: tuple[OutcomeCounter, ...] = ()
         self.settle(verdict, command)

@@ -1,8 +1,8 @@
-"""What the rules make of a command: who is asked, in which order, and what it comes to.
+"""Evaluates rules on the commands of a session.
 
-Rules are asked in the order of the config, each about the command as those before have left it; the first whose word is
-final ends it. They use the names that the client uses: those are restored in the server's commands before rules
-decide, and replaced in the client's commands after that.
+Rules decide in the order of the config, each on the command as those before have left it, until a verdict is final.
+They use the names that the client uses: those are restored in the server's commands before rules decide, and replaced in
+the client's commands after that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.rules.access.acl import parts_of
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 from amqproxy.rules.engine.compiled_rule import CompiledRule, account
-from amqproxy.rules.engine.decision_cache import MAX_OCTETS, CachedDecision, CachedPasses, cache_key
+from amqproxy.rules.engine.decision_cache import MAX_KEY_SIZE, CachedDecision, CachedPasses, cache_key
 from amqproxy.rules.engine.last_queue import LastQueues
 from amqproxy.rules.engine.method_analysis import MethodAnalysis, PassTerms
 from amqproxy.rules.engine.outcome import Outcome, OutcomeCounts
@@ -34,11 +34,11 @@ from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.rule import Rule, Stateful
 from amqproxy.rules.verdict import Impairment, Stage, Verdict
 
-MAX_TABLES = 256
-"""How many kinds of client, by the rules that can match them, are cached."""
+MAX_INDEXES = 256
+"""Indexes that are cached: one for each set of rules that can match a client."""
 
-MAX_KNOWN = 512
-"""How many methods of either peer are remembered for a session, to the byte."""
+MAX_CACHED = 512
+"""Methods of either peer whose decisions a session caches."""
 
 
 class RuleSet:
@@ -53,7 +53,7 @@ class RuleSet:
         for rule in self.rules:
             cases += _cases(rule, len(cases), before, self._counts[rule.name])
         self.cases: tuple[CompiledRule, ...] = tuple(cases)
-        self._tables: dict[tuple[CompiledRule, ...], RuleIndex] = {}
+        self._indexes: dict[tuple[CompiledRule, ...], RuleIndex] = {}
 
     def evaluator(self, client: Client) -> RuleEvaluator:
         """The evaluator of one session."""
@@ -76,16 +76,16 @@ class RuleSet:
         """By the name of the rule; they go on counting."""
         return self._counts
 
-    def table(self, cases: tuple[CompiledRule, ...], retired: tuple[CompiledRule, ...]) -> RuleIndex:
-        """The table for a client for which these rules can hold; clients with the same rules share one."""
+    def index(self, cases: tuple[CompiledRule, ...], retired: tuple[CompiledRule, ...]) -> RuleIndex:
+        """The index for a client for which these rules can hold; clients with the same rules share one."""
         if retired:
             return RuleIndex(cases, retired)
-        table = self._tables.get(cases)
-        if table is None:
-            if len(self._tables) >= MAX_TABLES:
-                self._tables.clear()
-            table = self._tables[cases] = RuleIndex(cases)
-        return table
+        index = self._indexes.get(cases)
+        if index is None:
+            if len(self._indexes) >= MAX_INDEXES:
+                self._indexes.clear()
+            index = self._indexes[cases] = RuleIndex(cases)
+        return index
 
 
 def _cases(rule: Rule, place: int, before: Mapping[str, CompiledRule], counts: OutcomeCounts) -> Iterator[CompiledRule]:
@@ -131,42 +131,42 @@ class RuleEvaluator:
         its vhost, before the command that contains them is evaluated."""
         self.client = client
         probe = CommandContext(sender=CLIENT, command=_NOTHING, client=client)
-        asked = [case.asked_of(probe) for case in self.ruleset.cases]
+        asked = [case.for_client(probe) for case in self.ruleset.cases]
         cases = tuple([case for case in asked if case is not None])
-        self._table = self.ruleset.table(cases, self._retired)
-        self._redactions = Redactions(self._table.cases, self._states, client)
+        self._index = self.ruleset.index(cases, self._retired)
+        self._redactions = Redactions(self._index.cases, self._states, client)
         self._calls = RuleCalls(self._states, self._redactions)
-        self._analysis = MethodAnalysis(self._table, self._last_queues, self._calls)
-        self._known: dict[Peer, dict[bytes, CachedDecision]] = {CLIENT: {}, SERVER: {}}
+        self._analysis = MethodAnalysis(self._index, self._last_queues, self._calls)
+        self._cached: dict[Peer, dict[bytes, CachedDecision]] = {CLIENT: {}, SERVER: {}}
         self._last: tuple[Frame | None, CachedDecision | None] = (None, None)
         self.era += 1
 
     def wants(self, sender: Peer) -> bytes:
         """A 1 at the index of each method of `sender` that is to be staged, as `FrameReader.want` takes it."""
-        return self._table.wants[sender]
+        return self._index.wants[sender]
 
     def wants_all(self, sender: Peer) -> bool:
         """Are heartbeats to be staged too?"""
-        return self._table.heartbeats[sender] is not None
+        return self._index.heartbeats[sender] is not None
 
     @property
     def reads_unacked(self) -> bool:
         """Is `ChannelInfo.unacked` to be counted?"""
-        return any(case.reads_unacked for case in self._table.cases)
+        return any(case.reads_unacked for case in self._index.cases)
 
     @property
     def drops_confirms(self) -> bool:
         """May confirms of the broker's be kept from the client?"""
-        return any(case.drops_confirms for case in self._table.cases)
+        return any(case.drops_confirms for case in self._index.cases)
 
     def stage(self, sender: Peer, frame: Frame, channel: ChannelInfo) -> Stage:
         """How much of the command that `frame` begins must have come before it can be evaluated; NOTHING: it passes.
 
         `ProtocolError` when the method is malformed.
         """
-        known = self._known[sender].get(cache_key(frame))
+        known = self._cached[sender].get(cache_key(frame))
         if known is None:
-            known = self._learned(sender, frame, channel)
+            known = self._cache(sender, frame, channel)
         if known.is_passing:
             known.count()
             return Stage.NOTHING
@@ -179,12 +179,12 @@ class RuleEvaluator:
         Whoever lets one of them go on without staging it calls `CachedPasses.count`. One that is evaluated takes of the
         allowances, too.
         """
-        known = self._known[sender].get(cache_key(frame))
+        known = self._cached[sender].get(cache_key(frame))
         if known is None:
-            known = self._learned(sender, frame, channel)
+            known = self._cache(sender, frame, channel)
         if known.is_final:
             return CachedPasses(known, ()) if known.goes_on_alike else None
-        if not known.may_be_spared:
+        if not known.may_pass_unevaluated:
             return None
         terms = PassTerms()
         context = CommandContext(
@@ -192,7 +192,7 @@ class RuleEvaluator:
         )
         passing = self._analysis.decision(context, terms)
         if not (passing.is_final and passing.goes_on_alike):
-            known.may_be_spared = False
+            known.may_pass_unevaluated = False
             return None
         return CachedPasses(passing, tuple(terms.allowances), terms.if_plain)
 
@@ -201,7 +201,7 @@ class RuleEvaluator:
 
         A rule that raises refuses it. `ProtocolError` when it is malformed, which is its sender's fault.
         """
-        if self._table.knows_queues:
+        if self._index.tracks_last_queues:
             if context.sender is CLIENT and self._last_queues.concerns(context.command):
                 return self._evaluated_by_name(context)
             if context.sender is SERVER and context.command.index == QueueDeclareOk.index:
@@ -228,12 +228,12 @@ class RuleEvaluator:
 
     def _evaluated(self, context: CommandContext) -> Verdict:
         command = context.command
-        known = self._known_of(context)
+        known = self._cached_decision(context)
         known.count()
         verdict = known.verdict_on(command)
         if known.is_final:
             return verdict
-        row = self._table.row_of(context)
+        row = self._index.row_of(context)
         assert row is not None  # or there would be nothing to ask
         _ = command.header  # what is malformed is to be found here, and is no fault of a rule's
         if known.is_restored_first:
@@ -243,7 +243,7 @@ class RuleEvaluator:
             verdict = self._calls.restore(row, context, verdict)
         return verdict
 
-    def _known_of(self, context: CommandContext) -> CachedDecision:
+    def _cached_decision(self, context: CommandContext) -> CachedDecision:
         """What is known of a command, whether it was the last to be staged, or was long ago, or never."""
         frames = context.command.frames
         if not frames:
@@ -252,17 +252,17 @@ class RuleEvaluator:
         if frames[0] is first and known is not None:
             self._last = (None, None)
             return known
-        known = self._known[context.sender].get(cache_key(frames[0]))
-        return known or self._learned(context.sender, frames[0], context.channel)
+        known = self._cached[context.sender].get(cache_key(frames[0]))
+        return known or self._cache(context.sender, frames[0], context.channel)
 
-    def _learned(self, sender: Peer, frame: Frame, channel: ChannelInfo) -> CachedDecision:
+    def _cache(self, sender: Peer, frame: Frame, channel: ChannelInfo) -> CachedDecision:
         """What is known, from now on, of all commands whose method is like this one."""
         context = CommandContext(sender=sender, command=Command.received([frame]), client=self.client, channel=channel)
         known = self._analysis.decision(context)
         key = cache_key(frame)
-        if len(key) <= MAX_OCTETS:
-            memory = self._known[sender]
-            if len(memory) >= MAX_KNOWN:
+        if len(key) <= MAX_KEY_SIZE:
+            memory = self._cached[sender]
+            if len(memory) >= MAX_CACHED:
                 memory.clear()
             memory[key] = known
         return known
@@ -286,13 +286,13 @@ class RuleEvaluator:
         """What is done to the bytes from here on. To be asked before the first byte, and with connection.open-ok."""
         impairments: list[Impairment] = []
         context = CommandContext(sender=CLIENT, command=_NOTHING, client=self.client, now=now, time=time, random=random)
-        for case in self._table.cases:
+        for case in self._index.cases:
             impairing = case.at_start
             if impairing is None or case in self._states.started or (case.is_late and not is_open):
                 continue
             self._states.started.add(case)
             try:
-                holds = case.holds_of_method(context) and case.holds_of_the_rest(context)
+                holds = case.method_conditions_hold(context) and case.other_conditions_hold(context)
                 found = impairing.start(self.client, self._states.of(case), now, random) if holds else ()
             except Exception as error:  # noqa: BLE001 - there is no command yet to refuse
                 case.counts.fail(account(case.rule, error))

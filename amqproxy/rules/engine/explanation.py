@@ -82,7 +82,7 @@ class ExplainedCommand:
         elif not any(case.may_ask_about(sender, method) for sender in self._senders() for method in self._methods()):
             return False, f"it is not about {self.method or f'commands of the {self.sender}'}"
         open_names: set[str] = set()
-        for each in (*case.about_client, *case.about_method, *case.about_the_rest):
+        for each in (*case.client_conditions, *case.method_conditions, *case.other_conditions):
             if not each.reads or not each.reads <= self.known:
                 open_names |= each.reads - self.known or {"chance"}
             elif not _holds(each, self.context):
@@ -151,7 +151,7 @@ def explained(rules: Iterable[Rule], inquiry: ExplainedCommand) -> Iterator[str]
 
 def _is_last(case: CompiledRule) -> bool:
     """Is it final, where it matches?"""
-    if case.is_shadow or not case.is_settled:
+    if case.is_shadow or not case.is_cacheable:
         return False
     return isinstance(case.rule, Refuse) or (isinstance(case.rule, Allow) and case.last_place < 0)
 

@@ -52,14 +52,14 @@ class MethodAnalysis:
             )
         _ = command.method  # as in `evaluate`
         verdict = Verdict(command=command)
-        if self._index.knows_queues and self._is_about_last_queue(context):
+        if self._index.tracks_last_queues and self._is_about_last_queue(context):
             known = _open(row, context, CachedDecision(command, verdict, Stage.METHOD), -1, is_certain=False)
             known.is_restored_first = context.sender is SERVER and bool(row.restoring)
             known.is_restored_last = context.sender is CLIENT and bool(row.restoring)
             known.stage = max(known.stage, row.restoring_stage)
             return known
         if context.sender is SERVER and row.restoring:
-            restored = self._calls.restore_once(row, context, verdict)
+            restored = self._calls.restore_alike(row, context, verdict)
             if restored is None:
                 known = _open(row, context, CachedDecision(command, verdict, Stage.METHOD), -1, is_certain=False)
                 known.is_restored_first = True
@@ -68,7 +68,7 @@ class MethodAnalysis:
             verdict = restored
         known, context, verdict = self._settled(row, context, verdict, command, terms)
         if context.sender is CLIENT and row.restoring and verdict.command is not None and verdict.close is None:
-            restored = self._calls.restore_once(row, context, verdict) if known.is_final else None
+            restored = self._calls.restore_alike(row, context, verdict) if known.is_final else None
             if restored is not None:
                 known.settle(restored, command)
             else:
@@ -101,20 +101,24 @@ class MethodAnalysis:
             if case.place <= place:
                 continue
             try:
-                does_hold, is_settled, may_spare = case.holds_of_method(context), case.is_settled, False
+                does_hold, is_cacheable, may_have_allowance = (
+                    case.method_conditions_hold(context),
+                    case.is_cacheable,
+                    False,
+                )
                 if does_hold and terms is not None:
-                    is_settled, may_spare = case.is_settled_if_plain, case.may_spare_if_plain
-                    if case.about_the_rest and (is_settled or may_spare):
+                    is_cacheable, may_have_allowance = case.is_cacheable_if_plain, case.may_have_allowance_if_plain
+                    if case.other_conditions and (is_cacheable or may_have_allowance):
                         terms.if_plain = True
-                        does_hold = case.holds_of_the_rest(context)
-                decided = self._calls.decision(case, context) if does_hold and is_settled else None
-                allowance = self._calls.allowance(case, context) if does_hold and may_spare else None
+                        does_hold = case.other_conditions_hold(context)
+                decided = self._calls.decision(case, context) if does_hold and is_cacheable else None
+                allowance = self._calls.allowance(case, context) if does_hold and may_have_allowance else None
             except Exception:  # noqa: BLE001 - then it is asked, and refuses, each time
                 opened = _open(row, context, CachedDecision(command, verdict, Stage.METHOD), place)
                 break
             if allowance is not None and terms is not None:
                 terms.allowances.append(allowance)
-            elif (does_hold and not is_settled) or not (decided is None or is_repeatable(decided, context.command)):
+            elif (does_hold and not is_cacheable) or not (decided is None or is_repeatable(decided, context.command)):
                 opened = _open(row, context, CachedDecision(command, verdict, Stage.METHOD), place)
                 break
             place = case.place
@@ -152,7 +156,7 @@ def _open(
         was_certain = is_certain
         if is_certain:
             try:
-                if not case.holds_of_method(context):
+                if not case.method_conditions_hold(context):
                     continue
             except Exception:  # noqa: BLE001 - it is asked again, and then refuses
                 is_certain = False

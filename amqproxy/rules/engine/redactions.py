@@ -74,7 +74,7 @@ class Redactions:
 
     def _covered(self, context: CommandContext) -> Command:
         for case in self._about(context):
-            if case.holds_of_method(context) and case.holds_of_the_rest(context):
+            if case.method_conditions_hold(context) and case.other_conditions_hold(context):
                 verdict = case.rule.decide(context, self._states.of(case))
                 context = msgspec.structs.replace(context, shown=verdict.shown)
         return context.command if context.shown is None else context.shown

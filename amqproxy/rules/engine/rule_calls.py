@@ -39,7 +39,9 @@ class RuleCalls:
                 continue
             context = after(context, verdict)
             try:
-                if not (known.is_certain or case.holds_of_method(context)) or not case.holds_of_the_rest(context):
+                if not (known.is_certain or case.method_conditions_hold(context)) or not case.other_conditions_hold(
+                    context
+                ):
                     continue
                 decided = self.decision(case, context)
             except Exception as error:  # noqa: BLE001 - a rule may raise anything, and must then refuse
@@ -62,7 +64,7 @@ class RuleCalls:
         if case.is_shadow:
             marks = (f"{case.rule.name} (shadow)",) if does_act else ()
             return Verdict(command=context.command, marks=marks)
-        if case.is_settled or case.rule.makes_unchecked_values:
+        if case.is_cacheable or case.rule.makes_unchecked_values:
             check_verdict(decided, context.command)
         if case.last_place >= 0 and decided.command is not None:
             return msgspec.structs.replace(decided, is_final=False)  # it ends the list, and not the rules
@@ -87,9 +89,9 @@ class RuleCalls:
                 verdict = verdict.then(restored)
         return verdict
 
-    def restore_once(self, row: MethodRules, context: CommandContext, verdict: Verdict) -> Verdict | None:
+    def restore_alike(self, row: MethodRules, context: CommandContext, verdict: Verdict) -> Verdict | None:
         """The same for all equal methods, if it is the same each time; else None."""
-        if not row.restores_for_good:
+        if not row.is_restored_alike:
             return None
         try:
             for case, reversible in row.restoring:

@@ -27,7 +27,7 @@ class MethodRules:
     Which of them may hold for messages to an exchange is found out once for each exchange.
     """
 
-    __slots__ = ("_by_exchange", "_is_choosy", "asked", "restores_for_good", "restoring", "restoring_stage")
+    __slots__ = ("_by_exchange", "_depends_on_exchange", "asked", "is_restored_alike", "restoring", "restoring_stage")
 
     def __init__(self, sender: Peer, method: str, asked: list[CompiledRule], restoring: list[CompiledRule]) -> None:
         self.asked = tuple(asked)
@@ -37,14 +37,14 @@ class MethodRules:
         )
         self.restoring_stage = max([each.restoring_needs for _, each in self.restoring], default=Stage.NOTHING)
         constant = all(each.restores_alike(sender) for _, each in self.restoring)
-        self.restores_for_good = constant and self.restoring_stage <= Stage.METHOD
+        self.is_restored_alike = constant and self.restoring_stage <= Stage.METHOD
         """Do the same names come back for the same method, always?"""
-        self._is_choosy = method in MESSAGES and any(case.is_about_exchange is not None for case in asked)
+        self._depends_on_exchange = method in MESSAGES and any(case.exchange_matches is not None for case in asked)
         self._by_exchange: dict[str, tuple[CompiledRule, ...]] = {}
 
     def candidates(self, method: Any) -> tuple[CompiledRule, ...]:
         """The rules that may hold of a method, in order."""
-        if not self._is_choosy:
+        if not self._depends_on_exchange:
             return self.asked
         exchange = method.exchange
         found = self._by_exchange.get(exchange)
@@ -57,13 +57,13 @@ class MethodRules:
 
 
 def _may_be_about(case: CompiledRule, exchange: str) -> bool:
-    return case.is_about_exchange is None or case.is_about_exchange(exchange)
+    return case.exchange_matches is None or case.exchange_matches(exchange)
 
 
 class RuleIndex:
     """The rules by sender and method, for clients for which the same rules can hold."""
 
-    __slots__ = ("_rows", "cases", "heartbeats", "knows_queues", "wants")
+    __slots__ = ("_rows", "cases", "heartbeats", "tracks_last_queues", "wants")
 
     def __init__(self, cases: tuple[CompiledRule, ...], retired: tuple[CompiledRule, ...] = ()) -> None:
         """`retired` are rules of before a reload, whose names may still come back."""
@@ -76,10 +76,10 @@ class RuleIndex:
             rows = [_row(cases, retired, sender, cls.name) for cls in BY_INDEX]
             self._rows[sender] = rows
             if sender is CLIENT:
-                self.knows_queues = any(rows[index] is not None for index in MAY_LEAVE_QUEUE_OUT)
+                self.tracks_last_queues = any(rows[index] is not None for index in MAY_LEAVE_QUEUE_OUT)
                 """Is it to be known which queue a channel has declared last?"""
             index = (QueueDeclare if sender is CLIENT else QueueDeclareOk).index
-            if self.knows_queues and rows[index] is None:
+            if self.tracks_last_queues and rows[index] is None:
                 rows[index] = MethodRules(sender, BY_INDEX[index].name, [], [])
             self.wants[sender] = bytes([row is not None for row in rows])
             self.heartbeats[sender] = _row(cases, retired, sender, HEARTBEAT)

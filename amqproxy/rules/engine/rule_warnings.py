@@ -66,7 +66,7 @@ def _of_list(rule: AccessList) -> Iterator[str]:
 
 
 def _covers(earlier: Line, later: Line) -> bool:
-    """Does the earlier line decide about whatever the later one is about?"""
+    """Does the earlier line decide about everything that the later one is about?"""
     if not later.acts <= earlier.acts:
         return False
     return all(later.who.get(key) == patterns for key, patterns in earlier.who.items()) and all(
@@ -99,7 +99,7 @@ def _reads(rule: Rule) -> frozenset[str]:
 
 
 def _is_about_all_clients(rule: Rule) -> bool:
-    """Is there nothing in its match, but for methods, that could spare a client?"""
+    """Does its match hold for all clients?"""
     empty = Match()
     return not rule.when and all(
         getattr(rule.match, key) == getattr(empty, key) for key in rule.match.__struct_fields__ if key != "method"

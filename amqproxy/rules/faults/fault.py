@@ -30,7 +30,7 @@ class FaultState(SessionMemory):
         self.is_impaired = False
         self.blocked_until = float("-inf")
         self.cancelled: set[tuple[int, str]] = set()
-        """Consumers that are no more, by channel and tag."""
+        """Consumers that were cancelled, by channel and tag."""
 
     def channel_closed(self, number: int) -> None:
         self.cancelled -= {consumer for consumer in self.cancelled if consumer[0] == number}

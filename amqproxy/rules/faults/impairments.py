@@ -1,4 +1,4 @@
-"""What can be done to bytes on their way, whatever they mean: each kind is a subclass of `Impairment`.
+"""What can be done to bytes on their way, regardless of their meaning: each kind is a subclass of `Impairment`.
 
 They are values; the `delay_line` carries them out.
 """

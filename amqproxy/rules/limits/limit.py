@@ -136,7 +136,7 @@ class Limit(Rule, Cacheable, Reversible, frozen=True, tag="limit"):
         kept = self.act if self.of == "unacked" else None
         return self.of, self.per, self.match, self.when, self.rate, self.burst, kept
 
-    # --- what the keys come to
+    # --- derived from the keys
 
     @cached_property
     def _most(self) -> int:

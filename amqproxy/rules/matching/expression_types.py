@@ -2,7 +2,7 @@
 
 The library finds out with each command that a text cannot be compared with a number, and then the rule fails on each.
 This walks over the tokens of an expression that the library has compiled, and follows the types of names and literals.
-What it does not know, such as the entries of tables, it lets be; and so whatever it does not understand.
+What it does not know, such as the entries of tables, it accepts, as it does everything that it does not understand.
 """
 
 from __future__ import annotations

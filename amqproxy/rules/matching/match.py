@@ -298,7 +298,7 @@ def _at(check: Callable[[Any], bool], place: str, look_up: Callable[[Any, str], 
 
 
 def _of_twins(check: Callable[[Any], bool], path: str, places: MatchedPlaces) -> Callable[[Any], bool]:
-    """Does a check hold of an entry of a table, which may have several of one name? RabbitMQ goes by the first."""
+    """Does a check hold of an entry of a table, which may have several of one name? RabbitMQ uses the first."""
     is_name = "/" not in path
 
     def holds(table: Any) -> bool:

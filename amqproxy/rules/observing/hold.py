@@ -22,7 +22,7 @@ _UNHELD = frozenset(
 
 
 class Hold(Rule, frozen=True, tag="hold"):
-    """Let a command wait, and with it whatever comes behind it on its channel, to be released, edited or dropped.
+    """Let a command wait, and with it what follows it on its channel, to be released, edited or dropped.
 
     After `timeout` seconds without a release, it passes or is refused. A message is held whole.
     """

@@ -104,7 +104,7 @@ class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     @property
     def is_reversible(self) -> bool:
-        """Can the old name be derived from the new one, whatever names have been used?"""
+        """Can the old name be derived from the new one alone?"""
         if self.to is not None:
             return self._only_source is not None
         return bool(self.names) or not (self.strip_prefix or self.strip_suffix)
@@ -164,7 +164,7 @@ class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         core = name[len(self.strip_prefix) : len(name) - len(self.strip_suffix)]
         return self._prefix.fill(context) + core + self._suffix.fill(context)
 
-    # --- what the keys come to
+    # --- derived from the keys
 
     @cached_property
     def _selects(self) -> Predicate | None:
@@ -185,7 +185,7 @@ class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     @cached_property
     def _is_literal(self) -> bool:
-        """Does it mean a name as such, and not whatever looks like it?"""
+        """Is the new name given, for old names that are given exactly, if any?"""
         return self.to is not None and (self.source is None or exact(self.source) is not None)
 
     @cached_property

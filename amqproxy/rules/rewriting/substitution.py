@@ -27,7 +27,7 @@ class TooMuchWork(ValueError):
 
 
 class Substitution:
-    r"""Puts `template` in place of whatever `expression` (RE2) matches; `\1` and `\g<name>` there are its groups.
+    r"""Puts `template` in place of what `expression` (RE2) matches; `\1` and `\g<name>` there are its groups.
 
     `ValueError` when the template is none.
     """

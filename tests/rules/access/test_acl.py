@@ -22,7 +22,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.amqp091.wire import Array, Field, Item, Table
-from amqproxy.rules.access.acl import MAX_KNOWN, AccessList
+from amqproxy.rules.access.acl import MAX_CACHED, AccessList
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.match import Match
@@ -191,7 +191,7 @@ def test_only_lists_that_ask_for_keys_wait_for_the_header_of_a_publish() -> None
         evaluator = RuleSet([AccessList(name="list", lines=lines)]).evaluator(GUEST)
         sent = command(BasicPublish(exchange="e", routing_key="k"))
         evaluator.stage(CLIENT, sent.frames[0], ChannelInfo())
-        known = evaluator._known_of(CommandContext(sender=CLIENT, command=sent, client=GUEST))
+        known = evaluator._cached_decision(CommandContext(sender=CLIENT, command=sent, client=GUEST))
         found = max([case.stage for case in known.asked], default=Stage.METHOD)
         assert found == stage
 
@@ -205,10 +205,10 @@ def test_what_is_remembered_is_bounded_and_goes_by_all_that_matters() -> None:
     assert answers == [0, 1, 0, 1]
     copied = command(BasicPublish(exchange="e", routing_key="0"), 1, COPIES)
     assert listed.deciding(CommandContext(sender=CLIENT, command=copied, client=Client(user="a"))) == 1
-    for number in range(MAX_KNOWN + 2):
+    for number in range(MAX_CACHED + 2):
         other = command(BasicPublish(exchange="e", routing_key=str(number)))
         listed.deciding(CommandContext(sender=CLIENT, command=other, client=GUEST))
-    assert len(listed._known) <= MAX_KNOWN
+    assert len(listed._known) <= MAX_CACHED
 
 
 def test_what_is_allowed_goes_on_to_the_next_rule() -> None:

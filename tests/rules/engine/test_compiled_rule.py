@@ -30,7 +30,7 @@ def case(rule: Rule) -> CompiledRule:
 
 
 @pytest.mark.parametrize(
-    ("rule", "is_settled", "stage"),
+    ("rule", "is_cacheable", "stage"),
     [
         (Allow(name="a"), True, Stage.METHOD),
         (Allow(name="a", match=Match(exchange="e", user="u")), True, Stage.METHOD),
@@ -44,8 +44,8 @@ def case(rule: Rule) -> CompiledRule:
         (EverySecond(name="a"), False, Stage.METHOD),
     ],
 )
-def test_when_it_can_be_asked(rule: Rule, is_settled: bool, stage: Stage) -> None:
-    assert (case(rule).is_settled, case(rule).stage) == (is_settled, stage)
+def test_when_it_can_be_asked(rule: Rule, is_cacheable: bool, stage: Stage) -> None:
+    assert (case(rule).is_cacheable, case(rule).stage) == (is_cacheable, stage)
 
 
 def test_what_it_may_be_asked_about() -> None:
@@ -89,7 +89,7 @@ def test_whether_it_may_drop_a_confirm_of_the_brokers(rule: Rule, drops: bool) -
 def test_conditions_on_the_method_and_on_the_rest() -> None:
     ready = case(Allow(name="a", match=Match(user="u", exchange="e", size=Sizes(min=1))))
     small = CommandContext(sender=CLIENT, command=command(BasicPublish(exchange="e")), client=Client())
-    assert ready.holds_of_method(small)
-    assert not ready.holds_of_the_rest(small)
+    assert ready.method_conditions_hold(small)
+    assert not ready.other_conditions_hold(small)
     assert ready.is_late
     assert not case(Allow(name="a", match=Match(address="10.0.0.1"))).is_late

@@ -17,8 +17,8 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 from amqproxy.rules.engine.compiled_rule import CompiledRule
-from amqproxy.rules.engine.decision_cache import MAX_OCTETS
-from amqproxy.rules.engine.evaluator import MAX_KNOWN, RuleSet
+from amqproxy.rules.engine.decision_cache import MAX_KEY_SIZE
+from amqproxy.rules.engine.evaluator import MAX_CACHED, RuleSet
 from amqproxy.rules.matching.match import Match, Sizes
 from amqproxy.rules.rule import ImpairsStream, Rule, RuleState, SessionMemory, Stateful
 from amqproxy.rules.verdict import Close, Impairment, Stage
@@ -94,12 +94,12 @@ def test_a_cached_decision_is_applied_with_the_tag_of_each_delivery() -> None:
 
 def test_it_remembers_so_many_methods_and_no_more() -> None:
     evaluator = RuleSet([Deny(name="deny", match=Match(exchange="b"))]).evaluator(GUEST)
-    for number in range(3 * MAX_KNOWN):
+    for number in range(3 * MAX_CACHED):
         evaluator.stage(CLIENT, command(BasicPublish(exchange="a", routing_key=f"{number}")).frames[0], ChannelInfo())
-    assert len(evaluator._known[CLIENT]) <= MAX_KNOWN
-    long = command(QueueDeclare(queue="q", arguments=Table({"x": "y" * 2 * MAX_OCTETS})))
+    assert len(evaluator._cached[CLIENT]) <= MAX_CACHED
+    long = command(QueueDeclare(queue="q", arguments=Table({"x": "y" * 2 * MAX_KEY_SIZE})))
     RuleSet([Deny(name="deny", match=Match(queue="b"))]).evaluator(GUEST).stage(CLIENT, long.frames[0], ChannelInfo())
-    assert len(evaluator._known[CLIENT]) <= MAX_KNOWN
+    assert len(evaluator._cached[CLIENT]) <= MAX_CACHED
 
 
 def test_only_as_much_is_waited_for_as_some_rule_needs() -> None:
@@ -180,13 +180,13 @@ def test_rules_on_connections_start_as_soon_as_their_match_is_known(match: Match
 def test_two_hundred_rules_are_no_more_work_than_twenty(monkeypatch: pytest.MonkeyPatch) -> None:
     """When they are about other methods, other exchanges or other users, even where no two publishes are alike."""
     looked_at = []
-    holds_of_method = CompiledRule.holds_of_method
+    method_conditions_hold = CompiledRule.method_conditions_hold
 
     def spied(case: CompiledRule, context: CommandContext) -> bool:
         looked_at.append(case)
-        return holds_of_method(case, context)
+        return method_conditions_hold(case, context)
 
-    monkeypatch.setattr(CompiledRule, "holds_of_method", spied)
+    monkeypatch.setattr(CompiledRule, "method_conditions_hold", spied)
     work = {}
     for count in (20, 200):
         kinds = [{"exchange": "x{}"}, {"exchange": "x{}.*"}, {"method": "queue.declare"}, {"user": "u{}"}]

@@ -60,4 +60,4 @@ def test_names_in_server_commands_are_restored_in_reverse_order() -> None:
     row = table().row(SERVER, BasicDeliver.index)
     assert row is not None
     assert [case.rule.name for case, _ in row.restoring] == ["again", "rename"]
-    assert row.restores_for_good
+    assert row.is_restored_alike
