@@ -1,6 +1,6 @@
 """One client's connection and its channels, sans-IO: bytes in, bytes out.
 
-- `client_connection`: the connection: the handshake, its channels, blocking, closing.
+- `client_connection`: the connection: its channels, blocking, closing. `handshake`: what comes before it is open.
 - `channel`: one channel: every method that a client may send on it, and the replies.
 - `publisher`: one channel's publishes: content put together, checked, routed and confirmed.
   `publish_checks`: what a publish must be like, and its properties on the way in.

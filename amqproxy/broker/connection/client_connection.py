@@ -1,6 +1,6 @@
 """One client's connection as the broker sees it: bytes in, bytes out, and the channels between.
 
-One class, and so one long file: the handshake, turns, blocking and closing share one state, which C sees.
+One class, and so one long file: methods, turns, blocking and closing share one state, which C sees.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from amqproxy.amqp091.methods import (
     ConnectionCloseOk,
     ConnectionOpen,
     ConnectionOpenOk,
-    ConnectionStart,
     ConnectionStartOk,
     ConnectionTune,
     ConnectionTuneOk,
@@ -41,16 +40,16 @@ from amqproxy.amqp091.methods import (
     ConnectionUpdateSecretOk,
     Method,
 )
-from amqproxy.amqp091.protocol_header import HEADER, NAME, recognise
+from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.rabbitmq_errors import reworded, reworded_reading
 from amqproxy.amqp091.transitions import CLIENT, CONNECTION_CLOSING, SERVER, ConnectionState
 from amqproxy.amqp091.wire import Table
-from amqproxy.broker.access import sasl
 from amqproxy.broker.access.limits import limit
 from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.connection.channel import BrokerChannel
 from amqproxy.broker.connection.closing import CLOSING_TIME, PENALTY, SocketClosing, closing_time
+from amqproxy.broker.connection.handshake import VERSIONS, Handshake
 from amqproxy.broker.connection.output import OutputBuffer
 from amqproxy.broker.work import Job, Steps
 
@@ -72,9 +71,6 @@ def _do_nothing() -> None:
 
 HANDSHAKE_TIME = 10.0
 """Seconds that a client has to open its connection."""
-
-LIKE_0_9_1 = {NAME: (0, 9), "0-9": (0, 9), "0-8": (8, 0), "0-9-1 (Qpid)": (8, 0)}
-"""The protocols whose clients RabbitMQ accepts, and the version that it sends them."""
 
 METHOD_COST = 16
 """Operations that a method counts as, unless it belongs to every message."""
@@ -132,8 +128,7 @@ class ClientConnection:
         self.takes_cancel = False
         self._user: User | None = None
         self._takes_blocked = False
-        self._certificate_name = certificate_name
-        self._is_loopback = is_loopback
+        self._handshake = Handshake(broker, is_loopback=is_loopback, certificate_name=certificate_name)
         self._is_agreed = False
         self._is_lost = False
         self._closing_line: tuple[str, dict[str, Any]] | None = None
@@ -147,7 +142,6 @@ class ClientConnection:
         self._jobs: deque[tuple[Steps, Frame | None]] = deque()
         self._frame: Frame | None = None
         self._quantum = broker.work.quantum
-        self._greeting = b""
         self._confirming: list[Confirming] = []
         self.is_awaiting = False
         """Does an answer wait until what it confirms is on disk?"""
@@ -310,22 +304,21 @@ class ClientConnection:
         return self.is_over
 
     def _greet(self, data: bytes) -> bytes:
-        if not self._greeting:
+        """Answer the protocol header; what is behind it."""
+        handshake = self._handshake
+        if not handshake.has_begun:
             self.log("info", "connection accepted")
-        self._greeting += data
-        spoken = recognise(self._greeting)
+        spoken = handshake.protocol(data)
         if spoken is None:
             return b""
-        if spoken not in LIKE_0_9_1:
+        if spoken not in VERSIONS:
             self.write(HEADER)
             self._closing_line = "warning", {"by": "broker", "reason": f"the client speaks another protocol: {spoken}"}
             self._end(SocketClosing.AGREED)
             return b""
         self.protocol.receive_header(CLIENT, HEADER)
-        major, minor = LIKE_0_9_1[spoken]
-        mechanisms = sasl.offered(self.broker.mechanisms, self._certificate_name)
-        self.send_method(0, ConnectionStart(major, minor, self.broker.properties, mechanisms, b"en_US"))
-        return self._greeting[len(HEADER) :]
+        self.send_method(0, handshake.start(spoken))
+        return handshake.behind_header
 
     def write(self, data: bytes) -> None:
         """Send bytes, in their turn."""
@@ -525,16 +518,11 @@ class ClientConnection:
         capabilities = method.client_properties.get("capabilities")
         able: Table = capabilities if isinstance(capabilities, Table) else Table()
         mechanism = method.mechanism
-        sasl.check(mechanism, self.broker.mechanisms, self._certificate_name)
         try:
-            if mechanism == sasl.EXTERNAL:
-                name = self._certificate_name or ""
-                self._user = self.broker.log_in_by_certificate(name, is_loopback=self._is_loopback)
-            else:
-                name, password = sasl.credentials(mechanism, method.response)
-                self._user = self.broker.log_in(name, password, is_loopback=self._is_loopback)
+            self._user = self._handshake.log_in(method)
         except LoginRefused as error:
-            self.log("warning", "login refused", mechanism=mechanism, user=name or None, reason=str(error))
+            user = self._handshake.user_name or None
+            self.log("warning", "login refused", mechanism=mechanism, user=user, reason=str(error))
             self._refuse_login(mechanism, now, sends_reason=bool(able.get("authentication_failure_close")))
             return
         self.takes_cancel = bool(able.get("consumer_cancel_notify"))
@@ -560,22 +548,7 @@ class ClientConnection:
         self._end(SocketClosing.REFUSED, PENALTY)
 
     def _enter(self, name: str, now: float) -> None:
-        vhost, user = self.broker.vhosts.get(name), self.user
-        if vhost is None:
-            raise NotAllowed(f"vhost {name} not found")
-        refused = f"access to vhost '{name}' refused for user '{user.name}'"
-        most = limit(vhost.limits, "max-connections")
-        if most is not None and sum(each.vhost is vhost for each in self.broker.connections) >= most:
-            raise NotAllowed(f"{refused}: connection limit ({most}) is reached")
-        most = limit(user.limits, "max-connections")
-        if (
-            most is not None
-            and sum(each.is_of(user) and each.vhost is not None for each in self.broker.connections) >= most
-        ):
-            raise NotAllowed(f"connection refused for user '{user.name}': user connection limit ({most}) is reached")
-        if name not in user.permissions:
-            raise NotAllowed(refused)
-        self.vhost = vhost
+        self.vhost = self._handshake.enter(name, self.user)
         self.send_method(0, ConnectionOpenOk())
         self._ends_at = None
         self._set_timer(now)
@@ -743,7 +716,7 @@ class ClientConnection:
     def _log_end(self, *, is_gone: bool) -> None:
         level, fields = self._closing_line or ("info", {})
         if self._closing_line is None and is_gone:
-            has_spoken = self.protocol.state is not ConnectionState.NEW or bool(self._greeting)
+            has_spoken = self.protocol.state is not ConnectionState.NEW or self._handshake.has_begun
             level = "warning" if has_spoken else "debug"
             reason = "client unexpectedly closed TCP connection" if has_spoken else "client sent nothing"
             fields = {"by": "client", "reason": reason}

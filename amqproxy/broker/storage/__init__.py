@@ -5,7 +5,7 @@
 - `definition_records`: virtual hosts, exchanges, queues, bindings, users and policies, as the records of a journal.
 - `packing`: a message as it is stored on disk.
 - `store`: one SQLite database, to which a thread writes the journal's batches. `batch_writer`: the parts of a batch.
-  `data_directory`: locks the directory of the database.
+  `schema`: its tables. `data_directory`: locks the directory of the database.
 - `group_commit`: how long a batch gathers before it is written.
 - `page_file`: unnamed files for messages that are not durable, when memory is short.
 """

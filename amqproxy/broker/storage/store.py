@@ -41,6 +41,7 @@ from amqproxy.broker.storage.batch_writer import (
 from amqproxy.broker.storage.data_directory import ROOM_AND_RIGHTS, StoreError, lock, sync
 from amqproxy.broker.storage.message_log import NEVER
 from amqproxy.broker.storage.packing import DAMAGED, PackedMessage, decoded, unpack
+from amqproxy.broker.storage.schema import SCHEMA
 from amqproxy.supervision import contained
 
 FORMAT = 2
@@ -70,20 +71,6 @@ _SELECT = (
     "left join body on body.number = entry.body left join delivery_count on delivery_count.id = entry.id"
 )
 _SELECT_IDS = "select id from entry where id between ?1 and ?2 order by id limit ?3"
-
-# Each row of `lane` is a `MessageLog`. It and its column `octets` keep their names, which earlier files have.
-SCHEMA = """
-create table definition(key blob primary key, value blob not null) without rowid;
-create table lane(
-  number integer primary key, kind text not null, vhost blob not null, name blob not null, priority integer not null,
-  messages integer not null, octets integer not null, last integer not null, delivered integer not null
-);
-create table entry(id integer primary key, size integer not null, expires_at real, body integer, content blob);
-create index shared on entry(body) where body is not null;
-create table body(number integer primary key, content blob not null);
-create table delivery_count(id integer primary key, count integer not null, turn integer not null default 0);
-"""
-
 
 REMEDY = "it is left as it is: put a copy from a backup in its place, or move it away to begin with nothing"
 
