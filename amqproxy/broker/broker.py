@@ -254,7 +254,7 @@ class Broker:
         return now
 
     def _act(self, connection: ConnectedClient, act: Callable[[ConnectedClient, float], None], now: float) -> None:
-        """Do something with a connection; where that fails it is closed with 541, and the others have theirs."""
+        """Do something with a connection; where that fails it is closed with 541, and the others are not concerned."""
         try:
             act(connection, now)
         except Exception as error:  # noqa: BLE001
@@ -263,7 +263,7 @@ class Broker:
 
     @property
     def bytes_in_memory(self) -> int:
-        """What all that the broker holds costs in memory, by and large."""
+        """About how many bytes of memory all that the broker holds takes."""
         return sum(self._costs())
 
     def _costs(self) -> Iterator[int]:
@@ -315,7 +315,7 @@ class Broker:
         self.set_alarm("memory", total >= most, now)
 
     def set_alarm(self, resource: str, is_on: bool, now: float, cause: str = "") -> None:
-        """`resource` ("memory" or "disk") is short, or is not any more: publishers are held up for as long.
+        """`resource` ("memory" or "disk") is short, or is not any more: publishers are blocked for as long.
 
         Where there are several causes, all of them must be gone.
         """
@@ -338,7 +338,7 @@ class Broker:
         return (channel.deliveries.unacked for channel in self._channels())
 
     def _channels(self) -> Iterator[ClientChannel]:
-        """All there are; others may come and go while they are gone through."""
+        """All there are; others may come and go between two of them."""
         return (channel for connection in list(self.connections) for channel in list(connection.channels.values()))
 
     def _paging_failed(self, has_failed: bool, now: float) -> None:

@@ -1,6 +1,6 @@
-"""Regular expressions of an operator's, in permissions and policies, held against names that clients choose.
+"""Regular expressions of an operator's, in permissions and policies, matched with names that clients choose.
 
-RabbitMQ's are PCRE, which can take for ever over a name. These are RE2's, which take time linear in it. RE2 has no
+RabbitMQ's are PCRE, which can take exponential time. These are RE2's, which take time linear in it. RE2 has no
 looking ahead, but many configurations have `^(?!amq\\.).*`: looking ahead from the beginning is done here.
 """
 

@@ -48,7 +48,7 @@ CANCELLING = 4
 """What cancelling a consumer of a deleted queue costs of a turn."""
 
 RELEASING = 8
-"""What it costs of a turn to let a held message go on."""
+"""What it costs of a turn to release a delayed message."""
 
 PREDECLARED = {
     "": "direct",
@@ -108,7 +108,7 @@ class VirtualHost:
 
     @property
     def storage(self) -> QueueStorage | None:
-        """Who has what is to outlive the broker."""
+        """Where durable state is stored, if anywhere."""
         return self._storage
 
     @storage.setter
@@ -362,7 +362,7 @@ class VirtualHost:
         return min(self.timed_queues.next, self.delayed.next)
 
     def tick(self, now: float) -> None:
-        """Do what is due: let messages and queues expire, and messages go on that were held."""
+        """Do what is due: let messages and queues expire, and delayed messages go on."""
         self.release(now)
         quantum = self.work.quantum
         while not quantum.is_over() and (queue := self.timed_queues.take_first(now)) is not None:
@@ -460,10 +460,10 @@ class VirtualHost:
         self.generation += 1
         self.router.forget()
 
-    # --- messages that are held back for a while
+    # --- delayed messages
 
     def release(self, now: float) -> None:
-        """Let the messages go on that have been held for long enough."""
+        """Publish the delayed messages that are due."""
         quantum = self.work.quantum
         while self.delayed.next <= now and not quantum.is_over():
             quantum.left -= RELEASING

@@ -22,15 +22,15 @@ STEP = 64
 """Operations between two looks at the clock: well under a millisecond of the usual ones."""
 
 TURN = 0.0015
-"""Seconds that a turn may take. A client may have to wait for three: the one that goes on when it speaks, another
-client's, and one of what is left to do.
+"""Seconds that a turn may take. A client may have to wait for three: the one that continues when it sends something,
+another client's, and one of what is left to do.
 """
 
 SMALL = 256
 """Things that a container may hold to be freed at once."""
 
 Job = Generator[None, float, Any]
-"""Work in steps: it yields where its turn may end, and is sent the time (seconds) when it goes on."""
+"""Work in steps: it yields where its turn may end, and is sent the time (seconds) when it continues."""
 
 Container = MutableSequence[Any] | set[Any] | dict[Any, Any]
 
@@ -133,7 +133,7 @@ class WorkQueue:
     # --- containers to be freed
 
     def free(self, container: Container) -> None:
-        """Empty a container that is no longer used: to let go of a million things at once takes its time too."""
+        """Empty a container that is no longer used: to free a million things at once takes its time too."""
         if self.quantum.step != UNBOUNDED and len(container) > min(SMALL, self.quantum.step):
             self._heap.append(container)
             if len(self._heap) == 1:

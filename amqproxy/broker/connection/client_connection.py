@@ -156,7 +156,7 @@ class ClientConnection:
 
     @property
     def user(self) -> User:
-        """Who has logged in."""
+        """The user that has logged in."""
         assert self._user is not None
         return self._user
 

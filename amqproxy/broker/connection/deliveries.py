@@ -335,7 +335,7 @@ class Deliveries(Receiver):
     # --- the end
 
     def end(self, consumer: Consumer, now: float) -> None:
-        """Nothing more is for a consumer, which this channel has let go of."""
+        """Nothing more is for a consumer, which this channel has released."""
         consumer.queue.unsubscribe(consumer, now)
         if self.events.observers:
             self.events.report("consumer.deleted", self.vhost.name, consumer)

@@ -19,7 +19,7 @@ PREFIX = NAME + "."
 
 
 _PROCESS = struct.Struct(">BBBH14sIII")
-"""A process as Erlang writes it: RabbitMQ's name of who is to have the answers."""
+"""A process as Erlang writes it: RabbitMQ's name of the process that gets the answers."""
 
 
 def new_name() -> str:

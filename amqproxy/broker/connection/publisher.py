@@ -429,7 +429,7 @@ class Publisher:
         """Confirm what is safe, up to the first that is not.
 
         The store calls this, or the connection that settled the last of it: a failure concerns our own client only,
-        which would wait for ever.
+        which would never get its confirm.
         """
         last = acks = 0
         is_refused = False

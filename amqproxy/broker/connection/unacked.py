@@ -178,7 +178,7 @@ class UnackedDeliveries:
         return taken
 
     def putting_back(self, entries: Iterable[QueueEntry], most: cython.Py_ssize_t) -> Iterator[int]:
-        """Undo the taking of these, for a transaction that is rolled back: how many were gone through, about `most`
+        """Undo the taking of these, for a transaction that is rolled back: how many were put back, about `most`
         at a time. More may be added meanwhile, and nothing taken.
         """
         entry: QueueEntry
@@ -233,7 +233,7 @@ class UnackedDeliveries:
 
     @property
     def bytes_in_memory(self) -> int:
-        """What it costs in memory, by and large."""
+        """About how many bytes of memory it takes."""
         return self.body_bytes + len(self) * MESSAGE_COST
 
     def page_out(self, page_store: PageStore, most: int) -> int:

@@ -47,7 +47,7 @@ class PendingDeadLetters:
         return iter(self._waiting)
 
     def add(self, letter: DeadLetter) -> None:
-        """A letter goes on its way."""
+        """A letter is sent."""
         self.count += 1
         self.body_bytes += letter.body_bytes
 

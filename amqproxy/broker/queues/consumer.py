@@ -106,7 +106,7 @@ def taken(queue: ConsumedQueue, message: Message, position: cython.longlong, exp
 
 
 class Receiver:
-    """Who is sent what a channel's consumers are to have: the base class of the channel's deliveries.
+    """The receiver of all that a channel's consumers get: the base class of the channel's deliveries.
 
     `held` counts what the consumers have and have not settled, which `global_prefetch` bounds.
     """

@@ -30,7 +30,7 @@ PROPERTIES_AT = 12
 
 
 class DeadLetterHeader(NamedTuple):
-    """What dead letters have in common that were alike, let go by one queue in the same second.
+    """What similar dead letters have in common that one queue dropped in the same second.
 
     `header` is one's content header, `ending` what all of theirs end in, `passed` the queues where they may not go.
     """
@@ -48,7 +48,7 @@ def dead_lettered(queue: Queue, message: Message, reason: str, now: float) -> tu
     """`message` as `queue` passes it on to its dead-letter exchange, for `reason`, and the queues where it may not go:
     those where it was before, unless a consumer rejected it since. `now` is in seconds since 1970.
 
-    What is let go comes in great numbers, and most of it is alike: its header is written once.
+    Dead letters come in great numbers, and most are alike: their header is written once.
     """
     settings = queue.settings
     exchange, routing_key, more_keys = settings.dead_letter_exchange or "", message.routing_key, message.more_keys

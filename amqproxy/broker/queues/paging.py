@@ -1,6 +1,6 @@
 """Lets waiting messages go from memory to the disk while more of it is used than messages are for.
 
-The rule: once the broker uses half of the memory at which its publishers are held up, the queue that holds most in
+The rule: once the broker uses half of the memory at which its publishers are blocked, the queue that holds most in
 memory pages out what is behind its head, or the channel what is out there, and then the next, until as much is free as
 was too much.
 """

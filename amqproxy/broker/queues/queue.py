@@ -574,7 +574,7 @@ class Queue:
         return True
 
     def _leave_head(self) -> bool:
-        """Leave it to later turns to let go of what is at the head: False, that is not done."""
+        """Leave it to later turns to drop what is at the head: False, that is not done."""
         self._is_late = True
         self._go_on_later()
         return False
@@ -654,7 +654,7 @@ class Queue:
 
     @property
     def bytes_in_memory(self) -> int:
-        """What the ready messages cost in memory, by and large."""
+        """About how many bytes of memory the ready messages take."""
         return (
             self.body_bytes + self._count * MESSAGE_COST - sum(backlog.bytes_paged_out for _, backlog in self._backlogs)
         )

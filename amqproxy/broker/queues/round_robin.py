@@ -41,7 +41,7 @@ class RoundRobin:
         """Let the next one have its turn, whatever another has not settled yet."""
 
     def next(self) -> Consumer | None:
-        """Who is to be handed the next message; it goes to the end of its line."""
+        """The consumer of the next message; it goes to the end of its line."""
         lines = self._lines
         while lines:
             line = lines[0][1]

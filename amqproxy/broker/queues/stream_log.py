@@ -19,7 +19,7 @@ from amqproxy.broker.storage.page_file import PageBlock
 
 RUN_MESSAGES = 1024
 RUN_BYTES = 256 * 1024
-"""What is let go from memory at once: so many messages, or what costs so much."""
+"""What leaves memory at once: so many messages, or so many bytes, whichever comes first."""
 
 TAIL_BYTES = 4 * 1024 * 1024
 """What may stay in memory of what the disk has."""

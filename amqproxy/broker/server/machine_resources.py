@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 MEMORY_SHARE = 0.4
-"""Of all memory: what a broker may use before publishers are held up, as with RabbitMQ."""
+"""Of all memory: what a broker may use before publishers are blocked, as with RabbitMQ."""
 
 
 def memory_in_use() -> int | None:

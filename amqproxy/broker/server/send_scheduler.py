@@ -1,4 +1,4 @@
-"""Who has something to send: what one client's bytes bring for others leaves with what they bring for itself."""
+"""The connections that have something to send: all that one client's bytes cause is sent together, at the end of a turn."""
 
 from __future__ import annotations
 

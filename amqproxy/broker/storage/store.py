@@ -1,9 +1,9 @@
 """The broker's memory on the disk: one SQLite database, written a batch at a time by one thread.
 
 A batch is one transaction, and it is reported when the disk has it for good: after SIGKILL, or without power, all that
-was reported is found again, and nothing in halves. What cannot be written, because the disk is full or ails, is
+was reported is found again, and no batch in part. What cannot be written, because the disk is full or fails, is
 reported, kept and tried again. What can never be written is refused by itself, and the rest of its batch is written.
-A message that cannot be read any more is lost by itself, too.
+A message that cannot be read any more is lost alone, too.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class Store:
             raise StoreError(f"{self.path} is damaged: {error}; {REMEDY}") from error
 
     def close(self) -> None:
-        """Write what has been submitted, as far as the disk takes it, and let go of the directory."""
+        """Write what has been submitted, as far as the disk takes it, and release the directory."""
         if self._is_closing.is_set():
             return
         self._is_closing.set()
