@@ -1,4 +1,4 @@
-"""The connections that have something to send: all that one client's bytes cause is sent together, at the end of a turn."""
+"""The connections that have something to send: all that one turn causes is sent together at its end."""
 
 from __future__ import annotations
 
