@@ -5,17 +5,24 @@
 - `connection_trace`: `Trace`, for one connection: the handshake, blocking, closing; and its channels.
 - `channel_trace`: one channel: requests and replies, publishes and confirms, deliveries and acknowledgements.
 - `requests`: requests that await their replies.
+- `consumers`: the consumers of a channel, and the queues that they are of.
 - `causes`: which method a close is about.
 - `content`: a method with its header and body, from their frames.
 - `returns`: which publish a basic.return gives back.
 - `open_tags`: ranges of publishes or deliveries that are not settled, with the time of each.
+- `budget`: what the channels of a connection may hold, all together.
 - `events`: what comes out, in the order in which it happened.
 
 Whoever has the frames feeds them: a live session, a capture, the integrated broker. Metrics, findings, `--messages` and
 all that follow read the events, and derive nothing from frames themselves.
 
 A trace never guesses. What it cannot know, since it joined in the middle, missed bytes or forgot what went beyond a
-limit, is None in an event, or has the outcome `unknown`. Nothing here keeps one object for each message.
+limit, is None in an event, or has the outcome `unknown`; a channel that is opened later is known again. Nothing here
+keeps one object for each message, and all that is kept is bounded for the connection: `open_tags.MAX_SPANS` ranges, and
+`connection_trace.MAX_MEMORY` bytes of all else.
+
+Times and order are those of the wire: a delivery is acked if its ack was seen before the channel was closed, even if
+the broker did not read it any more.
 
 Imports: `amqproxy.amqp091` and msgspec. No clock: the time comes with the frames.
 """

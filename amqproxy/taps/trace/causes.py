@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
 from amqproxy.amqp091.methods import METHODS, ChannelClose, ConnectionClose, Method
 from amqproxy.amqp091.transitions import REPLIES
-from amqproxy.taps.trace.requests import PendingRequests
+from amqproxy.taps.trace.budget import Budget
+from amqproxy.taps.trace.requests import REQUEST_COST, TABLE_COST, PendingRequests
 
 MAX_RECENT = 32
 """Methods of the client that one channel remembers."""
 
-_IDENTIFYING = ("delivery_tag", "exchange", "queue", "consumer_tag", "destination")
-"""Fields by which a reply text tells methods of one kind apart."""
+_NOUNS = {
+    "exchange": "exchange",
+    "queue": "queue",
+    "consumer_tag": "consumer tag",
+    "destination": "exchange",
+    "source": "exchange",
+}
+"""What reply texts call what a field names."""
 
 
 def named_method(close: ChannelClose | ConnectionClose) -> str | None:
@@ -22,43 +30,119 @@ def named_method(close: ChannelClose | ConnectionClose) -> str | None:
 
 
 class RecentMethods:
-    """The last methods that the client sent on a channel."""
+    """The last methods that the client sent on a channel, and of which no reply shows that they were carried out.
 
-    __slots__ = ("_methods",)
+    A broker works through the methods of a channel in order: what came before a request with a reply did not fail.
+    """
 
-    def __init__(self) -> None:
-        self._methods: deque[Method] = deque(maxlen=MAX_RECENT)
+    __slots__ = ("_budget", "_dropped", "_is_lost", "_methods", "_refused")
 
-    def add(self, method: Method) -> None:
-        self._methods.append(method)
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._methods: deque[tuple[Method, int]] = deque()
+        self._dropped: set[str] = set()
+        self._refused: Method | None = None
+        self._is_lost = False
 
-    def cause(self, close: ChannelClose | ConnectionClose, pending: PendingRequests | None = None) -> Method | None:
-        """The method that a close is about, if it is certain which one that is.
+    def add(self, method: Method, size: int) -> None:
+        """The client has sent a method, in a frame of that size."""
+        methods = self._methods
+        if methods and methods[-1][0] is method:
+            return  # a publish just as the one before it
+        cost = REQUEST_COST + TABLE_COST * size
+        if len(methods) >= MAX_RECENT:
+            dropped, given = methods.popleft()
+            self._budget.left += given
+            self._drop(dropped)
+        if cost > self._budget.left:
+            self._drop(method)
+        else:
+            self._budget.left -= cost
+            methods.append((method, cost))
+
+    def _drop(self, method: Method) -> None:
+        """Forget a method, unless it is a request: those that have no reply are remembered elsewhere."""
+        if method.name not in REPLIES or getattr(method, "no_wait", False):
+            self._dropped.add(method.name)
+
+    def refuse(self, method: Method) -> None:
+        """The broker has to refuse this method, if it is the first of those: its tag is not open."""
+        if self._refused is None:
+            self._refused = method
+
+    def carried_out(self, request: Method) -> None:
+        """A request has its reply."""
+        methods = self._methods
+        if any(each is request for each, _ in methods):
+            self._dropped.clear()
+            while methods:
+                method, cost = methods.popleft()
+                self._budget.give(cost)
+                if method is request:
+                    break
+
+    def causes(
+        self, close: ChannelClose | ConnectionClose, pending: PendingRequests | None = None
+    ) -> list[Method] | None:
+        """The different methods that a close may be about; None if there may be more than are remembered.
 
         A broker works through the methods of a channel in order: so of the requests it is the oldest without a reply;
         of others, the one whose tag or name is in the text, or the only one of its kind.
         """
         name = named_method(close)
         if name is None or name.startswith("connection."):
+            return []
+        refused = self._refused
+        if refused is not None and refused.name == name and _is_named(refused, close.reply_text):
+            return [refused]
+        if self._is_lost or name in self._dropped:
             return None
-        sent = [each for each in self._methods if each.name == name]
-        if not sent:
-            return None
+        sent = [each for each, _ in self._methods if each.name == name]
         if name in REPLIES and pending is not None:
-            oldest = pending.oldest(name)
-            if oldest is not None and not any(getattr(each, "no_wait", False) for each in sent):
-                return oldest
-        named = [each for each in sent if _is_named(each, close.reply_text)] or sent
-        return named[0] if all(each == named[0] for each in named) else None
+            unanswered = pending.of_kind(name)
+            if unanswered is None:
+                return None
+            no_wait = [each for each in sent if getattr(each, "no_wait", False)]
+            if not no_wait and name != "basic.consume":  # RabbitMQ does not always get to reply to that one
+                unanswered = unanswered[:1]
+            sent = [*unanswered, *no_wait] or sent
+        return _different([each for each in sent if _is_named(each, close.reply_text)] or sent)
+
+    def lose(self) -> None:
+        """Methods of the client were missed."""
+        self.clear()
+        self._is_lost = True
+
+    def clear(self) -> None:
+        for _, cost in self._methods:
+            self._budget.give(cost)
+        self._methods.clear()
+        self._refused = None
+
+
+def only_cause(causes: Iterable[list[Method] | None]) -> Method | None:
+    """The one method that a close can be about, given the causes on each of the channels that it can be about."""
+    found: list[Method] = []
+    for each in causes:
+        if each is None:
+            return None
+        found += each
+    return found[0] if len(found) == 1 else None
+
+
+def _different(methods: list[Method]) -> list[Method]:
+    found: list[Method] = []
+    for method in methods:
+        if method not in found:
+            found.append(method)
+    return found
 
 
 def _is_named(method: Method, text: str) -> bool:
     """Does a reply text name the tag or the name that `method` has? RabbitMQ quotes names, and tags come last."""
-    for field in _IDENTIFYING:
-        value = getattr(method, field, None)
-        if isinstance(value, int):
-            if text.endswith(f" {value}"):
-                return True
-        elif value and f"'{value}'" in text:
-            return True
-    return False
+    tag = getattr(method, "delivery_tag", None)
+    if tag is not None:
+        return text.endswith(f" {tag}")
+    return any(
+        value and f"{noun} '{value}'" in text for field, noun in _NOUNS.items() if (value := getattr(method, field, ""))
+    )

@@ -12,6 +12,7 @@ from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.login import user_of
 from amqproxy.amqp091.methods import (
     ChannelOpen,
+    ChannelOpenOk,
     ConnectionBlocked,
     ConnectionClose,
     ConnectionCloseOk,
@@ -24,11 +25,12 @@ from amqproxy.amqp091.methods import (
     ConnectionUpdateSecret,
     Method,
 )
-from amqproxy.amqp091.transitions import ANSWERS, CLIENT, SERVER, Peer
+from amqproxy.amqp091.transitions import ANSWERS, CLIENT, SENDERS, SERVER, Peer
 from amqproxy.amqp091.wire import Table
 from amqproxy.taps.record import json_mapping
-from amqproxy.taps.trace.causes import named_method
-from amqproxy.taps.trace.channel_trace import ChannelTrace
+from amqproxy.taps.trace.budget import Budget
+from amqproxy.taps.trace.causes import RecentMethods, named_method, only_cause
+from amqproxy.taps.trace.channel_trace import Budgets, ChannelTrace
 from amqproxy.taps.trace.events import (
     BlockingEnded,
     BlockingStarted,
@@ -36,12 +38,17 @@ from amqproxy.taps.trace.events import (
     ConnectionOpened,
     HistoryLost,
     RequestAnswered,
+    RequestUnanswered,
     TraceEvent,
 )
-from amqproxy.taps.trace.open_tags import MAX_SPANS, SpanBudget
+from amqproxy.taps.trace.open_tags import MAX_SPANS
 from amqproxy.taps.trace.requests import PendingRequests
 
 MASKED = b"<masked>"
+
+MAX_MEMORY = 8 << 20
+"""Bytes that one connection may hold for what is not a range: requests, consumers and recent methods. What goes beyond
+it is not remembered."""
 
 
 class Trace:
@@ -49,37 +56,44 @@ class Trace:
 
     Frames are fed in the order in which they passed, with the time of the read that they came with, in nanoseconds;
     each call returns what has happened with them. `body` is how many bytes of each body the events contain; `max_spans`
-    bounds the ranges of open publishes and deliveries (`open_tags`).
+    bounds the ranges of open publishes and deliveries (`open_tags`), `max_memory` the bytes of all else.
+
+    `channels` are those that the client has open, by their numbers.
     """
 
     __slots__ = (
         "_blocked_ts_ns",
         "_body",
-        "_budget",
+        "_budgets",
         "_client_properties",
         "_events",
         "_greeted_ts_ns",
         "_is_closed",
         "_is_joined",
         "_is_open",
+        "_is_unread",
         "_mechanism",
+        "_previous",
         "_requests",
         "_server_properties",
+        "_stray",
         "_tuned",
         "_user",
         "_virtual_host",
         "channels",
     )
 
-    def __init__(self, *, body: int = 0, max_spans: int = MAX_SPANS) -> None:
+    def __init__(self, *, body: int = 0, max_spans: int = MAX_SPANS, max_memory: int = MAX_MEMORY) -> None:
         self.channels: dict[int, ChannelTrace] = {}
+        self._previous: dict[int, ChannelTrace] = {}
         self._body = body
-        self._budget = SpanBudget(max_spans)
+        self._budgets = Budgets(Budget(max_spans), Budget(max_memory))
         self._events: list[TraceEvent] = []
         self._greeted_ts_ns: int | None = None
         self._is_joined: bool | None = None
         self._is_open: bool | None = False
         self._is_closed = False
+        self._is_unread = False
         self._mechanism: str | None = None
         self._user: str | None = None
         self._client_properties: Table | None = None
@@ -87,7 +101,8 @@ class Trace:
         self._tuned: ConnectionTuneOk | None = None
         self._virtual_host: str | None = None
         self._blocked_ts_ns: int | None = None
-        self._requests = PendingRequests()
+        self._requests = PendingRequests(self._budgets.memory)
+        self._stray = RecentMethods(self._budgets.memory)
 
     def feed_protocol_header(self, ts_ns: int) -> None:
         """Take the client's protocol header: nothing came before it. Section 4.2.2."""
@@ -104,7 +119,7 @@ class Trace:
                 if frame.channel:
                     self._feed_channel(sender, frame, ts_ns)
                 elif frame.kind == METHOD:
-                    self._feed_method(sender, frame.method, ts_ns)
+                    self._feed_method(sender, frame.method, frame.size, ts_ns)
             except ProtocolError as error:
                 self._lose(sender, error.reply_text, ts_ns)
         return self._taken()
@@ -117,6 +132,10 @@ class Trace:
     def end(self, ts_ns: int, reason: str) -> list[TraceEvent]:
         """The connection is over, or what is seen of it: report all that was still open."""
         self._end_channels(ts_ns)
+        for each in self._requests.clear():
+            self._events.append(
+                RequestUnanswered(ts_ns=ts_ns, sender=CLIENT, request=each.request, latency_ns=ts_ns - each.ts_ns)
+            )
         if not self._is_closed:
             self._is_closed = True
             self._events.append(ConnectionClosed(ts_ns=ts_ns, by=None, code=0, text=reason, is_open=self._is_open))
@@ -133,37 +152,83 @@ class Trace:
         if self._is_joined:
             self._is_open = None
             self._requests.lose()
+            self._stray.lose()
             self._events.append(HistoryLost(ts_ns=ts_ns, sender=None, reason="joined in the middle of the connection"))
 
     def _lose(self, sender: Peer, reason: str, ts_ns: int) -> None:
         self._events.append(HistoryLost(ts_ns=ts_ns, sender=sender, reason=reason))
         self._is_joined = True
         self._is_open = self._is_open or None
+        self._blocked_ts_ns = None
         self._requests.lose()
-        for channel in self.channels.values():
+        self._stray.lose()
+        for channel in self._all_channels():
             channel.lose(ts_ns)
+            channel.is_unread = self._is_unread
+
+    def _all_channels(self) -> list[ChannelTrace]:
+        return [*self._previous.values(), *self.channels.values()]
 
     def _end_channels(self, ts_ns: int) -> None:
-        for channel in self.channels.values():
+        for channel in self._all_channels():
             channel.end(ts_ns)
+        self._previous.clear()
         self.channels.clear()
 
     def _feed_channel(self, sender: Peer, frame: Frame, ts_ns: int) -> None:
         number = frame.channel
+        if sender is CLIENT and frame.kind == METHOD and frame.index == ChannelOpen.index:
+            self._open_channel(number, ts_ns)
+        if self._previous and sender is SERVER and number in self._previous:
+            self._feed_previous(number, frame, ts_ns)
+            return
         channel = self.channels.get(number)
-        is_opening = frame.kind == METHOD and frame.index == ChannelOpen.index and sender is CLIENT
-        if channel is None or is_opening:
-            if not (is_opening or self._is_joined):
-                return  # of a channel that is closed already, or was never opened
-            if channel is not None:
-                channel.lose(ts_ns)
-            channel = ChannelTrace(number, self._events, self._budget, knows_start=is_opening, body=self._body)
-            self.channels[number] = channel
+        if channel is None:
+            if not self._is_joined:  # of a channel that is closed already, or was never opened
+                if sender is CLIENT and frame.kind == METHOD:
+                    self._stray.add(frame.method, frame.size)
+                return
+            channel = self._add_channel(number, knows_start=False)
         if channel.feed(sender, frame, ts_ns):
             channel.end(ts_ns)
             del self.channels[number]
 
-    def _feed_method(self, sender: Peer, method: Method, ts_ns: int) -> None:
+    def _open_channel(self, number: int, ts_ns: int) -> None:
+        """The client sends channel.open."""
+        channel = self.channels.get(number)
+        if channel is None and self._is_joined:
+            channel = self._add_channel(number, knows_start=False)
+        if channel is not None:
+            if channel.knows_start and not channel.is_closing:
+                return  # the broker will refuse it
+            if number in self._previous:
+                self._previous.pop(number).lose(ts_ns)
+                channel.lose(ts_ns)
+                return
+            self._previous[number] = channel  # the client has not waited for close-ok, or it was not seen
+        self._add_channel(number, knows_start=True)
+
+    def _feed_previous(self, number: int, frame: Frame, ts_ns: int) -> None:
+        """Take a frame of the broker, which has not yet closed the channel that the client has."""
+        previous = self._previous[number]
+        if previous.is_opened and frame.kind == METHOD and frame.index == ChannelOpenOk.index:
+            previous.lose(ts_ns)
+            self.channels[number].feed(SERVER, frame, ts_ns)
+        elif previous.feed(SERVER, frame, ts_ns):
+            previous.end(ts_ns)
+        else:
+            return
+        del self._previous[number]
+
+    def _add_channel(self, number: int, *, knows_start: bool) -> ChannelTrace:
+        channel = ChannelTrace(number, self._events, self._budgets, knows_start=knows_start, body=self._body)
+        channel.is_unread = self._is_unread
+        self.channels[number] = channel
+        return channel
+
+    def _feed_method(self, sender: Peer, method: Method, size: int, ts_ns: int) -> None:
+        if sender not in SENDERS[method.name]:
+            return
         match method:
             case ConnectionStart():
                 self._server_properties = method.server_properties
@@ -177,13 +242,14 @@ class Trace:
             case ConnectionOpenOk():
                 self._open(ts_ns)
             case ConnectionBlocked():
-                self._blocked_ts_ns = ts_ns
+                if self._blocked_ts_ns is None:
+                    self._blocked_ts_ns = ts_ns
                 self._events.append(BlockingStarted(ts_ns=ts_ns, reason=method.reason))
             case ConnectionUnblocked():
                 since, self._blocked_ts_ns = self._blocked_ts_ns, None
                 self._events.append(BlockingEnded(ts_ns=ts_ns, latency_ns=None if since is None else ts_ns - since))
             case ConnectionUpdateSecret():
-                self._requests.add(ts_ns, msgspec.structs.replace(method, new_secret=MASKED))
+                self._requests.add(ts_ns, msgspec.structs.replace(method, new_secret=MASKED), size=size)
             case ConnectionClose():
                 self._close(sender, method, ts_ns)
             case ConnectionCloseOk():
@@ -194,9 +260,9 @@ class Trace:
                     RequestAnswered(
                         ts_ns=ts_ns,
                         sender=sender.other,
-                        request=found[1] if found else None,
+                        request=found.request if found else None,
                         reply=method,
-                        latency_ns=ts_ns - found[0] if found else None,
+                        latency_ns=ts_ns - found.ts_ns if found else None,
                     )
                 )
             case _:
@@ -221,9 +287,12 @@ class Trace:
         )
 
     def _close(self, sender: Peer, close: ConnectionClose, ts_ns: int) -> None:
-        causes = []
+        cause = None
         if sender is SERVER:
-            causes = [each for channel in self.channels.values() if (each := channel.cause(close)) is not None]
+            cause = only_cause([self._stray.causes(close), *(each.causes(close) for each in self._all_channels())])
+        self._is_unread = True
+        for channel in self._all_channels():
+            channel.is_unread = True
         if self._is_closed:
             return  # both close at once; the first one counts
         self._is_closed = True
@@ -234,7 +303,7 @@ class Trace:
                 code=close.reply_code,
                 text=close.reply_text,
                 method=named_method(close),
-                cause=causes[0] if len(causes) == 1 else None,
+                cause=cause,
                 is_open=self._is_open,
             )
         )

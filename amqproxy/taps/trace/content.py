@@ -20,7 +20,7 @@ class PartialContent:
         self.size = 0
         self._most = most
         self._remaining = -1
-        self._body: list[bytes] = []
+        self._body: bytes | bytearray = b""
 
     @property
     def has_header(self) -> bool:
@@ -33,7 +33,7 @@ class PartialContent:
     @property
     def body(self) -> bytes:
         """The beginning of the body."""
-        return b"".join(self._body)
+        return bytes(self._body)
 
     def add_header(self, size: int, properties: Properties) -> None:
         self.size = self._remaining = size
@@ -42,10 +42,13 @@ class PartialContent:
     def add_body(self, size: int, payload: bytes | None) -> None:
         """Take `size` more bytes; `payload` may be None where none of them is kept."""
         self._remaining = max(0, self._remaining - size)
-        if payload is not None and self._most > 0:
-            self._body.append(payload[: self._most])
-            self._most -= len(self._body[-1])
+        if payload and self.wants_body:
+            if not self._body:
+                self._body = payload[: self._most]
+            else:
+                self._body = bytearray(self._body) if isinstance(self._body, bytes) else self._body
+                self._body += payload[: self._most - len(self._body)]
 
     @property
     def wants_body(self) -> bool:
-        return self._most > 0
+        return len(self._body) < self._most

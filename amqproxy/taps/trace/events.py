@@ -126,7 +126,7 @@ class RequestAnswered(EventBase, frozen=True, kw_only=True):
 
 
 class RequestUnanswered(EventBase, frozen=True, kw_only=True):
-    """The channel has ended, and this request had no reply."""
+    """The channel, or the connection, has ended, and this request had no reply."""
 
     sender: Peer
     request: Method
@@ -136,8 +136,8 @@ class RequestUnanswered(EventBase, frozen=True, kw_only=True):
 class MessagePublished(EventBase, frozen=True, kw_only=True):
     """basic.publish, complete. `confirm_tag` is the tag by which the broker will confirm it.
 
-    `awaits` is whether anything becomes of it: a confirm, or the end of a transaction. `body` is the beginning of the
-    body, as much as the trace keeps.
+    `awaits` is whether anything becomes of it: a confirm, the end of a transaction, or, as the broker does not read it
+    any more, the end of the channel. `body` is the beginning of the body, as much as the trace keeps.
     """
 
     number: int
@@ -162,7 +162,8 @@ class MessageReturned(EventBase, frozen=True, kw_only=True):
 class PublishesSettled(EventBase, frozen=True, kw_only=True):
     """What became of publishes, whose numbers and times are in `spans`.
 
-    `is_unknown_tag` is whether the broker named a tag that is not open; None where that cannot be known.
+    `is_unknown_tag` is whether the broker named a tag that is not open; None where that cannot be known. With
+    `multiple` it has still confirmed what came before.
     """
 
     outcome: Settlement
@@ -190,15 +191,18 @@ class DeliveriesSettled(EventBase, frozen=True, kw_only=True):
     """What became of deliveries, whose tags and times are in `spans`.
 
     `tag` and `multiple` are as the client sent them. `is_unknown_tag` is whether it named a tag that is not open; None
-    where that cannot be known. `requeue` is whether the queue gets them back.
+    where that cannot be known. `requeue` is whether the queue gets them back. Unless `is_certain`, the beginning of the
+    channel, or of a consumer, was not seen: this may be in a transaction, or of deliveries that need no
+    acknowledgement.
     """
 
     outcome: Settlement
     spans: tuple[Span, ...]
     tag: int | None = None
     multiple: bool = False
-    requeue: bool = False
+    requeue: bool | None = False
     is_unknown_tag: bool | None = False
+    is_certain: bool = True
 
 
 class FlowChanged(EventBase, frozen=True, kw_only=True):

@@ -7,6 +7,8 @@ from operator import attrgetter
 
 import msgspec
 
+from amqproxy.taps.trace.budget import Budget
+
 MAX_SPANS = 65_536
 """Ranges of open tags of one connection, all its channels together; beyond it, a channel forgets the older half."""
 
@@ -27,27 +29,19 @@ class Span(msgspec.Struct, frozen=True, gc=False, array_like=True):
         return self.last - self.first + 1
 
 
-class SpanBudget:
-    """How many more spans the channels of one connection may have."""
-
-    __slots__ = ("left",)
-
-    def __init__(self, most: int = MAX_SPANS) -> None:
-        self.left = most
-
-
 _last = attrgetter("last")
 
 
 class OpenTags:
     """The tags of one channel that are still open, in order. Section 1.8.3.12 and 1.1.2.
 
-    `last` is the newest tag, 0 before the first; `count` is how many are open.
+    `last` is the newest tag, 0 before the first; `count` is how many are open. Each range is taken from the budget, be
+    it there or not: whoever adds and settles tags must see to it that the budget is kept.
     """
 
     __slots__ = ("_budget", "_spans", "count", "last")
 
-    def __init__(self, budget: SpanBudget) -> None:
+    def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._spans: list[Span] = []
         self.last = 0
@@ -57,8 +51,13 @@ class OpenTags:
         place = bisect_left(self._spans, tag, key=_last)
         return place < len(self._spans) and self._spans[place].first <= tag
 
-    def add(self, tag: int, ts_ns: int, consumer_tag: str | None = None) -> tuple[Span, ...]:
-        """Open a tag that is above all before it. Returns what had to be forgotten to make room."""
+    @property
+    def first(self) -> int | None:
+        """The oldest tag that is open."""
+        return self._spans[0].first if self._spans else None
+
+    def add(self, tag: int, ts_ns: int, consumer_tag: str | None = None) -> None:
+        """Open a tag that is above all before it."""
         assert tag > self.last
         self.last = tag
         self.count += 1
@@ -67,11 +66,9 @@ class OpenTags:
             newest = spans[-1]
             if newest.last == tag - 1 and newest.ts_ns == ts_ns and newest.consumer_tag == consumer_tag:
                 spans[-1] = Span(newest.first, tag, ts_ns, consumer_tag)
-                return ()
-        forgotten = self._make_room()
+                return
         spans.append(Span(tag, tag, ts_ns, consumer_tag))
         self._budget.left -= 1
-        return forgotten
 
     def settle(self, tag: int, *, multiple: bool = False) -> tuple[Span, ...] | None:
         """Close a tag, or with `multiple` all up to it (0: all there are); None when the tag is not open."""
@@ -83,20 +80,28 @@ class OpenTags:
             return None
         span = spans[place]
         kept = []
+        settled: tuple[Span, ...]
         if multiple:
-            settled = (*spans[:place], Span(span.first, tag, span.ts_ns, span.consumer_tag))
+            settled = (*spans[:place], _part(span, span.first, tag))
             start = 0
         else:
-            settled = (Span(tag, tag, span.ts_ns, span.consumer_tag),)
+            settled = (_part(span, tag, tag),)
             start = place
             if span.first < tag:
-                kept.append(Span(span.first, tag - 1, span.ts_ns, span.consumer_tag))
+                kept.append(_part(span, span.first, tag - 1))
         if tag < span.last:
-            kept.append(Span(tag + 1, span.last, span.ts_ns, span.consumer_tag))
+            kept.append(_part(span, tag + 1, span.last))
         spans[start : place + 1] = kept
         self._budget.left += place + 1 - start - len(kept)
         self.count -= sum(each.count for each in settled)
         return settled
+
+    def settle_up_to(self, tag: int) -> tuple[Span, ...]:
+        """Close all up to a tag, which need not be open itself."""
+        place = bisect_left(self._spans, tag, key=_last)
+        if place < len(self._spans) and self._spans[place].first <= tag:
+            return self.settle(tag, multiple=True) or ()
+        return self._remove_first(place)
 
     def reopen(self, settled: tuple[Span, ...]) -> None:
         """Open tags again that a transaction had settled when it was rolled back."""
@@ -106,17 +111,19 @@ class OpenTags:
 
     def clear(self) -> tuple[Span, ...]:
         """Close all that are open, and return them."""
-        spans, self._spans = tuple(self._spans), []
-        self._budget.left += len(spans)
-        self.count = 0
-        return spans
+        return self._remove_first(len(self._spans))
 
-    def _make_room(self) -> tuple[Span, ...]:
-        if self._budget.left > 0 or not self._spans:
-            return ()
-        half = (len(self._spans) + 1) // 2
-        forgotten = tuple(self._spans[:half])
-        del self._spans[:half]
-        self._budget.left += half
-        self.count -= sum(each.count for each in forgotten)
-        return forgotten
+    def forget_older_half(self) -> tuple[Span, ...]:
+        """Close the older half of the ranges, but never the newest."""
+        return self._remove_first(len(self._spans) // 2)
+
+    def _remove_first(self, count: int) -> tuple[Span, ...]:
+        removed = tuple(self._spans[:count])
+        del self._spans[:count]
+        self._budget.left += count
+        self.count -= sum(each.count for each in removed)
+        return removed
+
+
+def _part(span: Span, first: int, last: int) -> Span:
+    return span if (first, last) == (span.first, span.last) else Span(first, last, span.ts_ns, span.consumer_tag)

@@ -3,50 +3,85 @@
 from __future__ import annotations
 
 from collections import deque
+from hashlib import blake2b
 
-from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.properties import ContentHeader, Properties
+from amqproxy.taps.trace.budget import Budget
 
-MAX_MANDATORY = 1024
+MAX_MANDATORY = 4096
 """Mandatory publishes of one channel that are remembered; the oldest is forgotten first."""
+
+PUBLISH_COST = 160
+"""Bytes that a publish is counted as: its number and the digest of what it holds."""
 
 
 class MandatoryPublishes:
-    """The mandatory publishes of one channel that may still be returned, with the number of each.
+    """The publishes of one channel that may still be returned, with the number of each.
 
     A publish that the broker has settled cannot be returned any more: it sends the return first.
     """
 
-    __slots__ = ("_forgotten", "_publishes")
+    __slots__ = ("_budget", "_forgotten", "_is_lost", "_publishes")
 
-    def __init__(self) -> None:
-        self._publishes: deque[tuple[int, str, str, int, Properties]] = deque()
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._publishes: deque[tuple[int, bytes]] = deque()
         self._forgotten = 0
+        self._is_lost = False
 
-    def add(self, number: int, exchange: str, routing_key: str, size: int, properties: Properties) -> None:
-        if len(self._publishes) == MAX_MANDATORY:
-            self._forgotten = self._publishes.popleft()[0]
-        self._publishes.append((number, exchange, routing_key, size, properties))
+    def add(
+        self, number: int, exchange: str, routing_key: str, size: int, properties: Properties, *, is_settled: bool
+    ) -> None:
+        """Remember a publish; `is_settled` is whether the broker will settle it."""
+        if self._is_lost:
+            return
+        publishes = self._publishes
+        if len(publishes) >= MAX_MANDATORY:
+            self._forgotten = publishes.popleft()[0]
+        elif not self._budget.take(PUBLISH_COST):
+            self._forgotten = number
+        if self._forgotten and not is_settled:
+            self.lose()
+        elif self._forgotten != number:
+            publishes.append((number, _digest(exchange, routing_key, size, properties)))
 
-    def settle(self, first: int, last: int) -> None:
-        """The publishes with these numbers are settled."""
+    def settle(self, first: int, last: int, oldest_open: int) -> None:
+        """The publishes with these numbers are settled; all that are not have numbers from `oldest_open` on."""
+        if self._forgotten < oldest_open:
+            self._forgotten = 0
         publishes = self._publishes
         if not publishes:
             return
+        before = len(publishes)
         if publishes[0][0] >= first:  # in order, as brokers mostly do
             while publishes and publishes[0][0] <= last:
                 publishes.popleft()
         else:
-            self._publishes = deque(each for each in publishes if not first <= each[0] <= last)
-        if first <= self._forgotten <= last:
-            self._forgotten = 0
+            self._publishes = publishes = deque(each for each in publishes if not first <= each[0] <= last)
+        self._budget.give(PUBLISH_COST * (before - len(publishes)))
 
     def match(self, exchange: str, routing_key: str, size: int, properties: Properties) -> int | None:
         """The number of the publish that is returned; None if it could be one of several."""
-        if self._forgotten:
+        if self._forgotten or self._is_lost:
             return None
-        content = (exchange, routing_key, size, properties)
-        found = [each for each in self._publishes if each[1:] == content]
+        digest = _digest(exchange, routing_key, size, properties)
+        found = [each for each in self._publishes if each[1] == digest]
         if len(found) != 1:
             return None
         self._publishes.remove(found[0])
+        self._budget.give(PUBLISH_COST)
         return found[0][0]
+
+    def lose(self) -> None:
+        """Publishes that may be returned are not known any more."""
+        self.clear()
+        self._is_lost = True
+
+    def clear(self) -> None:
+        self._budget.give(PUBLISH_COST * len(self._publishes))
+        self._publishes.clear()
+
+
+def _digest(exchange: str, routing_key: str, size: int, properties: Properties) -> bytes:
+    names = f"{len(exchange)} {exchange}{routing_key} ".encode(errors="surrogateescape")
+    return blake2b(names + ContentHeader(size, properties).encode(), digest_size=16).digest()

@@ -21,6 +21,7 @@ from amqproxy.amqp091.methods import (
     BasicQos,
     BasicQosOk,
     BasicRecover,
+    BasicRecoverAsync,
     BasicRecoverOk,
     BasicReject,
     BasicReturn,
@@ -28,6 +29,7 @@ from amqproxy.amqp091.methods import (
     ChannelCloseOk,
     ChannelFlow,
     ChannelOpen,
+    ChannelOpenOk,
     ConfirmSelect,
     ConfirmSelectOk,
     QueueDeclare,
@@ -41,6 +43,7 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.amqp091.wire import Table
 from amqproxy.taps.trace.events import (
     ChannelClosed,
     DeliveriesSettled,
@@ -55,7 +58,7 @@ from amqproxy.taps.trace.events import (
     RequestUnanswered,
     Settlement,
 )
-from tests.taps.trace.traced import Traced
+from tests.taps.trace.traced import Traced, frames_of
 
 MS = 1_000_000
 
@@ -433,13 +436,14 @@ def test_after_a_gap_what_was_open_is_unknown(sender: Any) -> None:
     assert traced.of(RequestAnswered)[-1].request is None
     traced.client(QueueDeclare(queue="named"), QueueDeclare())
     traced.server(QueueDeclareOk("amq.gen", 0, 0), QueueDeclareOk("named", 0, 0))
-    assert [each.request for each in traced.of(RequestAnswered)[-2:]] == [None, QueueDeclare(queue="named")]
+    assert [each.request for each in traced.of(RequestAnswered)[-2:]] == [None, None]
 
 
 def test_a_channel_that_is_opened_after_a_gap_is_known_again() -> None:
     traced = Traced(1)
     traced.gap()
     traced.client(ChannelOpen(), channel=2)
+    traced.server(ChannelOpenOk(), channel=2)
     traced.client(ConfirmSelect(), BasicPublish(), channel=2)
     (event,) = traced.server(BasicAck(delivery_tag=1), channel=2)
     assert isinstance(event, PublishesSettled)
@@ -455,3 +459,313 @@ def test_beyond_the_limit_of_ranges_the_older_half_is_unknown() -> None:
     (ack,) = traced.client(BasicAck(delivery_tag=1))
     assert isinstance(ack, DeliveriesSettled)
     assert (ack.spans, ack.is_unknown_tag) == ((), None)
+
+
+# --- what crosses, and what repeats
+
+
+def test_after_the_client_has_closed_the_broker_reads_nothing_of_it() -> None:
+    traced = consuming()
+    traced.server(*deliver(1))
+    traced.client(ChannelClose(), BasicAck(delivery_tag=1))
+    traced.server(ChannelCloseOk())
+    (event,) = traced.of(DeliveriesSettled)
+    assert event.outcome is Settlement.OPEN
+
+
+def test_a_channel_ends_when_every_close_is_answered() -> None:
+    traced = confirming()
+    traced.client(ChannelClose())
+    traced.server(ChannelClose(541, "INTERNAL_ERROR"))
+    traced.client(ChannelCloseOk())
+    assert 1 in traced.trace.channels
+    traced.server(ChannelCloseOk())
+    assert traced.trace.channels == {}
+
+
+def test_a_close_ok_that_nobody_asked_for_makes_the_rest_unknown() -> None:
+    traced = confirming()
+    traced.client(BasicPublish())
+    (event,) = traced.server(ChannelCloseOk())
+    assert isinstance(event, PublishesSettled)
+    assert event.outcome is Settlement.UNKNOWN
+
+
+def test_a_request_after_the_close_of_the_broker_has_no_reply() -> None:
+    traced = Traced(1)
+    traced.server(ChannelClose(541, "INTERNAL_ERROR"))
+    assert traced.client(BasicQos()) == []
+    (event,) = traced.client(ChannelCloseOk())
+    assert isinstance(event, RequestUnanswered)
+    assert event.request == BasicQos()
+
+
+def test_what_is_acked_after_a_rollback_was_sent_is_known() -> None:
+    traced = consuming()
+    traced.client(TxSelect())
+    traced.server(TxSelectOk())
+    traced.server(*deliver(1))
+    traced.client(BasicAck(delivery_tag=1), TxRollback(), BasicAck(delivery_tag=1), TxCommit())
+    traced.server(TxRollbackOk(), TxCommitOk())
+    assert [(each.outcome, each.is_unknown_tag, spans(each)) for each in traced.of(DeliveriesSettled)] == [
+        (Settlement.ACKED, False, [(1, 1, 2.0)])
+    ]
+
+
+def test_a_second_ack_in_one_transaction_is_unknown() -> None:
+    traced = consuming()
+    traced.client(TxSelect())
+    traced.server(*deliver(1))
+    traced.client(BasicAck(delivery_tag=1))
+    (event,) = traced.client(BasicAck(delivery_tag=1))
+    assert isinstance(event, DeliveriesSettled)
+    assert event.is_unknown_tag is True
+
+
+def test_an_ack_after_recover_was_sent_settles_nothing() -> None:
+    traced = consuming()
+    traced.server(*deliver(1))
+    traced.client(BasicRecover(requeue=False))
+    (ack,) = traced.client(BasicAck(delivery_tag=1))
+    assert isinstance(ack, DeliveriesSettled)
+    assert (ack.spans, ack.is_unknown_tag) == ((), None)
+    traced.server(BasicRecoverOk())
+    recovered = traced.of(DeliveriesSettled)[-1]
+    assert (recovered.outcome, spans(recovered), recovered.requeue) == (Settlement.RECOVERED, [(1, 1, 3.0)], False)
+
+
+def test_recover_async_takes_effect_at_once() -> None:
+    traced = consuming()
+    traced.server(*deliver(1))
+    (event,) = traced.client(BasicRecoverAsync(requeue=True))
+    assert isinstance(event, DeliveriesSettled)
+    assert (event.outcome, event.requeue) == (Settlement.RECOVERED, True)
+
+
+def test_the_mode_of_a_channel_is_the_first_that_was_selected() -> None:
+    traced = Traced(1)
+    traced.client(TxSelect(), ConfirmSelect(), BasicPublish())
+    (event,) = traced.of(MessagePublished)
+    assert (event.confirm_tag, event.awaits) == (None, True)
+    traced = confirming()
+    traced.client(ConfirmSelect(), TxSelect(), BasicPublish(), ConfirmSelect(), BasicPublish())
+    assert [each.confirm_tag for each in traced.of(MessagePublished)] == [1, 2]
+
+
+def test_a_confirm_outside_of_confirm_mode_is_unknown() -> None:
+    traced = Traced(1)
+    traced.client(BasicPublish())
+    (event,) = traced.server(BasicAck(delivery_tag=1))
+    assert isinstance(event, PublishesSettled)
+    assert (event.spans, event.is_unknown_tag) == ((), True)
+
+
+def test_a_confirm_with_multiple_confirms_what_came_before_a_settled_tag() -> None:
+    traced = confirming()
+    traced.client(BasicPublish(), BasicPublish(), BasicPublish())
+    traced.server(BasicAck(delivery_tag=2))
+    (event,) = traced.server(BasicAck(delivery_tag=2, multiple=True))
+    assert isinstance(event, PublishesSettled)
+    assert (spans(event), event.is_unknown_tag) == ([(1, 1, 2.0)], True)
+
+
+def test_an_ack_with_multiple_of_a_settled_tag_settles_nothing() -> None:
+    """RabbitMQ closes the channel."""
+    traced = consuming()
+    traced.server(*deliver(1, 2))
+    traced.client(BasicAck(delivery_tag=2))
+    (event,) = traced.client(BasicAck(delivery_tag=2, multiple=True))
+    assert isinstance(event, DeliveriesSettled)
+    assert (event.spans, event.is_unknown_tag) == ((), True)
+
+
+def test_methods_of_the_wrong_peer_are_ignored() -> None:
+    traced = consuming()
+    traced.server(*deliver(1))
+    assert traced.server(BasicReject(delivery_tag=1), TxSelect(), BasicPublish()) == []
+    assert traced.client(*deliver(2), QueueDeclareOk("q", 0, 0)) == []
+    assert traced.trace.channels[1].unacked == 1
+
+
+def test_a_content_that_is_broken_off_is_none() -> None:
+    traced = Traced(1)
+    publish, header = frames_of(1, BasicPublish(), body=b"abc")[:2]
+    qos = frames_of(1, BasicQos())
+    assert traced.trace.feed(CLIENT, [publish, header, *qos], 0) == []
+    body = frames_of(1, BasicPublish(), body=b"abc")[2:]
+    assert traced.trace.feed(CLIENT, body, 0) == []
+
+
+# --- consumers
+
+
+def test_the_queue_of_a_consumer_is_the_one_declared_before_it() -> None:
+    traced = Traced(1)
+    traced.client(QueueDeclare(), BasicConsume(consumer_tag="c"), QueueDeclare(queue="other"))
+    traced.server(QueueDeclareOk("amq.gen-1", 0, 0), QueueDeclareOk("other", 0, 0))
+    traced.server(BasicConsumeOk("c"))
+    traced.server(*deliver(1))
+    assert traced.of(MessageDelivered)[0].queue == "amq.gen-1"
+
+
+def test_a_tag_that_is_used_again_while_deliveries_are_under_way() -> None:
+    traced = consuming()
+    traced.client(BasicCancel("c"), BasicConsume(queue="other", consumer_tag="c", no_ack=True))
+    traced.server(*deliver(1))
+    traced.server(BasicCancelOk("c"))
+    traced.server(BasicConsumeOk("c"))
+    traced.server(*deliver(2))
+    assert [(each.queue, each.awaits) for each in traced.of(MessageDelivered)] == [("q", True), ("other", False)]
+
+
+def test_a_tag_that_is_used_again_without_a_reply_may_be_either_consumer() -> None:
+    traced = consuming()
+    traced.client(BasicCancel("c", no_wait=True))
+    traced.server(*deliver(1))
+    traced.client(BasicConsume(queue="other", consumer_tag="c", no_wait=True))
+    traced.server(*deliver(2))
+    assert [(each.queue, each.awaits) for each in traced.of(MessageDelivered)] == [("q", True), (None, True)]
+
+
+def test_a_consumer_that_the_broker_has_cancelled() -> None:
+    traced = consuming()
+    traced.server(BasicCancel("c", no_wait=True))
+    traced.server(*deliver(1))
+    assert traced.of(MessageDelivered)[0].queue is None
+
+
+def test_consumers_that_the_broker_names_and_does_not_tell() -> None:
+    traced = Traced(1)
+    traced.client(BasicConsume(queue="a", no_wait=True))
+    traced.server(*deliver(1, consumer_tag="amq.ctag-1"))
+    traced.client(BasicConsume(queue="b", no_wait=True))
+    traced.server(*deliver(2, consumer_tag="amq.ctag-1"))
+    assert [each.queue for each in traced.of(MessageDelivered)] == ["a", None]
+
+
+def test_direct_replies_repeat_their_tag() -> None:
+    traced = Traced(1)
+    traced.client(BasicConsume(queue="amq.rabbitmq.reply-to", consumer_tag="r", no_ack=True))
+    traced.server(BasicConsumeOk("r"))
+    traced.client(BasicConsume(queue="q", consumer_tag="c"))
+    traced.server(BasicConsumeOk("c"))
+    traced.server(*deliver(1, 1, consumer_tag="r"), *deliver(1))
+    (event,) = traced.client(BasicAck(delivery_tag=1))
+    assert isinstance(event, DeliveriesSettled)
+    assert [each.consumer_tag for each in event.spans] == ["c"]
+
+
+def test_of_two_deliveries_with_one_tag_and_unknown_consumers_nothing_is_known() -> None:
+    traced = Traced(joined=True)
+    traced.server(*deliver(5, consumer_tag="r"))
+    traced.server(*deliver(5))
+    (event,) = traced.client(BasicAck(delivery_tag=5))
+    assert isinstance(event, DeliveriesSettled)
+    assert (event.spans, event.is_unknown_tag) == ((), None)
+
+
+def test_what_is_acked_on_a_channel_of_unknown_mode_is_not_certain() -> None:
+    traced = Traced(joined=True)
+    traced.server(*deliver(5))
+    (event,) = traced.client(BasicAck(delivery_tag=5))
+    assert isinstance(event, DeliveriesSettled)
+    assert event.is_certain is False
+
+
+def test_gets_one_after_the_other() -> None:
+    traced = Traced(1)
+    traced.client(BasicGet(queue="a"))
+    traced.client(BasicGet(queue="b", no_ack=True))
+    traced.client(BasicGet(queue="c"))
+    traced.server(BasicGetOk(1), body=b"x")
+    traced.server(BasicGetOk(2))
+    traced.server(BasicGetEmpty())
+    assert [(each.queue, each.awaits, each.latency_ns) for each in traced.of(MessageDelivered)] == [
+        ("a", True, 3 * MS),
+        ("b", False, 3 * MS),
+    ]
+    assert traced.of(RequestAnswered)[-1].request == BasicGet(queue="c")
+
+
+# --- messages that come back
+
+
+def test_a_return_may_be_of_an_immediate_publish() -> None:
+    traced = Traced(1)
+    traced.client(BasicPublish(immediate=True))
+    traced.client(BasicPublish(mandatory=True))
+    (event,) = traced.server(BasicReturn(313, "NO_CONSUMERS"))
+    assert isinstance(event, MessageReturned)
+    assert event.number is None
+
+
+@pytest.mark.parametrize("is_forgotten", [False, True])
+def test_a_return_may_be_of_a_publish_that_is_not_known_any_more(is_forgotten: bool) -> None:
+    traced = confirming(max_spans=1)
+    traced.client(BasicPublish(mandatory=True))
+    if is_forgotten:
+        traced.client(BasicPublish())
+        assert traced.of(PublishesSettled)[0].outcome is Settlement.UNKNOWN
+    else:
+        traced.gap()
+    traced.client(BasicPublish(mandatory=True))
+    (event,) = traced.server(BasicReturn())
+    assert isinstance(event, MessageReturned)
+    assert event.number is None
+
+
+# --- bounds
+
+
+def test_after_a_loss_no_request_is_without_a_reply() -> None:
+    traced = Traced(joined=True)
+    traced.client(BasicQos())
+    traced.server(BasicQosOk())
+    traced.client(BasicQos())
+    traced.end()
+    assert traced.of(RequestUnanswered) == []
+
+
+def test_ranges_that_acks_split_are_within_the_budget() -> None:
+    traced = consuming(max_spans=10)
+    traced.server(*deliver(*range(1, 101)))
+    traced.client(*(BasicAck(delivery_tag=tag) for tag in range(2, 100, 2)))
+    assert Settlement.UNKNOWN in {each.outcome for each in traced.of(DeliveriesSettled)}
+    assert traced.trace.channels[1].unacked <= 22
+
+
+def test_what_is_settled_in_a_transaction_is_within_the_budget() -> None:
+    traced = consuming(max_spans=10)
+    traced.client(TxSelect())
+    for tag in range(1, 101):
+        traced.server(*deliver(tag))
+        traced.client(BasicAck(delivery_tag=tag))
+    unknown = [each for each in traced.of(DeliveriesSettled) if each.outcome is Settlement.UNKNOWN]
+    assert sum(len(each.spans) for each in unknown) >= 89
+
+
+def test_what_a_channel_has_held_is_free_again_when_it_ends() -> None:
+    traced = Traced(max_spans=100, max_memory=100_000)
+    budgets = traced.trace._budgets
+    for _ in range(3):
+        traced.client(ChannelOpen(), TxSelect(), QueueDeclare(queue="q"), BasicPublish(mandatory=True))
+        traced.client(BasicConsume(queue="q", consumer_tag="c", no_wait=True))
+        traced.server(*deliver(1))
+        traced.client(BasicAck(delivery_tag=1), TxCommit(), ChannelClose())
+        assert budgets.spans.left < 100
+        assert budgets.memory.left < 100_000
+        traced.server(ChannelCloseOk())
+        assert (budgets.spans.left, budgets.memory.left) == (100, 100_000)
+
+
+def test_large_requests_are_not_remembered_beyond_the_memory() -> None:
+    traced = Traced(1, max_memory=1_000_000)
+    for _ in range(10):
+        traced.client(QueueDeclare(queue="q", arguments=Table({"x": "a" * 60_000})))
+    traced.server(*[QueueDeclareOk("q", 0, 0)] * 10)
+    answered = [each.request for each in traced.of(RequestAnswered)]
+    assert answered[0] is not None
+    assert answered[-1] is None
+    traced.client(QueueDeclare(queue="q"))
+    traced.server(QueueDeclareOk("q", 0, 0))
+    assert traced.of(RequestAnswered)[-1].request == QueueDeclare(queue="q")

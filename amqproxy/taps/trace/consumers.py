@@ -1,0 +1,144 @@
+"""The consumers of one channel, as far as they are known from its frames."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from amqproxy.amqp091.methods import BasicConsume
+from amqproxy.taps.trace.budget import Budget
+
+CONSUMER_COST = 1024
+"""Bytes that a consumer is counted as: its tag and the name of its queue have up to 255 each."""
+
+REPLY_TO = "amq.rabbitmq.reply-to"
+"""RabbitMQ's queue for direct replies, of which a channel consumes without asking a queue."""
+
+MAX_ENDING = 64
+"""Consumers of one channel that are remembered after a basic.cancel with `no_wait`."""
+
+
+class DeclaredQueue:
+    """A queue that the channel has declared without a name; `name` is None until the broker has chosen one."""
+
+    __slots__ = ("name",)
+
+    def __init__(self) -> None:
+        self.name: str | None = None
+
+
+LastQueue = str | DeclaredQueue | None
+"""The queue that a channel has declared last, which an empty name stands for. Section 1.7.2.1."""
+
+
+def queue_name(name: str, last: LastQueue) -> str | None:
+    """The queue that a method means by `name`, if it is known."""
+    if name:
+        return name
+    return last.name if isinstance(last, DeclaredQueue) else last
+
+
+class ObservedConsumer(NamedTuple):
+    """A basic.consume: the client's nth request of consumers; `last` is the queue that it had declared by then."""
+
+    tag: str
+    number: int
+    consume: BasicConsume
+    last: LastQueue
+
+    @property
+    def queue(self) -> str | None:
+        return queue_name(self.consume.queue, self.last)
+
+
+class Consumers:
+    """Consumers by their tags.
+
+    With `no_wait` nothing shows when the broker begins or ends a consumer: then a tag may stand for one of several
+    consumers, until a reply to a later request shows which.
+    """
+
+    __slots__ = ("_budget", "_by_tag", "_ending", "_is_complete", "_sent")
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._by_tag: dict[str, tuple[ObservedConsumer, ...]] = {}
+        self._ending: deque[tuple[str, int]] = deque()
+        self._is_complete = True
+        self._sent = 0
+
+    def number(self) -> int:
+        """A number for a basic.consume or a basic.cancel that the client sends now."""
+        self._sent += 1
+        return self._sent
+
+    def begin(self, tag: str, number: int, consume: BasicConsume, last: LastQueue) -> None:
+        """The broker has begun a consumer: whatever had its tag before has ended.
+
+        RabbitMQ answers those for direct replies at once, though deliveries to another may still be under way.
+        """
+        if consume.queue == REPLY_TO:
+            self.may_begin(tag, number, consume, last)
+        else:
+            self._keep(tag, after=number)
+            self._add(tag, number, consume, last)
+
+    def may_begin(self, tag: str, number: int, consume: BasicConsume, last: LastQueue) -> None:
+        """The client has asked for a consumer with `no_wait`; with no tag, the broker chooses one, and does not say."""
+        if self._is_complete:  # else an unknown one may have the same tag
+            self._add(tag, number, consume, last)
+
+    def _add(self, tag: str, number: int, consume: BasicConsume, last: LastQueue) -> None:
+        if self._budget.take(CONSUMER_COST):
+            self._by_tag[tag] = (*self._by_tag.get(tag, ()), ObservedConsumer(tag, number, consume, last))
+        else:
+            self.begin_unknown(tag)
+
+    def begin_unknown(self, tag: str) -> None:
+        """The broker has begun a consumer, and it is not known which."""
+        self._is_complete = False
+        self._keep(tag, after=self._sent)
+
+    def end(self, tag: str, number: int) -> None:
+        """The broker has answered the basic.cancel with that number."""
+        self._keep(tag, after=number)
+
+    def may_end(self, tag: str, number: int) -> None:
+        """The client has cancelled a consumer with `no_wait`: deliveries to it may still be under way."""
+        if tag not in self._by_tag:
+            return
+        self._ending.append((tag, number))
+        if len(self._ending) > MAX_ENDING:
+            self._is_complete = False
+            oldest, number = self._ending.popleft()
+            self._keep(oldest, after=number)
+
+    def end_by_broker(self, tag: str) -> None:
+        """The broker has ended a consumer."""
+        if len(self._by_tag.get(tag, ())) == 1:
+            self._keep(tag, after=self._sent)
+
+    def find(self, tag: str) -> tuple[ObservedConsumer, ...]:
+        """The consumers that a delivery with this tag may be for; none if they are not known."""
+        found = self._by_tag.get(tag)
+        if found is None and self._is_complete:
+            found = self._by_tag.get("")
+        return found or ()
+
+    def lose(self) -> None:
+        """Consumers may have begun and ended unseen."""
+        self.clear()
+        self._is_complete = False
+
+    def clear(self) -> None:
+        self._ending.clear()
+        for tag in tuple(self._by_tag):
+            self._keep(tag, after=self._sent)
+
+    def _keep(self, tag: str, *, after: int) -> None:
+        """Keep only consumers with that tag that were asked for after that number."""
+        found = self._by_tag.pop(tag, ())
+        kept = tuple(each for each in found if each.number > after)
+        self._budget.give(CONSUMER_COST * (len(found) - len(kept)))
+        if kept:
+            self._by_tag[tag] = kept
