@@ -1,8 +1,8 @@
 """Evaluates rules on the commands of a session.
 
 Rules decide in the order of the config, each on the command as those before have left it, until a verdict is final.
-They use the names that the client uses: those are restored in the server's commands before rules decide, and replaced in
-the client's commands after that.
+They use the names that the client uses: those are restored in the server's commands before rules decide, and replaced
+in the client's commands after that.
 """
 
 from __future__ import annotations
