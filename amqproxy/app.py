@@ -26,6 +26,7 @@ from amqproxy.broker.server.server import BrokerServer as BrokerServer
 from amqproxy.broker.storage.data_directory import StoreError
 from amqproxy.broker.storage.store import NAME
 from amqproxy.config import BrokerConfig, Config, ListenerConfig, UpstreamConfig, join_address, split_address
+from amqproxy.control.hub import Hub
 from amqproxy.control.request_handler import NotReloaded, RequestHandler
 from amqproxy.control.service import ControlService, SocketUnavailable, opened
 from amqproxy.log import dropped, logger
@@ -138,7 +139,9 @@ async def run(
             nursery.start_soon(_handle_signals, signals, drain, nursery.cancel_scope)
             nursery.start_soon(_at_hangup, hangups, reload)
             if control:
-                service = ControlService(RequestHandler(server, reloader.reload, now=trio.current_time, time=time.time))
+                handler = RequestHandler(server, reloader.reload, now=trio.current_time, time=time.time)
+                hub = Hub(printing.tap if printing else None, server.apply_tap)
+                service = ControlService(handler, hub, metrics)
                 server.on_hold = service.note_hold
                 nursery.start_soon(service.run, control)
             await nursery.start(mirrors.run)

@@ -34,7 +34,7 @@ def reload(*, socket: Path | None = None, config: Path | None = None) -> None:
     config
         The config file that names it.
     """
-    with _control_client(socket, config) as asked:
+    with connected(socket, config) as asked:
         answer = asked.ask("reload")
     count = answer["rules"]
     print(f"{count} rule{'' if count == 1 else 's'}", file=sys.stderr)
@@ -62,7 +62,7 @@ def rules(
     """
     from amqproxy.control import formatting
 
-    with _control_client(socket, config) as asked:
+    with connected(socket, config) as asked:
         _print_entries(asked.ask("rules")["rules"], lambda each: formatting.rules([each]), json)
 
 
@@ -86,7 +86,7 @@ def sessions(
     """
     from amqproxy.control import formatting
 
-    with _control_client(socket, config) as asked:
+    with connected(socket, config) as asked:
         _print_entries(asked.ask("sessions")["sessions"], lambda each: formatting.sessions([each]), json)
 
 
@@ -116,7 +116,7 @@ def held(
     """
     from amqproxy.control import formatting
 
-    with _control_client(socket, config) as asked:
+    with connected(socket, config) as asked:
         _print_entries(asked.ask("watch" if watch else "held", body=body)["held"], formatting.held, json)
         for event in asked.events() if watch else ():
             if event.get("event") == "held":
@@ -188,12 +188,12 @@ def release(
         edit["body"] = _body(body, body_file)
     verdict = "drop" if drop else "refuse" if refuse else "pass"
     options = {"verdict": verdict, "edit": edit or None, "with": with_, "code": code, "text": text}
-    with _control_client(socket, config) as asked:
+    with connected(socket, config) as asked:
         asked.ask("release", session=session, number=number, **options)
 
 
 @contextmanager
-def _control_client(path: Path | None, config: Path | None) -> Iterator[ControlClient]:
+def connected(path: Path | None, config: Path | None) -> Iterator[ControlClient]:
     """A connection to the control socket that is named; the proxy's error is reported."""
     from amqproxy.config_file import load
     from amqproxy.control.control_client import ControlClient

@@ -21,7 +21,7 @@ USUAL_BODY = 1024
 
 def with_value_of_body(arguments: list[str]) -> list[str]:
     """The arguments with `--body=1024` for a bare `--body`, where that is an option whose value may be left out."""
-    if arguments[:1] not in (["decode"], ["run"]):
+    if arguments[:1] not in (["decode"], ["run"], ["tail"]):
         return arguments
     end = arguments.index("--") if "--" in arguments else len(arguments)
     options = [f"--body={USUAL_BODY}" if each == "--body" else each for each in arguments[:end]]

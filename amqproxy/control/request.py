@@ -79,7 +79,28 @@ class Release(Request, frozen=True, tag="release"):
             raise ValueError("`with`, `code` and `text` need the verdict `refuse`")
 
 
-AnyRequest = Reload | ListRules | ListSessions | ListHeld | WatchHeld | Release
+class Subscribe(Request, frozen=True, tag="subscribe"):
+    """Send an event for each frame, or for each message, finding, or both, from here on.
+
+    `filter` is a CEL expression: only the commands for which it holds; `body` is how many bytes of a body are shown.
+    """
+
+    frames: bool = False
+    messages: bool = False
+    findings: bool = False
+    filter: str | None = None
+    body: Annotated[int, msgspec.Meta(ge=0, le=MOST_BODY)] = 0
+
+    def __post_init__(self) -> None:
+        if not (self.frames or self.messages or self.findings):
+            raise ValueError("subscribe to `frames`, `messages` or `findings`")
+        if self.frames and (self.messages or self.findings):
+            raise ValueError("subscribe to `frames`, or to `messages` and `findings`")
+        if self.filter is not None and not (self.frames or self.messages):
+            raise ValueError("`filter` selects `frames` or `messages`")
+
+
+AnyRequest = Reload | ListRules | ListSessions | ListHeld | WatchHeld | Release | Subscribe
 _decoder: msgspec.json.Decoder[AnyRequest] = msgspec.json.Decoder(AnyRequest)
 
 

@@ -17,6 +17,7 @@ from amqproxy.control.request import (
     Release,
     Reload,
     RequestError,
+    Subscribe,
     WatchHeld,
 )
 from amqproxy.proxy.channel_direction import ChannelDirection, WaitingCommand
@@ -90,6 +91,8 @@ class RequestHandler:
             case Release():
                 self._release(request)
                 return {}
+            case Subscribe():
+                raise RequestError("not-observable", "only a connection can subscribe")
 
     def held(self, session: Session, number: int, excerpt: int) -> HeldCommand | None:
         """What waits under that number; None when it does no more, or only for its time."""

@@ -8,17 +8,20 @@ import socket
 import stat
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import trio
 
-from amqproxy.control.request import MAX_LINE, AnyRequest, RequestError, WatchHeld, id_of, parse
+from amqproxy.control.hub import Hub
+from amqproxy.control.request import MAX_LINE, AnyRequest, RequestError, Subscribe, WatchHeld, id_of, parse
 from amqproxy.control.request_handler import ListResponse, RequestHandler, Response
+from amqproxy.control.subscription import Subscription
 from amqproxy.proxy.session import Session
 from amqproxy.supervision import contained, supervised
+from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.record import encoded
 
 MAX_CONTROL_CLIENTS = 64
@@ -50,6 +53,12 @@ IDLE_TIMEOUT = 600.0
 
 SEND_TIMEOUT = 10.0
 """Seconds for a client to read a response; after that it is disconnected."""
+
+OVERDUE_INTERVAL = 1.0
+"""Seconds between two looks for messages that have been open for long."""
+
+BATCH_SIZE = 64 * 1024
+"""Bytes of records that are sent at a time."""
 
 BREATHER = 1.0
 """Seconds to wait when the system has no file descriptor left for another client."""
@@ -133,8 +142,11 @@ def _mark(path: Path) -> tuple[int, int] | None:
 class ControlService:
     """Serves the clients of the control socket."""
 
-    def __init__(self, handler: RequestHandler) -> None:
+    def __init__(self, handler: RequestHandler, hub: Hub | None = None, metrics: Metrics | None = None) -> None:
+        """Clients may follow what passes where there are a `hub` and `metrics`."""
         self._handler = handler
+        self._hub = hub
+        self._metrics = metrics
         self._clients: set[_ControlConnection] = set()
 
     async def run(self, listening: socket.socket) -> None:
@@ -158,8 +170,21 @@ class ControlService:
         """Is there room for more of requests that are not whole?"""
         return sum(client.unread for client in self._clients) <= MAX_UNREAD
 
+    @contextmanager
+    def _subscription(self, request: Subscribe, wake: Callable[[], None]) -> Iterator[Subscription]:
+        """A subscription, for as long as the block runs."""
+        if self._hub is None or self._metrics is None:
+            raise RequestError("not-observable", "this proxy has nothing to follow")
+        subscription = Subscription(request, self._metrics, wake)
+        self._hub.add(subscription.tap)
+        try:
+            yield subscription
+        finally:
+            self._hub.remove(subscription.tap)
+            subscription.close()
+
     async def _serve(self, stream: trio.SocketStream) -> None:
-        client = _ControlConnection(stream, self._handler, self._has_room)
+        client = _ControlConnection(stream, self._handler, self._has_room, self._subscription)
         async with stream:
             with contained("control request failed"):
                 if len(self._clients) >= MAX_CONTROL_CLIENTS:
@@ -175,15 +200,25 @@ class ControlService:
                     await client.run()
                 finally:
                     self._clients.remove(client)
+                    client.close()
 
 
 class _ControlConnection:
     """One client of the control socket: its requests in order, and the events that it watches for."""
 
-    def __init__(self, stream: trio.SocketStream, handler: RequestHandler, has_room: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        stream: trio.SocketStream,
+        handler: RequestHandler,
+        has_room: Callable[[], bool],
+        subscribe: Callable[[Subscribe, Callable[[], None]], AbstractContextManager[Subscription]],
+    ) -> None:
         self._stream = stream
         self._handler = handler
         self._has_room = has_room
+        self._subscribe = subscribe
+        self._subscription: Subscription | None = None
+        self._stack = ExitStack()
         self._lock = trio.Lock()
         self._unread = bytearray()
         self._excerpt: int | None = None
@@ -196,6 +231,10 @@ class _ControlConnection:
     def unread(self) -> int:
         """Bytes of a request that is not whole."""
         return len(self._unread)
+
+    def close(self) -> None:
+        """The client is gone: nothing more is made for it."""
+        self._stack.close()
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -232,7 +271,8 @@ class _ControlConnection:
             if not self._has_room():
                 raise RequestError("busy", f"requests that are not whole have {MAX_UNREAD} bytes already: ask again")
             searched = len(self._unread)
-            timeout = LINE_TIMEOUT if searched else IDLE_TIMEOUT if self._excerpt is None else float("inf")
+            is_watching = self._excerpt is not None or self._subscription is not None
+            timeout = LINE_TIMEOUT if searched else float("inf") if is_watching else IDLE_TIMEOUT
             with trio.move_on_at(began + timeout) as patience:
                 data = await self._stream.receive_some()
             if patience.cancelled_caught or not data:
@@ -249,6 +289,10 @@ class _ControlConnection:
             return
         try:
             request = parse(line)
+            if isinstance(request, Subscribe):
+                self._follow(request)
+                await self.send_response(_ok_response(request, {}))
+                return
             if isinstance(request, WatchHeld):
                 self._excerpt = request.body
             answer = self._handler.answer(request)
@@ -260,6 +304,13 @@ class _ControlConnection:
                 await self._send(_ok_response(request, await _listed(answer)))
         else:
             await self.send_response(_ok_response(request, answer))
+
+    def _follow(self, request: Subscribe) -> None:
+        """Replace what the client follows."""
+        subscribed = ExitStack()
+        subscription = subscribed.enter_context(self._subscribe(request, lambda: self._something.set()))
+        self._stack.close()
+        self._stack, self._subscription = subscribed, subscription
 
     def note_hold(self, session: Session, number: int) -> None:
         if self._excerpt is None:
@@ -278,8 +329,12 @@ class _ControlConnection:
     async def _send_events(self) -> None:
         """Send events as they happen."""
         while True:
-            await self._something.wait()
+            with trio.move_on_after(OVERDUE_INTERVAL):
+                await self._something.wait()
             self._something = trio.Event()
+            if self._subscription is not None:
+                self._subscription.report_overdue()
+                await self._send_records(self._subscription)
             while self._events:
                 event = self._events.popleft()
                 self._events_size -= len(event)
@@ -287,6 +342,22 @@ class _ControlConnection:
                 if self._lost:
                     lost, self._lost = self._lost, 0
                     await self.send_response({"event": "lost", "count": lost})
+
+    async def _send_records(self, subscription: Subscription) -> None:
+        """Send what was recorded, many records at a time."""
+        batch = bytearray()
+        for event in subscription.events():
+            batch += event + b"\n"
+            if len(batch) > BATCH_SIZE:
+                await self._send_batch(batch)
+                batch = bytearray()
+        if batch:
+            await self._send_batch(batch)
+
+    async def _send_batch(self, batch: bytearray) -> None:
+        with trio.fail_after(SEND_TIMEOUT):
+            async with self._lock:
+                await self._stream.send_all(batch)
 
     async def send_response(self, answer: Response | msgspec.Raw) -> None:
         """Send one line. `TooSlowError` if the client does not read it."""

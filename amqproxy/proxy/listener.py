@@ -76,7 +76,7 @@ class ProxyServer:
         self._is_empty = trio.Event()
         self._rule_log = RuleLog(trio.current_time)
         self._to_move: deque[Session] = deque()
-        self._rules_replaced = trio.Event()
+        self._replaced = trio.Event()
 
     def apply_rules(self, rules: RuleSet) -> None:
         """Apply other rules: to sessions to come and to the first of those there are at once, to the rest in turns.
@@ -86,24 +86,32 @@ class ProxyServer:
         self.rules = rules
         self._to_move = deque(self.sessions.values())
         self._move_some()
-        self._rules_replaced.set()
+        self._replaced.set()
+
+    def apply_tap(self, tap: Tap | None) -> None:
+        """Show another tap what sessions relay: those to come at once, the others in turns; none: nothing is shown."""
+        self._tap = tap
+        self._to_move = deque(self.sessions.values())
+        self._move_some()
+        self._replaced.set()
 
     def _move_some(self) -> None:
-        """Apply the rules to SESSIONS_A_TURN of the sessions that still go by others."""
+        """Apply rules and tap to SESSIONS_A_TURN of the sessions that still have others."""
         for _ in range(min(SESSIONS_A_TURN, len(self._to_move))):
             session = self._to_move.popleft()
             if session.number in self.sessions:
                 with session.contained():
                     session.apply_rules(self.rules)
+                    session.apply_tap(self._tap)
 
     async def _keep_moving(self) -> None:
-        """Apply replaced rules to the sessions that `apply_rules` has left."""
+        """Apply replaced rules, or another tap, to the sessions that are left."""
         while True:
             while self._to_move:
                 await trio.lowlevel.checkpoint()
                 self._move_some()
-            self._rules_replaced = trio.Event()
-            await self._rules_replaced.wait()
+            self._replaced = trio.Event()
+            await self._replaced.wait()
 
     async def _for_each(self, do: Callable[[Session], None]) -> None:
         await for_each(self.sessions, do, SESSIONS_A_TURN)

@@ -35,7 +35,6 @@ class PassThrough:
 
     __slots__ = (
         "_client",
-        "_is_tapped",
         "_legs",
         "_met",
         "_output",
@@ -43,6 +42,7 @@ class PassThrough:
         "_sender",
         "gate",
         "is_draining",
+        "is_tapped",
         "relays_unseen",
     )
 
@@ -59,7 +59,7 @@ class PassThrough:
         self._legs = legs
         self._client = client
         self._met = met
-        self._is_tapped = is_tapped
+        self.is_tapped = is_tapped
         self._sender = CLIENT
         self._output: bytes | memoryview = b""
         self._passed: Sequence[Frame] = ()
@@ -84,7 +84,7 @@ class PassThrough:
         """Have the readers hand over the methods that change the connection; all frames, for a tap or a gate."""
         self.relays_unseen = self.gate is None
         for peer in (CLIENT, SERVER):
-            wants_all = self._is_tapped or self.gate is not None
+            wants_all = self.is_tapped or self.gate is not None
             self._legs[peer].reader.want(EVERY_METHOD if wants_all else STATEFUL[peer], content=wants_all)
 
     def take(self, sender: Peer, frames: list[Frame], now: float) -> None:
@@ -119,7 +119,7 @@ class PassThrough:
                 self._output = reader.taken
             else:
                 self._output = memoryview(reader.taken)[: end - reader.taken_from]
-            if self._is_tapped:
+            if self.is_tapped:
                 self._passed = passed
 
     def take_output(self, to: Peer) -> bytes | memoryview:

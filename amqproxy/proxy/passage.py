@@ -24,11 +24,12 @@ class Passage(Protocol):
 
     While it `relays_unseen`, what a reader has taken without handing over a frame is sent on as it is, and not taken
     here. What its `gate` does not let by goes no further; once it `is_draining`, channels are no longer shown to the
-    legs.
+    legs. What `is_tapped` gives every frame to taps. `ask_for_frames` after changing one of these.
     """
 
     gate: Callable[[Peer, Frame], bool] | None
     is_draining: bool
+    is_tapped: bool
 
     @property
     def relays_unseen(self) -> bool:

@@ -331,6 +331,12 @@ class Session:
         else:
             self._traffic.apply_rules(rules, self._announce_hold)
 
+    def apply_tap(self, tap: Tap | None) -> None:
+        """Show another tap what passes from here on; None: show it to no tap."""
+        if self._report.tap is not tap:
+            self._report.tap = tap
+            self._traffic.apply_tap()
+
     def count_unseen(self) -> None:
         """Have the rules count what passed without being looked at."""
         self._traffic.passage.count_unseen()

@@ -232,6 +232,12 @@ class Traffic:
             is_open = self._legs[CLIENT].connection.state is ConnectionState.OPEN
             self._impair(self.passage.start(trio.current_time(), is_open=is_open))
 
+    def apply_tap(self) -> None:
+        """Show the report's tap, if it has one now, what passes from here on."""
+        self.passage.is_tapped = self._report.tap is not None
+        if self._relays:
+            self.passage.ask_for_frames()
+
     def _new_interceptor(self, rules: RuleSet) -> Interceptor:
         client, met = self.passage.client, self._met
         return Interceptor(

@@ -24,8 +24,8 @@ class MessageRecord(msgspec.Struct, rename={"sender": "from"}, omit_defaults=Tru
     - "return": a basic.return; `number` is the publish, if only one can be meant.
     - "request": `method`, `arguments`, and of the reply `reply` and `reply_arguments`. The outcome is "answered",
       "unanswered" when the channel ended first, or "sent" where it gets no reply.
-    - "connection", "channel": "opened", "closed", "blocked", "unblocked", "stopped", "resumed". With a close come
-      `code`, `reason`, and in `method` and `arguments` what it was closed for, if that is certain.
+    - "connection", "channel": "opened", "joined", "closed", "blocked", "unblocked", "stopped", "resumed". With a close
+      come `code`, `reason`, and in `method` and `arguments` what it was closed for, if that is certain.
     - "settle": a confirm or an acknowledgement of a tag that is not open: the outcome is "unknown tag".
     - "error": what could not be read; `reason` says why.
 

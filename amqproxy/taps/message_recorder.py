@@ -365,7 +365,10 @@ class MessageRecorder:
         self._add_event(event, event.sender, "channel", _OPENING[event.is_active])
 
     def _on_lost(self, event: HistoryLost) -> None:
-        self._records.append(self._new(event, event.sender, "error", "unknown", reason=event.reason))
+        if event.sender is None:
+            self._add_event(event, None, "connection", "joined", reason=event.reason)
+        else:
+            self._records.append(self._new(event, event.sender, "error", "unknown", reason=event.reason))
 
 
 def cost_of(record: MessageRecord) -> int:

@@ -1,4 +1,4 @@
-"""Records that wait to be printed: in order, and bounded; those for which there is no room are dropped and counted."""
+"""Records that wait to be read: in order, and bounded; those for which there is no room are dropped and counted."""
 
 from __future__ import annotations
 
@@ -18,15 +18,27 @@ class RecordQueue:
     """Takes records without ever holding up who makes them, and hands them out in batches.
 
     `backlog` bounds the records that wait, `memory` the bytes that they and those that were taken last may take. `wake`
-    is called when there is something to take.
+    is called when there is something to take. What is dropped is counted for the tap named `reader`. When there is no
+    room, new records are dropped; if it `keeps_newest`, the oldest that wait.
     """
 
-    def __init__(self, backlog: int, memory: int, metrics: Metrics, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        backlog: int,
+        memory: int,
+        metrics: Metrics,
+        wake: Callable[[], None],
+        *,
+        reader: str = "print",
+        keeps_newest: bool = False,
+    ) -> None:
         self.wake = wake
+        self._reader = reader
+        self._keeps_newest = keeps_newest
         self._backlog = backlog
         self._memory = memory
         self._metrics = metrics
-        self._waiting: deque[PrintedRecord] = deque()
+        self._waiting: deque[tuple[PrintedRecord, int]] = deque()
         self._waiting_size = 0
         self._taken_size = 0
         self._dropped = 0
@@ -40,7 +52,8 @@ class RecordQueue:
 
     def take_records(self) -> deque[PrintedRecord]:
         """The records that wait. Those that were taken before are assumed to be printed by now."""
-        records, self._waiting = self._waiting, deque()
+        records = deque(record for record, _ in self._waiting)
+        self._waiting.clear()
         self._taken_size, self._waiting_size = self._waiting_size, 0
         return records
 
@@ -53,14 +66,21 @@ class RecordQueue:
         """Is there room for one more record, of `cost` bytes? Else `count` are dropped."""
         if self._is_closed:
             return False
-        used = self._waiting_size + self._taken_size
-        if len(self._waiting) < self._backlog and used + cost <= self._memory:
-            return True
+        while True:
+            used = self._waiting_size + self._taken_size
+            if len(self._waiting) < self._backlog and used + cost <= self._memory:
+                return True
+            if not self._keeps_newest or not self._waiting:
+                self._drop(count)
+                return False
+            self._waiting_size -= self._waiting.popleft()[1]
+            self._drop(1)
+
+    def _drop(self, count: int) -> None:
         self._dropped += count
-        self._metrics.records_dropped.labels("print").inc(count)
-        return False
+        self._metrics.records_dropped.labels(self._reader).inc(count)
 
     def add(self, record: PrintedRecord, cost: int) -> None:
         """Take a record for which there is room."""
-        self._waiting.append(record)
+        self._waiting.append((record, cost))
         self._waiting_size += cost

@@ -36,21 +36,25 @@ class TraceTap:
         self._observers: dict[int, Observer] = {}
 
     def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
-        number, name = session.number, session.name
-        observer = self._observers[number] = Observer(
-            number,
-            name,
-            self._settings,
-            selector=self._selector_of(number, name) if self._selector_of else None,
-            budget=self._budget,
-            is_tls=session.is_tls,
-        )
-        observer.feed_protocol_header(time.time_ns())
+        self._observer(session).feed_protocol_header(time.time_ns())
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
-        observer = self._observers.get(session.number)
-        if observer is not None and note.leg != "upstream":
-            self._add(observer.feed(sender, frames, time.time_ns(), note))
+        if note.leg != "upstream":
+            self._add(self._observer(session).feed(sender, frames, time.time_ns(), note))
+
+    def _observer(self, session: TappedSession) -> Observer:
+        number, name = session.number, session.name
+        observer = self._observers.get(number)
+        if observer is None:
+            observer = self._observers[number] = Observer(
+                number,
+                name,
+                self._settings,
+                selector=self._selector_of(number, name) if self._selector_of else None,
+                budget=self._budget,
+                is_tls=session.is_tls,
+            )
+        return observer
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
         observer = self._observers.get(session.number)

@@ -15,10 +15,16 @@ import trio
 import trio.testing
 from structlog.testing import capture_logs
 
+from amqproxy.amqp091.methods import BasicPublish
+from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.control import service
+from amqproxy.control.hub import Hub
 from amqproxy.control.request import ListHeld, ListSessions, Reload, WatchHeld
 from amqproxy.control.request_handler import ListResponse
 from amqproxy.control.service import ControlService, SocketUnavailable, opened
+from amqproxy.taps.metrics import Metrics
+from tests.taps.sessions import Session
+from tests.taps.trace.traced import frames_of
 
 
 class Desk:
@@ -66,8 +72,9 @@ class Asker:
 
 
 class Served:
-    def __init__(self, path: Path, service: ControlService, desk: Desk, stack: AsyncExitStack) -> None:
+    def __init__(self, path: Path, service: ControlService, desk: Desk, stack: AsyncExitStack, hub: Hub) -> None:
         self.path = path
+        self.hub = hub
         self.service = service
         self.desk = desk
         self._stack = stack
@@ -83,9 +90,10 @@ async def served(directory: Path) -> AsyncIterator[Served]:
     with opened(path) as listening:
         async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
             desk = Desk()
-            one = ControlService(desk)  # type: ignore[arg-type]
+            hub = Hub(None, lambda tap: None)
+            one = ControlService(desk, hub, Metrics())  # type: ignore[arg-type]
             nursery.start_soon(one.run, listening)
-            yield Served(path, one, desk, stack)
+            yield Served(path, one, desk, stack, hub)
             nursery.cancel_scope.cancel()
 
 
@@ -419,3 +427,74 @@ async def test_who_watches_is_not_let_go(tmp_path: Path, autojump_clock: trio.te
         await trio.sleep(10 * service.IDLE_TIMEOUT)
         place.service.note_hold(SimpleNamespace(), 1)  # type: ignore[arg-type]
         assert (await watcher.receive())["held"]["number"] == 1
+
+
+# --- following what passes
+
+
+def publish(served: Served, count: int = 1) -> None:
+    """Let the proxy relay publishes."""
+    for number in range(count):
+        served.hub.saw_frames(Session(), CLIENT, frames_of(1, BasicPublish(routing_key=str(number))))
+
+
+async def test_frames_are_sent_to_who_subscribes(tmp_path: Path) -> None:
+    async with served(tmp_path) as house:
+        one, other = await house.asker(), await house.asker()
+        await one.send(b'{"request":"subscribe","frames":true,"id":1}\n')
+        assert await one.receive() == {"id": 1, "ok": True}
+        publish(house, 2)
+        await other.send(b'{"request":"rules"}\n')
+        assert await other.receive() == {"ok": True, "rules": []}
+        records = [(await one.receive())["record"] for _ in range(4)]
+        assert [each["arguments"].get("routing_key") for each in records] == ["0", None, "1", None]
+        await one.send(b'{"request":"subscribe","messages":true,"filter":"routing_key == \'1\'"}\n')
+        assert await one.receive() == {"ok": True}
+        publish(house, 2)
+        assert (await one.receive())["event"] == "message"
+
+
+@pytest.mark.parametrize(
+    ("request_", "error"),
+    [
+        (b'{"request":"subscribe"}', "malformed"),
+        (b'{"request":"subscribe","frames":true,"messages":true}', "malformed"),
+        (b'{"request":"subscribe","findings":true,"filter":"size > 1"}', "malformed"),
+        (b'{"request":"subscribe","frames":true,"filter":"siz > 1"}', "wrong-filter"),
+    ],
+)
+async def test_what_cannot_be_followed(request_: bytes, error: str, tmp_path: Path) -> None:
+    async with served(tmp_path) as house:
+        asker = await house.asker()
+        await asker.send(request_ + b"\n")
+        assert (await asker.receive())["error"] == error
+        await asker.send(b'{"request":"rules"}\n')
+        assert (await asker.receive())["ok"]
+
+
+async def test_who_goes_is_shown_no_more(tmp_path: Path) -> None:
+    async with served(tmp_path) as house:
+        asker = await house.asker()
+        await asker.send(b'{"request":"subscribe","frames":true}\n')
+        await asker.receive()
+        assert len(house.hub._added) == 1
+        await asker.stream.aclose()
+        with trio.fail_after(5):
+            while house.hub._added:
+                publish(house)
+                await trio.sleep(0.01)
+
+
+async def test_who_never_reads_loses_records_and_then_the_connection(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with served(tmp_path) as house:
+        asker, other = await house.asker(), await house.asker()
+        await asker.send(b'{"request":"subscribe","frames":true}\n')
+        assert (await asker.receive())["ok"]
+        for _ in range(30):
+            publish(house, 1000)
+            await trio.sleep(1)
+        assert house.hub._added == []
+        await other.send(b'{"request":"rules"}\n')
+        assert (await other.receive())["ok"]

@@ -23,6 +23,8 @@ from amqproxy.rules.matching.match import Match
 from amqproxy.rules.observing.hold import Hold
 from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.taps.metrics import Metrics
+from amqproxy.taps.tap import Tap
+from tests.proxy.recording_tap import Audience
 from tests.proxy.stage import HANDSHAKE, connected
 from tests.transcripts.words import octets, words
 
@@ -360,6 +362,7 @@ class Guest:
         self.number = number
         self._crowd = crowd
         self.rules: list[RuleSet] = []
+        self.tap: Tap | None = None
 
     def contained(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -367,6 +370,9 @@ class Guest:
     def apply_rules(self, rules: RuleSet) -> None:
         self.rules.append(rules)
         self._crowd.done += 1
+
+    def apply_tap(self, tap: Tap | None) -> None:
+        self.tap = tap
 
     def count_unseen(self) -> None:
         self._crowd.done += 1
@@ -453,6 +459,17 @@ async def test_a_drain_cuts_off_a_few_in_a_turn(monkeypatch: pytest.MonkeyPatch)
         assert many.done == 2 * len(many.guests)
         assert many.most_between_turns <= 2 * listener_module.SESSIONS_A_TURN
         nursery.cancel_scope.cancel()
+
+
+async def test_another_tap_comes_to_all_sessions() -> None:
+    tap = Audience()
+    async with crowd() as many:
+        many.server.apply_tap(tap)
+        await many.turns(20)
+        assert {guest.tap for guest in many.guests} == {tap}
+        many.server.apply_tap(None)
+        await many.turns(20)
+        assert {guest.tap for guest in many.guests} == {None}
 
 
 async def test_new_rules_come_to_all_sessions_and_those_replaced_meanwhile_to_none() -> None:

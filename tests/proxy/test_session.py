@@ -1299,3 +1299,20 @@ async def test_nothing_of_a_session_that_is_over_waits_for_the_garbage_collector
             assert interceptor() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("rules", [None, RuleSet([Log(name="l", text="seen")])])
+async def test_a_tap_comes_and_goes_while_the_session_runs(rules: RuleSet | None) -> None:
+    """What passes before it came and after it went is not shown; the peers notice nothing."""
+    tap = Audience()
+    async with staged(OPEN, rules=rules) as stage:
+        await stage.play(">> 1: basic.publish, 1: header 5")
+        stage.session.apply_tap(tap)
+        await stage.play("""
+            >> 1: body 5
+            >> 1: basic.publish, 1: header 0
+            << 1: basic.return, 1: header 0
+        """)
+        stage.session.apply_tap(None)
+        await stage.play(">> 1: basic.publish, 1: header 0")
+    assert tap.seen == ["client 3", "client basic.publish", "client 2", "server basic.return", "server 2"]

@@ -1,7 +1,5 @@
 """Records of frames, and the bound of those that wait to be printed."""
 
-from dataclasses import dataclass
-
 from amqproxy.amqp091.errors import FrameError
 from amqproxy.amqp091.frame import BODY, Frame, encode_frame
 from amqproxy.amqp091.frame import HEADER as HEADER_FRAME
@@ -12,14 +10,8 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.taps.frame_tap import FrameTap
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.record_queue import RecordQueue
+from tests.taps.sessions import Session
 from tests.transcripts.words import method
-
-
-@dataclass
-class Session:
-    number: int = 7
-    name: str = "c:1-p:2"
-    is_tls: bool = False
 
 
 class Bell:

@@ -215,7 +215,7 @@ def test_what_cannot_be_known_is_reported_as_unknown() -> None:
     recorded = Recorded(joined=True)
     recorded.client(BasicPublish())
     recorded.server(BasicAck(delivery_tag=1))
-    assert brief(recorded.records()) == [("error", None, "unknown", None), ("publish", 1, "unknown", None)]
+    assert brief(recorded.records()) == [("connection", None, "joined", None), ("publish", 1, "unknown", None)]
 
 
 def test_what_is_open_for_long_is_pending_first() -> None:

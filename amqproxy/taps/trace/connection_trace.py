@@ -153,7 +153,7 @@ class Trace:
             self._is_open = None
             self._requests.lose()
             self._stray.lose()
-            self._events.append(HistoryLost(ts_ns=ts_ns, sender=None, reason="joined in the middle of the connection"))
+            self._events.append(HistoryLost(ts_ns=ts_ns, sender=None, reason="its beginning was not seen"))
 
     def _lose(self, sender: Peer, reason: str, ts_ns: int) -> None:
         self._events.append(HistoryLost(ts_ns=ts_ns, sender=sender, reason=reason))

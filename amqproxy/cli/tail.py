@@ -1,0 +1,79 @@
+"""`amqproxy tail`: follows a proxy that runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import Parameter
+
+from amqproxy.cli.control import connected
+from amqproxy.cli.failure import MISUSED, Failure
+from amqproxy.cli.printing import checked_body, renderer, report_renderer
+
+
+def tail(
+    *,
+    socket: Path | None = None,
+    config: Path | None = None,
+    messages: Annotated[bool, Parameter(negative="")] = False,
+    findings: Annotated[bool, Parameter(negative="")] = False,
+    filter: str | None = None,
+    body: int = 0,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Follow a proxy that runs: print each frame that passes from now on, or what happens, until Ctrl-C.
+
+    If this is too slow, what waits longest is left out, and its number printed; the proxy does not wait.
+
+    Parameters
+    ----------
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
+    messages
+        One line for each message and request instead of each frame. See docs/messages.md.
+    findings
+        What an expert would point out, instead of frames, or with --messages between them. See docs/findings.md.
+    filter
+        A CEL expression, as rules have them: only the commands for which it holds. See docs/rules.md.
+    body
+        So many bytes of each body, too; 1024 where --body stands alone.
+    json
+        One JSON object a line, instead of text.
+    """
+    if filter is not None and findings and not messages:
+        raise Failure("tail: --filter selects frames or messages: with --findings it needs --messages", MISUSED)
+    checked_body(body)
+    what = {"frames": not (messages or findings), "messages": messages, "findings": findings}
+    render = _renderer(json)
+    with connected(socket, config) as proxy:
+        proxy.ask("subscribe", filter=filter, body=body, **{name: True for name in what if what[name]})
+        for event in proxy.events():
+            if event.get("event") == "lost":
+                print(f"amqproxy: {event['count']} were left out: this is too slow", file=sys.stderr)
+            elif "record" in event:
+                print(render(event))
+                sys.stdout.flush()
+    raise Failure("tail: the proxy is gone")
+
+
+def _renderer(json: bool) -> Callable[[dict[str, Any]], str]:
+    from amqproxy.taps.findings.finding import Finding
+    from amqproxy.taps.message_record import MessageRecord
+    from amqproxy.taps.record import Record
+
+    types: dict[str, Any] = {"frame": Record, "message": MessageRecord, "finding": Finding}
+    of_frame: Callable[[Any], str] = renderer(json)
+    of_report: Callable[[Any], str] = report_renderer(json)
+
+    def render(event: dict[str, Any]) -> str:
+        kind = event["event"]
+        record = msgspec.convert(event["record"], types[kind])
+        return of_frame(record) if kind == "frame" else of_report(record)
+
+    return render

@@ -1,0 +1,63 @@
+"""Shows what sessions relay to any number of taps, which come and go while they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frame import Frame
+from amqproxy.amqp091.transitions import Peer
+from amqproxy.supervision import contained
+from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.tap import Tap, TappedSession
+
+
+class Hub:
+    """A tap before others: the proxy's `own`, if it has one, and those that are added.
+
+    `apply` is called with what sessions have to show: this hub while there are taps besides `own`, else that; so a
+    proxy that is not observed hands no frames to anything. A tap that fails is removed, and no other notices.
+    """
+
+    def __init__(self, own: Tap | None, apply: Callable[[Tap | None], None]) -> None:
+        self._own = own
+        self._apply = apply
+        self._added: list[Tap] = []
+        self._taps: tuple[Tap, ...] = ()
+
+    def add(self, tap: Tap) -> None:
+        """Show a tap what passes from here on."""
+        self._change([*self._added, tap])
+
+    def remove(self, tap: Tap) -> None:
+        """Show it no more; it may be gone already."""
+        if tap in self._added:
+            self._change([each for each in self._added if each is not tap])
+
+    def _change(self, added: list[Tap]) -> None:
+        was_observed, self._added = bool(self._added), added
+        self._taps = tuple(added) if self._own is None else (self._own, *added)
+        if was_observed != bool(added):
+            self._apply(self if added else self._own)
+
+    # --- what sessions show
+
+    def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
+        self._show(lambda tap: tap.saw_protocol_header(session, data))
+
+    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
+        self._show(lambda tap: tap.saw_frames(session, sender, frames, note))
+
+    def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
+        self._show(lambda tap: tap.saw_violation(session, sender, error))
+
+    def saw_end(self, session: TappedSession, reason: str) -> None:
+        self._show(lambda tap: tap.saw_end(session, reason))
+
+    def _show(self, show: Callable[[Tap], None]) -> None:
+        for tap in self._taps:
+            if tap is self._own:
+                show(tap)  # the session contains its failures
+                continue
+            with contained("tap failed", then=lambda _, failed=tap: self.remove(failed)):  # type: ignore[misc]
+                show(tap)

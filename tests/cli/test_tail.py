@@ -1,0 +1,79 @@
+"""`amqproxy tail`: what it asks, of a socket with prepared answers, and what it prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from amqproxy.cli.failure import FAILED, MISUSED
+from tests.cli.outcome import Amqproxy
+from tests.control.answering import answering
+
+WHERE = {"ts_ns": 0, "stream": 1, "connection": "a:1-b:2"}
+FRAME = WHERE | {"from": "client", "channel": 1, "type": "method", "method": "tx.select", "arguments": {}}
+MESSAGE = WHERE | {"from": "client", "channel": 1, "type": "publish", "outcome": "sent", "size": 3}
+FINDING = WHERE | {"kind": "late-ack", "severity": "warning", "text": "late", "why": "It is.", "remedy": "Hurry."}
+
+
+def lines(*events: dict[str, object]) -> bytes:
+    return b"".join(msgspec.json.encode(each) + b"\n" for each in ({"ok": True}, *events))
+
+
+@pytest.mark.parametrize(
+    ("options", "asked", "event", "printed"),
+    [
+        ((), {"frames": True}, {"event": "frame", "record": FRAME}, "00:00:00.000000 #1   → ch 1    tx.select\n"),
+        (
+            ("--messages", "--filter", "size > 1", "--body"),
+            {"filter": "size > 1", "body": 1024, "messages": True},
+            {"event": "message", "record": MESSAGE},
+            "00:00:00.000000 #1   → ch 1    publish  3 bytes  ⇒ sent\n",
+        ),
+        (
+            ("--findings",),
+            {"findings": True},
+            {"event": "finding", "record": FINDING},
+            "00:00:00.000000 #1   !         WARNING late-ack: late\n"
+            "                       why: It is.\n"
+            "                       do:  Hurry.\n",
+        ),
+    ],
+)
+def test_what_is_followed(
+    options: tuple[str, ...],
+    asked: dict[str, object],
+    event: dict[str, object],
+    printed: str,
+    amqproxy: Amqproxy,
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "control"
+    with answering(path, lines(event)) as requests:
+        code, out, err = amqproxy("tail", "--socket", str(path), *options)
+    assert (code, out, err) == (FAILED, printed, "amqproxy: tail: the proxy is gone\n")
+    assert [msgspec.json.decode(each) for each in requests] == [{"request": "subscribe", "body": 0} | asked]
+
+
+def test_json_and_what_was_lost(amqproxy: Amqproxy, tmp_path: Path) -> None:
+    path = tmp_path / "control"
+    with answering(path, lines({"event": "message", "record": MESSAGE}, {"event": "lost", "count": 4})):
+        code, out, err = amqproxy("tail", "--messages", "--json", "--socket", str(path))
+    assert code == FAILED
+    assert msgspec.json.decode(out) == MESSAGE
+    assert err.splitlines()[0] == "amqproxy: 4 were left out: this is too slow"
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--findings", "--filter", "size > 1"), "with --findings it needs --messages"),
+        ((), "name the proxy's --socket"),
+        (("--socket", "x", "--body=-1"), "is not negative"),
+    ],
+)
+def test_what_is_wrong(options: tuple[str, ...], text: str, amqproxy: Amqproxy) -> None:
+    code, out, err = amqproxy("tail", *options)
+    assert (code, out) == (MISUSED, "")
+    assert text in err
