@@ -89,7 +89,7 @@ class ClientConnection:
     """Plays SERVER to one client.
 
     `feed` takes its bytes; `take_output` returns what is to be sent, and `sent` is called once it is; `waiting` bytes
-    are not known to be sent. Once `is_over`, nothing more is taken: `end` says what is to become of the socket when the
+    are not known to be sent. Once `is_over`, nothing more is taken: `end` is what is to become of the socket when the
     output is sent, and `patience` for how many seconds the client may keep it; `lose` is to be called in any case.
     While it `is_blocked` or `is_behind`, nothing is to be read. `wake` is called whenever any of this has changed.
     `now` is when the client came, in seconds; without it, it may take its time for the handshake.

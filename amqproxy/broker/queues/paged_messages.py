@@ -38,7 +38,7 @@ Lost = Callable[[int, int, int | None], None]
 
 
 def _ignore(messages: int, body_bytes: int, position: int | None) -> None:
-    """Nobody counts them."""
+    """Losses are not counted."""
 
 
 class PageStore(Protocol):

@@ -464,7 +464,7 @@ class Queue:
         return False  # it is in line again, if there is more
 
     def _release(self, entry: QueueEntry) -> None:
-        """Whoever held a message holds it no more."""
+        """The consumer of a message holds it no more."""
         self.unacked -= 1
         consumer = entry.consumer
         if consumer is not None:

@@ -115,7 +115,7 @@ class StreamLog:
             self._message_log.trimmed(first, self.next - first, body_bytes)
 
     def discard(self) -> None:
-        """Nobody wants any of it any more."""
+        """None of it is wanted any more."""
         for block, page_store in self._paged_out:
             page_store.drop(block)
         self._paged_out.clear()
@@ -123,7 +123,7 @@ class StreamLog:
     # --- what memory has no room for
 
     def forget_what_was_read(self) -> None:
-        """Nobody reads any more: keep nothing for others."""
+        """No consumer is left: keep nothing for further ones."""
         self._read.clear()
 
     @property
