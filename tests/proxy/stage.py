@@ -122,10 +122,10 @@ class Actor:
             if not more:
                 break
             new += more
-        said = [words(new)] if new else []
+        seen = [words(new)] if new else []
         if self.ending and not had_ended:
-            said.append(self.ending)
-        return ", ".join(said) or "nothing"
+            seen.append(self.ending)
+        return ", ".join(seen) or "nothing"
 
 
 standing_rules: RuleSet | None = None

@@ -23,7 +23,7 @@ class Listener:
 
     def __init__(self, transport: SocketTransport) -> None:
         self.transport = transport
-        self.heard: list[tuple[float, str]] = []
+        self.arrivals: list[tuple[float, str]] = []
         self.is_over = trio.Event()
         self._start = trio.current_time()
 
@@ -40,7 +40,7 @@ class Listener:
                 return
 
     def _note(self, what: str) -> None:
-        self.heard.append((round(trio.current_time() - self._start, 3), what))
+        self.arrivals.append((round(trio.current_time() - self._start, 3), what))
 
 
 @asynccontextmanager
@@ -70,7 +70,7 @@ async def test_without_impairments_it_is_the_transport_itself(autojump_clock: Mo
         await ours.send_eof()
         await trio.lowlevel.checkpoint()
         await wait_all_tasks_blocked()
-        assert listener.heard == [(0, "abc"), (0, "")]
+        assert listener.arrivals == [(0, "abc"), (0, "")]
         await listener.transport.send(b"defg")
         assert not ours.is_listening
         assert await ours.receive() == b"defg"
@@ -88,7 +88,7 @@ async def test_latency_keeps_order_and_the_end_comes_last(autojump_clock: MockCl
         await ours.send_eof()
         await trio.sleep(1)
         later = 0 if runs else 2
-        assert listener.heard == [(2, "a"), (2.5 + later, "b"), (2.5 + later, "")]
+        assert listener.arrivals == [(2, "a"), (2.5 + later, "b"), (2.5 + later, "")]
 
 
 async def test_latency_that_ends_leaves_the_transport_itself(autojump_clock: MockClock) -> None:
@@ -99,7 +99,7 @@ async def test_latency_that_ends_leaves_the_transport_itself(autojump_clock: Moc
         await trio.sleep(5)
         assert ours.send_now(b"c") == 1
         await trio.sleep(1)
-        assert listener.heard == [(2, "ab"), (6.5, "c")]
+        assert listener.arrivals == [(2, "ab"), (6.5, "c")]
 
 
 async def test_bandwidth(autojump_clock: MockClock) -> None:
@@ -107,14 +107,14 @@ async def test_bandwidth(autojump_clock: MockClock) -> None:
         await ours.send(b"abcdef")
         await ours.send_eof()
         await trio.sleep(1)
-        assert listener.heard == [(0, "ab"), (0.05, "cd"), (0.1, "ef"), (0.1, "")]
+        assert listener.arrivals == [(0, "ab"), (0.05, "cd"), (0.1, "ef"), (0.1, "")]
 
 
 async def test_slices(autojump_clock: MockClock) -> None:
     async with faulty(Slicing(CLIENT, size=2, pause=1)) as (ours, listener):
         await ours.send(b"abcde")
         await trio.sleep(10)
-        assert listener.heard == [(0, "ab"), (1, "cd"), (2, "e")]
+        assert listener.arrivals == [(0, "ab"), (1, "cd"), (2, "e")]
 
 
 async def test_who_sends_more_than_can_be_held_waits(autojump_clock: MockClock) -> None:
@@ -135,7 +135,7 @@ async def test_silence_and_then_the_end(autojump_clock: MockClock) -> None:
         with pytest.raises(TransportBroken, match="closed here"):
             await ours.receive()
         await trio.sleep(1)
-        assert listener.heard == [(3, "")]
+        assert listener.arrivals == [(3, "")]
         with pytest.raises(TransportBroken):
             await ours.send(b"b")
         with pytest.raises(TransportBroken):
@@ -154,7 +154,7 @@ async def test_a_reset() -> None:
     async with faulty(Reset(CLIENT), tcp=True) as (_, listener):
         with trio.fail_after(10):
             await listener.is_over.wait()
-        assert listener.heard[0][1] == "(reset by the peer)"
+        assert listener.arrivals[0][1] == "(reset by the peer)"
 
 
 async def test_a_half_close_leaves_the_other_half(autojump_clock: MockClock) -> None:
@@ -163,7 +163,7 @@ async def test_a_half_close_leaves_the_other_half(autojump_clock: MockClock) -> 
         await trio.sleep(2)
         await ours.send(b"b")
         await ours.send_eof()
-        assert listener.heard == [(0, "a"), (1, "")]
+        assert listener.arrivals == [(0, "a"), (1, "")]
         await listener.transport.send(b"c")
         assert await ours.receive() == b"c"
 
@@ -173,7 +173,7 @@ async def test_a_cutoff(autojump_clock: MockClock) -> None:
         await ours.send(b"ab")
         await ours.send(b"cd")
         await trio.sleep(1)
-        assert "".join(what for _, what in listener.heard) == "abc"
+        assert "".join(what for _, what in listener.arrivals) == "abc"
 
 
 async def test_a_slow_close(autojump_clock: MockClock) -> None:
@@ -182,7 +182,7 @@ async def test_a_slow_close(autojump_clock: MockClock) -> None:
         await ours.send_eof()
         await trio.lowlevel.checkpoint()
         await wait_all_tasks_blocked()
-        assert listener.heard == [(0, "a"), (5, "")]
+        assert listener.arrivals == [(0, "a"), (5, "")]
         await ours.linger()
         assert trio.current_time() == listener._start + 5, "once is enough"
 
@@ -206,7 +206,7 @@ async def test_an_impairment_can_begin_at_any_time(autojump_clock: MockClock) ->
         await trio.sleep(3)
         await ours.send(b"c")
         await trio.sleep(1)
-        assert listener.heard == [(0, "a"), (2, "b"), (4, "c")]
+        assert listener.arrivals == [(0, "a"), (2, "b"), (4, "c")]
 
 
 async def test_sending_goes_on_when_the_carrying_task_has_ended(autojump_clock: MockClock) -> None:
@@ -221,5 +221,5 @@ async def test_sending_goes_on_when_the_carrying_task_has_ended(autojump_clock: 
         await ours.send_eof()
         await trio.lowlevel.checkpoint()
         await wait_all_tasks_blocked()
-        assert "".join(what for _, what in listener.heard) == "ab"
-        assert listener.heard[-1] == (2, "")
+        assert "".join(what for _, what in listener.arrivals) == "ab"
+        assert listener.arrivals[-1] == (2, "")

@@ -20,7 +20,7 @@ def test_what_the_log_calls_the_peers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "sent"),
     [
         ([octets("connection.close-ok")], "connection.close 320"),
         ([octets("heartbeat, connection.close-ok")], "connection.close 320"),
@@ -38,10 +38,10 @@ def test_what_the_log_calls_the_peers() -> None:
         ([b"nonsense", octets("connection.close-ok")[:4], octets("connection.close-ok")[4:]], "connection.close 320"),
     ],
 )
-async def test_a_peer_that_answers(lines: list[bytes | None], told: str, autojump_clock: MockClock) -> None:
+async def test_a_peer_that_answers(lines: list[bytes | None], sent: str, autojump_clock: MockClock) -> None:
     leg, script = leg_in(ConnectionState.OPEN, CLIENT, *lines)
     await leg.send_close(FORCED, timeout=5.0)
-    assert words(script.told) == told
+    assert words(script.told) == sent
     assert script.ends == ["EOF"]
     assert trio.current_time() == 0
 

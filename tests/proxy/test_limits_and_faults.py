@@ -237,7 +237,7 @@ async def test_what_both_peers_see(ruleset: RuleSet, script: str) -> None:
         pass
 
 
-async def hears(stage: Stage, line: str, seconds: float) -> None:
+async def receives(stage: Stage, line: str, seconds: float) -> None:
     """The line holds after so many seconds, and not before."""
     peer, _, words = line.partition(": ")
     actor = stage.client if peer == "client" else stage.broker
@@ -254,7 +254,7 @@ async def test_too_fast_waits(autojump_clock: MockClock) -> None:
             >> {PUBLISH}
             broker: nothing
         """)
-        await hears(stage, f"broker: {PUBLISH}", 2)
+        await receives(stage, f"broker: {PUBLISH}", 2)
 
 
 async def test_one_task_keeps_the_time_whichever_peer_sends_when_something_begins_to_wait(
@@ -278,7 +278,7 @@ async def test_a_late_ack(autojump_clock: MockClock) -> None:
             >> 1: basic.ack
             broker: nothing
         """)
-        await hears(stage, "broker: 1: basic.ack", 3)
+        await receives(stage, "broker: 1: basic.ack", 3)
 
 
 async def test_deliveries_out_of_order() -> None:
@@ -298,7 +298,7 @@ async def test_latency_from_the_beginning(autojump_clock: MockClock) -> None:
             << connection.start
             client: nothing
         """)
-        await hears(stage, "client: connection.start", 2)
+        await receives(stage, "client: connection.start", 2)
 
 
 async def test_silence_from_a_publish_on(autojump_clock: MockClock) -> None:
@@ -344,7 +344,7 @@ async def test_a_slow_close(autojump_clock: MockClock) -> None:
             << EOF
             client: nothing
         """)
-        await hears(stage, "client: EOF", 20)
+        await receives(stage, "client: EOF", 20)
         await stage.is_over.wait()
 
 
@@ -356,13 +356,13 @@ async def test_a_reload_begins_and_ends_stream_faults(autojump_clock: MockClock)
             << heartbeat
             client: nothing
         """)
-        await hears(stage, "client: heartbeat", 2)
+        await receives(stage, "client: heartbeat", 2)
         stage.session.apply_rules(slow.replaced(slow.rules))
         await stage.play("""
             << heartbeat
             client: nothing
         """)
-        await hears(stage, "client: heartbeat", 2)
+        await receives(stage, "client: heartbeat", 2)
         stage.session.apply_rules(RuleSet(()))
         await stage.play("<< heartbeat")
 

@@ -74,10 +74,10 @@ class House:
         broker = self.brokers[-1]
         await receive(broker, len(octets("header")))
         for line in HANDSHAKE.strip().splitlines()[1:]:
-            arrow, _, said = line.strip().partition(" ")
+            arrow, _, frames = line.strip().partition(" ")
             speaker, listener = (client, broker) if arrow == ">>" else (broker, client)
-            await speaker.send_all(octets(said))
-            await receive(listener, len(octets(said)))
+            await speaker.send_all(octets(frames))
+            await receive(listener, len(octets(frames)))
         return client, broker
 
     async def holds(self, connections: int) -> None:

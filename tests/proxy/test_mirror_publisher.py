@@ -67,46 +67,46 @@ class Wire:
     """Plays a transport: frames of the broker go in, frames of the mirror publisher come out; sending may fail."""
 
     def __init__(self) -> None:
-        self.say, self._said = trio.open_memory_channel[bytes](100)
-        self._hear, self.heard = trio.open_memory_channel[bytes](0)  # sending waits until it is set
+        self.incoming, self._incoming = trio.open_memory_channel[bytes](100)
+        self._outgoing, self.outgoing = trio.open_memory_channel[bytes](0)  # sending waits until it is received
         self.is_closed = False
         self.is_broken = False
 
     async def receive(self) -> bytes:
-        return await self._said.receive()
+        return await self._incoming.receive()
 
     async def send(self, data: bytes | memoryview) -> None:
         if self.is_broken:
             raise TransportBroken("cut off")
-        await self._hear.send(bytes(data))
+        await self._outgoing.send(bytes(data))
 
     async def aclose(self) -> None:
         self.is_closed = True
 
-    async def hears(self, octets: bytes) -> None:
+    async def expect(self, expected: bytes) -> None:
         found = b""
-        while len(found) < len(octets):
-            found += await self.heard.receive()
-        assert found == octets, [frame.method for frame in every_frame(found, 0)]
+        while len(found) < len(expected):
+            found += await self.outgoing.receive()
+        assert found == expected, [frame.method for frame in every_frame(found, 0)]
 
-    async def listens(self) -> None:
+    async def receive_all(self) -> None:
         """Receive everything, until cancelled."""
         while True:
-            await self.heard.receive()
+            await self.outgoing.receive()
 
-    async def says(self, method: Method, channel: int = 0) -> None:
-        await self.say.send(encode_method(channel, method))
+    async def broker_sends(self, method: Method, channel: int = 0) -> None:
+        await self.incoming.send(encode_method(channel, method))
 
     async def shakes_hands(self, heartbeat: int = 0) -> None:
-        await self.hears(HEADER)
-        await self.says(ConnectionStart(mechanisms=b"PLAIN", locales=b"en_US"))
-        await self.hears(encode_method(0, START_OK))
-        await self.says(ConnectionTune(2047, 131_072, heartbeat))
+        await self.expect(HEADER)
+        await self.broker_sends(ConnectionStart(mechanisms=b"PLAIN", locales=b"en_US"))
+        await self.expect(encode_method(0, START_OK))
+        await self.broker_sends(ConnectionTune(2047, 131_072, heartbeat))
         tune_ok = encode_method(0, ConnectionTuneOk(2047, 131_072, heartbeat))
-        await self.hears(tune_ok + encode_method(0, ConnectionOpen("shop")))
-        await self.says(ConnectionOpenOk())
-        await self.hears(encode_method(1, ChannelOpen()))
-        await self.says(ChannelOpenOk(), 1)
+        await self.expect(tune_ok + encode_method(0, ConnectionOpen("shop")))
+        await self.broker_sends(ConnectionOpenOk())
+        await self.expect(encode_method(1, ChannelOpen()))
+        await self.broker_sends(ChannelOpenOk(), 1)
 
 
 class Exchange:
@@ -161,9 +161,9 @@ async def test_it_connects_when_there_is_something_to_send(autojump_clock: MockC
         found.publisher.put(copy(b"two"))
         wire = await found.wire()
         await wire.shakes_hands()
-        await wire.hears(sent(b"one", b"two"))
+        await wire.expect(sent(b"one", b"two"))
         found.publisher.put(copy(b"three"))
-        await wire.hears(sent(b"three"))
+        await wire.expect(sent(b"three"))
         await trio.sleep(IDLE_TIMEOUT - 1)
         assert (len(found.dialled), found.dropped, wire.is_closed) == (1, [], False)
     assert wire.is_closed
@@ -174,10 +174,10 @@ async def test_heartbeats_where_there_is_nothing_to_send(autojump_clock: MockClo
         found.publisher.put(copy(b"one"))
         wire = await found.wire()
         await wire.shakes_hands(heartbeat=20)
-        await wire.hears(sent(b"one"))
+        await wire.expect(sent(b"one"))
         start = trio.current_time()
-        await wire.hears(HEARTBEAT_FRAME)
-        await wire.hears(HEARTBEAT_FRAME)
+        await wire.expect(HEARTBEAT_FRAME)
+        await wire.expect(HEARTBEAT_FRAME)
         assert trio.current_time() - start == pytest.approx(20.0)
 
 
@@ -188,7 +188,7 @@ async def test_no_more_wait_than_may(autojump_clock: MockClock) -> None:
         assert found.dropped == [1, 1]
         wire = await found.wire()
         await wire.shakes_hands()
-        await wire.hears(sent(b"one", b"two"))
+        await wire.expect(sent(b"one", b"two"))
 
 
 async def test_a_broker_that_is_away_is_tried_less_and_less_often(
@@ -210,7 +210,7 @@ async def test_a_silent_broker_is_given_up(autojump_clock: MockClock, log: list[
     async with exchange() as found:
         found.publisher.put(copy(b"lost"))
         wire = await found.wire()
-        await wire.hears(HEADER)
+        await wire.expect(HEADER)
         await trio.sleep(HANDSHAKE_TIMEOUT + 0.1)
         assert (found.dropped, wire.is_closed, log[0]["reason"]) == ([1], True, "no answer")
 
@@ -219,10 +219,10 @@ async def test_a_login_that_is_refused(autojump_clock: MockClock, log: list[stru
     async with exchange() as found:
         found.publisher.put(copy(b"lost"))
         wire = await found.wire()
-        await wire.hears(HEADER)
-        await wire.says(ConnectionStart(mechanisms=b"PLAIN", locales=b"en_US"))
-        await wire.hears(encode_method(0, START_OK))
-        await wire.says(ConnectionClose(403, "ACCESS_REFUSED - no", 0, 0))
+        await wire.expect(HEADER)
+        await wire.broker_sends(ConnectionStart(mechanisms=b"PLAIN", locales=b"en_US"))
+        await wire.expect(encode_method(0, START_OK))
+        await wire.broker_sends(ConnectionClose(403, "ACCESS_REFUSED - no", 0, 0))
         await trio.sleep(0.1)
         assert (found.dropped, wire.is_closed, log[0]["reason"]) == ([1], True, "403 ACCESS_REFUSED - no")
 
@@ -232,15 +232,15 @@ async def test_a_close_is_answered_and_the_next_copy_goes_another_way(autojump_c
         found.publisher.put(copy(b"one"))
         first = await found.wire()
         await first.shakes_hands()
-        await first.hears(sent(b"one"))
-        await first.says(ConnectionClose(320, "CONNECTION_FORCED - shutdown", 0, 0))
-        await first.hears(encode_method(0, ConnectionCloseOk()))
+        await first.expect(sent(b"one"))
+        await first.broker_sends(ConnectionClose(320, "CONNECTION_FORCED - shutdown", 0, 0))
+        await first.expect(encode_method(0, ConnectionCloseOk()))
         await trio.sleep(FIRST_PAUSE + 0.1)
         assert first.is_closed
         found.publisher.put(copy(b"two"))
         second = await found.wire()
         await second.shakes_hands()
-        await second.hears(sent(b"two"))
+        await second.expect(sent(b"two"))
 
 
 async def test_a_channel_that_is_closed_is_opened_again(autojump_clock: MockClock) -> None:
@@ -248,13 +248,13 @@ async def test_a_channel_that_is_closed_is_opened_again(autojump_clock: MockCloc
         found.publisher.put(copy(b"lost"))
         wire = await found.wire()
         await wire.shakes_hands()
-        await wire.hears(sent(b"lost"))
-        await wire.says(NOT_FOUND, 1)
-        await wire.hears(encode_method(1, ChannelCloseOk()) + encode_method(1, ChannelOpen()))
-        await wire.says(ChannelOpenOk(), 1)
+        await wire.expect(sent(b"lost"))
+        await wire.broker_sends(NOT_FOUND, 1)
+        await wire.expect(encode_method(1, ChannelCloseOk()) + encode_method(1, ChannelOpen()))
+        await wire.broker_sends(ChannelOpenOk(), 1)
         assert found.dropped == [1]
         found.publisher.put(copy(b"found"))
-        await wire.hears(sent(b"found"))
+        await wire.expect(sent(b"found"))
         assert len(found.dialled) == 1
 
 
@@ -263,15 +263,15 @@ async def test_what_comes_while_the_channel_is_opened_again_is_not_forgotten(aut
         found.publisher.put(copy(b"lost"))
         wire = await found.wire()
         await wire.shakes_hands()
-        await wire.hears(sent(b"lost"))
-        await wire.says(NOT_FOUND, 1)
+        await wire.expect(sent(b"lost"))
+        await wire.broker_sends(NOT_FOUND, 1)
         await trio.sleep(0.1)  # now the close is answered, and the answer is not read yet
         found.publisher.put(copy(b"found"))
         await trio.sleep(0.1)
-        await wire.hears(encode_method(1, ChannelCloseOk()) + encode_method(1, ChannelOpen()))
-        await wire.says(ChannelOpenOk(), 1)
+        await wire.expect(encode_method(1, ChannelCloseOk()) + encode_method(1, ChannelOpen()))
+        await wire.broker_sends(ChannelOpenOk(), 1)
         with trio.fail_after(5):
-            await wire.hears(sent(b"found"))
+            await wire.expect(sent(b"found"))
 
 
 async def test_what_could_not_be_sent_is_counted(autojump_clock: MockClock) -> None:
@@ -279,7 +279,7 @@ async def test_what_could_not_be_sent_is_counted(autojump_clock: MockClock) -> N
         found.publisher.put(copy(b"one"))
         wire = await found.wire()
         await wire.shakes_hands()
-        await wire.hears(sent(b"one"))
+        await wire.expect(sent(b"one"))
         wire.is_broken = True
         for _ in range(3):
             found.publisher.put(copy(b"lost"))
@@ -308,9 +308,9 @@ async def test_a_broker_that_falls_silent_is_given_up(
         found.publisher.put(copy(b"one"))
         wire = await found.wire()
         await wire.shakes_hands(heartbeat=5)
-        await wire.hears(sent(b"one"))
+        await wire.expect(sent(b"one"))
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(wire.listens)
+            nursery.start_soon(wire.receive_all)
             await trio.sleep(11)
             nursery.cancel_scope.cancel()
         assert wire.is_closed
@@ -322,17 +322,17 @@ async def test_a_connection_without_copies_is_closed_in_good_order(autojump_cloc
         found.publisher.put(copy(b"one"))
         wire = await found.wire()
         await wire.shakes_hands()
-        await wire.hears(sent(b"one"))
+        await wire.expect(sent(b"one"))
         await trio.sleep(IDLE_TIMEOUT - 1)
         assert not found.publisher.is_retired
         found.publisher.put(copy(b"two"))
-        await wire.hears(sent(b"two"))
+        await wire.expect(sent(b"two"))
         await trio.sleep(IDLE_TIMEOUT - 1)
         assert not found.publisher.is_retired
         await trio.sleep(1.1)
         assert found.publisher.is_retired
-        await wire.hears(encode_method(0, ConnectionClose(200, "nothing to send", 0, 0)))
-        await wire.says(ConnectionCloseOk())
+        await wire.expect(encode_method(0, ConnectionClose(200, "nothing to send", 0, 0)))
+        await wire.broker_sends(ConnectionCloseOk())
         await trio.sleep(0.1)
         assert (wire.is_closed, found.dropped) == (True, [])
 
@@ -342,7 +342,7 @@ async def test_a_broker_that_does_not_answer_our_close(autojump_clock: MockClock
         found.publisher.put(copy(b"one"))
         wire = await found.wire()
         await wire.shakes_hands()
-        await wire.hears(sent(b"one"))
+        await wire.expect(sent(b"one"))
         found.publisher.retire()
         await trio.sleep(5)
         assert wire.is_closed
@@ -359,7 +359,7 @@ async def test_a_copy_that_cannot_be_encoded_costs_no_other(
         found.publisher.put(copy(b"two"))
         wire = await found.wire()
         await wire.shakes_hands()
-        await wire.hears(sent(b"one", b"two"))
+        await wire.expect(sent(b"one", b"two"))
         assert found.reasons == [DropReason.INVALID] * 6
         assert [event["event"] for event in log] == ["copies dropped"]
 
@@ -371,7 +371,7 @@ async def test_a_header_that_does_not_fit_a_frame_costs_one_copy(autojump_clock:
         found.publisher.put(copy(b"one"))
         wire = await found.wire()
         await wire.shakes_hands()
-        await wire.hears(sent(b"one"))
+        await wire.expect(sent(b"one"))
         assert found.reasons == [DropReason.INVALID]
 
 
@@ -389,7 +389,7 @@ async def test_bytes_that_wait_are_bounded(autojump_clock: MockClock) -> None:
         assert other.dropped == []
         wire = await found.wire()
         await wire.shakes_hands()
-        await wire.hears(sent(*[bytes(10_000)] * 4))
+        await wire.expect(sent(*[bytes(10_000)] * 4))
         await trio.sleep(0.1)
         assert found.memory.used < 12_000
 
@@ -401,10 +401,10 @@ async def test_a_large_copy_is_written_in_pieces_and_not_mixed_with_others(autoj
         wire = await found.wire()
         await wire.shakes_hands()
         await trio.sleep(0.1)
-        await wire.says(NOT_FOUND, 1)  # while nothing of it was received
+        await wire.broker_sends(NOT_FOUND, 1)  # while nothing of it was received
         await trio.sleep(0.1)
         reopened = encode_method(1, ChannelCloseOk()) + encode_method(1, ChannelOpen())
-        await wire.hears(sent(large) + reopened)
+        await wire.expect(sent(large) + reopened)
 
 
 async def test_an_unforeseen_failure_is_contained(
@@ -419,4 +419,4 @@ async def test_an_unforeseen_failure_is_contained(
         found.publisher.put(copy(b"one"))
         wire = await found.wire()
         await wire.shakes_hands()
-        await wire.hears(sent(b"one"))
+        await wire.expect(sent(b"one"))

@@ -130,8 +130,8 @@ async def test_what_was_received_is_masked_whichever_names_the_match_has() -> No
         'action = "rewrite"\nqueue.prefix = "t1."\nfollows = []\n' + ON_PUBLISH,
         'action = "redact"\nfields = ["routing_key"]\nbody = true\nmatch.routing_key = "t1.*"',
     )
-    said = [each for each in records if each.leg == "client"]
-    assert [each.method or each.type for each in said] == ["basic.publish", "header", "body"]
+    received = [each for each in records if each.leg == "client"]
+    assert [each.method or each.type for each in received] == ["basic.publish", "header", "body"]
     assert not any(b'"key"' in each.to_json() or b"t1.key" in each.to_json() for each in records)
     assert records[-1].size == len("***")
 

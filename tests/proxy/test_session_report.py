@@ -1,4 +1,4 @@
-"""What is told of a session when several have something to say of it."""
+"""The end of a session in its report, where there are several reasons."""
 
 import pytest
 from structlog.typing import EventDict

@@ -45,7 +45,7 @@ def test_each_publish_is_confirmed_once_to_the_client_and_as_the_broker_did(data
     mine, theirs = start, start
     client_of = {number: number for number in range(1, start + 1)}  # by the broker's number; None: ours
     open_at_broker = set(client_of)
-    told: dict[int, str] = {}
+    confirmed: dict[int, str] = {}
     expected: dict[int, str] = {}
     lost: set[int] = set()
     for _ in range(data.draw(st.integers(0, 40))):
@@ -79,11 +79,11 @@ def test_each_publish_is_confirmed_once_to_the_client_and_as_the_broker_did(data
             for last, is_multiple in numbers.translate(number, multiple, mine):
                 covered = {each for each in sent_before if each <= last} if is_multiple else {last}
                 assert not covered & lost
-                told.update(dict.fromkeys(covered, "ack"))
+                confirmed.update(dict.fromkeys(covered, "ack"))
             reached = {each for each in client_of.values() if each is not None}
-            assert {each for each in told if each in reached} >= set(expected) - lost
+            assert {each for each in confirmed if each in reached} >= set(expected) - lost
             still_open = {client_of[each] for each in open_at_broker} - {None}
-            assert not set(told) & still_open
+            assert not set(confirmed) & still_open
 
 
 # --- deliveries
@@ -176,14 +176,14 @@ def test_the_broker_receives_settlements_of_the_client_only(data):
             else:
                 continue
             expected = {at_client.pop(each) for each in taken} - {None}
-            told: set[int] = set()
+            confirmed: set[int] = set()
             for number, is_multiple in numbers.settle(tag, multiple):
                 assert number in at_broker or (number, is_multiple) == (0, True)
                 covered = {each for each in at_broker if each <= (number or theirs)} if is_multiple else {number}
-                assert not covered & told
-                told |= covered
+                assert not covered & confirmed
+                confirmed |= covered
                 at_broker -= covered
-            assert told == expected
+            assert confirmed == expected
 
 
 # --- bounds

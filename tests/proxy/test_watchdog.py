@@ -244,12 +244,12 @@ async def test_a_client_that_reads_slowly_is_not(
         nursery.cancel_scope.cancel()
 
 
-async def flood(end: socket.socket, said: bytes) -> None:
+async def flood(end: socket.socket, data: bytes) -> None:
     """Say it over and over, as fast as it is taken."""
-    unsent = said
+    unsent = data
     while True:
         try:
-            unsent = unsent[end.send(unsent) :] or said
+            unsent = unsent[end.send(unsent) :] or data
         except BlockingIOError:
             await trio.sleep(1)
 
@@ -285,8 +285,8 @@ async def test_a_broker_that_expects_more_heartbeats_gets_them(
         for _ in range(20):
             await trio.sleep(5)
             stage.broker.perform("heartbeat")
-        heard = await stage.broker.sees()
-        assert 18 <= heard.split(", ").count("heartbeat") <= 20
+        received = await stage.broker.sees()
+        assert 18 <= received.split(", ").count("heartbeat") <= 20
         assert not stage.is_over.is_set()
         stage.client.perform("heartbeat")
         await stage.is_over.wait()

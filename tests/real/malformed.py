@@ -14,7 +14,7 @@ class Case(NamedTuple):
     name: str
     rabbitmq: str
     """What RabbitMQ 3.10 answers, as `Answer.summary`."""
-    octets: bytes
+    data: bytes
     after: str = "channel"
     """How far the connection has come: connected, start, tune, open or channel (channels 1 and 2 are open)."""
 
@@ -416,7 +416,7 @@ def ask(port: int, case: Case) -> Answer:
         advance(peer, case.after)
         peer.stream.settimeout(SILENCE)
         try:
-            peer.send(case.octets)
+            peer.send(case.data)
             if case.after == "channel":
                 # basic.qos on the other channel is answered only where the connection has survived.
                 peer.send(raw.method(2, 60, 10, bytes(7)))
@@ -429,14 +429,14 @@ def ask(port: int, case: Case) -> Answer:
 
 def _header(peer: Peer) -> Answer:
     try:
-        octets = peer.receive(8)
-        if octets == raw.PROTOCOL_HEADER and not peer.receive(1):
+        data = peer.receive(8)
+        if data == raw.PROTOCOL_HEADER and not peer.receive(1):
             return Answer("header")
     except TimeoutError:
         return Answer("silence")
-    if not octets:
+    if not data:
         return Answer("closed")
-    return Answer("start" if octets[:3] == b"\x01\0\0" else "other", text=octets.hex(" "))
+    return Answer("start" if data[:3] == b"\x01\0\0" else "other", text=data.hex(" "))
 
 
 def _answer(peer: Peer, case: Case) -> Answer:

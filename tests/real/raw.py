@@ -24,8 +24,8 @@ DEADLINE = 30.0
 
 
 def shortstr(value: str | bytes) -> bytes:
-    octets = value.encode() if isinstance(value, str) else value
-    return bytes([len(octets)]) + octets
+    data = value.encode() if isinstance(value, str) else value
+    return bytes([len(data)]) + data
 
 
 def longstr(value: bytes) -> bytes:
@@ -186,8 +186,8 @@ class Peer:
     def address(self) -> tuple[str, int]:
         return self.stream.getsockname()  # type: ignore[no-any-return]
 
-    def send(self, *octets: bytes) -> None:
-        self.stream.sendall(b"".join(octets))
+    def send(self, *data: bytes) -> None:
+        self.stream.sendall(b"".join(data))
 
     def receive(self, count: int) -> bytes:
         """Exactly `count` bytes, or fewer where the peer closed first."""

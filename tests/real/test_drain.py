@@ -51,16 +51,16 @@ def test_idle_clients_are_closed(proxy: Proxy) -> None:
 
 
 def test_a_publish_under_way_is_finished(rabbitmq: RabbitMQ, proxy: Proxy) -> None:
-    octets = raw.message(1, "drained", bytes(1_000_000))
+    data = raw.message(1, "drained", bytes(1_000_000))
     with Peer.opened(rabbitmq.port, 1) as owner, Peer.opened(proxy.port, 1) as client:
         owner.declare(name="drained.", exclusive=True)
         owner.send(raw.queue_declare(1, "drained", exclusive=False))
         owner.expect(50, 11)
-        client.send(octets[:400_000])
+        client.send(data[:400_000])
         drain(proxy)
         # Time for a hasty proxy to cut it: the rest goes in pieces.
-        for start in range(400_000, len(octets), 100_000):
-            client.send(octets[start : start + 100_000])
+        for start in range(400_000, len(data), 100_000):
+            client.send(data[start : start + 100_000])
         close = client.expect(10, 50).close
         assert close is not None
         assert close.code == FORCED
@@ -82,11 +82,11 @@ def test_a_delivery_under_way_is_finished(start_proxy: StartProxy) -> None:
     with listening() as listener:
         proxy = start_proxy(listener.getsockname()[1])
         with joined(proxy.port, listener) as (client, broker):
-            octets = raw.deliver(1, bytes(1_000_000))
-            broker.send(octets[:400_000])
+            data = raw.deliver(1, bytes(1_000_000))
+            broker.send(data[:400_000])
             client.expect(60, 60)
             drain(proxy)
-            broker.send(octets[400_000:])
+            broker.send(data[400_000:])
             kinds = []
             while (received := client.read()) is not None and received.close is None:
                 kinds.append(received.kind)
@@ -134,13 +134,13 @@ def test_a_publisher_that_goes_on(rabbitmq: RabbitMQ, proxy: Proxy) -> None:
     with Peer.opened(rabbitmq.port, 1) as owner, Peer.opened(proxy.port, 1) as client:
         owner.send(raw.queue_declare(1, "tests.drain", exclusive=False))
         owner.expect(50, 11)
-        octets = raw.message(1, "tests.drain", bytes(10_000)) * 10
+        data = raw.message(1, "tests.drain", bytes(10_000)) * 10
         with ThreadPoolExecutor(1) as pool:
 
             def publish() -> None:
                 with contextlib.suppress(OSError):
                     while True:
-                        client.stream.sendall(octets)
+                        client.stream.sendall(data)
 
             publishing = pool.submit(publish)
             drain(proxy)

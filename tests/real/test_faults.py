@@ -266,9 +266,9 @@ def test_dribbled_bytes(rabbitmq: RabbitMQ, start_proxy: StartProxy) -> None:
         client = stack.enter_context(Peer.connect(outside.port))
         client.stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-        def dribble(*octets: bytes) -> None:
-            for octet in b"".join(octets):
-                client.stream.send(bytes([octet]))
+        def dribble(*data: bytes) -> None:
+            for byte in b"".join(data):
+                client.stream.send(bytes([byte]))
 
         dribble(raw.PROTOCOL_HEADER)
         client.expect(10, 10)
@@ -294,6 +294,6 @@ def test_dribbled_to_the_client(listener: socket.socket, start_proxy: StartProxy
     proxy = start_proxy(port_of(listener))
     with joined(proxy.port, listener) as (client, broker):
         sent = raw.deliver(1, bytes(range(256)) * 8, frame_max=4096)
-        for octet in sent:
-            broker.stream.send(bytes([octet]))
+        for byte in sent:
+            broker.stream.send(bytes([byte]))
         assert client.receive(len(sent)) == sent

@@ -42,9 +42,9 @@ def test_amqpstorm(scenario: str, broker: Broker) -> None:
     getattr(amqpstorm_client, scenario)(broker)
 
 
-def tool(name: str, broker: Broker, *arguments: str | Path, octets: bytes = b"") -> bytes:
+def tool(name: str, broker: Broker, *arguments: str | Path, data: bytes = b"") -> bytes:
     command = [require(name, package="amqp-tools"), "--server", "127.0.0.1", "--port", str(broker.port), *arguments]
-    done = subprocess.run(command, input=octets, capture_output=True, check=False)
+    done = subprocess.run(command, input=data, capture_output=True, check=False)
     if done.returncode:
         raise ChildProcessError(f"{name}: {done.returncode} {done.stderr.decode()}")
     return done.stdout
@@ -57,13 +57,13 @@ def test_rabbitmq_c(broker: Broker, tmp_path: Path) -> None:
         with pytest.raises(ChildProcessError):
             tool("amqp-get", broker, "--queue", queue)
         body = bytes(300_000) + b"end"
-        tool("amqp-publish", broker, "--routing-key", queue, "--persistent", octets=body)
+        tool("amqp-publish", broker, "--routing-key", queue, "--persistent", data=body)
         assert tool("amqp-get", broker, "--queue", queue) == body
         for number in range(3):
             tool("amqp-publish", broker, "--routing-key", queue, "--body", f"message {number}", "--content-type", "t/p")
         consumed = tool("amqp-consume", broker, "--queue", queue, "--count", "3", "--prefetch-count", "1", "cat")
         assert consumed == b"message 0message 1message 2"
-        tool("amqp-publish", broker, "--routing-key", queue, "--line-buffered", octets=b"one\ntwo\n")
+        tool("amqp-publish", broker, "--routing-key", queue, "--line-buffered", data=b"one\ntwo\n")
         assert [tool("amqp-get", broker, "--queue", queue) for _ in range(2)] == [b"one\n", b"two\n"]
     finally:
         assert tool("amqp-delete-queue", broker, "--queue", queue) == b"0\n"

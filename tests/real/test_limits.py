@@ -24,14 +24,14 @@ STALLED = 3.0
 WARM_UP, CONNECTIONS = 300, 2000
 
 
-def flood(writer: Peer, octets: bytes) -> int:
+def flood(writer: Peer, data: bytes) -> int:
     """Sends until the peer takes no more; how much it took."""
     taken = 0
     writer.stream.settimeout(STALLED)
-    view = memoryview(octets)
+    view = memoryview(data)
     while taken < FLOOD:
         try:
-            taken += writer.stream.send(view[taken % len(octets) :])
+            taken += writer.stream.send(view[taken % len(data) :])
         except TimeoutError:
             break
     return taken
@@ -42,12 +42,12 @@ def test_a_reader_that_never_reads(flooder: str, start_proxy: StartProxy) -> Non
     with listening() as listener:
         proxy = start_proxy(listener.getsockname()[1])
         with joined(proxy.port, listener) as (client, broker), joined(proxy.port, listener) as (other, other_broker):
-            writer, octets = {
+            writer, data = {
                 "client": (client, raw.message(1, "key", bytes(100)) * 10_000),
                 "broker": (broker, raw.deliver(1, bytes(100)) * 10_000),
             }[flooder]
             before = proxy.rss()
-            assert flood(writer, octets) < FLOOD, "the writer was never slowed"
+            assert flood(writer, data) < FLOOD, "the writer was never slowed"
             assert proxy.rss() - before < 20 * MEGABYTE
             # A slow reader slows its writer, and no other connection.
             other.send(raw.message(1, "key", b"hello"))
@@ -61,11 +61,11 @@ def test_a_reader_that_reads_again(start_proxy: StartProxy) -> None:
     with listening() as listener:
         proxy = start_proxy(listener.getsockname()[1])
         with joined(proxy.port, listener) as (client, broker):
-            octets = raw.message(1, "key", bytes(100)) * 10_000
-            taken = flood(client, octets)
-            expected = (octets * (taken // len(octets) + 1))[:taken]
+            data = raw.message(1, "key", bytes(100)) * 10_000
+            taken = flood(client, data)
+            expected = (data * (taken // len(data) + 1))[:taken]
             # The last frame may be cut: what is not whole may wait in the proxy for its end.
-            whole = taken - taken % (len(octets) // 10_000)
+            whole = taken - taken % (len(data) // 10_000)
             assert broker.receive(whole) == expected[:whole]
 
 
@@ -88,8 +88,8 @@ def gauges(port: int) -> dict[str, float]:
     """What is open now by /metrics."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=raw.DEADLINE) as answer:
         lines = answer.read().decode().splitlines()
-    told = dict(line.split() for line in lines if line.startswith(("amqproxy_connections ", "amqproxy_channels ")))
-    return {name: float(value) for name, value in told.items()}
+    values = dict(line.split() for line in lines if line.startswith(("amqproxy_connections ", "amqproxy_channels ")))
+    return {name: float(value) for name, value in values.items()}
 
 
 def test_connections_come_and_go(rabbitmq: RabbitMQ, start_proxy: StartProxy) -> None:

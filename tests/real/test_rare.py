@@ -244,12 +244,12 @@ def rarely_used_methods(broker: Broker) -> None:
 def closed_by_the_server_amid_a_content(broker: Broker) -> None:
     with Peer.opened(broker.port, 1, 2) as client:
         bad = b"\0\0" + raw.shortstr("tests.bad") + raw.shortstr("no such type") + b"\0" + raw.longstr(b"")
-        octets = raw.message(2, "nowhere", bytes(1_000_000))
-        client.send(raw.method(1, 40, 10, bad), octets[:300_000])
+        message_bytes = raw.message(2, "nowhere", bytes(1_000_000))
+        client.send(raw.method(1, 40, 10, bad), message_bytes[:300_000])
         close = client.expect(10, 50).close
         assert close is not None
         assert close.code == 503
-        client.send(octets[300_000:], raw.connection_close_ok())
+        client.send(message_bytes[300_000:], raw.connection_close_ok())
         assert client.read() is None
 
 
@@ -299,7 +299,7 @@ TAKEN = {
 def test_what_rabbitmq_takes_passes_unchanged(case: Case, watched: Watched) -> None:
     with watched() as broker, Peer.connect(broker.port) as client:
         advance(client, case.after)
-        client.send(case.octets)
+        client.send(case.data)
         leave(client)
 
 

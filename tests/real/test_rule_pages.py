@@ -286,13 +286,13 @@ def a_thousand_a_second_for_each_user(example: Example) -> None:
 def uploads_go_slowly_and_their_senders_know_it(example: Example) -> None:
     queue = example.exchange("uploads")
     connection = example.connection()
-    heard: list[str] = []
-    connection.add_on_connection_blocked_callback(lambda *_: heard.append("blocked"))
+    received: list[str] = []
+    connection.add_on_connection_blocked_callback(lambda *_: received.append("blocked"))
     channel = connection.channel()
     began = time.monotonic()
     for _ in range(5):
         channel.basic_publish("uploads", "", bytes(1_000_000))
-    later(connection, lambda: heard, "to be blocked")
+    later(connection, lambda: received, "to be blocked")
     until(lambda: example.count(queue) == 5, "all to come")
     assert 0.8 <= time.monotonic() - began < 20
 

@@ -114,7 +114,7 @@ def test_without_confirms_a_publish_is_lost_returned_or_closes_its_channel(ruled
         channel, observer = connection.channel(), connection.channel()
         queue = with_queue(observer)
         returned: list[bytes] = []
-        channel.add_on_return_callback(lambda *said: returned.append(said[3]))
+        channel.add_on_return_callback(lambda *values: returned.append(values[3]))
         for kind in ("ok", "drop", "return", "ok"):
             channel.basic_publish("amq.topic", f"a.{kind}", kind.encode(), mandatory=True)
         channel.queue_declare("", exclusive=True)
@@ -358,17 +358,17 @@ def test_a_reload_reaches_those_who_are_connected(ruled: Ruled, tmp_path: Any) -
     [config] = tmp_path.glob("proxy-*.yaml")
     settings = json.loads(config.read_text())
 
-    def reload(rules: Any, said: str) -> None:
-        before = proxy.log.count(said)
+    def reload(rules: Any, event: str) -> None:
+        before = proxy.log.count(event)
         config.write_text(json.dumps(settings | {"rules": rules}))
         proxy.process.send_signal(signal.SIGHUP)
-        until(lambda: proxy.log.count(said) > before, said)
+        until(lambda: proxy.log.count(event) > before, event)
 
     with connected(proxy) as connection, connected(proxy) as other:
         channel, quiet = connection.channel(), other.channel()
         channel.queue_declare("reloaded", exclusive=True)
         got: list[str] = []
-        channel.basic_consume("reloaded", lambda *said: got.append(said[1].routing_key), auto_ack=True)
+        channel.basic_consume("reloaded", lambda *values: got.append(values[1].routing_key), auto_ack=True)
         reload([{"name": "bad", "action": "refues"}], "rules not reloaded")
         assert "rules[0]" in proxy.log
         reload([], "rules reloaded")

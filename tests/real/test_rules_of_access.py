@@ -158,11 +158,11 @@ class Attacker:
     def __init__(self, port: int) -> None:
         self.client = Client(port).open()
 
-    def tries(self, *said: Any) -> str:
+    def tries(self, *methods: Any) -> str:
         """Say methods, and tuples of a publish, its properties and so on; the first refusal, or "" where none came."""
         channel = self.client.channel()
         try:
-            for each in said:
+            for each in methods:
                 if isinstance(each, tuple):
                     method, properties = each
                     channel.send(method, b"walled off", **properties)
@@ -262,7 +262,7 @@ def test_no_way_leads_around_a_list(way: str, attacker: Attacker, walled: tuple[
 
 
 @pytest.mark.parametrize(
-    "said",
+    "methods",
     [
         [*MINE, (TO_MINE, copied("mine"))],
         [QueueDeclare(queue="walled", passive=True), ExchangeDeclare(exchange="walled", type="fanout", passive=True)],
@@ -273,5 +273,5 @@ def test_no_way_leads_around_a_list(way: str, attacker: Attacker, walled: tuple[
         [BasicConsume(queue="amq.rabbitmq.reply-to", no_ack=True)],
     ],
 )
-def test_all_else_passes_the_list(said: list[Any], attacker: Attacker, walled: tuple[Channel, str]) -> None:
-    assert attacker.tries(*said) == ""
+def test_all_else_passes_the_list(methods: list[Any], attacker: Attacker, walled: tuple[Channel, str]) -> None:
+    assert attacker.tries(*methods) == ""

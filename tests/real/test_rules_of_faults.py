@@ -152,7 +152,7 @@ def test_a_consumer_is_cancelled(faulty: Any) -> None:
         cancelled: list[Any] = []
         got: list[bytes] = []
         channel.add_on_cancel_callback(cancelled.append)
-        channel.basic_consume(queue, lambda *said: got.append(said[3]), auto_ack=False)
+        channel.basic_consume(queue, lambda *arguments: got.append(arguments[3]), auto_ack=False)
 
         def is_cancelled() -> bool:
             connection.process_data_events(0.05)
@@ -167,14 +167,14 @@ def test_a_consumer_is_cancelled(faulty: Any) -> None:
 
 def test_blocked_for_a_while(faulty: Any) -> None:
     with connected(faulty({"nth": 1, "match": {"method": "basic.publish"}}, kind="block", seconds=0.3)) as connection:
-        heard: list[str] = []
-        connection.add_on_connection_blocked_callback(lambda *_: heard.append("blocked"))
-        connection.add_on_connection_unblocked_callback(lambda *_: heard.append("unblocked"))
+        seen: list[str] = []
+        connection.add_on_connection_blocked_callback(lambda *_: seen.append("blocked"))
+        connection.add_on_connection_unblocked_callback(lambda *_: seen.append("unblocked"))
         connection.channel().basic_publish("amq.fanout", "", b"x")
 
         def both() -> bool:
             connection.process_data_events(0.05)
-            return heard == ["blocked", "unblocked"]
+            return seen == ["blocked", "unblocked"]
 
         until(both, "the client to receive both")
 

@@ -57,16 +57,16 @@ def test_a_client_is_blocked_and_unblocked(limited: Any) -> None:
     with connected(
         limited(of="messages", rate=10, burst=2, act="block", match={"exchange": "amq.fanout"})
     ) as connection:
-        heard: list[str] = []
-        connection.add_on_connection_blocked_callback(lambda *_: heard.append("blocked"))
-        connection.add_on_connection_unblocked_callback(lambda *_: heard.append("unblocked"))
+        received: list[str] = []
+        connection.add_on_connection_blocked_callback(lambda *_: received.append("blocked"))
+        connection.add_on_connection_unblocked_callback(lambda *_: received.append("unblocked"))
         channel = connection.channel()
         for _ in range(4):
             channel.basic_publish("amq.fanout", "", b"x")
 
         def both() -> bool:
             connection.process_data_events(0.05)
-            return heard[:2] == ["blocked", "unblocked"]
+            return received[:2] == ["blocked", "unblocked"]
 
         until(both, "the client to receive both")
 
@@ -165,7 +165,7 @@ def test_who_has_too_many_unacknowledged_gets_no_more(limited: Any) -> None:
         delivered = []
 
         def consume() -> None:
-            channel.basic_consume(queue, lambda *said: delivered.append(said[3]))
+            channel.basic_consume(queue, lambda *arguments: delivered.append(arguments[3]))
             channel.start_consuming()
 
         with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="more than 3 unacknowledged"):

@@ -79,11 +79,11 @@ class Tenant:
         self.client = Client(port).open(user=name, password="pw")
         self.channel = self.client.channel()
 
-    def says(self, *said: Any) -> str:
+    def error_of(self, *methods: Any) -> str:
         """Send methods, and publishes with their properties, on a separate channel; return the error, if any."""
         channel = self.client.channel()
         try:
-            for each in said:
+            for each in methods:
                 if isinstance(each, tuple):
                     channel.send(each[0], b"from a", **each[1])
                 else:
@@ -191,11 +191,11 @@ PASS |= {"a key that is its queue's"}
 def test_one_never_reaches_the_other(attack: str, tenants: tuple[Tenant, Tenant]) -> None:
     a, b = tenants
     b.channel.publish("e", "k", b"b's own")
-    refusal = a.says(*ATTACKS[attack])
+    refusal = a.error_of(*ATTACKS[attack])
     assert (refusal == "") is (attack in PASS), refusal
     assert not refusal or refusal.startswith(("channel 403", "channel 404")), refusal
     assert "b:" not in refusal.replace("'b:", "").replace("\nb:", ""), "names are the client's own"
-    a.says(QueueDeclare(queue="later"), QueueDelete(queue="later"))
+    a.error_of(QueueDeclare(queue="later"), QueueDelete(queue="later"))
     assert b.channel.call(QueueDeclare(queue="q", passive=True)).message_count == 0
     got = until(lambda: _get(b.channel, "all"), "its own")
     assert got == b"b's own"

@@ -21,7 +21,7 @@ def test_order_of_connections_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outside", "inside", "told"),
+    ("outside", "inside", "difference"),
     [
         (
             [recorded(b"abc", b"")],
@@ -37,8 +37,8 @@ def test_order_of_connections_does_not_matter() -> None:
         ([recorded(b"a", b"b")], [recorded(b"b", b"a")], "client to server"),
     ],
 )
-def test_a_change_is_reported(outside: list[Recorded], inside: list[Recorded], told: str) -> None:
-    with pytest.raises(AssertionError, match=told):
+def test_a_change_is_reported(outside: list[Recorded], inside: list[Recorded], difference: str) -> None:
+    with pytest.raises(AssertionError, match=difference):
         assert_identical(outside, inside)
 
 

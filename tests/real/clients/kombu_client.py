@@ -64,7 +64,7 @@ def get(channel: Any, name: str, *, no_ack: bool = True) -> Any:
     return message
 
 
-def octets(message: Any) -> bytes:
+def body_of(message: Any) -> bytes:
     """The body as bytes, whichever way kombu decoded it."""
     return message.body.encode() if isinstance(message.body, str) else bytes(message.body)
 
@@ -137,7 +137,7 @@ def tx(broker: Broker) -> None:
         publish(channel, name, b"done")
         assert is_empty(channel, name)
         channel.tx_commit()
-        assert octets(get(channel, name)) == b"done"
+        assert body_of(get(channel, name)) == b"done"
 
 
 def returns(broker: Broker) -> None:
@@ -154,7 +154,7 @@ def big_bodies(broker: Broker) -> None:
     with connected(broker) as connection, connection.channel() as channel:
         name = queue(channel)
         publish(channel, name, body)
-        assert hashlib.sha256(octets(get(channel, name))).digest() == hashlib.sha256(body).digest()
+        assert hashlib.sha256(body_of(get(channel, name))).digest() == hashlib.sha256(body).digest()
 
 
 def many_channels(broker: Broker) -> None:
@@ -164,7 +164,7 @@ def many_channels(broker: Broker) -> None:
         for channel, name in zip(channels, names[1:] + names[:1], strict=True):
             publish(channel, name, name.encode())
         for channel, name in zip(channels, names, strict=True):
-            assert octets(get(channel, name)) == name.encode()
+            assert body_of(get(channel, name)) == name.encode()
         for channel in channels:
             channel.close()
 
@@ -179,7 +179,7 @@ def queues(broker: Broker) -> None:
         owner.exchange_declare("tests.kombu", "headers", auto_delete=True)
         owner.queue_bind(name, "tests.kombu", "", arguments={"x-match": "any", "k": 1})
         publish(owner, "", b"routed", exchange="tests.kombu", headers={"k": 1})
-        assert octets(get(owner, name)) == b"routed"
+        assert body_of(get(owner, name)) == b"routed"
         owner.queue_delete(name)
 
 
@@ -195,20 +195,20 @@ def idle(broker: Broker, seconds: float) -> None:
 
 
 def blocked(broker: Broker) -> None:
-    told: list[str] = []
-    with connected(broker, on_blocked=told.append, on_unblocked=lambda: told.append("unblocked")) as connection:
+    notices: list[str] = []
+    with connected(broker, on_blocked=notices.append, on_unblocked=lambda: notices.append("unblocked")) as connection:
         channel = connection.channel()
         try:
             broker.block()
-            while not told:
+            while not notices:
                 # The alarm takes a moment to reach the connection, which is notified when it publishes.
                 publish(channel, "nowhere", b"this blocks us")
                 with contextlib.suppress(TimeoutError):
                     connection.drain_events(timeout=0.1)
         finally:
             broker.unblock()
-        drain(connection, lambda: len(told) == 2)
-        assert told[-1] == "unblocked"
+        drain(connection, lambda: len(notices) == 2)
+        assert notices[-1] == "unblocked"
         assert queue(channel)
 
 

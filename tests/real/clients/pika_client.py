@@ -200,21 +200,21 @@ def idle(broker: Broker, seconds: float) -> None:
 
 def blocked(broker: Broker) -> None:
     with connected(broker) as connection:
-        told: list[str] = []
-        connection.add_on_connection_blocked_callback(lambda _, frame: told.append(frame.method.reason))
-        connection.add_on_connection_unblocked_callback(lambda _, frame: told.append("unblocked"))
+        events: list[str] = []
+        connection.add_on_connection_blocked_callback(lambda _, frame: events.append(frame.method.reason))
+        connection.add_on_connection_unblocked_callback(lambda _, frame: events.append("unblocked"))
         channel = connection.channel()
         try:
             broker.block()
-            while not told:
+            while not events:
                 # The alarm takes a moment to reach the connection, which is notified when it publishes.
                 channel.basic_publish("", "nowhere", b"this blocks us")
                 connection.process_data_events(time_limit=0.1)
         finally:
             broker.unblock()
-        while len(told) < 2:
+        while len(events) < 2:
             connection.process_data_events(time_limit=0.1)
-        assert told == ["low on memory", "unblocked"]
+        assert events == ["low on memory", "unblocked"]
         assert queue(channel)
 
 
