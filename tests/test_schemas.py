@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,11 @@ CONTRACTS: dict[str, Any] = {"finding": Finding, "frame": Record, "message": Mes
 
 
 def schema_of(name: str) -> dict[str, Any]:
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(CONTRACTS[name])}
+    schema = msgspec.json.schema(CONTRACTS[name])
+    for definition in schema["$defs"].values():
+        if "description" in definition:
+            definition["description"] = inspect.cleandoc(definition["description"])  # indented before Python 3.13
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
 @pytest.mark.parametrize("name", CONTRACTS)
