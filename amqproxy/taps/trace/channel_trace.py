@@ -54,6 +54,7 @@ from amqproxy.taps.trace.events import (
     ChannelOpened,
     DeliveriesSettled,
     FlowChanged,
+    HistoryLost,
     MessageDelivered,
     MessagePublished,
     MessageReturned,
@@ -223,6 +224,10 @@ class ChannelTrace:
         self._confirms_from = None
         self._forget()
 
+    def _lose_track(self, sender: Peer, reason: str, ts_ns: int) -> None:
+        self._add(HistoryLost(ts_ns=ts_ns, channel=self.number, sender=sender, reason=reason))
+        self.lose(ts_ns)
+
     def end(self, ts_ns: int) -> None:
         """The channel is over: report what was still open."""
         for sender, pending in self._awaited.items():
@@ -343,7 +348,7 @@ class ChannelTrace:
             self._closes.remove(sender.other)
             return not self._closes
         if self.knows_start:
-            self.lose(ts_ns)  # nobody has closed it
+            self._lose_track(sender, "channel.close-ok without channel.close", ts_ns)
             return False
         return True
 
@@ -723,7 +728,7 @@ class ChannelTrace:
         if self.knows_start:
             self._transactions.append(_Transaction(self.published, settled))
         if len(self._transactions) > MAX_TRANSACTIONS:
-            self.lose(ts_ns)
+            self._lose_track(CLIENT, "too many transactions are under way", ts_ns)
 
     def _on_tx_ended(self, method: TxCommitOk | TxRollbackOk, found: PendingRequest | None, ts_ns: int) -> None:
         if self._mode is None:

@@ -202,6 +202,8 @@ class Trace:
             if channel.knows_start and not channel.is_closing:
                 return  # the broker will refuse it
             if number in self._previous:
+                reason = "channel.open before the last two were closed"
+                self._events.append(HistoryLost(ts_ns=ts_ns, channel=number, sender=CLIENT, reason=reason))
                 self._previous.pop(number).lose(ts_ns)
                 channel.lose(ts_ns)
                 return

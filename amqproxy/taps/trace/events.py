@@ -213,7 +213,10 @@ class FlowChanged(EventBase, frozen=True, kw_only=True):
 
 
 class HistoryLost(EventBase, frozen=True, kw_only=True):
-    """Bytes of `sender` could not be read, or the connection was joined in its middle: what was open is unknown."""
+    """Bytes of `sender` could not be read, or the connection was joined in its middle: what was open is unknown.
+
+    On a channel of its own: what passes there cannot be followed.
+    """
 
     sender: Peer | None
     reason: str

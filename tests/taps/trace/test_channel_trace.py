@@ -486,7 +486,9 @@ def test_a_channel_ends_when_every_close_is_answered() -> None:
 def test_a_close_ok_that_nobody_asked_for_makes_the_rest_unknown() -> None:
     traced = confirming()
     traced.client(BasicPublish())
-    (event,) = traced.server(ChannelCloseOk())
+    lost, event = traced.server(ChannelCloseOk())
+    assert isinstance(lost, HistoryLost)
+    assert lost.channel == 1
     assert isinstance(event, PublishesSettled)
     assert event.outcome is Settlement.UNKNOWN
 
