@@ -51,7 +51,7 @@ from amqproxy.amqp091.transitions import SERVER
 from amqproxy.amqp091.wire import Table
 from amqproxy.config import Config, ConfigError, Limits, ListenerConfig, schema
 from amqproxy.config_file import load
-from amqproxy.taps.record import Record
+from amqproxy.printing import PrintSettings
 from amqproxy.taps.text import line
 
 SCRIPT = """
@@ -343,8 +343,8 @@ EXPECTED = frozenset({"rule failed", "copies dropped"})
 """What may be logged as an error, with a reason: a rule that fails. Rules that log have no reasons."""
 
 
-async def survive(configs: list[Config], render: Callable[[Record], str] | None = None) -> None:
-    """Let a proxy begin with the first config, and go on with the others; with `render`, it prints what passes."""
+async def survive(configs: list[Config], printed: PrintSettings | None = None) -> None:
+    """Let a proxy begin with the first config, and go on with the others; with `printed`, it prints what passes."""
     standing = Config(
         listen=(ListenerConfig(address="127.0.0.1:0"),),
         upstream="broker",
@@ -355,7 +355,7 @@ async def survive(configs: list[Config], render: Callable[[Record], str] | None 
     found = [Config(rules=each.rules) for each in configs[1:]]
     with capture_logs() as log:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(app.run, standing, render, lambda: found.pop(0))
+            nursery.start_soon(app.run, standing, lambda: found.pop(0), printed)
             await logged(log, "listening", 1)
             port = int(next(each["address"] for each in log if each["event"] == "listening").rpartition(":")[2])
             async with good_client(port) as good:
@@ -381,7 +381,7 @@ async def logged(log: list[EventDict], event: str, times: int) -> None:
 def check(directory: Path, drawn_rules: list[dict[str, Any]], *, prints: bool) -> None:
     configs = [config for config in (loaded(directory, rule) for rule in drawn_rules) if config is not None]
     if configs:
-        trio.run(survive, configs, line if prints else None)
+        trio.run(survive, configs, PrintSettings(render=line) if prints else None)
 
 
 SOME = st.lists(rules(), min_size=4, max_size=8)
