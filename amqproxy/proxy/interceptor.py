@@ -97,7 +97,6 @@ class Interceptor:
         time: Callable[[], float],
         met: Callable[[Peer, Method], None] = lambda sender, method: None,
         is_tapped: bool = False,
-        shows_all: bool = False,
         share: MemoryShare | None = None,
         body_limit: int = MAX_BODY,
     ) -> None:
@@ -116,7 +115,6 @@ class Interceptor:
         self.time = time
         self._met = met
         self.is_tapped = is_tapped
-        self._shows_all = shows_all
         self.channels: dict[int, ChannelInterceptor] = {}
         self._body_limit = body_limit
         self.share = share or MemoryShare(MemoryBudget(share_limit=SESSION_MEMORY))
@@ -401,7 +399,7 @@ class Interceptor:
     @property
     def _sees_all(self) -> bool:
         """Is everything to be looked at, for whatever reason?"""
-        return self.is_tapped or self._shows_all or self.gate is not None
+        return self.is_tapped or self.gate is not None
 
     def _needs_no_interceptor(self, sender: Peer, frame: Frame) -> bool:
         """Does a frame pass, on a channel of which nothing is known but that all has passed?"""
@@ -461,7 +459,7 @@ class Interceptor:
         """Do the legs have to see the frame?"""
         if self.is_draining and frame.channel:
             return False
-        return self._shows_all or not frame.is_in_order or (frame.kind == METHOD and STATEFUL[sender][frame.index] != 0)
+        return not frame.is_in_order or (frame.kind == METHOD and STATEFUL[sender][frame.index] != 0)
 
     def _arrive(self, sender: Peer, frame: Frame) -> bool:
         """Show a frame to the leg that it came from; False when it belongs to what is closing there."""
@@ -492,10 +490,8 @@ class Interceptor:
         if frame.index == ChannelClose.index:
             self._keep_rest(sender.other, frame.channel)
         if self._counts(sender, frame):
-            # Unless all is shown, a leg does not see contents that go out on it, and must not mind their order.
-            seen = Frame(frame.raw) if self._shows_all else frame
             try:
-                is_live = self.connections[sender.other].receive(sender, seen)
+                is_live = self.connections[sender.other].receive(sender, frame)
             except ProtocolError as error:
                 if error.scope is Scope.CONNECTION:
                     raise

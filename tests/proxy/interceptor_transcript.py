@@ -129,10 +129,10 @@ class Assembler:
 class Water:
     """An interceptor between two legs, and what would watch each of them from outside."""
 
-    def __init__(self, evaluator: SessionRules, *, shows_all: bool = False, memory: MemoryBudget | None = None) -> None:
+    def __init__(self, evaluator: SessionRules, *, memory: MemoryBudget | None = None) -> None:
         self.now = 100.0
         self.assemblers = {peer: Assembler() for peer in Peer}
-        legs = {peer: Connection(initial_frame_max=131072, tracks_deliveries=shows_all) for peer in Peer}
+        legs = {peer: Connection(initial_frame_max=131072, tracks_deliveries=False) for peer in Peer}
         self.watchers = {peer: Connection(initial_frame_max=131072) for peer in Peer}
         self.interceptor = Interceptor(
             legs,
@@ -140,7 +140,6 @@ class Water:
             Client(),
             random=random.Random(1).random,
             time=lambda: 0.0,
-            shows_all=shows_all,
             share=None if memory is None else MemoryShare(memory),
         )
         for peer in Peer:
@@ -211,7 +210,7 @@ def read(line: str) -> tuple[Peer, bytes]:
 
 
 def play(transcript: str, decide: Decide, *methods: str, stage: Stage = Stage.BODY, **known: bool) -> Water:
-    """Play it line by line, then byte by byte, and show all to the legs once; the interceptor afterwards.
+    """Play it line by line, then byte by byte; the interceptor afterwards.
 
     `known` are attributes of the evaluator: `reads_unacked`, `drops_confirms`.
     """
@@ -223,12 +222,11 @@ def play(transcript: str, decide: Decide, *methods: str, stage: Stage = Stage.BO
         return made
 
     _play(transcript, evaluator(), size=1)
-    _play(transcript, evaluator(), shows_all=True)
     return _play(transcript, evaluator())
 
 
-def _play(transcript: str, evaluator: ScriptedEvaluator, size: int = 1 << 20, *, shows_all: bool = False) -> Water:
-    water = opened(evaluator, shows_all=shows_all)
+def _play(transcript: str, evaluator: ScriptedEvaluator, size: int = 1 << 20) -> Water:
+    water = opened(evaluator)
     heard: dict[Peer, bytes] = {CLIENT: b"", SERVER: b""}
     has_received = False
     for line in parse(transcript):

@@ -212,10 +212,9 @@ class Party:
 @given(st.data())
 def test_neither_peer_ever_gets_what_it_may_not(data):
     stage = data.draw(st.sampled_from([Stage.METHOD, Stage.HEADER, Stage.BODY]))
-    shows_all = data.draw(st.booleans())
     evaluator = Sparing(verdicts(data), EVALUATED, stage)
     evaluator.data = data
-    water = opened(evaluator, shows_all=shows_all)
+    water = opened(evaluator)
     parties = [Party(peer, water, data) for peer in (CLIENT, SERVER)]
     for _ in range(data.draw(st.integers(0, 60))):
         party = data.draw(st.sampled_from([*parties, *parties, None]), label="who")
