@@ -14,16 +14,17 @@ besides: log lines and copies (`session_effects`), delayed commands when their t
 rules, and a `Drain` (`drain`), which decides what still passes before the client is asked to close. A `PacedHandshake`
 (`handshake`) accepts a client that sends ahead of the broker's replies.
 
-The `Interceptor` (`interceptor`) has no trio, sockets or clock; `session_rules` is its interface to the rules. It has a
-`ChannelInterceptor` (`channel_interceptor`) for each channel whose legs may differ, with a `ChannelDirection`
-(`channel_direction`) for each direction: queued commands and the state of the content in progress. A channel
-interceptor yields `actions`, which its owner carries out. Delivery tags and confirms that differ between the legs are
-translated by its `channel_tags`, in `tag_translation`'s tables; changed commands are encoded by `encoding`, what waits
-is kept in `delayed_commands` with its `timers`, what each peer is to be sent is collected in `leg_output`, publishes
-that need not be evaluated again in `repeated_publishes`, and what else is to be done is handed to the session as
-`effects`. `stateful` lists the methods that change a connection. A `FaultyTransport` (`faulty_transport`) applies
-stream faults; it wraps a leg's transport. Copies of publishes go to the `Mirrors` (`mirrors`), each through a
-`MirrorPublisher` (`mirror_publisher`).
+The `Interceptor` (`interceptor`) has no trio, sockets or clock. It goes through the frames of a chunk in order
+(`chunk_frames`), keeps the state of both legs (`leg_states`), and asks the rules by its `evaluation`; `session_rules`
+is the interface to them. Its `channel_table` has a `ChannelInterceptor` (`channel_interceptor`) for each channel whose
+legs may differ, with a `ChannelDirection` (`channel_direction`) for each direction: queued commands and the state of
+the content in progress. A channel interceptor yields `actions`, which its owner (`channel_owner`) carries out.
+Delivery tags and confirms that differ between the legs are translated by its `channel_tags`, in `tag_translation`'s
+tables; changed commands are encoded by `encoding`, what waits is kept in `delayed_commands` with its `timers`, what
+each peer is to be sent is collected in `leg_output`, publishes that need not be evaluated again in
+`repeated_publishes`, and what else is to be done is handed to the session as `effects`. `stateful` lists the methods
+that change a connection. A `FaultyTransport` (`faulty_transport`) applies stream faults; it wraps a leg's transport.
+Copies of publishes go to the `Mirrors` (`mirrors`), each through a `MirrorPublisher` (`mirror_publisher`).
 
 Taps are notified by a `SessionReport` (`session_report`); a `FilteredTap` (`filtered_tap`) passes on only what a filter
 matches.

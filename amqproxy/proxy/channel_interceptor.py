@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import suppress
-from typing import Protocol
 
 from amqproxy.amqp091.channel import Channel
 from amqproxy.amqp091.commands import MAX_BODY, MAX_FRAMES, Command
-from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import (
     BY_CODE,
     ContentTooLarge,
@@ -19,7 +17,6 @@ from amqproxy.amqp091.errors import (
     Scope,
 )
 from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT, METHOD, Frame, every_frame
-from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.methods import (
     BY_INDEX,
     BasicAck,
@@ -57,13 +54,12 @@ from amqproxy.proxy.channel_direction import (
     ChannelDirection,
     ContentRest,
     PostponedDelivery,
-    QueuedBytes,
     WaitingCommand,
     cost,
 )
+from amqproxy.proxy.channel_owner import LEGS, Actions, ChannelOwner
 from amqproxy.proxy.channel_tags import ChannelTags
 from amqproxy.proxy.encoding import UNPLACED, altered, check, damaged
-from amqproxy.proxy.memory_budget import MemoryShare
 from amqproxy.proxy.tag_translation import (
     UnknownDeliveryTag,
 )
@@ -83,57 +79,6 @@ _CLOSES = frozenset({ChannelClose.index, ConnectionClose.index})
 
 CLOSED_BY_RULE = "closed by a rule of the proxy"
 """The reply code and text for the other peer when we close a channel that it knows."""
-
-LEGS = {CLIENT: "client", SERVER: "upstream"}
-"""What taps call the leg to each peer."""
-
-Actions = Iterable[Action]
-
-
-class ChannelOwner(Protocol):
-    """What a channel may ask of its connection; nothing changes by being asked."""
-
-    @property
-    def connections(self) -> Mapping[Peer, Connection]:
-        """The legs', by the peer at their other end."""
-
-    @property
-    def readers(self) -> Mapping[Peer, FrameReader]:
-        """Where the frames of each sender come from."""
-
-    @property
-    def loads(self) -> Mapping[Peer, QueuedBytes]: ...
-
-    @property
-    def gathering(self) -> QueuedBytes: ...
-
-    @property
-    def share(self) -> MemoryShare: ...
-
-    @property
-    def is_tapped(self) -> bool:
-        """Does anybody see what passes?"""
-
-    @property
-    def counts_unacked(self) -> bool:
-        """Do rules ask how many deliveries are not acknowledged?"""
-
-    @property
-    def numbers_confirms(self) -> bool:
-        """Do confirms have to be numbered from the first on?"""
-
-    @property
-    def current(self) -> tuple[Peer, int] | None:
-        """Whose frame is under way, and on which channel; its reader may be further."""
-
-    def stage(self, sender: Peer, frame: Frame) -> Stage:
-        """How much of the command that a method begins must come before it can be evaluated."""
-
-    def covered(self, sender: Peer, command: Command) -> Command | None:
-        """A command as taps may see it; None: not at all."""
-
-    def holds_up(self, sender: Peer) -> bool:
-        """Does anything of the sender's wait, on any channel?"""
 
 
 class ChannelInterceptor:

@@ -12,7 +12,8 @@ from amqproxy.amqp091.errors import AccessRefused, ProtocolError, Scope, reply_t
 from amqproxy.amqp091.methods import ConnectionClose
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.channel_direction import ChannelDirection, PostponedDelivery, WaitingCommand
-from amqproxy.proxy.channel_interceptor import Actions, ChannelInterceptor
+from amqproxy.proxy.channel_interceptor import ChannelInterceptor
+from amqproxy.proxy.channel_owner import Actions
 from amqproxy.proxy.effects import InterceptorEffects, InterceptorFault
 from amqproxy.proxy.tag_translation import within_bounds
 from amqproxy.proxy.timers import Timer, Timers

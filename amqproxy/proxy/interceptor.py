@@ -8,15 +8,12 @@ passed in.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from amqproxy.amqp091.channel import ChannelMode
 from amqproxy.amqp091.commands import MAX_BODY, Command
 from amqproxy.amqp091.connection import Connection
-from amqproxy.amqp091.errors import ProtocolError, Scope
-from amqproxy.amqp091.frame import BODY, HEADER, METHOD, OVERHEAD, Frame, encode_frame, every_frame
+from amqproxy.amqp091.frame import BODY, HEADER, METHOD, Frame
 from amqproxy.amqp091.frame_reader import EVERY_METHOD
 from amqproxy.amqp091.methods import (
     BY_INDEX,
@@ -32,7 +29,7 @@ from amqproxy.amqp091.methods import (
     Method,
 )
 from amqproxy.amqp091.pass_cache import PassCache
-from amqproxy.amqp091.transitions import CLIENT, CONNECTION_CLOSING, SERVER, ConnectionState, Peer
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.proxy.actions import (
     Action,
     CloseConnection,
@@ -50,17 +47,18 @@ from amqproxy.proxy.actions import (
     Watch,
 )
 from amqproxy.proxy.channel_direction import ChannelDirection, QueuedBytes, cost_of_own
-from amqproxy.proxy.channel_interceptor import DELIVERIES, LEGS, Actions, ChannelInterceptor
+from amqproxy.proxy.channel_interceptor import DELIVERIES, ChannelInterceptor
+from amqproxy.proxy.channel_owner import Actions
+from amqproxy.proxy.channel_table import ChannelTable
+from amqproxy.proxy.chunk_frames import ChunkFrames, end_of, fits
 from amqproxy.proxy.delayed_commands import Delayed, DelayedCommands
 from amqproxy.proxy.effects import ConnectionRefusal, InterceptorEffects, InterceptorFault
-from amqproxy.proxy.encoding import method_frame
-from amqproxy.proxy.leg_output import LegOutput
+from amqproxy.proxy.evaluation import Evaluation
+from amqproxy.proxy.leg_states import LegStates
 from amqproxy.proxy.memory_budget import SESSION_MEMORY, MemoryBudget, MemoryShare
-from amqproxy.proxy.repeated_publishes import RepeatedPublishes
 from amqproxy.proxy.session_rules import SessionRules
 from amqproxy.proxy.stateful import STATEFUL
-from amqproxy.rules.client_info import updated_client
-from amqproxy.rules.context import ChannelInfo, Client, CommandContext
+from amqproxy.rules.context import Client
 from amqproxy.rules.engine.decision_cache import changes_traffic
 from amqproxy.rules.verdict import Impairment, Insertion, Stage, Verdict
 from amqproxy.taps.note import NOTHING, Note
@@ -74,15 +72,13 @@ INTRODUCTIONS = (ConnectionStartOk.index, ConnectionOpen.index)
 
 
 class Interceptor:
-    """The water between a session's two legs.
+    """What stands between the legs of a session with rules: it takes frames, and says what each peer is sent.
 
-    `connections` are the legs', by the peer at their other end. `outputs` hold what is to be sent to each
-    peer, `passed` the frames of each sender as taps are to see them, if `is_tapped`. `refusal` is set when the
-    connection has to end: what the client is told. `fault` is set when what has waited cannot go on. `waiting` are the
-    commands that wait, by a number of each. `met` is called with each method that has passed and counts for the session
-    itself. Once it `is_draining`, channels are no longer shown to the legs; what its `gate` does not let by goes no
-    further. What is kept here counts for the session's `share`. Rules look into bodies of `body_limit`
-    bytes at most.
+    `connections` are the legs', by the peer at their other end. `refusal` is set when a rule wants the connection
+    closed: what the client is told. `fault` is set when what has waited cannot go on. `met` is called with each method
+    that has passed and counts for the session itself. Once it `is_draining`, channels are no longer shown to the legs;
+    what its `gate` does not let by goes no further. What is kept here counts for the session's `share`. Rules look into
+    bodies of `body_limit` bytes at most.
     """
 
     relays_unseen = False
@@ -100,38 +96,68 @@ class Interceptor:
         share: MemoryShare | None = None,
         body_limit: int = MAX_BODY,
     ) -> None:
+        self._legs = LegStates(connections, met, is_tapped=is_tapped)
         self.connections = connections
-        self.client = client
-        self.outputs = {peer: LegOutput() for peer in Peer}
-        self.passed: dict[Peer, list[tuple[Note, list[Frame]]]] = {CLIENT: [], SERVER: []}
+        self.readers = self._legs.readers
+        self._outputs = self._legs.outputs
         self.effects = InterceptorEffects()
         self.refusal: ConnectionRefusal | None = None
         self.fault: InterceptorFault | None = None
-        self._delayed = DelayedCommands(self)
-        self.is_draining = False
         self.gate: Callable[[Peer, Frame], bool] | None = None
-        self.evaluator = evaluator
-        self.random = random
-        self.time = time
-        self._met = met
         self.is_tapped = is_tapped
-        self.channels: dict[int, ChannelInterceptor] = {}
-        self._body_limit = body_limit
         self.share = share or MemoryShare(MemoryBudget(share_limit=SESSION_MEMORY))
         self.loads = {peer: QueuedBytes(self.share) for peer in Peer}
         self.gathering = QueuedBytes(self.share)
+        self._delayed = DelayedCommands(self)
+        self._table: ChannelTable = ChannelTable(self)
+        self.channels = self._table.by_number
+        self._evaluation = Evaluation(
+            evaluator,
+            client,
+            agreed=connections[CLIENT].channels,
+            interceptors=self.channels,
+            readers=self.readers.values(),
+            random=random,
+            time=time,
+            body_limit=body_limit,
+        )
+        self.stage = self._evaluation.stage
+        self.covered = self._evaluation.covered
+        self.facts = self._evaluation.facts
+        self.random = random
+        self.time = time
         self._unsure: list[tuple[ChannelInterceptor, ChannelDirection]] = []
         self.now = 0.0
-        self._staged: tuple[Frame | None, Stage, ChannelInfo] = _NOT_STAGED
-        self._last_facts: tuple[tuple[int, ChannelMode, int, int] | None, ChannelInfo] = (None, ChannelInfo())
         self.current: tuple[Peer, int] | None = None
-        self._coming: deque[Frame] = deque()
-        self._newly_watched: set[int] = set()
-        """The channels of which all frames are wanted since the frames at hand were read."""
+        self._chunk = ChunkFrames(self.readers[CLIENT])
         self.counts_unacked = self.numbers_confirms = False
-        self.readers = {peer: connections[peer].readers[peer] for peer in Peer}
-        self._repeated = RepeatedPublishes(self.readers.values())
         self.ask_for_frames()
+
+    @property
+    def evaluator(self) -> SessionRules:
+        """The rules of the session; after another is set, `ask_for_frames` is to be called."""
+        return self._evaluation.evaluator
+
+    @evaluator.setter
+    def evaluator(self, evaluator: SessionRules) -> None:
+        self._evaluation.evaluator = evaluator
+
+    @property
+    def client(self) -> Client:
+        """What is known of the client so far."""
+        return self._evaluation.client
+
+    @client.setter
+    def client(self, client: Client) -> None:
+        self._evaluation.client = client
+
+    @property
+    def is_draining(self) -> bool:
+        return self._legs.is_draining
+
+    @is_draining.setter
+    def is_draining(self, value: bool) -> None:
+        self._legs.is_draining = value
 
     @property
     def shown_client(self) -> Client:
@@ -146,8 +172,7 @@ class Interceptor:
 
     def ask_for_frames(self) -> None:
         """Have what is needed handed over, and no more: to be called when the evaluator, or what it knows, changes."""
-        self.forget_unseen()
-        self._staged = _NOT_STAGED
+        self._evaluation.forget()
         for channel in self.channels.values():
             for direction in channel.directions.values():
                 channel.stage_again(direction)
@@ -172,30 +197,25 @@ class Interceptor:
         """
         self._begin_turn(now)
         reader = self.readers[sender]
-        output = self.outputs[sender.other]
+        output = self._outputs[sender.other]
         if reader.spending:
-            self._repeated.settle(reader, now)
-        coming = self._coming = deque(frames)
-        self._newly_watched.clear()
-        handed_over: dict[int, Frame] | None = None
+            self._evaluation.repeated.settle(reader, now)
+        chunk = self._chunk = ChunkFrames(reader, frames)
+        newly_watched = self._table.newly_watched
+        newly_watched.clear()
         output.begin(reader)
         try:
-            while coming and self.refusal is None and self.fault is None:
-                frame = coming.popleft()
-                if (
-                    handed_over is not None
-                    and frame.offset not in handed_over
-                    and not self._is_wanted_after_all(sender, frame)
-                ):
+            while chunk.coming and self.refusal is None and self.fault is None:
+                frame = chunk.coming.popleft()
+                if newly_watched and not chunk.is_wanted(frame, newly_watched):
                     continue
                 if output.position != frame.offset:
                     output.pass_up_to(frame.offset)
                 self.current = (sender, frame.channel)
                 self._take(sender, frame)
-                output.skip_to(_end(frame))
-                if self._newly_watched and handed_over is None:
-                    handed_over = {each.offset: each for each in coming}
-                    coming = self._coming = self._looked_over(sender, handed_over, output.position)
+                output.skip_to(end_of(frame))
+                if newly_watched:
+                    chunk.read_again(output.position)
             if not self.is_over:
                 output.pass_up_to(reader.offset)
         finally:
@@ -209,21 +229,22 @@ class Interceptor:
 
     def take_output(self, to: Peer) -> bytes | memoryview:
         """All that is to be sent to a peer now."""
-        return self.outputs[to].take()
+        return self._outputs[to].take()
 
     def take_passed(self, sender: Peer) -> list[tuple[Note, list[Frame]]]:
         """What taps are to see of `sender`, and what they are to know of it."""
-        frames, self.passed[sender] = self.passed[sender], []
-        return frames
+        return self._legs.take_passed(sender)
 
     def take_effects(self) -> InterceptorEffects:
+        """What rules want besides."""
         effects, self.effects = self.effects, InterceptorEffects()
+        effects.failed, self._evaluation.failed = self._evaluation.failed, []
         return effects
 
     def is_full(self, sender: Peer) -> bool:
         """Does so much wait of what a peer has said that nothing more is to be read of it for now?"""
-        octets = self.loads[sender].octets
-        return octets > MAX_HELD or (octets > 0 and self.share.is_over)
+        size = self.loads[sender].octets
+        return size > MAX_HELD or (size > 0 and self.share.is_over)
 
     # --- what waits
 
@@ -276,7 +297,7 @@ class Interceptor:
 
     def _begin_turn(self, now: float) -> None:
         self.now = now
-        self._staged = _NOT_STAGED  # a command may be evaluated later than it was staged, and its channel changed since
+        self._evaluation.begin_turn(now)
         self._delayed.begin_turn()
 
     @property
@@ -290,7 +311,7 @@ class Interceptor:
         self.count_unseen()
         self.evaluator.session_over()
         self._delayed.clear()
-        self.channels.clear()
+        self._table.clear()
 
     # --- one frame
 
@@ -315,13 +336,13 @@ class Interceptor:
             return
         if channel is None:
             if is_live and self._needs_no_interceptor(sender, frame):
-                if self._counts(sender, frame):
-                    self.show(sender, frame)
-                self.outputs[sender.other].pass_up_to(_end(frame))
+                if self._legs.count(sender, frame):
+                    self._show(sender, frame)
+                self._outputs[sender.other].pass_up_to(end_of(frame))
                 if frame.index == ChannelCloseOk.index:
-                    self.forget_if_closed(number)
+                    self._forget_if_closed(number)
                 return
-            channel = self._channel(number)
+            channel = self._table.channel(number)
             if is_live and frame.kind in (HEADER, BODY):
                 channel.directions[sender].join_midway(frame)
                 self._unsure.append((channel, channel.directions[sender]))
@@ -339,62 +360,27 @@ class Interceptor:
         if channel is not None and not channel.is_idle(channel.directions[sender]):
             return False
         stage = self.stage(sender, frame)
-        frames = [frame] if stage <= Stage.METHOD else self._at_hand(frame, stage)
+        frames = [frame] if stage <= Stage.METHOD else self._chunk.take_command(frame, stage)
         if frames is None:
             return False
+        to = sender.other
+        frame_max = self.connections[to].frame_max
         if stage is not Stage.NOTHING:
             command = Command.received(frames)
-            verdict = self._verdict(sender, command)
-            if changes_traffic(verdict, command) or not all(self._fits(sender, each) for each in frames[2:]):
-                channel = self._channel(frame.channel)
+            verdict = self._evaluation.verdict(sender, command)
+            if changes_traffic(verdict, command) or not all(fits(each, frame_max) for each in frames[2:]):
+                channel = self._table.channel(frame.channel)
                 channel.directions[sender].start(frame, None)
                 self._carry_out(channel, channel.directions[sender], command, verdict)
-                self.outputs[sender.other].skip_to(_end(frames[-1]))
+                self._outputs[to].skip_to(end_of(frames[-1]))
                 return True
-        self._take_the_rest(sender, frames)
-        self.outputs[sender.other].pass_up_to(_end(frames[-1]))
+        self._chunk.take_rest(frames, frame_max)
+        self._outputs[to].pass_up_to(end_of(frames[-1]))
         if channel is not None:
             channel.pass_by(channel.directions[sender], frames)
         if frame.index == BasicPublish.index:
-            self._let_pass_unseen(sender, frame)
+            self._evaluation.cache_passing(sender, self.readers[sender], frame)
         return True
-
-    def _at_hand(self, frame: Frame, stage: Stage) -> list[Frame] | None:
-        """The frames of a command that begins with this one, if all that is asked for lies behind it in one piece.
-
-        They are taken from what is coming.
-        """
-        frames = [frame]
-        left = -1
-        end = _end(frame)
-        for each in self._coming:
-            if each.offset != end or each.channel != frame.channel or each.kind == METHOD:
-                return None
-            frames.append(each)
-            size = each.length()
-            end += size
-            left = each.body_size if each.kind == HEADER else left - size + OVERHEAD
-            if left == 0 or stage is Stage.HEADER:
-                break
-        else:
-            return None
-        for _ in range(len(frames) - 1):
-            self._coming.popleft()
-        return frames
-
-    def _take_the_rest(self, sender: Peer, frames: list[Frame]) -> None:
-        """Take from what is coming the frames of the same message that lie behind these, in one piece with them."""
-        last = frames[-1]
-        end = _end(last)
-        coming = self._coming
-        while coming:
-            frame = coming[0]
-            if frame.kind == METHOD or frame.offset != end or frame.channel != last.channel:
-                break
-            if not self._fits(sender, frame):
-                break
-            frames.append(coming.popleft())
-            end += frame.length()
 
     @property
     def _sees_all(self) -> bool:
@@ -406,7 +392,7 @@ class Interceptor:
         if self._sees_all:
             return False
         if frame.kind in (HEADER, BODY):
-            return self._fits(sender, frame)
+            return fits(frame, self.connections[sender.other].frame_max)
         if frame.index == ConnectionClose.index and self.holds_up(sender):
             return False
         if self.counts_unacked and frame.index in DELIVERIES:
@@ -415,93 +401,28 @@ class Interceptor:
             return False
         return frame.index not in INTRODUCTIONS and self.stage(sender, frame) is Stage.NOTHING
 
-    def _fits(self, sender: Peer, frame: Frame) -> bool:
-        """Would who is to hear it take a frame of that size? Else it is to be split."""
-        frame_max = self.connections[sender.other].frame_max
-        return not frame_max or frame.length() <= frame_max + OVERHEAD
-
-    def _let_pass_unseen(self, sender: Peer, frame: Frame) -> None:
-        """Need no more be handed publishes that are like this one, if all of them pass, or become alike."""
-        reader = self.readers[sender]
-        if not self._repeated.is_known(reader, frame):
-            passing = self.evaluator.passing(sender, frame, self.facts(frame.channel), self.now)
-            self._repeated.learn(reader, frame, passing)
-
     def count_unseen(self) -> None:
         """Let the rules have counted what has passed unseen so far."""
-        self._repeated.count()
-
-    def forget_unseen(self) -> None:
-        """Have everything evaluated again, since the evaluator may now see it otherwise."""
-        self._repeated.forget()
-
-    def _looked_over(self, sender: Peer, handed_over: Mapping[int, Frame], offset: int) -> deque[Frame]:
-        """All frames that are still to come of a chunk, from `offset` on, also those that were not handed over.
-
-        To be asked once a chunk: whichever channels are watched since, what is said on them is there.
-        """
-        reader = self.readers[sender]
-        octets = bytes(reader.taken[offset - reader.taken_from :])
-        frames = every_frame(octets, offset, reader.content_states)
-        return deque([handed_over.get(frame.offset, frame) for frame in frames])
-
-    def _is_wanted_after_all(self, sender: Peer, frame: Frame) -> bool:
-        """Is a frame that was not handed over on a channel that is watched since?"""
-        if frame.channel not in self._newly_watched:
-            return False
-        unseen = self.readers[sender].unseen
-        passes = unseen.get(frame.payload) if frame.kind == METHOD and unseen else None
-        if passes is not None:
-            passes.take_back()
-        return True
-
-    def _counts(self, sender: Peer, frame: Frame) -> bool:
-        """Do the legs have to see the frame?"""
-        if self.is_draining and frame.channel:
-            return False
-        return not frame.is_in_order or (frame.kind == METHOD and STATEFUL[sender][frame.index] != 0)
+        self._evaluation.repeated.count()
 
     def _arrive(self, sender: Peer, frame: Frame) -> bool:
         """Show a frame to the leg that it came from; False when it belongs to what is closing there."""
-        if not self._counts(sender, frame):
+        if not self._legs.count(sender, frame):
             return True
-        is_live = True
-        try:
-            is_live = self.connections[sender].receive(sender, frame)
-        except ProtocolError as error:
-            if error.scope is Scope.CONNECTION:
-                raise
-            # What is wrong on its channel only is for the broker to answer.
-        if is_live and frame.kind == METHOD and frame.channel == 0:
-            self._learn(frame.method)
+        is_live = self._legs.receive(sender, frame)
+        if is_live and frame.kind == METHOD and frame.channel == 0 and self._evaluation.learn(frame.method):
+            self.ask_for_frames()
         return is_live
 
-    def _learn(self, method: Method) -> None:
-        """Update what is known of the client from the handshake."""
-        known = updated_client(self.client, method)
-        if known is not self.client:
-            self.client = known
-            self.evaluator.know(known)
-            self.ask_for_frames()
-
-    def show(self, sender: Peer, frame: Frame) -> bool:
+    def _show(self, sender: Peer, frame: Frame) -> bool:
         """Show a frame to the leg that it goes out on; False when it need not go, since that is closing."""
-        is_live = True
         if frame.index == ChannelClose.index:
             self._keep_rest(sender.other, frame.channel)
-        if self._counts(sender, frame):
-            try:
-                is_live = self.connections[sender.other].receive(sender, frame)
-            except ProtocolError as error:
-                if error.scope is Scope.CONNECTION:
-                    raise
-        if frame.kind == METHOD and is_live:
-            if STATEFUL[sender][frame.index]:
-                self._met(sender, frame.method)
-            if frame.index == ChannelOpen.index:
-                channel = self.channels.get(frame.channel)
-                if channel is not None and channel.is_watched:
-                    self._watch_lanes(channel)  # the broker's side of the channel has been opened only now
+        is_live = self._legs.show(sender, frame)
+        if frame.index == ChannelOpen.index and is_live:
+            channel = self.channels.get(frame.channel)
+            if channel is not None and channel.is_watched:
+                self._table.watch_contents(channel)  # the broker's side of the channel has been opened only now
         return is_live
 
     def _keep_rest(self, sender: Peer, number: int) -> None:
@@ -509,46 +430,11 @@ class Interceptor:
         content_state = self.readers[sender].content_states.get(number)
         if content_state is None or content_state.expects == METHOD:
             return
-        channel = self._channel(number)
-        self._watch(channel)
+        channel = self._table.channel(number)
+        self._table.watch(channel)
         direction = channel.directions[sender]
         if not direction.is_mid:
             self._drop(channel, Drop(direction))
-
-    def _channel(self, number: int) -> ChannelInterceptor:
-        """The interceptor of a channel, which may have passed without one so far."""
-        channel = self.channels.get(number)
-        if channel is None:
-            channel = self.channels[number] = ChannelInterceptor(number, self)
-            for peer, direction in channel.directions.items():
-                if self.current != (peer, number):
-                    direction.join(self.readers[peer].content_states.get(number))
-        return channel
-
-    def _has_channel(self, peer: Peer, number: int) -> bool:
-        return number in self.connections[peer].channels
-
-    def _watch(self, channel: ChannelInterceptor) -> None:
-        """Have all frames of a channel handed over from here on."""
-        number = channel.number
-        if not number:
-            return
-        if not channel.is_watched:
-            channel.is_watched = True
-            for peer, reader in self.readers.items():
-                content_state = reader.content_states.get(number)
-                if self.current != (peer, number) and (content_state is None or not content_state.is_shown):
-                    channel.directions[peer].join(content_state)
-        self._watch_lanes(channel)
-
-    def _watch_lanes(self, channel: ChannelInterceptor) -> None:
-        """Have all frames of a channel handed over, from those on that come behind the present one."""
-        for peer, reader in self.readers.items():
-            content_state = reader.content_states.get(channel.number)
-            if content_state is not None and not content_state.is_watched:
-                content_state.is_watched = True
-                if self.current == (peer, channel.number):
-                    self._newly_watched.add(channel.number)
 
     def _end_if_nothing_waits(self) -> None:
         """Send on a connection.close that waited for everything sent before it."""
@@ -559,49 +445,13 @@ class Interceptor:
 
     # --- verdicts
 
-    def stage(self, sender: Peer, frame: Frame) -> Stage:
-        """The verdict on a frame; it is asked but once, since it counts."""
-        staged, stage, _ = self._staged
-        if staged is not frame:
-            facts = self.facts(frame.channel)
-            stage = self.evaluator.stage(sender, frame, facts)
-            self._staged = (frame, stage, facts)
-        return stage
-
     def covered_method(self, sender: Peer, command: Command) -> Command | None:
         """A command as logs may show it, without its body; None: not at all."""
         return self.evaluator.covered(sender, command, 0)
 
-    def covered(self, sender: Peer, command: Command) -> Command | None:
-        """A command as taps may see it; None: not at all."""
-        return self.evaluator.covered(sender, command, self._body_limit)
-
     def _decide(self, channel: ChannelInterceptor, action: Decide) -> None:
-        self._carry_out(
-            channel,
-            action.direction,
-            action.command,
-            self._verdict(action.direction.sender, action.command),
-        )
-
-    def _verdict(self, sender: Peer, command: Command) -> Verdict:
-        """The verdict on a command, of which as much has come as must have."""
-        staged, _, facts = self._staged
-        verdict = self.evaluator.evaluate(
-            CommandContext(
-                sender=sender,
-                command=command,
-                client=self.client,
-                channel=facts if staged is command.frames[0] else self.facts(command.channel),
-                now=self.now,
-                time=self.time(),
-                random=self.random,
-                body_limit=self._body_limit,
-            )
-        )
-        if verdict.failures:
-            self.effects.failed += [rule for rule, _ in verdict.failures]
-        return verdict
+        direction, command = action.direction, action.command
+        self._carry_out(channel, direction, command, self._evaluation.verdict(direction.sender, command))
 
     def _carry_out(
         self, channel: ChannelInterceptor, direction: ChannelDirection, command: Command, verdict: Verdict
@@ -610,25 +460,8 @@ class Interceptor:
         self.effects.add(direction.sender, command, verdict)
         self.do(channel, channel.carry_out(direction, command, verdict))
         if command.index == BasicPublish.index and not channel.is_watched:
-            self._let_pass_unseen(direction.sender, command.frames[0])
-
-    def facts(self, number: int) -> ChannelInfo:
-        state = self.connections[CLIENT].channels.get(number)
-        if state is None:
-            return ChannelInfo(number=number)
-        channel = self.channels.get(number)
-        unacked = 0 if channel is None or channel.tags.deliveries is None else channel.tags.deliveries.open
-        key = number, state.mode, len(state.consumers), unacked
-        if self._last_facts[0] != key:
-            facts = ChannelInfo(
-                number=number,
-                is_confirming=state.mode is ChannelMode.CONFIRM,
-                is_transactional=state.mode is ChannelMode.TX,
-                consumers=len(state.consumers),
-                unacked=unacked,
-            )
-            self._last_facts = key, facts
-        return self._last_facts[1]
+            sender = direction.sender
+            self._evaluation.cache_passing(sender, self.readers[sender], command.frames[0])
 
     # --- what channels want done
 
@@ -664,120 +497,77 @@ class Interceptor:
         """Send a command of our own, or one that others have overtaken, to which the broker gave `tag`."""
         command, to = insertion.command, insertion.to
         number = command.channel
-        if number == 0 and self.connections[to].state is not ConnectionState.OPEN:
-            return
-        if number and not (self._has_channel(to, number) and self.connections[to].channels[number].takes_frames):
+        if not self._legs.takes_frames(to, number):
             return  # the channel that it is for is no more
-        channel = self._channel(number)
+        channel = self._table.channel(number)
         self.do(channel, channel.insert(to, command, tag, note))
 
     def _insert_later(self, insertion: Insertion) -> None:
         """Send a command of our own in some time, unless its channel is another by then."""
         number = insertion.command.channel
-        channel = self._channel(number)
-        load, octets = self.loads[insertion.to.other], cost_of_own(insertion.command)
+        channel = self._table.channel(number)
+        load, size = self.loads[insertion.to.other], cost_of_own(insertion.command)
 
         def insert() -> None:
-            load.remove(octets)
+            load.remove(size)
             if self.channels.get(number) is channel:
                 self._insert_now(insertion)
 
         self._delayed.at(self.now + insertion.after, insertion.to.other, insert)
-        load.add(octets)
+        load.add(size)
 
     # --- what goes out
 
     def _send(self, channel: ChannelInterceptor, action: Send) -> None:
         """Send frames to the peer that `sender` talks to, but for what belongs to what is closing there, or closed."""
-        sender = action.sender
+        sender, legs = action.sender, self._legs
         to = sender.other
-        connection, output = self.connections[to], self.outputs[to]
-        frame_max = connection.frame_max
         is_seen = action.is_shown and self.is_tapped
         for frame in action.frames:
-            if connection.state is not ConnectionState.OPEN and _is_void(connection.state, frame):
+            if legs.is_void(to, frame) or not (action.is_rest or self._passes_on(sender, frame)):
                 continue
-            if not action.is_rest and not self._passes_on(sender, frame):
-                continue
-            if frame.kind == BODY and frame_max and frame.length() > frame_max + OVERHEAD:
-                payload, step = frame.payload, frame_max - OVERHEAD
-                for start in range(0, len(payload), step):
-                    output.append(encode_frame(BODY, frame.channel, payload[start : start + step]))
-            else:
-                output.send(frame)
+            legs.send(to, frame)
             if is_seen:
-                self._see(sender, frame, action.note)
+                legs.pass_to_taps(sender, frame, action.note)
             if frame.index == ChannelCloseOk.index:
-                self.forget_if_closed(frame.channel)  # not before it is sent: the next channel's frames follow it
+                self._forget_if_closed(frame.channel)  # not before it is sent: the next channel's frames follow it
 
     def _passes_on(self, sender: Peer, frame: Frame) -> bool:
         """Show a frame to the leg that it goes out on, if that has to see it; False when it need not go."""
         # On a channel that is closing, a whole content does no harm, and one without its method would.
-        return self.show(sender, frame) or frame.kind != METHOD or BY_INDEX[frame.index].carries_content
+        return self._show(sender, frame) or frame.kind != METHOD or BY_INDEX[frame.index].carries_content
 
     def _send_damaged(self, channel: ChannelInterceptor, action: SendDamaged) -> None:
-        self.outputs[action.sender.other].append(action.octets)
+        self._outputs[action.sender.other].append(action.octets)
 
     def _reply(self, channel: ChannelInterceptor, action: Reply) -> None:
-        to, frame = action.to, method_frame(channel.number, action.method)
-        self.connections[to].receive(to.other, frame)
-        self.outputs[to].append(frame.raw)
-        if self.is_tapped:
-            self._see(to.other, frame, action.note._replace(leg=LEGS[to]))
-
-    # --- what taps see
-
-    def _see(self, sender: Peer, frame: Frame, note: Note) -> None:
-        """Let taps see a frame of `sender`, as one of the command that is under way."""
-        passed = self.passed[sender]
-        if passed and passed[-1][0] is note:
-            passed[-1][1].append(frame)
-        else:
-            passed.append((note, [frame]))
+        self._legs.reply(action.to, channel.number, action.method, action.note)
 
     def _show_to_taps(self, channel: ChannelInterceptor, action: ShowToTaps) -> None:
         if self.is_tapped:
             for frame in action.frames:
-                self._see(action.sender, frame, action.note)
+                self._legs.pass_to_taps(action.sender, frame, action.note)
 
     # --- a channel, or the connection, that we close
 
-    def forget_if_closed(self, number: int) -> None:
+    def _forget_if_closed(self, number: int) -> None:
         """Let a channel's number be used again once neither leg has the channel."""
-        if self._has_channel(CLIENT, number) and not (number in self.channels and self.channels[number].reopening):
+        if not self._table.is_gone(number):
             return
-        channel = self.channels.get(number)
-        if self._has_channel(SERVER, number):
-            return
+        channel = self.channels.pop(number, None)
         if channel is not None:
             for direction in channel.directions.values():
                 self._delayed.drop(direction)
-            del self.channels[number]
         self.evaluator.channel_closed(number)
         if channel is not None and channel.reopening:
-            new = self.channels[number] = ChannelInterceptor(number, self)
-            new.is_watched = True
-            direction = new.directions[CLIENT]
-            direction.queue.extend([(frame, None) for frame in channel.reopening])  # its load is counted already
-            self._delayed.go_on(new, direction)
-            self._watch_lanes(new)
+            following = self._table.open_next(channel)
+            self._delayed.go_on(following, following.directions[CLIENT])
+            self._table.watch_contents(following)
 
     def _close_connection(self, channel: ChannelInterceptor, action: CloseConnection) -> None:
         self.refusal = ConnectionRefusal(action.close)
         self.refusal.class_id, self.refusal.method_id = action.class_and_method
 
-
-def _end(frame: Frame) -> int:
-    """Where the frame ends among what its sender has sent."""
-    return frame.offset + frame.length()
-
-
-def _is_void(state: ConnectionState, frame: Frame) -> bool:
-    """Is a frame not to be sent any more in this state of the connection?"""
-    return state in CONNECTION_CLOSING and (frame.channel != 0 or state is ConnectionState.CLOSED)
-
-
-_NOT_STAGED = (None, Stage.NOTHING, ChannelInfo())
 
 _DO: dict[type[Action], Callable[[Interceptor, ChannelInterceptor, Any], None]] = {
     Send: Interceptor._send,
@@ -790,7 +580,7 @@ _DO: dict[type[Action], Callable[[Interceptor, ChannelInterceptor, Any], None]] 
     ShowToTaps: Interceptor._show_to_taps,
     SendDamaged: Interceptor._send_damaged,
     CloseConnection: Interceptor._close_connection,
-    Watch: lambda interceptor, channel, action: interceptor._watch(channel),
-    Forget: lambda interceptor, channel, action: interceptor.forget_if_closed(channel.number),
+    Watch: lambda interceptor, channel, action: interceptor._table.watch(channel),
+    Forget: lambda interceptor, channel, action: interceptor._forget_if_closed(channel.number),
     LogVerdict: lambda interceptor, channel, action: interceptor.effects.logged.append((action.level, action.text)),
 }

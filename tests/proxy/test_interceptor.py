@@ -1414,7 +1414,7 @@ def frames_made(monkeypatch):
         made[0] += len(frames)
         return frames
 
-    monkeypatch.setattr("amqproxy.proxy.interceptor.every_frame", counting)
+    monkeypatch.setattr("amqproxy.proxy.chunk_frames.every_frame", counting)
     return made
 
 

@@ -105,7 +105,7 @@ def test_so_many_kinds_of_publish_are_remembered_and_no_more():
         said = publish(1, "a", key=f"{number}")
         assert crossed.say(CLIENT, said)[SERVER] == publish(1, "longer", key=f"{number}")
     assert len(crossed.interceptor.readers[CLIENT].unseen) <= MAX_UNSEEN
-    assert len(crossed.interceptor._repeated._passing) <= MAX_UNSEEN
+    assert len(crossed.interceptor._evaluation.repeated._passing) <= MAX_UNSEEN
 
 
 class Counting(RuleEvaluator):
@@ -129,7 +129,7 @@ def test_what_has_to_be_evaluated_each_time_is_asked_about_once():
     assert evaluator.asked == 2, "the evaluator may see it otherwise by now"
     for number in range(2 * MAX_NEVER_PASSING):
         crossed.say(CLIENT, publish(1, "a", key=f"{number}"))
-    assert len(crossed.interceptor._repeated._never_passing) <= MAX_NEVER_PASSING
+    assert len(crossed.interceptor._evaluation.repeated._never_passing) <= MAX_NEVER_PASSING
 
 
 KEYED = [
