@@ -44,7 +44,7 @@ class SendDamaged(Action, frozen=True, gc=False):
     """Send bytes on that are not a frame any more."""
 
     sender: Peer
-    octets: bytes
+    data: bytes
 
 
 class ShowToTaps(Action, frozen=True, gc=False):
@@ -79,7 +79,7 @@ class Wait(Action, frozen=True, gc=False):
 
 
 class Postpone(Action, frozen=True, gc=False):
-    """Have `ChannelInterceptor.send_postponed` asked when a command has not been overtaken in time."""
+    """Have `ChannelOutput.send_postponed` asked when a command has not been overtaken in time."""
 
     direction: ChannelDirection
     postponed: PostponedDelivery
@@ -97,6 +97,14 @@ class Watch(Action, frozen=True, gc=False):
 
 class Forget(Action, frozen=True, gc=False):
     """Let the channel's number be used again, if neither leg has the channel any more."""
+
+
+class CloseChannel(Action, frozen=True, gc=False):
+    """Close the channel on both legs, because of a command: `ChannelInterceptor.close`."""
+
+    command: Command
+    close: Close
+    note: Note = NOTHING
 
 
 class CloseConnection(Action, frozen=True, gc=False):

@@ -3,75 +3,55 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 
 from amqproxy.amqp091.channel import Channel
 from amqproxy.amqp091.commands import MAX_BODY, MAX_FRAMES, Command
 from amqproxy.amqp091.errors import (
-    BY_CODE,
     ContentTooLarge,
-    InternalError,
     PreconditionFailed,
     ProtocolError,
     Scope,
 )
-from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT, METHOD, Frame, every_frame
+from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.methods import (
     BY_INDEX,
-    BasicAck,
-    BasicCancel,
-    BasicCancelOk,
     BasicDeliver,
     BasicGetOk,
-    BasicNack,
-    BasicPublish,
-    BasicReturn,
     ChannelClose,
     ChannelCloseOk,
-    ConfirmSelect,
     ConnectionClose,
-    Method,
 )
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ChannelState, Peer
 from amqproxy.proxy.actions import (
-    Action,
     CloseConnection,
     Decide,
     Drop,
     Forget,
     Insert,
-    LogVerdict,
-    Postpone,
     Reply,
     Send,
-    SendDamaged,
     ShowToTaps,
     Wait,
     Watch,
 )
+from amqproxy.proxy.answers import answer
 from amqproxy.proxy.channel_direction import (
     ChannelDirection,
     ContentRest,
-    PostponedDelivery,
     WaitingCommand,
     cost,
 )
+from amqproxy.proxy.channel_output import ChannelOutput, frames_shown
 from amqproxy.proxy.channel_owner import LEGS, Actions, ChannelOwner
 from amqproxy.proxy.channel_tags import ChannelTags
-from amqproxy.proxy.encoding import UNPLACED, altered, check, damaged
-from amqproxy.proxy.tag_translation import (
-    UnknownDeliveryTag,
-)
+from amqproxy.proxy.encoding import check
 from amqproxy.rules.engine.outcome import Outcome, outcome
-from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict
+from amqproxy.rules.verdict import Answer, Close, Stage, Verdict
 from amqproxy.taps.note import NOTHING, Note
 
 DELIVERIES = frozenset({BasicDeliver.index, BasicGetOk.index})
 """What a client may have to acknowledge."""
-
-CONSUMER_ENDS = frozenset({BasicCancel.index, BasicCancelOk.index})
-"""After these of the server's, nothing more may come for a consumer."""
 
 CHANNEL_ENDS = frozenset({ChannelClose.index, ChannelCloseOk.index})
 
@@ -99,6 +79,7 @@ class ChannelInterceptor:
         "is_gone_upstream",
         "is_watched",
         "number",
+        "output",
         "reopening",
         "tags",
     )
@@ -109,6 +90,7 @@ class ChannelInterceptor:
         self.directions = {peer: ChannelDirection(peer, around.loads, around.gathering) for peer in (CLIENT, SERVER)}
         self.is_watched = False
         self.tags = ChannelTags(number, around.connections, self.directions)
+        self.output = ChannelOutput(number, around, self.directions, self.tags)
         self.closing: Close | None = None
         self.class_and_method = (0, 0)
         self.is_closed = False
@@ -242,11 +224,11 @@ class ChannelInterceptor:
         if direction.is_mid:
             yield from self.complete(direction)
         direction.start(frame, is_acked)
-        yield from self._insert_waiting(direction)
+        yield from self.output.insert_waiting(direction)
         if direction.sender is SERVER and frame.kind == METHOD and self.tags.takes_own_reply(frame):
             return
         if self._around.counts_unacked and frame.index in DELIVERIES:
-            yield from self._number_deliveries(frame.method.delivery_tag - 1)
+            yield from self.tags.number_deliveries(frame.method.delivery_tag - 1)
         yield from self._stage(direction, frame)
 
     def _stage(self, direction: ChannelDirection, frame: Frame) -> Actions:
@@ -262,7 +244,7 @@ class ChannelInterceptor:
 
     def _let_pass(self, direction: ChannelDirection, frame: Frame, carries_content: bool) -> Actions:
         direction.settled = direction.ordinal
-        yield from self._emit(direction.sender, [frame])
+        yield from self.output.send_frames(direction.sender, [frame])
         if carries_content and not self.closing:
             direction.begin(ContentRest.PASSES)
 
@@ -280,7 +262,7 @@ class ChannelInterceptor:
     def _refuse_excess(self, direction: ChannelDirection, excess: ProtocolError) -> Actions:
         command = Command.received(direction.take_gathered())
         direction.decided = None
-        yield from self._close(command, Close(Scope.CHANNEL, excess.code, excess.reply_text))
+        yield from self.close(command, Close(Scope.CHANNEL, excess.code, excess.reply_text))
         yield from self._begin_rest(direction, command.frames, ContentRest.IS_SWALLOWED)
 
     def _excess(self, direction: ChannelDirection, frame: Frame) -> ProtocolError | None:
@@ -305,7 +287,7 @@ class ChannelInterceptor:
 
     def carry_out(self, direction: ChannelDirection, command: Command, verdict: Verdict) -> Actions:
         """Carry out a verdict on a command."""
-        yield from self._anticipate(command, verdict)
+        yield from self.tags.anticipate(command, verdict)
         for insertion in verdict.insertions:
             if insertion.is_ahead or insertion.after > 0:
                 yield Insert(insertion)
@@ -338,25 +320,25 @@ class ChannelInterceptor:
             direction.note = note = _note(verdict, command)
             if verdict.command is not command or verdict.damage:
                 covered = self._around.covered(sender, command)
-                yield ShowToTaps(sender, _shown(command, covered), note._replace(leg=LEGS[sender]))
+                yield ShowToTaps(sender, frames_shown(command, covered), note._replace(leg=LEGS[sender]))
                 note = note._replace(leg=LEGS[sender.other])
         if verdict.close is not None:
-            yield from self._close(command, verdict.close, note)
+            yield from self.close(command, verdict.close, note)
             yield from self._begin_rest(direction, command.frames, ContentRest.IS_SWALLOWED, note)
             return
         direction.settled = direction.ordinal
         rest, overtakes = ContentRest.IS_SWALLOWED, False
         if verdict.command is None:
             if command.index >= 0:
-                yield from self._answer(direction, command, verdict, note)
+                yield from answer(self.tags, direction, command, verdict, note)
         elif verdict.behind and isinstance(command.method, BasicDeliver):
-            yield from self._postpone(direction, verdict.command, command.method.delivery_tag, verdict.behind)
+            yield from self.output.postpone(direction, verdict.command, command.method.delivery_tag, verdict.behind)
         else:
-            rest = yield from self._pass_on(direction, command, verdict.command, verdict, note)
+            rest = yield from self.output.pass_on(direction, command, verdict.command, verdict, note)
             overtakes = True
         yield from self._begin_rest(direction, command.frames, rest, note)
         if overtakes:
-            yield from self._overtake(direction, command, note)
+            yield from self.output.overtake(direction, command, note)
         for insertion in verdict.insertions:
             if not insertion.is_ahead and insertion.after <= 0:
                 yield Insert(insertion, None, note)
@@ -382,127 +364,9 @@ class ChannelInterceptor:
     def complete(self, direction: ChannelDirection, note: Note = NOTHING) -> Actions:
         """A content has come to its end."""
         direction.end()
-        yield from self._insert_waiting(direction, note)
+        yield from self.output.insert_waiting(direction, note)
         if self.closing is not None:
             yield from self._try_to_close(note)
-
-    def _pass_on(
-        self, direction: ChannelDirection, original: Command, command: Command, verdict: Verdict, note: Note
-    ) -> Generator[Action, None, ContentRest]:
-        """Send a command on, as it came or changed; what becomes of what is still to come of it."""
-        sender = direction.sender
-        frame_max = self._around.connections[sender.other].frame_max
-        try:
-            if command is original:
-                frames, rest = original.frames, ContentRest.PASSES
-            elif command.frames:
-                frames, rest = altered(command), ContentRest.PASSES
-            else:
-                frames, rest = every_frame(command.encode(frame_max), UNPLACED), ContentRest.IS_SWALLOWED
-        except Exception as error:  # noqa: BLE001 - whatever a rule may have put there
-            what = f"what cannot be encoded ({type(error).__name__})"
-            yield from self._refuse_made(original, what, verdict.marks, note)
-            return ContentRest.IS_SWALLOWED
-        if command is not original and (size := _excess_size(frames, frame_max)):
-            yield from self._refuse_large(command, size, frame_max, verdict.marks, note)
-            return ContentRest.IS_SWALLOWED
-        if verdict.damage:
-            yield SendDamaged(sender, damaged(frames[0].raw, verdict.damage))
-            frames = frames[1:]
-        yield from self._emit(sender, frames, note, verdict.shown)
-        return rest
-
-    def _refuse_large(
-        self, command: Command, size: int, frame_max: int, rules: Sequence[str] = (), note: Note = NOTHING
-    ) -> Actions:
-        """Refuse a command that rules have made larger than its receiver's frames: only a body can be split."""
-        return self._refuse_made(command, f"a frame of {size} bytes, where {frame_max} is the most", rules, note)
-
-    def _refuse_made(self, command: Command, made: str, rules: Sequence[str], note: Note) -> Actions:
-        by = f" by rule '{rules[-1]}'" if rules else ""
-        yield LogVerdict("error", f"refused what was made{by}: {made}")
-        text = InternalError(f"rules made {made}").reply_text
-        yield from self._close(command, Close(Scope.CHANNEL, InternalError.code, text), note)
-
-    def _answer(self, direction: ChannelDirection, command: Command, verdict: Verdict, note: Note) -> Actions:
-        """Reply to the sender of a command that is not sent on, if it expects a reply."""
-        method = command.method
-        if isinstance(method, BasicPublish):
-            yield from self._answer_publish(direction, command, verdict, note)
-        elif isinstance(method, (BasicDeliver, BasicGetOk)):
-            yield from self._answer_delivery(method, verdict.answer, note)
-        elif isinstance(method, (BasicAck, BasicNack)) and direction.sender is SERVER:
-            if self.tags.confirms is None:
-                yield Watch()
-            self.tags.lose_confirm(method)
-
-    def _answer_publish(self, direction: ChannelDirection, command: Command, verdict: Verdict, note: Note) -> Actions:
-        method, answer = command.method, verdict.answer
-        number = self.tags.number_of_publish(direction.ordinal)
-        if answer is Answer.NACK and number is None:
-            text = f"{BY_CODE[403].name} - refused by a rule of the proxy"
-            yield from self._close(command, Close(Scope.CHANNEL, 403, text), note)
-            return
-        if answer is Answer.RETURN:
-            code, text = verdict.returned
-            returned = BasicReturn(code, text, method.exchange, method.routing_key)
-            returning = Command(self.number, returned, command.properties, command.body)
-            yield Insert(Insertion(CLIENT, returning), None, note)
-        if number is None:
-            return
-        if self.tags.withhold_publish(number, is_answered=answer is not Answer.NOTHING):
-            yield Watch()
-        if answer is not Answer.NOTHING:  # behind what is to be said to the client before
-            confirm: Method = BasicNack(number) if answer is Answer.NACK else BasicAck(number, False)
-            yield Insert(Insertion(CLIENT, Command(self.number, confirm)), None, note)
-
-    def _answer_delivery(self, method: BasicDeliver | BasicGetOk, answer: Answer, note: Note) -> Actions:
-        is_acked = self.tags.is_acked()
-        yield from self._number_deliveries(method.delivery_tag - 1)
-        self.tags.receive(method.delivery_tag, is_acked=is_acked)
-        if is_acked and answer is not Answer.NOTHING:
-            settling = self.tags.settle_ourselves(method.delivery_tag, answer)
-            if settling is not None:
-                yield Insert(Insertion(SERVER, Command(self.number, settling)), None, note)
-                self.tags.note_own_settling(settling)
-
-    def _number_deliveries(self, start: int) -> Actions:
-        if self.tags.deliveries is None:
-            self.tags.begin_deliveries(start)
-            yield Watch()
-
-    def _anticipate(self, command: Command, verdict: Verdict) -> Actions:
-        """Begin to number what will differ once the verdict is carried out."""
-        method = command.method if command.index >= 0 else None
-        inserted = [insertion.command.method for insertion in verdict.insertions]
-        copies = any(isinstance(each, BasicDeliver) for each in inserted)
-        if isinstance(method, (BasicDeliver, BasicGetOk)) and (verdict.behind or copies):
-            yield from self._number_deliveries(method.delivery_tag - 1)
-        if any(isinstance(each, BasicPublish) for each in inserted):
-            yield from self._number_confirms()
-
-    def _number_confirms(self) -> Actions:
-        """Begin to number the confirms, if the broker was asked for them; all that went on by now is common."""
-        if self.tags.confirms is None and self.tags.before_confirms() is not None:
-            yield Watch()
-            self.tags.begin_confirms()
-
-    def _postpone(self, direction: ChannelDirection, command: Command, tag: int, behind: int) -> Actions:
-        self.tags.receive(tag, is_acked=self.tags.is_acked())
-        postponed = PostponedDelivery(command, tag, behind)
-        direction.postpone(postponed)
-        yield Postpone(direction, postponed)
-
-    def send_postponed(self, direction: ChannelDirection, those: Iterable[PostponedDelivery]) -> Actions:
-        """Send what others were to overtake, whether they came or not."""
-        direction.no_longer_postponed(those)
-        for each in those:
-            yield Insert(Insertion(CLIENT, each.command), each.tag)
-
-    def _overtake(self, direction: ChannelDirection, command: Command, note: Note = NOTHING) -> Actions:
-        """Count a command for those that others are to overtake, and send those that were overtaken enough."""
-        for each in direction.overtaken_by(command.index) if direction.postponed else ():
-            yield Insert(Insertion(CLIENT, each.command), each.tag, note)
 
     def is_mid(self, direction: ChannelDirection) -> bool:
         """Has the target of the direction had a part of a content, and not all of it?"""
@@ -524,62 +388,11 @@ class ChannelInterceptor:
             yield Watch()
             direction.put_off(command, tag)
         else:
-            yield from self._send_own(to, command, tag, note)
-
-    def _insert_waiting(self, direction: ChannelDirection, note: Note = NOTHING) -> Actions:
-        while direction.insertions and not direction.is_mid:
-            command, tag = direction.next_own()
-            yield from self._send_own(direction.sender.other, command, tag, note)
-
-    def _send_own(self, to: Peer, command: Command, tag: int | None, note: Note) -> Actions:
-        """Send a command that was not received just now. Its number, if it has one, is the next."""
-        method = command.method
-        if isinstance(method, BasicPublish):
-            yield from self._number_confirms()
-            self.tags.insert_publish()
-        elif isinstance(method, BasicDeliver):
-            command = self.tags.handed_out(command, tag)
-        elif self.tags.expect_own_reply(to, method):
-            yield Watch()
-        frame_max = self._around.connections[to].frame_max
-        frames = every_frame(command.encode(frame_max), UNPLACED)
-        if size := _excess_size(frames, frame_max):
-            yield from self._refuse_large(command, size, frame_max, note=note)
-        else:
-            yield Send(to.other, frames, note._replace(leg=LEGS[to]))
-
-    def _emit(
-        self, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING, shown: Command | None = None
-    ) -> Actions:
-        """Send frames of a command on, the method's first, under the numbers that their receiver knows."""
-        if not frames:
-            return
-        first = frames[0]
-        if first.kind == METHOD and self.number:
-            if sender is SERVER and first.index in CONSUMER_ENDS and self.directions[SERVER].postponed:
-                tag = first.method.consumer_tag
-                direction = self.directions[SERVER]
-                yield from self.send_postponed(
-                    direction, [each for each in direction.postponed if _consumer_of(each) == tag]
-                )
-            try:
-                translated = self.tags.translated(sender, first)
-            except UnknownDeliveryTag:
-                text = f"{PreconditionFailed.name} - unknown delivery tag {first.method.delivery_tag}"
-                yield from self._close(Command.received([first]), Close(Scope.CHANNEL, 406, text))
-                translated = []
-            if translated != [first]:
-                yield Send(sender, translated, note, shown is None)
-                frames = frames[1:]
-        yield Send(sender, frames, note, shown is None)
-        if first.index == ConfirmSelect.index and self._around.numbers_confirms:
-            yield from self._number_confirms()
-        if shown is not None:
-            yield ShowToTaps(sender, _shown(None, shown), note)
+            yield from self.output.send_own(to, command, tag, note)
 
     # --- the end
 
-    def _close(self, command: Command, close: Close, note: Note = NOTHING) -> Actions:
+    def close(self, command: Command, close: Close, note: Note = NOTHING) -> Actions:
         """Close a channel on both legs, as soon as neither peer is in the middle of a content on it."""
         cls = BY_INDEX[command.index] if command.index >= 0 else None
         place = (cls.class_id, cls.method_id) if cls is not None else (0, 0)
@@ -658,25 +471,6 @@ def _note(verdict: Verdict, command: Command) -> Note:
     return Note(verdict.marks, verdict.tags, what)
 
 
-def _shown(command: Command | None, covered: Command | None) -> Sequence[Frame]:
-    """The frames of a command as taps are to see it; none of one that cannot be encoded."""
-    if covered is None or covered is command:
-        return covered.frames if covered is not None else ()
-    with suppress(Exception):
-        return every_frame(covered.encode(0), UNPLACED)
-    return ()
-
-
-def _excess_size(frames: Sequence[Frame], frame_max: int) -> int:
-    """The size of the largest frame of a command which the receiver does not take and which cannot be split; else 0."""
-    size = max([frame.length() for frame in frames[:2] if frame.kind != BODY], default=0)
-    return size if frame_max and size > frame_max else 0
-
-
 def _has_closed(peer: Peer, channel: Channel | None) -> bool:
     by_peer = ChannelState.CLOSED_BY_CLIENT if peer is CLIENT else ChannelState.CLOSED_BY_SERVER
     return channel is not None and channel.state in (by_peer, ChannelState.CLOSED_BY_BOTH)
-
-
-def _consumer_of(postponed: PostponedDelivery) -> str:
-    return str(postponed.command.method.consumer_tag)

@@ -18,6 +18,7 @@ from amqproxy.amqp091.methods import (
     BasicDeliver,
     BasicGetOk,
     BasicNack,
+    BasicPublish,
     BasicRecoverAsync,
     BasicRecoverOk,
     BasicReject,
@@ -26,10 +27,12 @@ from amqproxy.amqp091.methods import (
     TxRollback,
 )
 from amqproxy.amqp091.transitions import ANSWERS, CLIENT, REPLIES, SERVER, Peer
+from amqproxy.proxy.actions import Watch
 from amqproxy.proxy.channel_direction import ChannelDirection
+from amqproxy.proxy.channel_owner import Actions
 from amqproxy.proxy.encoding import method_frame, settling
 from amqproxy.proxy.tag_translation import MAX_OPEN, ConfirmTranslation, DeliveryTagTranslation, within_bounds
-from amqproxy.rules.verdict import Answer
+from amqproxy.rules.verdict import Answer, Verdict
 
 
 class ChannelTags:
@@ -105,11 +108,23 @@ class ChannelTags:
                 return [frame, *[method_frame(self._number, each) for each in self.own_settlings]]
         return [frame]
 
+    def anticipate(self, command: Command, verdict: Verdict) -> Actions:
+        """Begin to number what will differ once the verdict is carried out."""
+        method = command.method if command.index >= 0 else None
+        inserted = [insertion.command.method for insertion in verdict.insertions]
+        copies = any(isinstance(each, BasicDeliver) for each in inserted)
+        if isinstance(method, (BasicDeliver, BasicGetOk)) and (verdict.behind or copies):
+            yield from self.number_deliveries(method.delivery_tag - 1)
+        if any(isinstance(each, BasicPublish) for each in inserted):
+            yield from self.number_confirms()
+
     # --- confirms
 
-    def begin_confirms(self) -> None:
-        """Begin to number the confirms that the broker was asked for; all that went on by now is common."""
-        self.confirms = ConfirmTranslation(self._published())
+    def number_confirms(self) -> Actions:
+        """Begin to number the confirms, if the broker was asked for them; all that went on by now is common."""
+        if self.confirms is None and self.before_confirms() is not None:
+            yield Watch()
+            self.confirms = ConfirmTranslation(self._published())
 
     def before_confirms(self) -> int | None:
         """How many publishes of the client's came before the confirm.select that has gone on; None without one.
@@ -158,9 +173,11 @@ class ChannelTags:
 
     # --- deliveries
 
-    def begin_deliveries(self, start: int) -> None:
+    def number_deliveries(self, start: int) -> Actions:
         """Begin to number deliveries; those up to `start` have the same tags on both legs."""
-        self.deliveries = DeliveryTagTranslation(start)
+        if self.deliveries is None:
+            self.deliveries = DeliveryTagTranslation(start)
+            yield Watch()
 
     def receive(self, tag: int, *, is_acked: bool) -> None:
         """The broker has sent a delivery."""

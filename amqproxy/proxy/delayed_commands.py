@@ -101,7 +101,7 @@ class DelayedCommands:
         """Have a command go on in the end, though others have not overtaken it."""
 
         def send() -> None:
-            self._owner.do(channel, channel.send_postponed(direction, [postponed]))
+            self._owner.do(channel, channel.output.send_postponed(direction, [postponed]))
 
         postponed.timer = self.at(self._owner.now + MAX_POSTPONED, direction.sender, send)
 

@@ -32,6 +32,7 @@ from amqproxy.amqp091.pass_cache import PassCache
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.proxy.actions import (
     Action,
+    CloseChannel,
     CloseConnection,
     Decide,
     Drop,
@@ -538,7 +539,7 @@ class Interceptor:
         return self._show(sender, frame) or frame.kind != METHOD or BY_INDEX[frame.index].carries_content
 
     def _send_damaged(self, channel: ChannelInterceptor, action: SendDamaged) -> None:
-        self._outputs[action.sender.other].append(action.octets)
+        self._outputs[action.sender.other].append(action.data)
 
     def _reply(self, channel: ChannelInterceptor, action: Reply) -> None:
         self._legs.reply(action.to, channel.number, action.method, action.note)
@@ -564,6 +565,9 @@ class Interceptor:
             self._delayed.go_on(following, following.directions[CLIENT])
             self._table.watch_contents(following)
 
+    def _close_channel(self, channel: ChannelInterceptor, action: CloseChannel) -> None:
+        self.do(channel, channel.close(action.command, action.close, action.note))
+
     def _close_connection(self, channel: ChannelInterceptor, action: CloseConnection) -> None:
         self.refusal = ConnectionRefusal(action.close)
         self.refusal.class_id, self.refusal.method_id = action.class_and_method
@@ -579,6 +583,7 @@ _DO: dict[type[Action], Callable[[Interceptor, ChannelInterceptor, Any], None]] 
     Drop: Interceptor._drop,
     ShowToTaps: Interceptor._show_to_taps,
     SendDamaged: Interceptor._send_damaged,
+    CloseChannel: Interceptor._close_channel,
     CloseConnection: Interceptor._close_connection,
     Watch: lambda interceptor, channel, action: interceptor._table.watch(channel),
     Forget: lambda interceptor, channel, action: interceptor._forget_if_closed(channel.number),
