@@ -1,4 +1,4 @@
-"""Actions that a `ChannelInterceptor` yields, and that the `Interceptor` that owns it carries out.
+"""Actions that a `ChannelInterceptor` yields, and that the `ActionExecutor` of its connection carries out.
 
 Each is carried out before the channel interceptor continues.
 """

@@ -48,12 +48,12 @@ class Evaluation:
         self.body_limit = body_limit
         self._agreed = agreed
         self._interceptors = interceptors
-        self._now = 0.0
+        self.now = 0.0
         self._staged: tuple[Frame | None, Stage, ChannelInfo] = _NOT_STAGED
         self._last_facts: tuple[tuple[int, ChannelMode, int, int] | None, ChannelInfo] = (None, ChannelInfo())
 
     def begin_turn(self, now: float) -> None:
-        self._now = now
+        self.now = now
         self._staged = _NOT_STAGED  # a command may be evaluated later than it was staged, and its channel changed since
 
     def forget(self) -> None:
@@ -88,7 +88,7 @@ class Evaluation:
                 command=command,
                 client=self.client,
                 channel=facts if staged is command.frames[0] else self.facts(command.channel),
-                now=self._now,
+                now=self.now,
                 time=self.time(),
                 random=self.random,
                 body_limit=self.body_limit,
@@ -101,7 +101,7 @@ class Evaluation:
     def cache_passing(self, sender: Peer, reader: FrameReader, frame: Frame) -> None:
         """Have the reader pass publishes like this one without handing them over, if that is what becomes of all."""
         if not self.repeated.is_known(reader, frame):
-            passing = self.evaluator.passing(sender, frame, self.facts(frame.channel), self._now)
+            passing = self.evaluator.passing(sender, frame, self.facts(frame.channel), self.now)
             self.repeated.learn(reader, frame, passing)
 
     def covered(self, sender: Peer, command: Command) -> Command | None:

@@ -9,7 +9,6 @@ passed in.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from amqproxy.amqp091.commands import MAX_BODY, Command
 from amqproxy.amqp091.connection import Connection
@@ -19,7 +18,6 @@ from amqproxy.amqp091.methods import (
     BY_INDEX,
     BasicDeliver,
     BasicPublish,
-    ChannelClose,
     ChannelCloseOk,
     ChannelOpen,
     ConfirmSelect,
@@ -30,26 +28,9 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.pass_cache import PassCache
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.proxy.actions import (
-    Action,
-    CloseChannel,
-    CloseConnection,
-    Decide,
-    Drop,
-    Forget,
-    Insert,
-    LogVerdict,
-    Postpone,
-    Reply,
-    Send,
-    SendDamaged,
-    ShowToTaps,
-    Wait,
-    Watch,
-)
-from amqproxy.proxy.channel_direction import ChannelDirection, QueuedBytes, cost_of_own
+from amqproxy.proxy.action_executor import ActionExecutor
+from amqproxy.proxy.channel_direction import ChannelDirection, QueuedBytes
 from amqproxy.proxy.channel_interceptor import DELIVERIES, ChannelInterceptor
-from amqproxy.proxy.channel_owner import Actions
 from amqproxy.proxy.channel_table import ChannelTable
 from amqproxy.proxy.chunk_frames import ChunkFrames, end_of, fits
 from amqproxy.proxy.delayed_commands import Delayed, DelayedCommands
@@ -61,8 +42,8 @@ from amqproxy.proxy.session_rules import SessionRules
 from amqproxy.proxy.stateful import STATEFUL
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.decision_cache import changes_traffic
-from amqproxy.rules.verdict import Impairment, Insertion, Stage, Verdict
-from amqproxy.taps.note import NOTHING, Note
+from amqproxy.rules.verdict import Impairment, Stage, Verdict
+from amqproxy.taps.note import Note
 
 MAX_HELD = 16 * 1024 * 1024
 """Bytes that may wait in one session behind what is held; above, or above its share of all memory, nothing more is
@@ -101,8 +82,6 @@ class Interceptor:
         self.connections = connections
         self.readers = self._legs.readers
         self._outputs = self._legs.outputs
-        self.effects = InterceptorEffects()
-        self.refusal: ConnectionRefusal | None = None
         self.fault: InterceptorFault | None = None
         self.gate: Callable[[Peer, Frame], bool] | None = None
         self.is_tapped = is_tapped
@@ -122,6 +101,8 @@ class Interceptor:
             time=time,
             body_limit=body_limit,
         )
+        self._executor = ActionExecutor(self._legs, self._table, self._delayed, self._evaluation, self.loads)
+        self.do = self._executor.do
         self.stage = self._evaluation.stage
         self.covered = self._evaluation.covered
         self.facts = self._evaluation.facts
@@ -129,7 +110,6 @@ class Interceptor:
         self.time = time
         self._unsure: list[tuple[ChannelInterceptor, ChannelDirection]] = []
         self.now = 0.0
-        self.current: tuple[Peer, int] | None = None
         self._chunk = ChunkFrames(self.readers[CLIENT])
         self.counts_unacked = self.numbers_confirms = False
         self.ask_for_frames()
@@ -151,6 +131,21 @@ class Interceptor:
     @client.setter
     def client(self, client: Client) -> None:
         self._evaluation.client = client
+
+    @property
+    def current(self) -> tuple[Peer, int] | None:
+        """Whose frame is under way, and on which channel; its reader may be further."""
+        return self._legs.current
+
+    @property
+    def effects(self) -> InterceptorEffects:
+        """What rules want besides, since it was taken last."""
+        return self._executor.effects
+
+    @property
+    def refusal(self) -> ConnectionRefusal | None:
+        """Set when a rule wants the connection closed."""
+        return self._executor.refusal
 
     @property
     def is_draining(self) -> bool:
@@ -202,17 +197,18 @@ class Interceptor:
         if reader.spending:
             self._evaluation.repeated.settle(reader, now)
         chunk = self._chunk = ChunkFrames(reader, frames)
+        legs, executor = self._legs, self._executor
         newly_watched = self._table.newly_watched
         newly_watched.clear()
         output.begin(reader)
         try:
-            while chunk.coming and self.refusal is None and self.fault is None:
+            while chunk.coming and executor.refusal is None and self.fault is None:
                 frame = chunk.coming.popleft()
                 if newly_watched and not chunk.is_wanted(frame, newly_watched):
                     continue
                 if output.position != frame.offset:
                     output.pass_up_to(frame.offset)
-                self.current = (sender, frame.channel)
+                legs.current = (sender, frame.channel)
                 self._take(sender, frame)
                 output.skip_to(end_of(frame))
                 if newly_watched:
@@ -220,7 +216,7 @@ class Interceptor:
             if not self.is_over:
                 output.pass_up_to(reader.offset)
         finally:
-            self.current = None
+            legs.current = None
             output.end()
         while self._unsure:
             channel, direction = self._unsure.pop()
@@ -238,9 +234,7 @@ class Interceptor:
 
     def take_effects(self) -> InterceptorEffects:
         """What rules want besides."""
-        effects, self.effects = self.effects, InterceptorEffects()
-        effects.failed, self._evaluation.failed = self._evaluation.failed, []
-        return effects
+        return self._executor.take_effects()
 
     def is_full(self, sender: Peer) -> bool:
         """Does so much wait of what a peer has said that nothing more is to be read of it for now?"""
@@ -304,7 +298,7 @@ class Interceptor:
     @property
     def is_over(self) -> bool:
         """Does the connection have to end? Then nothing more goes on."""
-        return self.refusal is not None or self.fault is not None
+        return self._executor.refusal is not None or self.fault is not None
 
     def end(self) -> None:
         """The session is over. Nothing that refers to this object is kept, so that it goes at once."""
@@ -338,10 +332,10 @@ class Interceptor:
         if channel is None:
             if is_live and self._needs_no_interceptor(sender, frame):
                 if self._legs.count(sender, frame):
-                    self._show(sender, frame)
+                    self._executor.show(sender, frame)
                 self._outputs[sender.other].pass_up_to(end_of(frame))
                 if frame.index == ChannelCloseOk.index:
-                    self._forget_if_closed(number)
+                    self._executor.forget_if_closed(number)
                 return
             channel = self._table.channel(number)
             if is_live and frame.kind in (HEADER, BODY):
@@ -372,7 +366,7 @@ class Interceptor:
             if changes_traffic(verdict, command) or not all(fits(each, frame_max) for each in frames[2:]):
                 channel = self._table.channel(frame.channel)
                 channel.directions[sender].start(frame, None)
-                self._carry_out(channel, channel.directions[sender], command, verdict)
+                self._executor.carry_out(channel, channel.directions[sender], command, verdict)
                 self._outputs[to].skip_to(end_of(frames[-1]))
                 return True
         self._chunk.take_rest(frames, frame_max)
@@ -415,28 +409,6 @@ class Interceptor:
             self.ask_for_frames()
         return is_live
 
-    def _show(self, sender: Peer, frame: Frame) -> bool:
-        """Show a frame to the leg that it goes out on; False when it need not go, since that is closing."""
-        if frame.index == ChannelClose.index:
-            self._keep_rest(sender.other, frame.channel)
-        is_live = self._legs.show(sender, frame)
-        if frame.index == ChannelOpen.index and is_live:
-            channel = self.channels.get(frame.channel)
-            if channel is not None and channel.is_watched:
-                self._table.watch_contents(channel)  # the broker's side of the channel has been opened only now
-        return is_live
-
-    def _keep_rest(self, sender: Peer, number: int) -> None:
-        """Note whether a content of `sender` is under way, whose channel the other peer closes: its rest must go on."""
-        content_state = self.readers[sender].content_states.get(number)
-        if content_state is None or content_state.expects == METHOD:
-            return
-        channel = self._table.channel(number)
-        self._table.watch(channel)
-        direction = channel.directions[sender]
-        if not direction.is_mid:
-            self._drop(channel, Drop(direction))
-
     def _end_if_nothing_waits(self) -> None:
         """Send on a connection.close that waited for everything sent before it."""
         last = self.channels.get(0)
@@ -449,143 +421,3 @@ class Interceptor:
     def covered_method(self, sender: Peer, command: Command) -> Command | None:
         """A command as logs may show it, without its body; None: not at all."""
         return self.evaluator.covered(sender, command, 0)
-
-    def _decide(self, channel: ChannelInterceptor, action: Decide) -> None:
-        direction, command = action.direction, action.command
-        self._carry_out(channel, direction, command, self._evaluation.verdict(direction.sender, command))
-
-    def _carry_out(
-        self, channel: ChannelInterceptor, direction: ChannelDirection, command: Command, verdict: Verdict
-    ) -> None:
-        """Have a channel carry a verdict out, and what it wants done besides."""
-        self.effects.add(direction.sender, command, verdict)
-        self.do(channel, channel.carry_out(direction, command, verdict))
-        if command.index == BasicPublish.index and not channel.is_watched:
-            sender = direction.sender
-            self._evaluation.cache_passing(sender, self.readers[sender], command.frames[0])
-
-    # --- what channels want done
-
-    def do(self, channel: ChannelInterceptor, actions: Actions) -> None:
-        """Do what a channel wants done, one after the other."""
-        for action in actions:
-            _DO[type(action)](self, channel, action)
-
-    def _wait(self, channel: ChannelInterceptor, action: Wait) -> None:
-        self._delayed.wait(channel, action.direction, action.waiting)
-
-    def _postpone(self, channel: ChannelInterceptor, action: Postpone) -> None:
-        self._delayed.postpone(channel, action.direction, action.postponed)
-
-    def _drop(self, channel: ChannelInterceptor, action: Drop) -> None:
-        direction = action.direction
-        self._delayed.drop(direction)
-        content_state = self.readers[direction.sender].content_states.get(channel.number)
-        if content_state is None or content_state.expects == METHOD or direction.is_mid:
-            return
-        if self.current is None or self.current[0] is not direction.sender:  # else its reader is further
-            direction.swallow(content_state)
-
-    def _insert(self, channel: ChannelInterceptor, action: Insert) -> None:
-        if action.insertion.after > 0:
-            self._insert_later(action.insertion)
-        else:
-            self._insert_now(action.insertion, action.tag, action.note)
-
-    # --- commands of our own
-
-    def _insert_now(self, insertion: Insertion, tag: int | None = None, note: Note = NOTHING) -> None:
-        """Send a command of our own, or one that others have overtaken, to which the broker gave `tag`."""
-        command, to = insertion.command, insertion.to
-        number = command.channel
-        if not self._legs.takes_frames(to, number):
-            return  # the channel that it is for is no more
-        channel = self._table.channel(number)
-        self.do(channel, channel.insert(to, command, tag, note))
-
-    def _insert_later(self, insertion: Insertion) -> None:
-        """Send a command of our own in some time, unless its channel is another by then."""
-        number = insertion.command.channel
-        channel = self._table.channel(number)
-        load, size = self.loads[insertion.to.other], cost_of_own(insertion.command)
-
-        def insert() -> None:
-            load.remove(size)
-            if self.channels.get(number) is channel:
-                self._insert_now(insertion)
-
-        self._delayed.at(self.now + insertion.after, insertion.to.other, insert)
-        load.add(size)
-
-    # --- what goes out
-
-    def _send(self, channel: ChannelInterceptor, action: Send) -> None:
-        """Send frames to the peer that `sender` talks to, but for what belongs to what is closing there, or closed."""
-        sender, legs = action.sender, self._legs
-        to = sender.other
-        is_seen = action.is_shown and self.is_tapped
-        for frame in action.frames:
-            if legs.is_void(to, frame) or not (action.is_rest or self._passes_on(sender, frame)):
-                continue
-            legs.send(to, frame)
-            if is_seen:
-                legs.pass_to_taps(sender, frame, action.note)
-            if frame.index == ChannelCloseOk.index:
-                self._forget_if_closed(frame.channel)  # not before it is sent: the next channel's frames follow it
-
-    def _passes_on(self, sender: Peer, frame: Frame) -> bool:
-        """Show a frame to the leg that it goes out on, if that has to see it; False when it need not go."""
-        # On a channel that is closing, a whole content does no harm, and one without its method would.
-        return self._show(sender, frame) or frame.kind != METHOD or BY_INDEX[frame.index].carries_content
-
-    def _send_damaged(self, channel: ChannelInterceptor, action: SendDamaged) -> None:
-        self._outputs[action.sender.other].append(action.data)
-
-    def _reply(self, channel: ChannelInterceptor, action: Reply) -> None:
-        self._legs.reply(action.to, channel.number, action.method, action.note)
-
-    def _show_to_taps(self, channel: ChannelInterceptor, action: ShowToTaps) -> None:
-        if self.is_tapped:
-            for frame in action.frames:
-                self._legs.pass_to_taps(action.sender, frame, action.note)
-
-    # --- a channel, or the connection, that we close
-
-    def _forget_if_closed(self, number: int) -> None:
-        """Let a channel's number be used again once neither leg has the channel."""
-        if not self._table.is_gone(number):
-            return
-        channel = self.channels.pop(number, None)
-        if channel is not None:
-            for direction in channel.directions.values():
-                self._delayed.drop(direction)
-        self.evaluator.channel_closed(number)
-        if channel is not None and channel.reopening:
-            following = self._table.open_next(channel)
-            self._delayed.go_on(following, following.directions[CLIENT])
-            self._table.watch_contents(following)
-
-    def _close_channel(self, channel: ChannelInterceptor, action: CloseChannel) -> None:
-        self.do(channel, channel.close(action.command, action.close, action.note))
-
-    def _close_connection(self, channel: ChannelInterceptor, action: CloseConnection) -> None:
-        self.refusal = ConnectionRefusal(action.close)
-        self.refusal.class_id, self.refusal.method_id = action.class_and_method
-
-
-_DO: dict[type[Action], Callable[[Interceptor, ChannelInterceptor, Any], None]] = {
-    Send: Interceptor._send,
-    Decide: Interceptor._decide,
-    Insert: Interceptor._insert,
-    Reply: Interceptor._reply,
-    Wait: Interceptor._wait,
-    Postpone: Interceptor._postpone,
-    Drop: Interceptor._drop,
-    ShowToTaps: Interceptor._show_to_taps,
-    SendDamaged: Interceptor._send_damaged,
-    CloseChannel: Interceptor._close_channel,
-    CloseConnection: Interceptor._close_connection,
-    Watch: lambda interceptor, channel, action: interceptor._table.watch(channel),
-    Forget: lambda interceptor, channel, action: interceptor._forget_if_closed(channel.number),
-    LogVerdict: lambda interceptor, channel, action: interceptor.effects.logged.append((action.level, action.text)),
-}

@@ -34,6 +34,8 @@ class LegStates:
         self.passed: dict[Peer, list[tuple[Note, list[Frame]]]] = {CLIENT: [], SERVER: []}
         self.is_tapped = is_tapped
         self.is_draining = False
+        self.current: tuple[Peer, int] | None = None
+        """Whose frame is under way, and on which channel; its reader may be further."""
         self._met = met
 
     # --- what passes
