@@ -51,7 +51,7 @@ def _answer_publish(tags: ChannelTags, ordinal: int, command: Command, verdict: 
         return
     if tags.withhold_publish(number, is_answered=answer is not Answer.NOTHING):
         yield Watch()
-    if answer is not Answer.NOTHING:  # behind what is to be said to the client before
+    if answer is not Answer.NOTHING:  # after what is to be sent to the client first
         confirm: Method = BasicNack(number) if answer is Answer.NACK else BasicAck(number, False)
         yield Insert(Insertion(CLIENT, Command(command.channel, confirm)), None, note)
 

@@ -72,8 +72,8 @@ def _cost_of_changes(original: Command, verdict: Verdict) -> int:
 
 
 class WaitingCommand:
-    """A command that waits with its verdict: by its `number`, from `since` until `until` (seconds) or for somebody's
-    word.
+    """A command that waits with its verdict: by its `number`, from `since` until `until` (seconds) or until it is
+    released.
     """
 
     __slots__ = ("cost", "hold", "number", "original", "since", "timer", "until", "verdict")
@@ -114,9 +114,9 @@ class ChannelDirection:
     `rest` is what becomes of the frames of a content that is evaluated, or was not wanted. `is_mid` holds while the
     target has had a part of a content and not all of it: nothing else may be put between. `ordinal` counts the contents
     seen, `settled` those of whom it is known by now whether they go on. `first` is the method under way, and `is_acked`
-    whether anybody has to acknowledge it, as it was when it came; None if no one asked. `note` is what taps are to know
-    of it. `insertions` wait for the end of such a content; each with the delivery tag that the broker gave it, if it
-    did. What waits counts for `loads`, for the peer on whose account it does; what is gathered for `gathering`.
+    whether it has to be acknowledged, as it was when it came; None if that was not asked. `note` is what taps are to
+    know of it. `insertions` wait for the end of such a content; each with the delivery tag that the broker gave it, if
+    it did. What waits counts for `loads`, for the peer on whose account it does; what is gathered for `gathering`.
     """
 
     __slots__ = (
@@ -148,7 +148,9 @@ class ChannelDirection:
     def __init__(self, sender: Peer, loads: Mapping[Peer, QueuedBytes], gathering: QueuedBytes) -> None:
         self.sender = sender
         self._waiting_load = loads[sender]
-        self._own_load = loads[sender.other]  # who made us say something is who hears what this sender says
+        self._own_load = loads[
+            sender.other
+        ]  # a command of our own counts for the peer that caused it, the receiver here
         self._gathering = gathering
         self._gathered_cost = 0
         self.gathered: list[Frame] = []
@@ -245,9 +247,9 @@ class ChannelDirection:
     def gather_more(self, frame: Frame) -> bool:
         """Keep one more frame; True when the command is complete."""
         self.gathered.append(frame)
-        octets = frame.size + FRAME_COST
-        self._gathered_cost += octets
-        self._gathering.add(octets)
+        size = frame.size + FRAME_COST
+        self._gathered_cost += size
+        self._gathering.add(size)
         return self.advance(frame)
 
     def take_gathered(self) -> list[Frame]:
@@ -258,7 +260,7 @@ class ChannelDirection:
         return frames
 
     def join(self, content_state: ContentState | None) -> None:
-        """Begin to see a lane whose frames have passed unseen so far."""
+        """Begin to follow a content whose frames were not handed over so far."""
         self.end()
         if content_state is None:
             return
@@ -282,7 +284,7 @@ class ChannelDirection:
         self._remaining = _UNKNOWN
 
     def catch_up(self, content_state: ContentState | None) -> bool:
-        """Know by the lane, all of whose frames have come to here, what `join_midway` left open; True: the end."""
+        """Learn what `join_midway` left open from the content state, whose frames are all here; True: the end."""
         if content_state is not None and content_state.expects != METHOD:
             self._remaining = content_state.remaining
             return False

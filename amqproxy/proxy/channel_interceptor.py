@@ -411,7 +411,7 @@ class ChannelInterceptor:
         yield from self._try_to_close(note)
 
     def _takes_close(self) -> bool:
-        """Is there anything left to be closed? Not where a peer has closed, and the other has heard of it."""
+        """Is there anything left to be closed? Not where a peer has closed, and the other has received its close."""
         channels = [connection.channels.get(self.number) for connection in self._around.connections.values()]
         is_open = any(channel is not None and channel.takes_frames for channel in channels)
         return is_open or self.is_unheard(CLIENT) or self.is_unheard(SERVER)
@@ -423,7 +423,7 @@ class ChannelInterceptor:
         return _has_closed(peer, own) and not _has_closed(peer, other)
 
     def _close_for_both(self) -> Actions:
-        """Answer both peers, who have closed the channel without having heard of each other's close."""
+        """Answer both peers, who have closed the channel before they received each other's close."""
         for direction in self.directions.values():
             yield Drop(direction)
         for peer in (CLIENT, SERVER):

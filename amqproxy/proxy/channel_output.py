@@ -59,7 +59,7 @@ class ChannelOutput:
                 frames, rest = altered(command), ContentRest.PASSES
             else:
                 frames, rest = every_frame(command.encode(frame_max), UNPLACED), ContentRest.IS_SWALLOWED
-        except Exception as error:  # noqa: BLE001 - whatever a rule may have put there
+        except Exception as error:  # noqa: BLE001 - a rule may have put anything there
             what = f"what cannot be encoded ({type(error).__name__})"
             yield from self._refuse_made(original, what, verdict.marks, note)
             return ContentRest.IS_SWALLOWED

@@ -43,7 +43,7 @@ class ChannelOwner(Protocol):
 
     @property
     def is_tapped(self) -> bool:
-        """Does anybody see what passes?"""
+        """Do taps see what passes?"""
 
     @property
     def counts_unacked(self) -> bool:

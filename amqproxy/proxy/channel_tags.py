@@ -38,9 +38,9 @@ from amqproxy.rules.verdict import Answer, Verdict
 class ChannelTags:
     """Translates numbers between the legs of one channel.
 
-    `confirms` and `deliveries` are there from the first difference on: whoever begins one has to see all that passes on
-    the channel from then on. `own_requests` has, for each kind of request of which we sent one, whose the next replies
-    are (True: ours); `own_settlings` is what we have settled ourselves in the client's transaction.
+    `confirms` and `deliveries` are there from the first difference on: from then on, all frames of the channel have to
+    pass here. `own_requests` has, for each kind of request of which we sent one, whose the next replies are (True:
+    ours); `own_settlings` is what we have settled ourselves in the client's transaction.
     """
 
     __slots__ = (
@@ -196,13 +196,13 @@ class ChannelTags:
         return Command(command.channel, method, command.properties, command.body)
 
     def is_acked(self) -> bool:
-        """Does anybody have to acknowledge the delivery under way?"""
+        """Does the delivery under way have to be acknowledged?"""
         direction = self._directions[SERVER]
         assert direction.first is not None
         return self.needs_ack(direction.first.method) if direction.is_acked is None else direction.is_acked
 
     def needs_ack(self, method: BasicDeliver | BasicGetOk) -> bool:
-        """Does anybody have to acknowledge this delivery, which came just now?"""
+        """Does this delivery, which came just now, have to be acknowledged?"""
         channel = self._channel(SERVER)
         if channel is None:
             return False

@@ -1,4 +1,4 @@
-"""What waits on one connection: for its time, for somebody to release it, for its turn, or to be overtaken."""
+"""What waits on one connection: for its time, to be released, for its turn, or to be overtaken."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class DelayedCommands:
     # --- to wait
 
     def wait(self, channel: ChannelInterceptor, direction: ChannelDirection, waiting: WaitingCommand) -> None:
-        """Have a command wait, and all behind it, until its time has come or somebody releases it."""
+        """Have a command wait, and all behind it, until its time has come or it is released."""
         owner = self._owner
         waiting.begin(next(self._numbers), owner.now)
         direction.wait(waiting)
@@ -113,7 +113,7 @@ class DelayedCommands:
         direction.clear()
 
     def at(self, when: float, sender: Peer, do: Callable[[], None]) -> Timer:
-        """Have something done at `when`, in seconds, because of what `sender` said."""
+        """Have something done at `when`, in seconds, because of what `sender` has sent."""
 
         def blaming() -> None:
             with self._blaming(sender):
@@ -142,7 +142,7 @@ class DelayedCommands:
         self._resume(channel, direction)
 
     def release_all(self) -> None:
-        """Begin to let everything go on that waits now; what is held, as if nobody had said a word."""
+        """Begin to let everything go on that waits now; what is held, as if its timeout had passed."""
         self._to_release += self.waiting.values()
         self._to_release += [(channel, direction) for direction, channel in self.resuming.items()]
 
@@ -193,7 +193,7 @@ class DelayedCommands:
         self.go_on(channel, direction)
 
     def _time_out(self, channel: ChannelInterceptor, direction: ChannelDirection) -> None:
-        """Let what waits go on without anybody's word, if that is what is to become of it then."""
+        """Let what waits go on, or refuse it if it was held and is not to pass at its timeout."""
         waiting = direction.waiting
         assert waiting is not None
         hold = waiting.hold
@@ -206,7 +206,7 @@ class DelayedCommands:
 
     @contextmanager
     def _blaming(self, sender: Peer) -> Iterator[None]:
-        """What is wrong with what waited is its sender's fault, whoever caused it to go on."""
+        """What is wrong with what waited is its sender's fault, even if another event caused it to go on."""
         try:
             yield
         except ProtocolError as error:

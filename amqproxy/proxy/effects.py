@@ -21,7 +21,7 @@ class InterceptorEffects(msgspec.Struct):
     refused: list[tuple[Peer, Command, Verdict]] = []
     """Commands that go no further, and whose they were."""
     held: list[int] = []
-    """The numbers of commands that wait for somebody's word from now on."""
+    """The numbers of commands that wait to be released from now on."""
 
     def add(self, sender: Peer, command: Command, verdict: Verdict) -> None:
         """What a verdict wants done besides, at once."""
@@ -47,7 +47,7 @@ class ConnectionRefusal(ProtocolError):
 
 
 class InterceptorFault(Exception):
-    """What `sender` has said, and what waited since, cannot go on for `error`."""
+    """What `sender` has sent, and what waited since, cannot go on for `error`."""
 
     def __init__(self, sender: Peer, error: ProtocolError) -> None:
         super().__init__(str(error))

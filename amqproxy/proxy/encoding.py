@@ -37,9 +37,9 @@ def altered(command: Command) -> list[Frame]:
     return frames
 
 
-def damaged(octets: bytes, damage: tuple[tuple[int, int], ...]) -> bytes:
+def damaged(data: bytes, damage: tuple[tuple[int, int], ...]) -> bytes:
     """The bytes with bits of theirs flipped: each by its byte's place and a mask."""
-    result = bytearray(octets)
+    result = bytearray(data)
     for place, bits in damage:
         result[place % len(result)] ^= bits
     return bytes(result)

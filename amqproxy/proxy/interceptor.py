@@ -54,13 +54,13 @@ INTRODUCTIONS = (ConnectionStartOk.index, ConnectionOpen.index)
 
 
 class Interceptor:
-    """What stands between the legs of a session with rules: it takes frames, and says what each peer is sent.
+    """What stands between the legs of a session with rules: it takes frames, and decides what each peer is sent.
 
     `connections` are the legs', by the peer at their other end. `refusal` is set when a rule wants the connection
-    closed: what the client is told. `fault` is set when what has waited cannot go on. `met` is called with each method
-    that has passed and counts for the session itself. Once it `is_draining`, channels are no longer shown to the legs;
-    what its `gate` does not let by goes no further. What is kept here counts for the session's `share`. Rules look into
-    bodies of `body_limit` bytes at most.
+    closed: the error that the client receives. `fault` is set when what has waited cannot go on. `met` is called with
+    each method that has passed and counts for the session itself. Once it `is_draining`, channels are no longer shown
+    to the legs; what its `gate` does not let by goes no further. What is kept here counts for the session's `share`.
+    Rules look into bodies of `body_limit` bytes at most.
     """
 
     relays_unseen = False
@@ -237,7 +237,7 @@ class Interceptor:
         return self._executor.take_effects()
 
     def is_full(self, sender: Peer) -> bool:
-        """Does so much wait of what a peer has said that nothing more is to be read of it for now?"""
+        """Does so much wait of what a peer has sent that nothing more is to be read from it for now?"""
         size = self.loads[sender].octets
         return size > MAX_HELD or (size > 0 and self.share.is_over)
 
@@ -271,7 +271,7 @@ class Interceptor:
         self._end_if_nothing_waits()
 
     def release_all(self, now: float) -> None:
-        """Let everything go on that waits now; what is held, as if nobody had said a word.
+        """Let everything go on that waits now; what is held, as if its timeout had passed.
 
         That is begun here; while it `is_releasing`, `go_on_releasing` does what is left of it.
         """
@@ -379,7 +379,7 @@ class Interceptor:
 
     @property
     def _sees_all(self) -> bool:
-        """Is everything to be looked at, for whatever reason?"""
+        """Are all frames wanted?"""
         return self.is_tapped or self.gate is not None
 
     def _needs_no_interceptor(self, sender: Peer, frame: Frame) -> bool:

@@ -56,10 +56,10 @@ class LegOutput:
             self._start = offset
         self._end = offset + frame.length()
 
-    def append(self, octets: bytes | memoryview) -> None:
+    def append(self, data: bytes | memoryview) -> None:
         """Send bytes that are not those of a frame which was received."""
         self._close_slice()
-        self._parts.append(octets)
+        self._parts.append(data)
 
     def take(self) -> bytes | memoryview:
         """All that is to be sent now."""

@@ -1,4 +1,4 @@
-"""Publishes that rules need not be asked about again, since the same octets were evaluated before.
+"""Publishes that rules need not be asked about again, since the same bytes were evaluated before.
 
 They are passed, or replaced, by the frame reader itself; here is what fills its cache, and what is counted of it.
 """

@@ -32,7 +32,7 @@ class ConfirmTranslation:
         self._starts = [0]  # from each of the broker's numbers on …
         self._shifts = [0]  # … the client's are ahead by this
         self._own: set[int] = set()
-        self._first_lost: int | None = None  # from there on, no word stands for all before it any more
+        self._first_lost: int | None = None  # from there on, no confirm with `multiple` may be sent
         self._start = start
         self._settled_to = start
         self._settled: set[int] = set()
@@ -61,8 +61,8 @@ class ConfirmTranslation:
     def translate(self, number: int, multiple: bool, published: int) -> Settled:
         """The confirms to send to the client when the broker confirms `number`, after the client's `published`.
 
-        A word of the broker's is about what it has got, whatever number it names. So what is done for all of them
-        is bounded by what was published: a constant for each.
+        The broker confirms only what it has received, whatever number it names: so the work for all its confirms is
+        bounded by what was published, a constant for each publish.
         """
         if number <= self._start:
             return [(number, multiple)] if self._owes_start or not multiple else []
@@ -87,7 +87,7 @@ class ConfirmTranslation:
         return answers
 
     def _all_up_to(self, number: int) -> Settled:
-        """All that are open up to there, in as few words as there can be without a word for any that was lost."""
+        """All that are open up to there, in as few confirms as possible without confirming any that was lost."""
         settled, own = self._settled, self._own
         if self._first_lost is None:
             for each in range(number, self._settled_to, -1):
@@ -163,7 +163,7 @@ class DeliveryTagTranslation:
         return len(self._open)
 
     def receive(self, tag: int, *, is_acked: bool) -> None:
-        """The broker has delivered something; `is_acked` is whether anybody has to acknowledge it."""
+        """The broker has delivered something; `is_acked` is whether it has to be acknowledged."""
         if is_acked:
             self._upstream[tag] = None
             if len(self._upstream) > MAX_OPEN:
@@ -221,7 +221,7 @@ class DeliveryTagTranslation:
             yield each
 
     def _with_all_before(self, theirs: set[int]) -> Settled:
-        """These in as few words as there can be without a word for any that the client did not settle."""
+        """These in as few methods as possible without settling any that the client did not settle."""
         answers: Settled = []
         while self._upstream and next(iter(self._upstream)) in theirs:
             last, _ = self._upstream.popitem(last=False)
