@@ -39,18 +39,18 @@ FRAME_COST = 256
 class QueuedBytes:
     """How many bytes are queued in a session because of one peer; they are part of the session's `share`."""
 
-    __slots__ = ("_share", "octets")
+    __slots__ = ("_share", "size")
 
     def __init__(self, share: MemoryShare) -> None:
         self._share = share
-        self.octets = 0
+        self.size = 0
 
     def add(self, size: int) -> None:
-        self.octets += size
+        self.size += size
         self._share.add(size)
 
     def remove(self, size: int) -> None:
-        self.octets -= size
+        self.size -= size
         self._share.remove(size)
 
 

@@ -232,7 +232,7 @@ class ChannelInterceptor:
         yield from self._stage(direction, frame)
 
     def _stage(self, direction: ChannelDirection, frame: Frame) -> Actions:
-        """Judge a command of which the first frame is there, or gather more of it; or let it pass."""
+        """Evaluate a command of which the first frame is there, or gather more of it; or let it pass."""
         stage = self._around.stage(direction.sender, frame)
         carries_content = frame.kind == METHOD and BY_INDEX[frame.index].carries_content
         if stage is Stage.NOTHING:

@@ -238,7 +238,7 @@ class Interceptor:
 
     def is_full(self, sender: Peer) -> bool:
         """Does so much wait of what a peer has sent that nothing more is to be read from it for now?"""
-        size = self.loads[sender].octets
+        size = self.loads[sender].size
         return size > MAX_HELD or (size > 0 and self.share.is_over)
 
     # --- what waits

@@ -49,8 +49,8 @@ class Bank:
     @property
     def octets(self) -> tuple[int, int, int]:
         """What waits on account of the server, on account of the client, and what is gathered."""
-        assert self.share.used == sum([load.octets for load in (*self.loads.values(), self.gathering)])
-        return self.loads[SERVER].octets, self.loads[CLIENT].octets, self.gathering.octets
+        assert self.share.used == sum([load.size for load in (*self.loads.values(), self.gathering)])
+        return self.loads[SERVER].size, self.loads[CLIENT].size, self.gathering.size
 
 
 @pytest.fixture

@@ -1280,7 +1280,7 @@ def test_own_commands_that_wait_for_the_end_of_a_content_are_bounded_too(monkeyp
     assert not water.interceptor.is_full(CLIENT)
     assert water.say(*read(">> 1 header 0"))[SERVER].count(b"\xce") == tag + 1
     assert not water.interceptor.is_full(SERVER)
-    assert all(load.octets == 0 for load in water.interceptor.loads.values())
+    assert all(load.size == 0 for load in water.interceptor.loads.values())
 
 
 def test_a_message_in_too_many_frames_is_refused(monkeypatch):
@@ -1289,7 +1289,7 @@ def test_a_message_in_too_many_frames_is_refused(monkeypatch):
     lines = [">> 1 basic.publish routing_key=a", ">> 1 header 3", *[">> 1 body ''"] * 9]
     heard = [water.say(*read(line))[CLIENT] for line in lines]
     assert b"CONTENT_TOO_LARGE - a message in more than 10 frames" in heard[-1]
-    assert water.interceptor.gathering.octets == 0
+    assert water.interceptor.gathering.size == 0
 
 
 def test_messages_that_are_too_large_together_are_refused():
@@ -1476,7 +1476,7 @@ def test_a_long_backlog_goes_on_in_turns_and_in_order(monkeypatch):
     assert [key for turn in turns for key in turn] == ["slow", *[str(number) for number in range(50)], "last"]
     assert max(len(turn) for turn in turns) <= 10
     assert water.interceptor.connections[SERVER].state is ConnectionState.CLOSED_BY_CLIENT
-    assert water.interceptor.loads[CLIENT].octets == 0
+    assert water.interceptor.loads[CLIENT].size == 0
 
 
 def test_all_that_waits_is_released_in_turns(monkeypatch):
@@ -1500,7 +1500,7 @@ def test_a_channel_that_closes_before_its_turn_drops_what_waited(monkeypatch):
     water.say(*read("<< 1 channel.close reply_code=404"))
     assert wait_turn(water) == []
     assert not water.interceptor._delayed.resuming
-    assert water.interceptor.loads[CLIENT].octets == 0
+    assert water.interceptor.loads[CLIENT].size == 0
 
 
 # --- what rules make, and a frame cannot hold

@@ -453,8 +453,8 @@ def test_what_is_heard_means_what_was_said(dice):
     sea, parties = sailed(dice, fates, [Stage.METHOD, Stage.HEADER, Stage.BODY])
     end(sea, parties)
     assert sea.interceptor.refusal is None
-    assert not sea.interceptor.gathering.octets
-    assert not any(load.octets for load in sea.interceptor.loads.values())
+    assert not sea.interceptor.gathering.size
+    assert not any(load.size for load in sea.interceptor.loads.values())
     client, broker = sea.ledgers[CLIENT], sea.ledgers[SERVER]
 
     # nothing comes twice, or in another order, or out of nothing
