@@ -92,9 +92,8 @@ class PassThrough:
 
         `ProtocolError` at the first that may not come; those before it have passed then.
         """
-        reader = self._legs[sender].reader
-        source, target = self._legs[sender].connection, self._legs[sender.other].connection
-        gate = self.gate
+        leg, gate = self._legs[sender], self.gate
+        reader, source, target = leg.reader, leg.connection, self._legs[sender.other].connection
         passed: list[Frame] = []
         end = reader.offset
         try:
