@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 
 from amqproxy.amqp091.methods import METHODS, ChannelClose, ConnectionClose, Method
@@ -39,8 +38,8 @@ class RecentMethods:
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
-        self._methods: deque[tuple[Method, int]] = deque()
-        self._dropped: set[str] = set()
+        self._methods: list[tuple[Method, int]] = []
+        self._dropped: dict[str, None] = {}
         self._refused: Method | None = None
         self._is_lost = False
 
@@ -51,7 +50,7 @@ class RecentMethods:
             return  # a publish just as the one before it
         cost = REQUEST_COST + TABLE_COST * size
         if len(methods) >= MAX_RECENT:
-            dropped, given = methods.popleft()
+            dropped, given = methods.pop(0)
             self._budget.left += given
             self._drop(dropped)
         if cost > self._budget.left:
@@ -63,7 +62,7 @@ class RecentMethods:
     def _drop(self, method: Method) -> None:
         """Forget a method, unless it is a request: those that have no reply are remembered elsewhere."""
         if method.name not in REPLIES or getattr(method, "no_wait", False):
-            self._dropped.add(method.name)
+            self._dropped[method.name] = None
 
     def refuse(self, method: Method) -> None:
         """The broker has to refuse this method, if it is the first of those: its tag is not open."""
@@ -76,7 +75,7 @@ class RecentMethods:
         if any(each is request for each, _ in methods):
             self._dropped.clear()
             while methods:
-                method, cost = methods.popleft()
+                method, cost = methods.pop(0)
                 self._budget.give(cost)
                 if method is request:
                     break

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -155,7 +154,7 @@ class ChannelTrace:
         self._closes: set[Peer] = set()
         self._opened_ts_ns: int | None = None
         self._consumers = Consumers(budgets.memory)
-        self._unsure: set[str | None] = set()
+        self._unsure: dict[str | None, None] = {}  # smaller than a set
         self._all_unsure = False
         self._last_queue: LastQueue = None
         self._contents: dict[Peer, PartialContent] = {}
@@ -166,7 +165,7 @@ class ChannelTrace:
         self._has_forgotten = False
         self._mandatory = MandatoryPublishes(budgets.memory)
         self._recent = RecentMethods(budgets.memory)
-        self._transactions: deque[_Transaction] = deque()
+        self._transactions: list[_Transaction] = []  # an empty deque takes ten times as much memory
         self._settled: list[DeliveriesSettled] = []
         self._recovering = 0
         if not knows_start:
@@ -616,7 +615,7 @@ class ChannelTrace:
 
     def _add_unsure(self, consumer_tag: str | None) -> None:
         if len(self._unsure) < MAX_UNSURE:
-            self._unsure.add(consumer_tag)
+            self._unsure[consumer_tag] = None
         else:
             self._all_unsure = True
 
@@ -735,7 +734,7 @@ class ChannelTrace:
             self._mode = ChannelMode.TX
         if not self._transactions:
             return
-        transaction = self._transactions.popleft()
+        transaction = self._transactions.pop(0)
         is_committed = isinstance(method, TxCommitOk)
         spans = self._unconfirmed.settle_up_to(transaction.last_publish)
         if spans:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import NamedTuple
 
 from amqproxy.amqp091.methods import BasicConsume
@@ -63,7 +62,7 @@ class Consumers:
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._by_tag: dict[str, tuple[ObservedConsumer, ...]] = {}
-        self._ending: deque[tuple[str, int]] = deque()
+        self._ending: list[tuple[str, int]] = []
         self._is_complete = True
         self._sent = 0
 
@@ -110,7 +109,7 @@ class Consumers:
         self._ending.append((tag, number))
         if len(self._ending) > MAX_ENDING:
             self._is_complete = False
-            oldest, number = self._ending.popleft()
+            oldest, number = self._ending.pop(0)
             self._keep(oldest, after=number)
 
     def end_by_broker(self, tag: str) -> None:

@@ -78,6 +78,8 @@ class PendingRequests:
         if pending and found is not None:
             pending.remove(found)
             self._budget.give(found.cost)
+            if not pending:
+                del self._by_name[name]
         elif name in self._beyond:
             self._beyond[name] -= 1
             if not self._beyond[name]:

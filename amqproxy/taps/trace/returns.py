@@ -25,7 +25,7 @@ class MandatoryPublishes:
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
-        self._publishes: deque[tuple[int, bytes]] = deque()
+        self._publishes: deque[tuple[int, bytes]] | None = None
         self._forgotten = 0
         self._is_lost = False
 
@@ -36,6 +36,8 @@ class MandatoryPublishes:
         if self._is_lost:
             return
         publishes = self._publishes
+        if publishes is None:
+            publishes = self._publishes = deque()
         if len(publishes) >= MAX_MANDATORY:
             self._forgotten = publishes.popleft()[0]
         elif not self._budget.take(PUBLISH_COST):
@@ -62,7 +64,7 @@ class MandatoryPublishes:
 
     def match(self, exchange: str, routing_key: str, size: int, properties: Properties) -> int | None:
         """The number of the publish that is returned; None if it could be one of several."""
-        if self._forgotten or self._is_lost:
+        if self._forgotten or self._is_lost or self._publishes is None:
             return None
         digest = _digest(exchange, routing_key, size, properties)
         found = [each for each in self._publishes if each[1] == digest]
@@ -78,8 +80,8 @@ class MandatoryPublishes:
         self._is_lost = True
 
     def clear(self) -> None:
-        self._budget.give(PUBLISH_COST * len(self._publishes))
-        self._publishes.clear()
+        self._budget.give(PUBLISH_COST * len(self._publishes or ()))
+        self._publishes = None
 
 
 def _digest(exchange: str, routing_key: str, size: int, properties: Properties) -> bytes:
