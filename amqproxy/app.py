@@ -8,6 +8,7 @@ import signal
 import socket
 import ssl
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
@@ -95,7 +96,8 @@ async def run(
 
     async with AsyncExitStack() as stack:
         hangups = stack.enter_context(trio.open_signal_receiver(signal.SIGHUP))
-        stack.enter_context(_metrics_endpoint(config, metrics))
+        is_listening = threading.Event()
+        stack.enter_context(_metrics_endpoint(config, metrics, lambda: is_listening.is_set() and not drain.is_set()))
         control = stack.enter_context(_control_socket(config))
         listeners = await _listeners(config.listen, stack)
         broker: BrokerServer | None = None
@@ -120,6 +122,7 @@ async def run(
         signals = stack.enter_context(trio.open_signal_receiver(*ENDING))
         _announce(own_listeners, data=config.broker.data)
         _announce(listeners, upstream=upstream)
+        is_listening.set()
 
         reloader = Reloader(
             config,
@@ -347,7 +350,7 @@ def _scrape_failed(error: Exception) -> None:
 
 
 @contextmanager
-def _metrics_endpoint(config: Config, metrics: Metrics) -> Iterator[None]:
+def _metrics_endpoint(config: Config, metrics: Metrics, is_ready: Callable[[], bool]) -> Iterator[None]:
     """Serve /metrics, in threads, if it is configured."""
     if config.metrics is None:
         yield
@@ -355,7 +358,7 @@ def _metrics_endpoint(config: Config, metrics: Metrics) -> Iterator[None]:
     host, port = split_address(config.metrics.address)
     with ExitStack() as stack:
         try:
-            served = stack.enter_context(endpoint.serve(metrics.registry, host, port, _scrape_failed))
+            served = stack.enter_context(endpoint.serve(metrics.registry, host, port, _scrape_failed, is_ready))
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else None
             raise AddressUnavailable(f"cannot serve metrics on {config.metrics.address}: {reason or error}") from None

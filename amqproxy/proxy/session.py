@@ -175,7 +175,7 @@ class Session:
                     with self.contained():
                         await leg.transport.aclose()
             with self.contained():
-                self._report.close()
+                self._report.close(trio.current_time())
             with self.contained():
                 self._traffic.end()
             self._share.clear()
@@ -194,12 +194,14 @@ class Session:
         if opening is None:
             return
         self._life.move(SessionEvent.HEADER)
+        began = trio.current_time()
         try:
             transport = await self._dial()
         except Unreachable as error:
             self._metrics.upstream_failures.labels(error.kind).inc()
             self._report.finish(SessionEnd("proxy", 0, f"upstream {error}"))
             return
+        self._metrics.connect_seconds.observe(trio.current_time() - began)
         self.legs[SERVER] = upstream = new_leg(SERVER, transport, self._limits, self._metrics)
         for leg in self.legs.values():
             leg.connection.receive_header(CLIENT, HEADER)

@@ -10,10 +10,17 @@ import structlog
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.connection import Connection
-from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.errors import AccessRefused, ProtocolError
 from amqproxy.amqp091.frame import Frame
-from amqproxy.amqp091.methods import ChannelClose, ChannelOpenOk, ConnectionClose, Method
-from amqproxy.amqp091.transitions import Peer
+from amqproxy.amqp091.methods import (
+    ChannelClose,
+    ChannelOpenOk,
+    ConnectionBlocked,
+    ConnectionClose,
+    ConnectionUnblocked,
+    Method,
+)
+from amqproxy.amqp091.transitions import SERVER, Peer
 from amqproxy.proxy.passage import Passage
 from amqproxy.proxy.rule_log import RuleFailures, RuleLog
 from amqproxy.rules.context import Client
@@ -63,6 +70,8 @@ class SessionReport:
         self.end: SessionEnd | None = None
         self._log = structlog.get_logger().bind(session=number, client=name.partition("-")[0])
         self._channel_count = 0
+        self._is_open = False
+        self._blocked_since: float | None = None
 
     def introduce(self, client: Client) -> None:
         """Add the client to every log line from here on; `client` is what people may see of it."""
@@ -75,9 +84,10 @@ class SessionReport:
         if self.end is None:
             self.end = end
 
-    def close(self) -> None:
-        """Nothing of the session is left: count its end, and log the reason."""
+    def close(self, now: float) -> None:
+        """Nothing of the session is left: count its end, and log why it came; `now` is in seconds."""
         self.note_channels(0)
+        self._end_blocking(now)
         end = self.end or SessionEnd("proxy", 0, "cancelled")
         self.metrics.closes.labels(end.by, code_label(end.code) if end.code else "none").inc()
         log = self._log.warning if end.is_abnormal else self._log.info
@@ -139,23 +149,38 @@ class SessionReport:
         self.finish(SessionEnd("proxy", code, "internal error"))
 
     def note_open(self, connection: Connection) -> None:
+        self._is_open = True
         self.metrics.opened.inc()
         self._log.info("connection open", vhost=connection.virtual_host, heartbeat=connection.heartbeat)
 
-    def note_method(self, sender: Peer, method: Method) -> None:
-        """A method that counts for more than a frame, if it does."""
+    def note_method(self, sender: Peer, method: Method, now: float) -> None:
+        """A method that counts for more than a frame, if it does; `now` is in seconds."""
         match method:
             case ConnectionClose() as close:
+                if sender is SERVER and close.reply_code == AccessRefused.code and not self._is_open:
+                    self.metrics.logins_refused.inc()
                 reason = close.reply_text or "closed"
                 self.finish(
                     SessionEnd(str(sender), close.reply_code, reason, is_abnormal=close.reply_code not in NORMAL)
                 )
+            case ConnectionBlocked():
+                if self._blocked_since is None:
+                    self._blocked_since = now
+                    self.metrics.blocked.inc()
+            case ConnectionUnblocked():
+                self._end_blocking(now)
             case ChannelOpenOk():
                 self.metrics.channels_opened.inc()
             case ChannelClose() as close:
                 self.metrics.channel_closes.labels(str(sender), code_label(close.reply_code)).inc()
             case _:
                 pass
+
+    def _end_blocking(self, now: float) -> None:
+        if self._blocked_since is not None:
+            self.metrics.blocked.dec()
+            self.metrics.blocked_seconds.inc(max(0.0, now - self._blocked_since))
+            self._blocked_since = None
 
     def note_channels(self, count: int) -> None:
         """How many channels are open now."""

@@ -194,7 +194,7 @@ class Traffic:
             self._report.note_open(self._legs[CLIENT].connection)
             self._impair(self.passage.start(trio.current_time(), is_open=True))
         else:
-            self._report.note_method(sender, method)
+            self._report.note_method(sender, method, trio.current_time())
 
     def end_handshake(self) -> None:
         """The server moves the handshake on no more."""

@@ -1,4 +1,7 @@
-"""Serves /metrics over HTTP, in a few threads: no scraper, be it idle or slow, keeps others from scraping."""
+"""Serves /metrics over HTTP, in a few threads: no scraper, be it idle or slow, keeps others from scraping.
+
+Beside it, /healthz answers 200 for as long as the process runs, and /readyz 200 while it takes new clients, else 503.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +31,17 @@ Failed = Callable[[Exception], None]
 
 @contextmanager
 def serve(
-    registry: prometheus_client.CollectorRegistry, host: str, port: int, failed: Failed = lambda error: None
+    registry: prometheus_client.CollectorRegistry,
+    host: str,
+    port: int,
+    failed: Failed = lambda error: None,
+    is_ready: Callable[[], bool] = lambda: True,
 ) -> Iterator[int]:
-    """Serve what `registry` holds, on HOST:PORT, for the while; gives the port. `OSError` when that cannot be had."""
-    with _MetricsServer(registry, host or "0.0.0.0", port, failed) as server:
+    """Serve what `registry` holds, on HOST:PORT, for the while; gives the port. `OSError` when that cannot be had.
+
+    `is_ready` is whether new clients are taken; it is called in another thread.
+    """
+    with _MetricsServer(registry, host or "0.0.0.0", port, failed, is_ready) as server:
         thread = threading.Thread(target=server.serve_forever, args=(POLL_INTERVAL,), name="metrics", daemon=True)
         thread.start()
         try:
@@ -49,6 +59,13 @@ class _MetricsHandler(prometheus_client.MetricsHandler):
 
     def do_GET(self) -> None:  # noqa: N802 - so it is called
         """Make the whole answer, and send it only then: while it is made, others have to wait."""
+        path = self.path.partition("?")[0]
+        if path == "/healthz":
+            self._send_state(True)
+            return
+        if path == "/readyz":
+            self._send_state(self.server.is_ready())
+            return
         output, self.wfile = self.wfile, BytesIO()
         try:
             with self.server.rendering:
@@ -62,6 +79,14 @@ class _MetricsHandler(prometheus_client.MetricsHandler):
             self.wfile = output
             output.write(answer)
 
+    def _send_state(self, is_good: bool) -> None:
+        text = b"ok\n" if is_good else b"draining, or not started\n"
+        self.send_response(200 if is_good else 503)
+        self.send_header("Content-Type", "text/plain; charset=utf-8")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
 
 class _MetricsServer(ThreadingMixIn, TCPServer):
     allow_reuse_address = True
@@ -69,8 +94,16 @@ class _MetricsServer(ThreadingMixIn, TCPServer):
     block_on_close = False
     request_queue_size = 128
 
-    def __init__(self, registry: prometheus_client.CollectorRegistry, host: str, port: int, failed: Failed) -> None:
+    def __init__(
+        self,
+        registry: prometheus_client.CollectorRegistry,
+        host: str,
+        port: int,
+        failed: Failed,
+        is_ready: Callable[[], bool],
+    ) -> None:
         self.failed = failed
+        self.is_ready = is_ready
         self.rendering = threading.Lock()
         """One at a time: each that runs takes the interpreter from the proxy."""
         self._lock = threading.Lock()

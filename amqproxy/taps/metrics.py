@@ -6,14 +6,16 @@ scrape.
 
 from __future__ import annotations
 
+import platform
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from amqproxy import __version__, _pure
 from amqproxy.amqp091.errors import BY_CODE
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.tally import KINDS, METHOD_COUNT, Tally
@@ -21,6 +23,9 @@ from amqproxy.amqp091.transitions import Peer
 
 LATENCY_BUCKETS = (10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 100e-3, 1.0)
 """Upper bounds in seconds."""
+
+CONNECT_BUCKETS = (250e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 100e-3, 0.25, 1.0, 2.5, 10.0)
+"""The same, for connecting to an upstream."""
 
 
 def code_label(code: int) -> str:
@@ -43,6 +48,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
         self.tallies = {peer: Tally() for peer in Peer}
         self.latency = RelayLatency()
         new = self.registry
@@ -72,6 +78,19 @@ class Metrics:
         self.upstream_failures = Counter(
             "amqproxy_upstream_failures", "Upstreams that could not be reached, or were lost.", ["reason"], registry=new
         )
+        self.connect_seconds = Histogram(
+            "amqproxy_upstream_connect_seconds",
+            "How long it took to connect to an upstream, with its TLS handshake.",
+            buckets=CONNECT_BUCKETS,
+            registry=new,
+        )
+        self.blocked = Gauge("amqproxy_connections_blocked", "Connections that the broker has blocked.", registry=new)
+        self.blocked_seconds = Counter(
+            "amqproxy_connection_blocked_seconds", "How long connections were blocked, all together.", registry=new
+        )
+        self.logins_refused = Counter(
+            "amqproxy_authentication_failures", "Logins that the broker has refused.", registry=new
+        )
         self.records_dropped = Counter(
             "amqproxy_records_dropped", "Records that a tap was too slow for.", ["tap"], registry=new
         )
@@ -82,6 +101,9 @@ class Metrics:
             registry=new,
         )
         self.registry.register(_TrafficCollector(self.tallies, self.latency))
+        build = Info("amqproxy_build", "Which amqproxy this is.", registry=new)
+        form = "compiled" if _pure.is_compiled() else "plain"
+        build.info({"version": __version__, "python": platform.python_version(), "form": form})
 
     def count_rules(self, counts: Callable[[], Mapping[str, RuleCounts]]) -> None:
         """Export the `counts` of each rule, by its name, on each scrape."""

@@ -31,6 +31,25 @@ def test_a_scrape() -> None:
         assert b"things_total 3.0" in answer.read()
 
 
+@pytest.mark.parametrize(
+    ("path", "is_ready", "code", "text"),
+    [
+        ("/healthz", True, 200, b"ok\n"),
+        ("/healthz", False, 200, b"ok\n"),
+        ("/readyz", True, 200, b"ok\n"),
+        ("/readyz?verbose", False, 503, b"draining, or not started\n"),
+    ],
+)
+def test_is_it_alive_and_does_it_take_clients(path: str, is_ready: bool, code: int, text: bytes) -> None:
+    with endpoint.serve(registry(), "127.0.0.1", 0, is_ready=lambda: is_ready) as port:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+                found = answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            found = error.code, error.read()
+    assert found == (code, text)
+
+
 @pytest.mark.parametrize("sent", [b"", b"GET /metr"])
 def test_who_connects_and_asks_nothing_is_let_go(
     sent: bytes, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

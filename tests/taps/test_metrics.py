@@ -1,6 +1,7 @@
 """Metrics: names, labels that cannot grow, and a text that the parser of Prometheus takes."""
 
 import math
+import re
 
 import pytest
 from prometheus_client import generate_latest
@@ -76,7 +77,7 @@ def test_the_histogram_of_latencies() -> None:
 
 def test_everything_has_a_name_of_ours_and_a_help() -> None:
     for family in exposed(Metrics()).values():
-        assert family.name.startswith("amqproxy_")
+        assert family.name.startswith(("amqproxy_", "process_"))
         assert family.documentation
 
 
@@ -84,3 +85,11 @@ def test_two_proxies_count_apart() -> None:
     one, other = Metrics(), Metrics()
     one.accepted.inc()
     assert other.registry.get_sample_value("amqproxy_connections_accepted_total") == 0
+
+
+def test_which_amqproxy_it_is_and_what_it_uses() -> None:
+    text = generate_latest(Metrics().registry).decode()
+    assert re.search(
+        r'^amqproxy_build_info\{form="(compiled|plain)",python="3\..*",version=".*"\} 1\.0$', text, re.MULTILINE
+    )
+    assert re.search(r"^process_resident_memory_bytes [\d.e+]+$", text, re.MULTILINE)
