@@ -217,6 +217,7 @@ class ChannelTrace:
         """Frames of the channel are missing: nothing of what was open is known any more."""
         self._settle_open(ts_ns, Settlement.UNKNOWN)
         self.knows_start = False
+        self.is_opened = True
         self.is_unread = False
         self._closes.clear()
         self._mode = None

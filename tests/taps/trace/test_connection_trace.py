@@ -137,6 +137,15 @@ def test_a_channel_that_is_opened_again_before_close_ok() -> None:
     assert traced.of(HistoryLost) == []
 
 
+def test_a_channel_whose_open_ok_was_missed_and_that_is_opened_again() -> None:
+    traced = Traced()
+    traced.client(ChannelOpen(), ChannelClose())
+    traced.gap(SERVER)
+    traced.client(ChannelOpen(), BasicQos())
+    traced.server(ChannelOpenOk(), BasicQosOk())
+    assert traced.of(RequestAnswered)[-1].request == BasicQos()
+
+
 def test_a_second_open_of_an_open_channel_changes_nothing() -> None:
     traced = Traced(1)
     traced.client(ConfirmSelect(no_wait=True), BasicPublish(), ChannelOpen())
