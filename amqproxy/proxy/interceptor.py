@@ -84,7 +84,6 @@ class Interceptor:
         self._outputs = self._legs.outputs
         self.fault: InterceptorFault | None = None
         self.gate: Callable[[Peer, Frame], bool] | None = None
-        self.is_tapped = is_tapped
         self.share = share or MemoryShare(MemoryBudget(share_limit=SESSION_MEMORY))
         self.loads = {peer: QueuedBytes(self.share) for peer in Peer}
         self.gathering = QueuedBytes(self.share)
@@ -122,6 +121,15 @@ class Interceptor:
     @evaluator.setter
     def evaluator(self, evaluator: SessionRules) -> None:
         self._evaluation.evaluator = evaluator
+
+    @property
+    def is_tapped(self) -> bool:
+        """Is every frame to be shown to taps? After it is set, `ask_for_frames` is to be called."""
+        return self._legs.is_tapped
+
+    @is_tapped.setter
+    def is_tapped(self, is_tapped: bool) -> None:
+        self._legs.is_tapped = is_tapped
 
     @property
     def client(self) -> Client:
@@ -380,7 +388,7 @@ class Interceptor:
     @property
     def _sees_all(self) -> bool:
         """Are all frames wanted?"""
-        return self.is_tapped or self.gate is not None
+        return self._legs.is_tapped or self.gate is not None
 
     def _needs_no_interceptor(self, sender: Peer, frame: Frame) -> bool:
         """Does a frame pass, on a channel of which nothing is known but that all has passed?"""
