@@ -52,7 +52,9 @@ async def persisted(broker: Broker, directory: Path) -> AsyncIterator[Definition
         recorder.compare()
         yield recorder
     finally:
-        await writer.close()
+        writer.finish()
+        with trio.CancelScope(shield=True), contained("store not closed", then=lambda _: store.close()):
+            await trio.to_thread.run_sync(store.close)
         broker.paging.page_store = None
         with contained("page file not closed"):
             page_files.close()
@@ -61,7 +63,7 @@ async def persisted(broker: Broker, directory: Path) -> AsyncIterator[Definition
 class StoreWriter:
     """Gives the journal's batches to the store, whose thread writes them: one at a time, each with all that has come.
 
-    `open` comes first and `close` last. While the disk fails, its alarm is on; what else fails is tried again.
+    `open` comes first and `finish` last. While the disk fails, its alarm is on; what else fails is tried again.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -92,16 +94,14 @@ class StoreWriter:
         self._store = await trio.to_thread.run_sync(open_store)
         return self._store
 
-    async def close(self) -> None:
-        """Write what is left, and close the store."""
+    def finish(self) -> None:
+        """Hand what is left to the store, which is closed next; nothing more is written."""
         self._is_closed = True
         with contained("what was not written yet is lost"):
             if self._batch is not None:
                 self._store.submit(self._batch)
             if self.journal.is_dirty:
                 self._store.submit(self.journal.take_batch())
-        with trio.CancelScope(shield=True), contained("store not closed", then=lambda _: self._store.close()):
-            await trio.to_thread.run_sync(self._store.close)
 
     # --- writing
 
