@@ -19,8 +19,8 @@ The `Interceptor` (`interceptor`) has no trio, sockets or clock. It goes through
 is the interface to them. Its `channel_table` has a `ChannelInterceptor` (`channel_interceptor`) for each channel whose
 legs may differ, with a `ChannelDirection` (`channel_direction`) for each direction: queued commands and the state of
 the content in progress. A channel interceptor yields `actions`, which the `ActionExecutor` (`action_executor`) of its
-owner (`channel_owner`) carries out; its `channel_output` sends commands on, and `answers` replies to the sender of what
-is not sent on.
+owner (`channel_owner`) carries out; its `channel_output` sends commands on, `answers` replies to the sender of what is
+not sent on, and `channel_closing` closes it on both legs.
 Delivery tags and confirms that differ between the legs are translated by its `channel_tags`, in `tag_translation`'s
 tables; changed commands are encoded by `encoding`, what waits is kept in `delayed_commands` with its `timers`, what
 each peer is to be sent is collected in `leg_output`, publishes that need not be evaluated again in

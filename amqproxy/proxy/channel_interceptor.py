@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from amqproxy.amqp091.channel import Channel
 from amqproxy.amqp091.commands import MAX_BODY, MAX_FRAMES, Command
 from amqproxy.amqp091.errors import (
     ContentTooLarge,
@@ -22,7 +21,7 @@ from amqproxy.amqp091.methods import (
     ChannelCloseOk,
     ConnectionClose,
 )
-from amqproxy.amqp091.transitions import CLIENT, SERVER, ChannelState, Peer
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.proxy.actions import (
     CloseConnection,
     Decide,
@@ -36,6 +35,7 @@ from amqproxy.proxy.actions import (
     Watch,
 )
 from amqproxy.proxy.answers import answer
+from amqproxy.proxy.channel_closing import answer_both, close_both, is_unanswered, takes_close
 from amqproxy.proxy.channel_direction import (
     ChannelDirection,
     ContentRest,
@@ -56,9 +56,6 @@ DELIVERIES = frozenset({BasicDeliver.index, BasicGetOk.index})
 CHANNEL_ENDS = frozenset({ChannelClose.index, ChannelCloseOk.index})
 
 _CLOSES = frozenset({ChannelClose.index, ConnectionClose.index})
-
-CLOSED_BY_RULE = "closed by a rule of the proxy"
-"""The reply code and text for the other peer when we close a channel that it knows."""
 
 
 class ChannelInterceptor:
@@ -165,8 +162,8 @@ class ChannelInterceptor:
             self.is_gone_upstream = True
             yield from self._send_waiting_rest(self.directions[CLIENT])
             yield Drop(self.directions[CLIENT])  # the broker would not take it any more
-            if self.is_unheard(CLIENT):
-                yield from self._close_for_both()
+            if is_unanswered(self._around.connections, self.number, CLIENT):
+                yield from answer_both(self.directions.values())
                 return
         yield from self._admit(direction, frame)
 
@@ -399,7 +396,7 @@ class ChannelInterceptor:
         if self.number == 0 or close.scope is Scope.CONNECTION:
             yield CloseConnection(close, place)
             return
-        if self.closing is not None or not self._takes_close():
+        if self.closing is not None or not takes_close(self._around.connections, self.number):
             return
         for direction in self.directions.values():
             yield from self._send_waiting_rest(direction)
@@ -410,41 +407,12 @@ class ChannelInterceptor:
             yield Drop(direction)
         yield from self._try_to_close(note)
 
-    def _takes_close(self) -> bool:
-        """Is there anything left to be closed? Not where a peer has closed, and the other has received its close."""
-        channels = [connection.channels.get(self.number) for connection in self._around.connections.values()]
-        is_open = any(channel is not None and channel.takes_frames for channel in channels)
-        return is_open or self.is_unheard(CLIENT) or self.is_unheard(SERVER)
-
-    def is_unheard(self, peer: Peer) -> bool:
-        """Has the peer closed the channel, and waits for an answer that the other does not know to give?"""
-        own = self._around.connections[peer].channels.get(self.number)
-        other = self._around.connections[peer.other].channels.get(self.number)
-        return _has_closed(peer, own) and not _has_closed(peer, other)
-
-    def _close_for_both(self) -> Actions:
-        """Answer both peers, who have closed the channel before they received each other's close."""
-        for direction in self.directions.values():
-            yield Drop(direction)
-        for peer in (CLIENT, SERVER):
-            yield Reply(peer, ChannelCloseOk())
-        yield Forget()
-
     def _try_to_close(self, note: Note = NOTHING) -> Actions:
         if self.is_closed or any(self.is_mid(direction) for direction in self.directions.values()):
             return
         assert self.closing is not None
         self.is_closed = True
-        receiver = self.closing.receiver or CLIENT
-        close = ChannelClose(self.closing.code, self.closing.text, *self.class_and_method)
-        farewell = ChannelClose(200, CLOSED_BY_RULE, 0, 0)
-        for peer in (CLIENT, SERVER):
-            channel = self._around.connections[peer].channels.get(self.number)
-            if _has_closed(peer, channel):
-                yield Reply(peer, ChannelCloseOk(), note)
-            elif channel is not None and channel.takes_frames:
-                yield Reply(peer, close if peer is receiver else farewell, note)
-        yield Forget()
+        yield from close_both(self._around.connections, self.number, self.closing, self.class_and_method, note)
 
     def _take_while_closing(self, direction: ChannelDirection, frame: Frame, is_live: bool) -> Actions:
         """Take a frame on a channel that we are closing: nothing of it goes on."""
@@ -453,8 +421,8 @@ class ChannelInterceptor:
             if frame.index in CHANNEL_ENDS and is_live:
                 self.closing = None  # a peer was quicker: it closes for both
                 self.is_gone_upstream |= sender is SERVER
-                if self.is_unheard(sender.other):
-                    yield from self._close_for_both()
+                if is_unanswered(self._around.connections, self.number, sender.other):
+                    yield from answer_both(self.directions.values())
                 else:
                     yield from self._admit(direction, frame)
             elif frame.kind != METHOD and direction.is_mid:
@@ -469,8 +437,3 @@ def _note(verdict: Verdict, command: Command) -> Note:
     is_shadow = all(mark.endswith("(shadow)") for mark in verdict.marks)
     what = Outcome.SHADOW if verdict.marks and is_shadow else outcome(verdict, command)
     return Note(verdict.marks, verdict.tags, what)
-
-
-def _has_closed(peer: Peer, channel: Channel | None) -> bool:
-    by_peer = ChannelState.CLOSED_BY_CLIENT if peer is CLIENT else ChannelState.CLOSED_BY_SERVER
-    return channel is not None and channel.state in (by_peer, ChannelState.CLOSED_BY_BOTH)
