@@ -156,15 +156,6 @@ class Interceptor:
         return self._executor.refusal
 
     @property
-    def is_tapped(self) -> bool:
-        """Do taps see what passes? After it is set, `ask_for_frames` is to be called."""
-        return self._legs.is_tapped
-
-    @is_tapped.setter
-    def is_tapped(self, value: bool) -> None:
-        self._legs.is_tapped = value
-
-    @property
     def is_draining(self) -> bool:
         return self._legs.is_draining
 
