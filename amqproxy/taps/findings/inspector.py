@@ -16,7 +16,7 @@ from amqproxy.taps.findings.inequivalent_declare import InequivalentDeclare
 from amqproxy.taps.findings.large_messages import LargeHeaders, LargeMessage
 from amqproxy.taps.findings.late_acks import LateAck
 from amqproxy.taps.findings.leaked_channels import LeakedChannels
-from amqproxy.taps.findings.logins import GuestLogin, LoginRefused, PlainWithoutTLS
+from amqproxy.taps.findings.logins import GuestLogin, PlainWithoutTLS, RefusedLogin
 from amqproxy.taps.findings.polling import GetPolling
 from amqproxy.taps.findings.prefetch import UnlimitedPrefetch
 from amqproxy.taps.findings.publishes import NackedPublish, ReturnedPublish, TransientToDurableQueue, UnconfirmedPublish
@@ -40,7 +40,7 @@ DETECTORS: tuple[type[Detector], ...] = (
     LargeMessage,
     LateAck,
     LeakedChannels,
-    LoginRefused,
+    RefusedLogin,
     MissedHeartbeats,
     NackedPublish,
     PlainWithoutTLS,

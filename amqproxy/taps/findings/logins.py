@@ -42,7 +42,7 @@ class GuestLogin(Detector):
         return f"guest logs in from {self.observed.address}"
 
 
-class LoginRefused(Detector):
+class RefusedLogin(Detector):
     """The broker has refused a login."""
 
     kind = "login-refused"
