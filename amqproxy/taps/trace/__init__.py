@@ -3,7 +3,13 @@
     frames and times → `Trace` → events
 
 - `connection_trace`: `Trace`, for one connection: the handshake, blocking, closing; and its channels.
-- `channel_trace`: one channel: requests and replies, publishes and confirms, deliveries and acknowledgements.
+- `channel_trace`: one channel, composed of the parts that follow.
+- `channel_life`: opened, asked to stop or go on, closed.
+- `channel_requests`: requests and replies.
+- `publishes`: the numbers of publishes, confirms and returns.
+- `deliveries`: for which consumer each delivery is, and what the client settles.
+- `transactions`: what takes effect with tx.commit.
+- `channel_context`: what the parts of one channel share.
 - `requests`: requests that await their replies.
 - `consumers`: the consumers of a channel, and the queues that they are of.
 - `causes`: which method a close is about.

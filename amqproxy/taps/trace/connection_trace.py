@@ -30,7 +30,8 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.taps.record import json_mapping
 from amqproxy.taps.trace.budget import Budget
 from amqproxy.taps.trace.causes import RecentMethods, named_method, only_cause
-from amqproxy.taps.trace.channel_trace import Budgets, ChannelTrace
+from amqproxy.taps.trace.channel_context import Budgets
+from amqproxy.taps.trace.channel_trace import ChannelTrace
 from amqproxy.taps.trace.events import (
     BlockingEnded,
     BlockingStarted,
@@ -164,7 +165,8 @@ class Trace:
         self._stray.lose()
         for channel in self._all_channels():
             channel.lose(ts_ns)
-            channel.is_unread = self._is_unread
+            if self._is_unread:
+                channel.stop_reading()
 
     def _all_channels(self) -> list[ChannelTrace]:
         return [*self._previous.values(), *self.channels.values()]
@@ -224,7 +226,8 @@ class Trace:
 
     def _add_channel(self, number: int, *, knows_start: bool) -> ChannelTrace:
         channel = ChannelTrace(number, self._events, self._budgets, knows_start=knows_start, body=self._body)
-        channel.is_unread = self._is_unread
+        if self._is_unread:
+            channel.stop_reading()
         self.channels[number] = channel
         return channel
 
@@ -294,7 +297,7 @@ class Trace:
             cause = only_cause([self._stray.causes(close), *(each.causes(close) for each in self._all_channels())])
         self._is_unread = True
         for channel in self._all_channels():
-            channel.is_unread = True
+            channel.stop_reading()
         if self._is_closed:
             return  # both close at once; the first one counts
         self._is_closed = True

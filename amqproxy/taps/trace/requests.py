@@ -20,7 +20,7 @@ TABLE_COST = 8
 """Bytes that a byte of a method is counted as: decoded, a table is so many times as large."""
 
 
-class PendingRequest(NamedTuple):
+class TimedRequest(NamedTuple):
     """A request and the time at which it was sent.
 
     `last` is the queue that the channel had declared last by then, itself included; `number` numbers requests that
@@ -45,7 +45,7 @@ class PendingRequests:
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
-        self._by_name: dict[str, deque[PendingRequest]] = {}
+        self._by_name: dict[str, deque[TimedRequest]] = {}
         self._beyond: dict[str, int] = {}
         self._is_lost = False
 
@@ -63,9 +63,9 @@ class PendingRequests:
             if name == "basic.consume":  # replies to these may come out of turn
                 self._put_beyond(pending, list(pending))
         else:
-            pending.append(PendingRequest(ts_ns, request, last, number, cost))
+            pending.append(TimedRequest(ts_ns, request, last, number, cost))
 
-    def match(self, reply: Method) -> PendingRequest | None:
+    def match(self, reply: Method) -> TimedRequest | None:
         """The request that `reply` answers; None when it is not known."""
         name = ANSWERS[reply.name]
         pending = self._by_name.get(name)
@@ -86,7 +86,7 @@ class PendingRequests:
                 del self._beyond[name]
         return found
 
-    def _consume(self, pending: deque[PendingRequest], tag: str) -> PendingRequest | None:
+    def _consume(self, pending: deque[TimedRequest], tag: str) -> TimedRequest | None:
         """The basic.consume that is answered with that tag, which the client has chosen, or else the broker."""
         named, unnamed = [], []
         for each in pending:
@@ -102,7 +102,7 @@ class PendingRequests:
         self._put_beyond(pending, found)  # RabbitMQ answers those for direct replies at once: which one is this?
         return None
 
-    def _put_beyond(self, pending: deque[PendingRequest], consumes: list[PendingRequest]) -> None:
+    def _put_beyond(self, pending: deque[TimedRequest], consumes: list[TimedRequest]) -> None:
         """Forget some of the basic.consume."""
         for each in consumes:
             pending.remove(each)
@@ -119,7 +119,7 @@ class PendingRequests:
         self.clear()
         self._is_lost = True
 
-    def clear(self) -> list[PendingRequest]:
+    def clear(self) -> list[TimedRequest]:
         """All that were pending, in the order of their times; none is any more."""
         found = sorted((each for pending in self._by_name.values() for each in pending), key=lambda each: each.ts_ns)
         self._by_name.clear()

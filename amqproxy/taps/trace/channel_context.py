@@ -1,0 +1,55 @@
+"""What the parts of a channel's trace share: its number, its mode, what may be known of it, and where events go."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from amqproxy.amqp091.channel import ChannelMode
+from amqproxy.taps.trace.budget import Budget
+from amqproxy.taps.trace.events import TraceEvent
+
+
+class Budgets(NamedTuple):
+    """What the channels of one connection may hold, all together: ranges of open tags, and bytes of all else."""
+
+    spans: Budget
+    memory: Budget
+
+
+class ChannelContext:
+    """The facts about one channel on which the claims of all its parts depend. What happens is appended to `events`.
+
+    `knows_start` is whether all frames since channel.open were seen; `is_unread` whether the broker does not read what
+    the client sends any more, since the channel or the connection is closing; `has_forgotten` whether ranges of open
+    tags were forgotten, so that a tag which is not open may still be known to the broker. `mode` is None while it is
+    not known.
+    """
+
+    __slots__ = ("budgets", "events", "has_forgotten", "is_unread", "knows_start", "mode", "number")
+
+    def __init__(self, number: int, events: list[TraceEvent], budgets: Budgets, *, knows_start: bool) -> None:
+        self.number = number
+        self.events = events
+        self.budgets = budgets
+        self.knows_start = knows_start
+        self.is_unread = False
+        self.has_forgotten = False
+        self.mode: ChannelMode | None = ChannelMode.NORMAL if knows_start else None
+
+    def select_mode(self, mode: ChannelMode) -> bool:
+        """The client asks for confirms or for transactions; False if the broker will refuse to switch the mode."""
+        if self.mode is not ChannelMode.NORMAL:
+            return False
+        self.mode = mode
+        return True
+
+    def learn_mode(self, mode: ChannelMode) -> None:
+        """The broker has sent what only a channel of this mode gets."""
+        if self.mode is None:
+            self.mode = mode
+
+    def lose(self) -> None:
+        """Frames of the channel are missing."""
+        self.knows_start = False
+        self.is_unread = False
+        self.mode = None

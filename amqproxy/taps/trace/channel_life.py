@@ -1,0 +1,78 @@
+"""The life of one channel: opened, asked to stop or go on, closed."""
+
+from __future__ import annotations
+
+from amqproxy.amqp091.methods import ChannelClose, ChannelFlow, Method
+from amqproxy.amqp091.transitions import Peer
+from amqproxy.taps.trace.causes import named_method
+from amqproxy.taps.trace.channel_context import ChannelContext
+from amqproxy.taps.trace.events import ChannelClosed, ChannelOpened, FlowChanged
+
+
+class ChannelLife:
+    """Links channel.open and channel.close to their replies.
+
+    `is_opened` is whether the broker has answered channel.open.
+    """
+
+    __slots__ = ("_closes", "_context", "_opened_ts_ns", "is_opened")
+
+    def __init__(self, context: ChannelContext) -> None:
+        self.is_opened = not context.knows_start
+        self._context = context
+        self._opened_ts_ns: int | None = None
+        self._closes: set[Peer] = set()
+
+    @property
+    def is_closing(self) -> bool:
+        """Has either peer closed the channel?"""
+        return bool(self._closes)
+
+    def is_closed_by(self, peer: Peer) -> bool:
+        """Has `peer` sent a channel.close that is not answered?"""
+        return peer in self._closes
+
+    def open(self, ts_ns: int) -> None:
+        """The client has sent channel.open."""
+        self._opened_ts_ns = ts_ns
+
+    def opened(self, ts_ns: int) -> None:
+        """The broker has sent channel.open-ok."""
+        self.is_opened = True
+        context = self._context
+        latency = None if self._opened_ts_ns is None else ts_ns - self._opened_ts_ns
+        context.events.append(ChannelOpened(ts_ns=ts_ns, channel=context.number, latency_ns=latency))
+
+    def flow(self, sender: Peer, method: ChannelFlow, ts_ns: int) -> None:
+        """`sender` has sent channel.flow."""
+        context = self._context
+        context.events.append(FlowChanged(ts_ns=ts_ns, channel=context.number, sender=sender, is_active=method.active))
+
+    def close(self, sender: Peer, method: ChannelClose, cause: Method | None, ts_ns: int) -> None:
+        """`sender` has sent channel.close, after which the broker reads nothing else of the client."""
+        context = self._context
+        self._closes.add(sender)
+        context.is_unread = True
+        context.events.append(
+            ChannelClosed(
+                ts_ns=ts_ns,
+                channel=context.number,
+                by=sender,
+                code=method.reply_code,
+                text=method.reply_text,
+                method=named_method(method),
+                cause=cause,
+            )
+        )
+
+    def close_answered(self, sender: Peer) -> bool | None:
+        """`sender` has sent channel.close-ok: is the channel closed with it? None if there was no channel.close."""
+        if sender.other not in self._closes:
+            return None
+        self._closes.remove(sender.other)
+        return not self._closes
+
+    def lose(self) -> None:
+        """Frames of the channel are missing."""
+        self.is_opened = True
+        self._closes.clear()
